@@ -1,0 +1,215 @@
+//! The event envelope, version 1: what a hook reports (interfaces.md, Hook executables).
+//!
+//! The hooks write it by hand (they link no serde); `Envelope` is how everybody else reads it.
+//! Unknown fields are accepted here and kept, because the journal stores the text as it came.
+//! Prompts, messages, tool inputs and tool outputs have no field, and so no way in (G11).
+
+use crate::stamp::{ProcessRef, WallMs, parse_rfc3339};
+use serde::{Deserialize, Serialize};
+
+/// One event as a hook saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// [`crate::limits::ENVELOPE_VERSION`].
+    pub v: u32,
+    /// 32 lower-case hex digits, unique, ordered by time of emission.
+    pub id: String,
+    /// The payload's `hook_event_name`; names unknown to this version are kept.
+    pub event: String,
+    /// The session the event belongs to.
+    pub session_id: String,
+    /// Wall time of emission, RFC 3339.
+    pub emitted_at: String,
+    /// Nanoseconds the machine was awake since its boot, at emission (CLOCK_MONOTONIC).
+    pub mono_ns: u64,
+    /// The kernel's boot id.
+    pub boot: String,
+    /// Host name.
+    #[serde(default)]
+    pub host: String,
+    /// Machine id ([`crate::paths::machine_id`]).
+    pub machine: String,
+    /// Pid of the hook.
+    pub pid: u32,
+    /// The Claude Code process, where it could be established.
+    #[serde(default)]
+    pub harness: Option<Harness>,
+    /// What the environment says of tmux; a claim until the pane's terminal proves it (H-16).
+    #[serde(default)]
+    pub tmux: Option<TmuxClaim>,
+    /// Working directory of the session at that moment.
+    #[serde(default)]
+    pub cwd: String,
+    /// Transcript file.
+    #[serde(default)]
+    pub transcript_path: String,
+    /// Permission mode, where the payload has one.
+    #[serde(default)]
+    pub permission_mode: Option<String>,
+    /// Claude Code's configuration directory.
+    #[serde(default)]
+    pub config_dir: String,
+    /// Id of the prompt that the event belongs to.
+    #[serde(default)]
+    pub prompt_id: Option<String>,
+    /// Set inside a subagent.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Kind of subagent, or of a session started with `--agent`.
+    #[serde(default)]
+    pub agent_type: Option<String>,
+    /// SessionStart: startup, resume, clear, compact, fork.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// SessionEnd: prompt_input_exit, logout, clear, resume, other.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Tool events.
+    #[serde(default)]
+    pub tool_name: Option<String>,
+    /// Tool events.
+    #[serde(default)]
+    pub tool_use_id: Option<String>,
+    /// Notification.
+    #[serde(default)]
+    pub notification_type: Option<String>,
+    /// StopFailure only: the typed error (of other events it would be tool output).
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Stop, SubagentStop.
+    #[serde(default)]
+    pub stop_hook_active: Option<bool>,
+    /// PostToolUseFailure.
+    #[serde(default)]
+    pub is_interrupt: Option<bool>,
+    /// PostToolUse, PostToolUseFailure: milliseconds.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+    /// Stop, SubagentStop: number of background tasks, subagents included.
+    #[serde(default)]
+    pub background_tasks: Option<u32>,
+    /// Stop, SubagentStop: how many of the background tasks are subagents.
+    #[serde(default)]
+    pub background_subagents: Option<u32>,
+    /// Stop, SubagentStop: number of scheduled wake-ups.
+    #[serde(default)]
+    pub session_crons: Option<u32>,
+    /// Keyed 64-bit digest of the tool input's bytes, 16 hex digits.
+    #[serde(default)]
+    pub tool_input_digest: Option<String>,
+    /// Keyed 64-bit digest of the prompt's bytes, 16 hex digits.
+    #[serde(default)]
+    pub prompt_digest: Option<String>,
+    /// Names of fields that were longer than [`crate::limits::FIELD_BYTES_MAX`] and were cut.
+    #[serde(default)]
+    pub cut: Vec<String>,
+    /// The payload did not end within the limits of size or time; fields behind are missing.
+    #[serde(default)]
+    pub incomplete: bool,
+    /// Version of the hook program.
+    #[serde(default)]
+    pub hook: String,
+}
+
+/// The Claude Code process an event came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Harness {
+    /// The process.
+    #[serde(flatten)]
+    pub process: ProcessRef,
+    /// Inode of its pid namespace, as the hook sees it.
+    pub pid_ns: u64,
+    /// Device number of its controlling terminal; 0 without one.
+    pub tty: u64,
+    /// Judged from argv and terminal (H-24), at SessionStart only.
+    #[serde(default)]
+    pub kind: Option<Kind>,
+}
+
+/// What kind of run a harness is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A person's session at a terminal.
+    Interactive,
+    /// A run with `-p`, or without a terminal.
+    Headless,
+}
+
+/// `TMUX` and `TMUX_PANE` of the hook's environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TmuxClaim {
+    /// Path of the server's socket.
+    pub socket: String,
+    /// Pid of the server.
+    pub server_pid: u32,
+    /// Start time of that pid at emission, in ticks; 0 where it could not be read.
+    #[serde(with = "crate::stamp::ticks")]
+    pub server_start: u64,
+    /// Pane id, such as `%3`.
+    pub pane: String,
+}
+
+/// Why a text is no envelope.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnvelopeError {
+    /// Not JSON, or a field of the wrong shape; the parser's words.
+    Shape(String),
+    /// Another version.
+    Version(u32),
+    /// A required field is empty or malformed.
+    Field(&'static str),
+    /// Larger than [`crate::limits::ENVELOPE_BYTES_MAX`].
+    TooLarge(usize),
+}
+
+impl core::fmt::Display for EnvelopeError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Shape(why) => write!(f, "not an event envelope: {why}"),
+            Self::Version(v) => write!(f, "envelope version {v}, this coordinator speaks 1"),
+            Self::Field(name) => write!(f, "envelope field {name} is missing or malformed"),
+            Self::TooLarge(bytes) => write!(f, "envelope of {bytes} bytes, the limit is 65536"),
+        }
+    }
+}
+
+impl core::error::Error for EnvelopeError {}
+
+impl Envelope {
+    /// Reads and checks one envelope.
+    pub fn parse(text: &[u8]) -> Result<Self, EnvelopeError> {
+        if crate::limits::ENVELOPE_BYTES_MAX < text.len() {
+            return Err(EnvelopeError::TooLarge(text.len()));
+        }
+        let envelope: Self = serde_json::from_slice(text)
+            .map_err(|error| EnvelopeError::Shape(error.to_string()))?;
+        if envelope.v != crate::limits::ENVELOPE_VERSION {
+            return Err(EnvelopeError::Version(envelope.v));
+        }
+        if envelope.event_id().is_none() {
+            return Err(EnvelopeError::Field("id"));
+        }
+        for (name, value) in [("event", &envelope.event), ("session_id", &envelope.session_id)] {
+            if value.is_empty() || 256 < value.len() {
+                return Err(EnvelopeError::Field(name));
+            }
+        }
+        match envelope.wall_ms() {
+            Some(_) => Ok(envelope),
+            None => Err(EnvelopeError::Field("emitted_at")),
+        }
+    }
+
+    /// The id as a number; ids compare by time of emission.
+    pub fn event_id(&self) -> Option<u128> {
+        let hex = self.id.len() == 32 && self.id.bytes().all(|b| b.is_ascii_hexdigit());
+        if hex { u128::from_str_radix(&self.id, 16).ok() } else { None }
+    }
+
+    /// Wall time of emission.
+    pub fn wall_ms(&self) -> Option<WallMs> {
+        parse_rfc3339(&self.emitted_at)
+    }
+}

@@ -1,0 +1,244 @@
+//! One small HTTP exchange over the coordinator's socket, shared by hooks and command line.
+//!
+//! It never blocks past its deadline, not in `connect` either (a full backlog is a miss), raises no
+//! SIGPIPE, talks only to a coordinator of the same user and pid namespace (H-15), and resolves no
+//! names.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with, sockopt,
+};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::time::Duration;
+
+/// Why there was no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Miss {
+    /// Nobody listens there.
+    Absent,
+    /// Somebody listens and did not answer in time (H-37).
+    Late,
+    /// The listener is another user's, or in another pid namespace.
+    Foreign,
+    /// The answer was no HTTP answer, or longer than allowed.
+    Broken,
+}
+
+impl core::fmt::Display for Miss {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "no coordinator listens",
+            Self::Late => "the coordinator did not answer in time",
+            Self::Foreign => "the socket belongs to another user or pid namespace",
+            Self::Broken => "the coordinator's answer was cut or malformed",
+        })
+    }
+}
+
+impl core::error::Error for Miss {}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC: time the machine was awake since its boot.
+pub fn mono_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Sends `request` (head and body in one piece) and reads one answer of at most `bytes_max`.
+///
+/// `deadline_ns` is on the clock of [`mono_ns`].
+pub fn exchange(
+    socket: &Path,
+    request: &[u8],
+    bytes_max: usize,
+    deadline_ns: u64,
+) -> Result<Answer, Miss> {
+    let stream = open(socket)?;
+    let mut rest = request;
+    while !rest.is_empty() {
+        match send(&stream, rest, SendFlags::NOSIGNAL) {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN) => wait(&stream, PollFlags::OUT, deadline_ns)?,
+            Err(_) => return Err(Miss::Broken),
+        }
+    }
+    read_answer(&stream, bytes_max, deadline_ns)
+}
+
+/// A request with a body, ready for [`exchange`].
+pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: coord\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut out = head.into_bytes();
+    out.extend_from_slice(body);
+    out
+}
+
+/// Connects without blocking and checks who listens.
+fn open(path: &Path) -> Result<OwnedFd, Miss> {
+    let address = SocketAddrUnix::new(path).map_err(|_| Miss::Absent)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|_| Miss::Absent)?;
+    match connect(&stream, &address) {
+        Ok(()) => (),
+        // A Unix socket answers AGAIN when the backlog is full: somebody is there and hangs.
+        Err(Errno::AGAIN | Errno::INPROGRESS) => return Err(Miss::Late),
+        Err(_) => return Err(Miss::Absent),
+    }
+    if is_ours(&stream) { Ok(stream) } else { Err(Miss::Foreign) }
+}
+
+fn is_ours(stream: &OwnedFd) -> bool {
+    let Ok(peer) = sockopt::socket_peercred(stream) else { return false };
+    if peer.uid != rustix::process::geteuid() {
+        return false;
+    }
+    // A peer in a pid namespace that is not ours or below shows as pid 0, which has no /proc entry.
+    let theirs = pid_namespace(Some(peer.pid.as_raw_nonzero().get()));
+    theirs.is_some() && theirs == pid_namespace(None)
+}
+
+/// Inode of the pid namespace of a process, or of this one.
+pub fn pid_namespace(pid: Option<i32>) -> Option<u64> {
+    let path = match pid {
+        Some(pid) => format!("/proc/{pid}/ns/pid"),
+        None => String::from("/proc/self/ns/pid"),
+    };
+    rustix::fs::stat(path.as_str()).ok().map(|stat| stat.st_ino)
+}
+
+fn wait(stream: &OwnedFd, flags: PollFlags, deadline_ns: u64) -> Result<(), Miss> {
+    loop {
+        let left = deadline_ns.saturating_sub(mono_ns());
+        if left == 0 {
+            return Err(Miss::Late);
+        }
+        let timeout = Timespec::try_from(Duration::from_nanos(left)).map_err(|_| Miss::Late)?;
+        match poll(&mut [PollFd::new(stream, flags)], Some(&timeout)) {
+            Ok(0) => return Err(Miss::Late),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => (),
+            Err(_) => return Err(Miss::Broken),
+        }
+    }
+}
+
+fn read_answer(stream: &OwnedFd, bytes_max: usize, deadline_ns: u64) -> Result<Answer, Miss> {
+    let mut bytes = Vec::with_capacity(256);
+    let mut buffer = [0u8; 4096];
+    loop {
+        if let Some(answer) = whole_answer(&bytes, bytes_max)? {
+            return Ok(answer);
+        }
+        match recv(stream, &mut buffer[..], RecvFlags::empty()) {
+            Ok((_, 0)) => return Err(Miss::Broken),
+            Ok((_, n)) => bytes.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN) => wait(stream, PollFlags::IN, deadline_ns)?,
+            Err(_) => return Err(Miss::Broken),
+        }
+    }
+}
+
+/// The answer, once all of it is there. Answers have a Content-Length and are never chunked.
+fn whole_answer(bytes: &[u8], bytes_max: usize) -> Result<Option<Answer>, Miss> {
+    let Some(head_end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        let too_long = crate::limits::HEAD_BYTES_MAX < bytes.len();
+        return if too_long { Err(Miss::Broken) } else { Ok(None) };
+    };
+    let head = core::str::from_utf8(&bytes[..head_end]).map_err(|_| Miss::Broken)?;
+    let status = head
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3))
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(Miss::Broken)?;
+    let length = head
+        .split("\r\n")
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .map_or(Ok(0), |(_, value)| value.trim().parse::<usize>())
+        .map_err(|_| Miss::Broken)?;
+    if bytes_max < length {
+        return Err(Miss::Broken);
+    }
+    let body = bytes.get(head_end + 4..).unwrap_or_default();
+    Ok(body.get(..length).map(|body| Answer { status, body: body.to_vec() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    fn soon() -> u64 {
+        mono_ns() + 200_000_000
+    }
+
+    fn served(name: &str, answer: &'static [u8]) -> Result<Answer, Miss> {
+        let dir =
+            std::env::temp_dir().join(format!("coord-exchange-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let n = stream.read(&mut request).unwrap();
+            assert!(request[..n].ends_with(b"\r\n\r\nbody"));
+            stream.write_all(answer).unwrap();
+        });
+        let result = exchange(&path, &request("POST", "/v1/x", b"body"), 100, soon());
+        server.join().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        result
+    }
+
+    #[test]
+    fn an_answer_is_read_by_its_length() {
+        let answer = served("ok", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").unwrap();
+        assert_eq!(answer, Answer { status: 200, body: b"hi".to_vec() });
+        let answer = served("none", b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+        assert_eq!(answer, Answer { status: 204, body: Vec::new() });
+    }
+
+    #[test]
+    fn half_answers_and_long_ones_are_broken() {
+        for (name, bad) in [
+            ("half", &b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"[..]),
+            ("long", b"HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n"),
+            ("noise", b"hello\r\n\r\n"),
+            ("empty", b""),
+        ] {
+            assert_eq!(served(name, bad), Err(Miss::Broken), "{name}");
+        }
+    }
+
+    #[test]
+    fn silence_is_late_and_a_missing_socket_absent() {
+        let dir = std::env::temp_dir().join(format!("coord-exchange-{}-hung", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("s");
+        assert_eq!(exchange(&path, b"x", 10, soon()), Err(Miss::Absent));
+        let _hung = UnixListener::bind(&path).unwrap();
+        assert_eq!(exchange(&path, b"x", 10, soon()), Err(Miss::Late));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,337 @@
+//! `coord inspect --json`, schema 1. Objects that do not apply are null.
+
+use crate::envelope::Kind;
+use serde::{Deserialize, Serialize};
+
+/// Schema number of [`Inspect`].
+pub const SCHEMA: u32 = 1;
+
+/// The whole answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Inspect {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The coordinator that answered, or that none did.
+    pub coordinator: Coordinator,
+    /// The sessions, the most recently changed first.
+    pub sessions: Vec<Session>,
+}
+
+/// The coordinator.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Coordinator {
+    /// Whether one answered.
+    pub running: bool,
+    /// Its pid; 0 where none answered.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// Seconds since its start.
+    pub uptime_s: u64,
+    /// Events in the spool that are not in the journal yet.
+    pub spool_pending: u64,
+    /// Violations of invariants counted so far; must read 0.
+    pub invariant_violations: u64,
+    /// What it may do: `observe`, `signature` or `act`.
+    #[serde(default)]
+    pub mode: String,
+    /// What is wrong with the store or the reporting channel, in words; empty when all is well.
+    #[serde(default)]
+    pub problems: Vec<String>,
+}
+
+/// The hook-level fact, derived from [`State`] by [`State::status`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// A turn is open.
+    Running,
+    /// Alive, no turn is open.
+    Idle,
+    /// The process is gone.
+    Stopped,
+    /// Not known.
+    Unknown,
+}
+
+/// The one word for people, derived from everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The process is there and has not taken a prompt yet.
+    Starting,
+    /// A turn is open.
+    Running,
+    /// At its prompt.
+    Idle,
+    /// A permission dialog is open.
+    AwaitingPermission,
+    /// A question or plan is open.
+    AwaitingInput,
+    /// The turn ended, background work goes on.
+    Background,
+    /// Waiting for a quota to reset.
+    QuotaWait,
+    /// Stopped by an authentication error.
+    BlockedAuth,
+    /// Stopped by a billing error.
+    BlockedBilling,
+    /// Suspended by Ctrl-Z.
+    Suspended,
+    /// Ended by a host event; `coordctl restore` brings it back.
+    Interrupted,
+    /// Owned by another supervisor.
+    Foreign,
+    /// Unattended and without progress.
+    Stalled,
+    /// A recovery waits for a safe moment.
+    RecoveryPending,
+    /// A recovery is under way.
+    Recovering,
+    /// The process died without ending its session.
+    Crashed,
+    /// On another machine, boot or pid namespace.
+    Elsewhere,
+    /// Ended.
+    Stopped,
+    /// Not known.
+    Unknown,
+}
+
+impl State {
+    /// The documented table from `state` to `status`.
+    pub fn status(self) -> Status {
+        match self {
+            Self::Starting
+            | Self::Running
+            | Self::AwaitingPermission
+            | Self::AwaitingInput
+            | Self::Stalled => Status::Running,
+            Self::Idle
+            | Self::Background
+            | Self::QuotaWait
+            | Self::BlockedAuth
+            | Self::BlockedBilling => Status::Idle,
+            Self::Interrupted
+            | Self::RecoveryPending
+            | Self::Recovering
+            | Self::Crashed
+            | Self::Stopped => Status::Stopped,
+            Self::Suspended | Self::Foreign | Self::Elsewhere | Self::Unknown => Status::Unknown,
+        }
+    }
+}
+
+/// One session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    /// The id that resumes it now.
+    pub session_id: String,
+    /// Ids it had before, oldest first.
+    pub previous_ids: Vec<String>,
+    /// The session it was forked from.
+    pub forked_from: Option<String>,
+    /// Host it runs on.
+    pub host: String,
+    /// Claude Code's configuration directory.
+    pub config_dir: String,
+    /// Whether a resume has something to resume.
+    pub resumable: bool,
+    /// Name given by its operator.
+    pub name: Option<String>,
+    /// `claude`.
+    pub provider: String,
+    /// Interactive or headless; null where nothing tells.
+    pub kind: Option<Kind>,
+    /// The hook-level fact.
+    pub status: Status,
+    /// The one word for people.
+    pub state: State,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// Why this state, in words.
+    #[serde(default)]
+    pub because: String,
+    /// The open permission dialog.
+    pub awaiting_permission: Option<AwaitingPermission>,
+    /// The recovery that waits.
+    pub pending_recovery: Option<PendingRecovery>,
+    /// Recoveries so far.
+    pub recovery: Recovery,
+    /// The quota it waits for.
+    pub quota: Option<Quota>,
+    /// Work that goes on without a turn.
+    pub background: Option<Background>,
+    /// Unchanged captures in a row.
+    pub stall_count: u32,
+    /// Marked as unattended.
+    pub unattended: bool,
+    /// The session that started it.
+    pub parent: Option<String>,
+    /// A person is needed.
+    pub needs_operator: Option<NeedsOperator>,
+    /// Nothing acts while this holds.
+    pub hold: Option<Hold>,
+    /// Sources that contradict each other.
+    pub disagreement: Option<Disagreement>,
+    /// The process that holds the session.
+    pub owner: Option<Owner>,
+    /// Its pane.
+    pub tmux: Option<Tmux>,
+    /// Working directory.
+    pub cwd: String,
+    /// Transcript file.
+    pub transcript_path: String,
+    /// Permission mode last seen.
+    pub permission_mode: Option<String>,
+    /// The newest event.
+    pub last_event: Option<LastEvent>,
+    /// What the state rests on.
+    pub evidence: Vec<Evidence>,
+    /// Messages to it.
+    pub messages: Messages,
+}
+
+/// An open permission dialog.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitingPermission {
+    /// Since when.
+    pub since: String,
+    /// For which tool.
+    pub tool: String,
+}
+
+/// A recovery that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PendingRecovery {
+    /// What was detected.
+    pub cause: String,
+    /// When.
+    pub detected_at: String,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// When the next attempt is due.
+    pub next_attempt_at: Option<String>,
+}
+
+/// Recoveries so far.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Recovery {
+    /// In this turn.
+    pub this_turn: u32,
+    /// In all.
+    pub total: u32,
+    /// When the last one was.
+    pub last_at: Option<String>,
+    /// How it ended.
+    pub last_outcome: Option<String>,
+}
+
+/// A quota wait.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Quota {
+    /// Which limit.
+    pub kind: String,
+    /// Since when.
+    pub since: String,
+    /// Until when, where known.
+    pub until: Option<String>,
+    /// Who said so.
+    pub source: String,
+}
+
+/// Work that goes on without a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Background {
+    /// Background tasks other than subagents.
+    pub tasks: u32,
+    /// Background subagents.
+    pub subagents: u32,
+    /// Scheduled wake-ups.
+    pub crons: u32,
+}
+
+/// A person is needed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NeedsOperator {
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub since: String,
+}
+
+/// Nothing acts while this holds (G12).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hold {
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub since: String,
+    /// The hard cap.
+    pub until: String,
+}
+
+/// Sources that contradict each other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Disagreement {
+    /// Which.
+    pub sources: Vec<String>,
+    /// Since when.
+    pub since: String,
+}
+
+/// The process that holds a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Owner {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    #[serde(with = "crate::stamp::ticks")]
+    pub start_time: u64,
+    /// Whether it is alive; null where that is not known.
+    pub alive: Option<bool>,
+}
+
+/// A pane.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Tmux {
+    /// The server's socket.
+    pub socket: String,
+    /// Pane id.
+    pub pane: String,
+}
+
+/// The newest event of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LastEvent {
+    /// Its name.
+    pub name: String,
+    /// When.
+    pub at: String,
+    /// hook, registry, process, pane, transcript, stream or operator.
+    pub source: String,
+}
+
+/// A fact the state rests on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The fact.
+    pub fact: String,
+    /// Who said so.
+    pub source: String,
+    /// When.
+    pub at: String,
+    /// Its age in seconds at the time of the answer.
+    pub age_s: u64,
+}
+
+/// Messages to a session.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Messages {
+    /// Not handed out yet.
+    pub pending: u64,
+    /// Handed out, fate not known yet.
+    pub processing: u64,
+    /// Given up.
+    pub failed: u64,
+}

@@ -1,0 +1,200 @@
+//! What the journal and the spool hold: one JSON text per record, in [`crate::frame`] framing.
+//!
+//! The journal is the history, the evidence and the source of the state: state = snapshot +
+//! replay of the journal's tail. Its entries are wire types; the core never sees them.
+
+use crate::stamp::{ProcessRef, WallMs};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Version of journal and snapshot. An older coordinator refuses a newer store by it.
+pub const STORE_VERSION: u32 = 1;
+
+/// One record of the journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    /// Position in the journal, from 1, without gaps.
+    pub seq: u64,
+    /// Wall time at which the coordinator took it.
+    pub at: WallMs,
+    /// The coordinator's CLOCK_MONOTONIC at that moment, nanoseconds.
+    pub mono_ns: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Entry {
+    /// A coordinator opened the store.
+    Started(Started),
+    /// A hook reported an event.
+    Hook {
+        /// How it came.
+        via: Via,
+        /// The socket's peer was a child of the harness the envelope names (H-25).
+        verified: bool,
+        /// The envelope as it came; unknown fields are kept.
+        envelope: Box<RawValue>,
+    },
+    /// A high-frequency event of a session over its share: only its count is kept (H-29).
+    Folded {
+        /// The session.
+        session_id: String,
+        /// The event's name.
+        event: String,
+        /// Its id.
+        id: String,
+    },
+    /// Tool events that hooks counted instead of spooling them, the spool being full (H-29).
+    SpoolFolded {
+        /// How many.
+        events: u64,
+    },
+    /// Something arrived that was no event.
+    Malformed {
+        /// How it came.
+        via: Via,
+        /// What was wrong, in one line.
+        why: String,
+    },
+    /// A hook caught a panic of its own.
+    HookCrash {
+        /// Message and place.
+        what: String,
+    },
+    /// A look at a process that a session named.
+    ProcessSeen(ProcessSeen),
+    /// A watched process is gone.
+    ProcessExited {
+        /// Which.
+        process: ProcessRef,
+    },
+    /// The client's registry entry of a process was looked for.
+    RegistryRead {
+        /// The process.
+        process: ProcessRef,
+        /// What was there.
+        entry: RegistryEntry,
+        /// The look followed the process's death, after socket and spool were emptied (H-05).
+        after_death: bool,
+    },
+    /// The lock on a configuration directory was tried (H-14).
+    ConfigDirLock {
+        /// The directory.
+        config_dir: String,
+        /// Whether this coordinator holds it; without it nothing acts there.
+        held: bool,
+    },
+    /// What the rules decided; replay derives it anew, people read it (G9).
+    Decision(Decision),
+}
+
+/// How an event reached the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// Its own socket.
+    Socket,
+    /// The spool.
+    Spool,
+}
+
+/// Where and as what a coordinator runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its program version.
+    pub version: String,
+    /// Machine id.
+    pub machine: String,
+    /// Kernel boot id.
+    pub boot: String,
+    /// Wall time of that boot.
+    pub boot_at: WallMs,
+    /// Inode of its pid namespace.
+    pub pid_ns: u64,
+    /// The settings that the core's rules use, milliseconds unless the name says otherwise.
+    pub settings: Settings,
+}
+
+/// Durations the core decides with. Each is a key of the configuration, in milliseconds here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// `tracking.turn_unknown_after`: an open turn without any sign is `unknown` after this.
+    pub turn_unknown_after_ms: u64,
+    /// `tracking.death_judged_within`: the judgement of a death does not wait longer for facts.
+    pub death_judged_within_ms: u64,
+    /// `tracking.interrupted_within`: SessionEnd this close to a host event is part of it (H-10).
+    pub interrupted_within_ms: u64,
+    /// `tracking.interrupted_before_boot`: the same before a new boot (S0-25f).
+    pub interrupted_before_boot_ms: u64,
+    /// `tracking.stopped_kept`: a stopped session's record is dropped after this.
+    pub stopped_kept_ms: u64,
+    /// `tracking.settle`: after a start, suspend or gap of the loop nothing acts for this (H-32).
+    pub settle_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            turn_unknown_after_ms: 900_000,
+            death_judged_within_ms: 5_000,
+            interrupted_within_ms: 10_000,
+            interrupted_before_boot_ms: 120_000,
+            stopped_kept_ms: 30 * 24 * 3_600_000,
+            settle_ms: 30_000,
+        }
+    }
+}
+
+/// What `/proc` says of a harness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSeen {
+    /// The process.
+    pub process: ProcessRef,
+    /// Whether it is alive; false where the pid is gone or is another process by now.
+    pub alive: bool,
+    /// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
+    pub kind: Option<crate::envelope::Kind>,
+}
+
+/// What a look at `sessions/PID.json` found. The file is undocumented: anything odd is `Strange`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
+pub enum RegistryEntry {
+    /// The entry of exactly this process.
+    Present {
+        /// The session it holds now.
+        session_id: String,
+        /// The client's own status word.
+        status: Option<String>,
+    },
+    /// The directory is there, the entry is not.
+    Absent,
+    /// There is no registry, or it may not be read (H-14, H-27).
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+    /// The file is there and is not this process's entry, or is of another shape.
+    Strange {
+        /// What is odd.
+        why: String,
+    },
+}
+
+/// A decision: what was seen, which rule, what follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The session.
+    pub session_id: String,
+    /// Requirement id of the rule.
+    pub rule: String,
+    /// The facts it was decided on, in words.
+    pub saw: String,
+    /// What was decided.
+    pub did: String,
+}

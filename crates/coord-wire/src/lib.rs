@@ -1,0 +1,19 @@
+//! What crosses a border: the types and formats that hooks, coordinator, store, command line and
+//! scripts agree on. This crate decides nothing.
+//!
+//! Hooks link only [`frame`], [`paths`], [`limits`], [`exchange`] and constants from here; the
+//! serde types are for the coordinator and the command line.
+
+pub mod api;
+pub mod envelope;
+pub mod exchange;
+pub mod frame;
+pub mod inspect;
+pub mod journal;
+pub mod limits;
+pub mod paths;
+pub mod spool;
+pub mod stamp;
+
+/// The version of programs and files, as `coord --version` prints it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,217 @@
+//! Where coord's files lie (interfaces.md, Files and environment).
+//!
+//! Hooks and programs must agree on these without reading a file, so everything follows from the
+//! root (or the XDG directories), the machine id and the user id.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The longest path of a Unix socket, in bytes, without its closing zero (`sun_path`).
+const SOCKET_PATH_BYTES_MAX: usize = 103;
+
+/// coord's directories for one user on one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Directory of `config.toml`.
+    pub config: PathBuf,
+    /// State common to all machines that share this home: holds one directory per machine.
+    pub state_base: PathBuf,
+    /// State of this machine: journal, snapshot, spool, lock files, logs.
+    pub state: PathBuf,
+    /// Directory of the socket and of the note about a missed exchange; 0700.
+    pub run: PathBuf,
+}
+
+/// Why the directories cannot be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathsError {
+    /// Neither a root nor the XDG variables nor HOME is set to an absolute path.
+    NoHome,
+    /// The root is not an absolute path.
+    RelativeRoot,
+}
+
+impl core::fmt::Display for PathsError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NoHome => "HOME is not set to an absolute path; set HOME or COORD_HOME",
+            Self::RelativeRoot => "COORD_HOME and --root need an absolute path",
+        })
+    }
+}
+
+impl core::error::Error for PathsError {}
+
+impl Paths {
+    /// The directories under `root` (`--root`, `COORD_HOME`), or by XDG where there is none.
+    ///
+    /// `env` looks a variable up; `machine` is [`machine_id`]; `uid` is the effective user id.
+    pub fn resolve(
+        root: Option<&Path>,
+        machine: &str,
+        uid: u32,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, PathsError> {
+        let (config, state_base, run) = match root {
+            Some(root) if root.is_absolute() => {
+                (root.join("config"), root.join("state"), root.join("run"))
+            }
+            Some(_) => return Err(PathsError::RelativeRoot),
+            None => {
+                let absolute =
+                    |name| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+                let home = absolute("HOME");
+                let below = |variable, default: &str| {
+                    absolute(variable)
+                        .or_else(|| home.as_ref().map(|home| home.join(default)))
+                        .map(|base| base.join("coord"))
+                        .ok_or(PathsError::NoHome)
+                };
+                let state_base = below("XDG_STATE_HOME", ".local/state")?;
+                let run = absolute("XDG_RUNTIME_DIR")
+                    .map_or_else(|| state_base.join(machine).join("run"), |dir| dir.join("coord"));
+                (below("XDG_CONFIG_HOME", ".config")?, state_base, run)
+            }
+        };
+        let state = state_base.join(machine);
+        Ok(Self { config, state_base, state, run: short_enough(run, uid) })
+    }
+
+    /// `config.toml`.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    /// The coordinator's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.run.join("coord.sock")
+    }
+
+    /// The note that an exchange was missed; its modification time counts (H-37).
+    pub fn miss(&self) -> PathBuf {
+        self.run.join("miss")
+    }
+
+    /// Directory of the spool.
+    pub fn spool(&self) -> PathBuf {
+        self.state.join("spool")
+    }
+
+    /// Directory of the journal's segments.
+    pub fn journal(&self) -> PathBuf {
+        self.state.join("journal")
+    }
+
+    /// Held by the coordinator for life; its text names the holder for people.
+    pub fn coordinator_lock(&self) -> PathBuf {
+        self.state.join("coordinator.lock")
+    }
+
+    /// Shared by readers, exclusive around the rotation of the snapshot.
+    pub fn state_lock(&self) -> PathBuf {
+        self.state.join("state.lock")
+    }
+
+    /// Present after `coord down`: nothing starts the coordinator but `coord up` (R-16).
+    pub fn down(&self) -> PathBuf {
+        self.state.join("down")
+    }
+
+    /// Written by `coord install` and `coord up`: who may start the coordinator (H-15).
+    pub fn install_record(&self) -> PathBuf {
+        self.state.join("install.json")
+    }
+
+    /// 16 random bytes that key the digests of prompts and tool inputs.
+    pub fn digest_key(&self) -> PathBuf {
+        self.state.join("digest.key")
+    }
+
+    /// Directory of the coordinator's log files.
+    pub fn logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+}
+
+/// A run directory whose socket path would not fit goes to a short private one in `/tmp`.
+fn short_enough(run: PathBuf, uid: u32) -> PathBuf {
+    let bytes = run.as_os_str().as_bytes();
+    if bytes.len() + "/coord.sock".len() <= SOCKET_PATH_BYTES_MAX {
+        return run;
+    }
+    // FNV-1a: it only has to tell a few long paths of one user apart.
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    PathBuf::from(format!("/tmp/coord-{uid}-{hash:016x}"))
+}
+
+/// This machine's id from the text of `/etc/machine-id`, or from its host name where there is none.
+/// The result is safe as a file name.
+pub fn machine_id(machine_id_file: Option<&str>, nodename: &str) -> String {
+    let id = machine_id_file.map_or("", str::trim);
+    if 8 <= id.len() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    {
+        return id.to_owned();
+    }
+    let mut name = String::from("host-");
+    name.extend(nodename.chars().take(64).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }));
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn xdg(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<OsString> {
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn a_root_moves_everything() {
+        let paths = Paths::resolve(Some(Path::new("/x")), "m1234567", 5, xdg(&[("HOME", "/h")]));
+        let paths = paths.unwrap();
+        assert_eq!(paths.config_file(), Path::new("/x/config/config.toml"));
+        assert_eq!(paths.state, Path::new("/x/state/m1234567"));
+        assert_eq!(paths.socket(), Path::new("/x/run/coord.sock"));
+    }
+
+    #[test]
+    fn without_a_runtime_directory_the_socket_lies_under_state() {
+        let paths = Paths::resolve(None, "m1234567", 5, xdg(&[("HOME", "/h")])).unwrap();
+        assert_eq!(paths.config_file(), Path::new("/h/.config/coord/config.toml"));
+        assert_eq!(paths.socket(), Path::new("/h/.local/state/coord/m1234567/run/coord.sock"));
+        let paths = Paths::resolve(None, "m", 5, xdg(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", "/r")]));
+        assert_eq!(paths.unwrap().socket(), Path::new("/r/coord/coord.sock"));
+    }
+
+    #[test]
+    fn relative_directories_are_refused_or_ignored() {
+        let relative = Paths::resolve(Some(Path::new("x")), "m", 5, xdg(&[]));
+        assert_eq!(relative, Err(PathsError::RelativeRoot));
+        assert_eq!(Paths::resolve(None, "m", 5, xdg(&[("HOME", "h")])), Err(PathsError::NoHome));
+    }
+
+    #[test]
+    fn a_long_root_gets_a_short_socket() {
+        let long = format!("/{}", "d".repeat(200));
+        let paths = Paths::resolve(Some(Path::new(&long)), "m", 5, xdg(&[])).unwrap();
+        assert!(paths.socket().starts_with("/tmp"), "{paths:?}");
+        assert!(paths.socket().as_os_str().len() <= SOCKET_PATH_BYTES_MAX);
+        let other = format!("/{}", "e".repeat(200));
+        assert_ne!(
+            paths.run,
+            Paths::resolve(Some(Path::new(&other)), "m", 5, xdg(&[])).unwrap().run
+        );
+    }
+
+    #[test]
+    fn machine_ids_are_safe_file_names() {
+        assert_eq!(machine_id(Some("3d1219c7c4c5404a\n"), "h"), "3d1219c7c4c5404a");
+        assert_eq!(machine_id(Some("../../etc/x"), "a b/c"), "host-a-b-c");
+        assert_eq!(machine_id(None, "vm"), "host-vm");
+    }
+}
