@@ -1,1 +1,54 @@
-//! -
+//! The core of coord: everything that is decided, and nothing else.
+//!
+//! [`step`] takes the state, one [`Event`] and the time, changes the state, and returns what is to
+//! be done ([`Effects`]). It is pure and total: no clock, no files, no randomness, no error. The
+//! compiler keeps it so (`no_std`). [`State::next_deadline`] says when it wants to be called again;
+//! deadlines follow from the state, so a restart forgets no timer.
+//!
+//! One topic is one file, named with the word the requirements use.
+#![no_std]
+#![cfg_attr(
+    not(test),
+    warn(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::expect_used)
+)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod arrival;
+mod budget;
+mod death;
+mod effect;
+mod event;
+mod gate;
+mod hold;
+mod host_event;
+mod identity;
+mod seen;
+mod session;
+mod settings;
+mod state;
+mod status;
+mod step;
+mod time;
+mod turn;
+
+pub use budget::{Budget, BudgetDecision, Delay, Limits};
+pub use effect::{Decision, Effect, EffectClass, Effects};
+pub use event::{
+    Background, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind, ProcessRef,
+    Registry, StartSource, TmuxPane, ToolPhase, Via,
+};
+pub use gate::{Admission, Mode, admit};
+pub use hold::Hold;
+pub use host_event::HostEvent;
+pub use seen::SeenIds;
+pub use session::{
+    Counts, LastEvent, Owner, OwnerId, Presence, RegistryFact, Session, SessionKey, Stamp, Turn,
+};
+pub use settings::Settings;
+pub use state::{Counters, Header, State};
+pub use status::{Word, WordOf};
+pub use step::step;
+pub use time::{Awake, Moment, Now};

@@ -1,0 +1,204 @@
+//! Decides whether a hook's event takes effect, on which record, and in which order (G2, H-31).
+//!
+//! A second arrival changes nothing. An event that lay in a spool for longer than ids are
+//! remembered, or that comes from a former owner, is history: counted, not applied. A stamp later
+//! than its arrival counts as the arrival.
+
+use alloc::vec::Vec;
+
+use crate::effect::{Effect, Effects};
+use crate::event::{HookEvent, HookKind, StartSource, Via};
+use crate::host_event::HostEvent;
+use crate::identity::{Place, owner_of};
+use crate::seen::REMEMBERED_MS;
+use crate::session::{OwnerId, Presence, Session, SessionKey, Stamp};
+use crate::state::State;
+use crate::time::{Moment, Now};
+use crate::turn;
+
+/// Configuration directories remembered; a user has a handful.
+const CONFIG_DIRS_MAX: usize = 64;
+
+/// Takes a hook's event in. Returns the records it touched.
+pub(crate) fn on_hook(
+    state: &mut State,
+    event: &HookEvent,
+    now: Now,
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
+    if !state.seen.insert(event.id, now.wall_ms) {
+        bump(&mut state.header.counters.duplicates);
+        return Vec::new();
+    }
+    let at = Moment { wall_ms: event.wall_ms.min(now.wall_ms), ..state.moment(now) };
+    let owner = owner_of(event);
+    match place(state, event, owner.as_ref(), now) {
+        Place::Nowhere => {
+            bump(&mut state.header.counters.phantom_ends);
+            Vec::new()
+        }
+        Place::History(key) => {
+            count_late(state, key);
+            Vec::new()
+        }
+        Place::Record(key) => {
+            let left = leave(state, event, owner.as_ref(), at);
+            let mut touched = match state.take(key) {
+                Some(session) => take_in(state, session, event, owner, (at, now), fx),
+                None => Vec::new(),
+            };
+            touched.extend(left);
+            touched
+        }
+        Place::New => {
+            let left = leave(state, event, owner.as_ref(), at);
+            let session = Session::begin(state.new_key(), event, at);
+            let mut touched = take_in(state, session, event, owner, (at, now), fx);
+            touched.extend(left);
+            touched
+        }
+    }
+}
+
+/// Where the event belongs; one that is older than the memory of ids is history (H-31).
+fn place(state: &State, event: &HookEvent, owner: Option<&OwnerId>, now: Now) -> Place {
+    let age_ms = now.wall_ms.saturating_sub(event.wall_ms);
+    let is_history = event.via == Via::Spool && REMEMBERED_MS < age_ms;
+    match state.place(event, owner) {
+        Place::Record(key) if is_history => Place::History(key),
+        Place::New if is_history => Place::Nowhere,
+        place @ (Place::Record(_) | Place::New | Place::History(_) | Place::Nowhere) => place,
+    }
+}
+
+/// An in-process resume leaves the record that the process held.
+fn leave(
+    state: &mut State,
+    event: &HookEvent,
+    owner: Option<&OwnerId>,
+    at: Moment,
+) -> Option<SessionKey> {
+    let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
+    owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at))
+}
+
+fn take_in(
+    state: &mut State,
+    mut session: Session,
+    event: &HookEvent,
+    owner: Option<OwnerId>,
+    (at, now): (Moment, Now),
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
+    let key = session.key;
+    let new_owner = owner.filter(|owner| !session.is_owned_by(owner));
+    let is_new_owner = new_owner.is_some();
+    if let Some(owner) = new_owner {
+        session.change_owner(owner);
+    }
+    apply(state, &mut session, event, at, now);
+    take_along_old_boot(state, &mut session, at);
+    if is_new_owner {
+        ask_about(state, &session, fx);
+    }
+    ask_lock(state, &session.config_dir, fx);
+    let has_ended = !session.may_live();
+    state.put(session);
+    let mut touched = Vec::from([key]);
+    touched.extend(state.mark_two_owners(key));
+    if has_ended {
+        touched.extend(state.on_end(key, at, fx));
+    }
+    touched
+}
+
+fn apply(state: &mut State, session: &mut Session, event: &HookEvent, at: Moment, now: Now) {
+    let is_this_boot = state.header.host.as_ref().is_some_and(|host| host.boot == event.boot);
+    let mono_ns = if is_this_boot { event.mono_ns.min(now.mono_ns) } else { event.mono_ns };
+    let stamp = Stamp { mono_ns, wall_ms: event.wall_ms };
+    let is_newer = session.edge.is_none_or(|edge| edge.mono_ns < mono_ns);
+    follow_id(session, event, is_newer);
+    if let Some(harness) = &event.harness {
+        session.kind = harness.kind.or(session.kind);
+    }
+    let was_applied = turn::apply(session, event, stamp, at);
+    let counters = &mut state.header.counters;
+    bump(&mut counters.events);
+    bump(&mut session.counts.events);
+    if !was_applied {
+        bump(&mut counters.late);
+        bump(&mut session.counts.late);
+    }
+    if !event.verified {
+        bump(&mut session.counts.unverified);
+    }
+}
+
+/// The id changed within one process: the record follows it, forwards only.
+fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
+    if session.session_id == event.session_id {
+        return;
+    }
+    let is_start = matches!(event.kind, HookKind::SessionStart(_));
+    let is_known = session.previous_ids.contains(&event.session_id);
+    if is_newer && (is_start || !is_known) {
+        session.previous_ids.retain(|id| *id != event.session_id);
+        session.follow(&event.session_id);
+    } else {
+        session.remember_id(event.session_id.clone());
+    }
+}
+
+/// A harness of an older boot cannot live: a host event took it along (S0-25f).
+fn take_along_old_boot(state: &State, session: &mut Session, at: Moment) {
+    let is_old = match (&state.header.host, &session.owner) {
+        (Some(host), Some(owner)) => state.is_local(session) && owner.id.boot != host.boot,
+        (Some(_) | None, _) => false,
+    };
+    if is_old && session.may_live() {
+        session.presence = Presence::Interrupted { by: HostEvent::NewBoot, at };
+    }
+}
+
+fn count_late(state: &mut State, key: SessionKey) {
+    bump(&mut state.header.counters.late);
+    if let Some(mut session) = state.take(key) {
+        bump(&mut session.counts.events);
+        bump(&mut session.counts.late);
+        state.put(session);
+    }
+}
+
+fn bump(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+/// What the coordinator wants to know of a record's processes.
+pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
+    let Some(owner) = session.owner.as_ref().filter(|_| state.is_local(session)) else { return };
+    let process = owner.id.process;
+    let config_dir = session.config_dir.clone();
+    match session.presence {
+        Presence::Alive => {
+            fx.ask(Effect::WatchProcess { process });
+            fx.ask(Effect::ReadRegistry { process, config_dir, after_death: false });
+        }
+        Presence::Dying { .. } => {
+            fx.ask(Effect::ReadRegistry { process, config_dir, after_death: true });
+        }
+        Presence::Ended { .. }
+        | Presence::Interrupted { .. }
+        | Presence::Crashed { .. }
+        | Presence::Gone { .. } => return,
+    }
+    if let Some(tmux) = session.tmux.as_ref().filter(|tmux| tmux.server.start_time != 0) {
+        fx.ask(Effect::WatchProcess { process: tmux.server });
+    }
+}
+
+pub(crate) fn ask_lock(state: &State, config_dir: &str, fx: &mut Effects) {
+    let known = &state.header.config_dirs;
+    if !config_dir.is_empty() && !known.contains_key(config_dir) && known.len() < CONFIG_DIRS_MAX {
+        fx.ask(Effect::LockConfigDir { config_dir: config_dir.into() });
+    }
+}

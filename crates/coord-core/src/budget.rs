@@ -1,0 +1,156 @@
+//! A budget: the one kind of limit on repeated acts (G12): per turn, in total, with a growing
+//! delay between failures (G5, C10).
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Awake;
+
+/// What a budget allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Acts per turn.
+    pub per_turn: u32,
+    /// Acts in all, until a person resets it.
+    pub total: u32,
+    /// Wait after a failure.
+    pub delay: Delay,
+}
+
+/// First delay, doubled with each failure in a row, up to a maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// After the first failure.
+    pub first_ms: u64,
+    /// At most.
+    pub max_ms: u64,
+}
+
+/// What was used of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Budget {
+    this_turn: u32,
+    total: u32,
+    failures_in_a_row: u32,
+    last: Option<Awake>,
+}
+
+/// Whether one more act is within the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetDecision {
+    /// It is.
+    Allowed,
+    /// Not before this.
+    Later(Awake),
+    /// Not in this turn.
+    SpentThisTurn,
+    /// Not until a person resets it.
+    Spent,
+}
+
+impl Budget {
+    /// Acts charged in this turn and in all.
+    pub fn used(&self) -> (u32, u32) {
+        (self.this_turn, self.total)
+    }
+
+    /// Whether one more act is allowed at `now`.
+    pub fn decide(&self, limits: Limits, now: Awake) -> BudgetDecision {
+        if limits.total <= self.total {
+            return BudgetDecision::Spent;
+        }
+        if limits.per_turn <= self.this_turn {
+            return BudgetDecision::SpentThisTurn;
+        }
+        match (self.last, self.failures_in_a_row.checked_sub(1)) {
+            (Some(last), Some(doublings)) => {
+                let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+                let delay_ms =
+                    limits.delay.first_ms.saturating_mul(factor).min(limits.delay.max_ms);
+                let due = last.plus_ms(delay_ms);
+                if now < due { BudgetDecision::Later(due) } else { BudgetDecision::Allowed }
+            }
+            (Some(_) | None, _) => BudgetDecision::Allowed,
+        }
+    }
+
+    /// Charges one act that begins at `now`.
+    pub fn charge(&mut self, now: Awake) {
+        self.this_turn = self.this_turn.saturating_add(1);
+        self.total = self.total.saturating_add(1);
+        self.last = Some(now);
+    }
+
+    /// The last act failed at `now`.
+    pub fn failed(&mut self, now: Awake) {
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        self.last = Some(now);
+    }
+
+    /// The last act succeeded.
+    pub fn succeeded(&mut self) {
+        self.failures_in_a_row = 0;
+    }
+
+    /// A new turn began: the total stays (C9).
+    pub fn next_turn(&mut self) {
+        self.this_turn = 0;
+    }
+
+    /// A person reset it.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { per_turn: 3, total: 10, delay: Delay { first_ms: 5_000, max_ms: 60_000 } };
+
+    fn at(ms: u64) -> Awake {
+        Awake::default().plus_ms(ms)
+    }
+
+    // G5, G12, C9: three a turn, ten in all; a new turn gives three back, never the total.
+    #[test]
+    fn limits_per_turn_and_in_total() {
+        let mut budget = Budget::default();
+        let mut allowed = 0;
+        for _ in 0..5 {
+            while budget.decide(LIMITS, at(0)) == BudgetDecision::Allowed {
+                budget.charge(at(0));
+                budget.succeeded();
+                allowed += 1;
+            }
+            budget.next_turn();
+        }
+        assert_eq!(allowed, 10);
+        assert_eq!(budget.decide(LIMITS, at(0)), BudgetDecision::Spent);
+        budget.reset();
+        assert_eq!(budget.decide(LIMITS, at(0)), BudgetDecision::Allowed);
+    }
+
+    // C10: 5 s, then doubling, then the maximum, for any number of failures.
+    #[test]
+    fn failures_delay_the_next_act() {
+        let limits = Limits { per_turn: u32::MAX, total: u32::MAX, ..LIMITS };
+        let mut budget = Budget::default();
+        for delay_ms in [5_000, 10_000, 20_000, 40_000, 60_000, 60_000] {
+            budget.charge(at(0));
+            budget.failed(at(0));
+            assert_eq!(
+                budget.decide(limits, at(delay_ms - 1)),
+                BudgetDecision::Later(at(delay_ms))
+            );
+            assert_eq!(budget.decide(limits, at(delay_ms)), BudgetDecision::Allowed);
+        }
+        for _ in 0..100 {
+            budget.failed(at(0));
+        }
+        assert_eq!(budget.decide(limits, at(0)), BudgetDecision::Later(at(60_000)));
+        budget.succeeded();
+        assert_eq!(budget.decide(limits, at(0)), BudgetDecision::Allowed);
+    }
+}

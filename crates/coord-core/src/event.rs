@@ -1,0 +1,282 @@
+//! Everything that can wake the core, as one closed enum.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+
+/// Id of a hook's event: 128 bit, ordered by time of emission.
+pub type EventId = u128;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A coordinator opened the store.
+    Started(Host, Settings),
+    /// The loop did not turn, or the wall clock jumped, for this many nanoseconds (H-32).
+    Gap {
+        /// Awake time that passed without the loop turning; 0 for a clock step or a suspend.
+        ns: u64,
+    },
+    /// A hook reported.
+    Hook(Box<HookEvent>),
+    /// A hook's event of which only the fact is kept (H-29).
+    Folded {
+        /// Its id.
+        id: EventId,
+        /// The session.
+        session_id: String,
+    },
+    /// Events that hooks only counted, the spool being full (H-29).
+    SpoolFolded {
+        /// How many.
+        events: u64,
+    },
+    /// Something arrived that was no event.
+    Malformed,
+    /// A process was looked at.
+    ProcessSeen {
+        /// Which.
+        process: ProcessRef,
+        /// Whether it is alive.
+        alive: bool,
+        /// Judged from argv and terminal.
+        kind: Option<Kind>,
+    },
+    /// A watched process is gone.
+    ProcessExited {
+        /// Which.
+        process: ProcessRef,
+    },
+    /// The client's registry entry of a process was looked for.
+    RegistryRead {
+        /// The process.
+        process: ProcessRef,
+        /// What was there.
+        found: Registry,
+        /// Looked for after the death, socket and spool having been emptied first (H-05).
+        after_death: bool,
+    },
+    /// The lock on a configuration directory was tried (H-14).
+    ConfigDirLock {
+        /// The directory.
+        config_dir: String,
+        /// Whether this coordinator holds it.
+        held: bool,
+    },
+    /// Time passed: a deadline may be due.
+    Tick,
+}
+
+/// Where the coordinator runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Machine id.
+    pub machine: String,
+    /// Kernel boot id.
+    pub boot: String,
+    /// Wall time of that boot.
+    pub boot_at_ms: u64,
+    /// Inode of the pid namespace.
+    pub pid_ns: u64,
+}
+
+/// A process, named so that a reused pid is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessRef {
+    /// Pid in its own namespace.
+    pub pid: u32,
+    /// Clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// Kind of run (H-24).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A person's session at a terminal.
+    Interactive,
+    /// A run with `-p` or without a terminal.
+    Headless,
+}
+
+/// How a hook's event came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Via {
+    /// By the coordinator's socket.
+    Socket,
+    /// By the spool.
+    Spool,
+}
+
+/// One hook event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookEvent {
+    /// Unique id.
+    pub id: EventId,
+    /// What the hook was called for.
+    pub kind: HookKind,
+    /// The session.
+    pub session_id: String,
+    /// Kernel boot id at emission.
+    pub boot: String,
+    /// CLOCK_MONOTONIC at emission.
+    pub mono_ns: u64,
+    /// Wall time at emission.
+    pub wall_ms: u64,
+    /// Machine id.
+    pub machine: String,
+    /// Host name.
+    pub host: String,
+    /// The client's process, where established.
+    pub harness: Option<Harness>,
+    /// What the environment said of tmux.
+    pub tmux: Option<TmuxPane>,
+    /// Working directory; empty where unknown.
+    pub cwd: String,
+    /// Transcript; empty where unknown.
+    pub transcript_path: String,
+    /// Permission mode, where the event says it.
+    pub permission_mode: Option<String>,
+    /// The client's configuration directory; empty where unknown.
+    pub config_dir: String,
+    /// Whether it came from inside a subagent.
+    pub in_subagent: bool,
+    /// Whether the socket's peer was proved to be a child of the harness (H-25).
+    pub verified: bool,
+    /// How it came.
+    pub via: Via,
+}
+
+/// The client's process as the hook saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Harness {
+    /// The process.
+    pub process: ProcessRef,
+    /// Inode of its pid namespace.
+    pub pid_ns: u64,
+    /// Interactive or headless, where judged.
+    pub kind: Option<Kind>,
+}
+
+/// A pane as the environment named it; a claim until the terminal proves it (H-16).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TmuxPane {
+    /// Socket of the server.
+    pub socket: String,
+    /// The server; start time 0 where it could not be read.
+    pub server: ProcessRef,
+    /// Pane id.
+    pub pane: String,
+}
+
+/// The hook events that the rules tell apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookKind {
+    /// A session begins or goes on.
+    SessionStart(StartSource),
+    /// A session ends.
+    SessionEnd(EndReason),
+    /// A prompt was submitted.
+    UserPromptSubmit,
+    /// A tool is about to run, ran, or failed.
+    Tool(ToolPhase),
+    /// A turn ended.
+    Stop(Background),
+    /// A turn ended with an API error: its typed name.
+    StopFailure(String),
+    /// Anything else: a sign of life, with its name.
+    Other(String),
+}
+
+/// Which tool event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolPhase {
+    /// PreToolUse.
+    Before,
+    /// PostToolUse.
+    After,
+    /// PostToolUseFailure.
+    Failed,
+}
+
+/// SessionStart's source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartSource {
+    /// A new conversation.
+    Startup,
+    /// An old conversation goes on.
+    Resume,
+    /// The conversation was cleared: a new id in the same process.
+    Clear,
+    /// The conversation was compacted: same id, perhaps in the middle of a turn.
+    Compact,
+    /// A copy of a conversation under a new id.
+    Fork,
+    /// A word this version does not know.
+    Unknown,
+}
+
+/// SessionEnd's reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// /exit, Ctrl-C twice, Ctrl-D twice.
+    PromptInputExit,
+    /// Logged out.
+    Logout,
+    /// Cleared; the same process goes on under a new id.
+    Clear,
+    /// The process went over to another conversation.
+    Resume,
+    /// End of a `-p` run, SIGTERM, SIGHUP, a closed pane.
+    Other,
+}
+
+/// Work that outlives its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Background {
+    /// Background tasks other than subagents.
+    pub tasks: u32,
+    /// Background subagents.
+    pub subagents: u32,
+    /// Scheduled wake-ups.
+    pub crons: u32,
+}
+
+impl Background {
+    /// Whether there is any.
+    pub fn is_any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// What a look at a process's registry entry found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registry {
+    /// The entry of exactly this process.
+    Present {
+        /// The session it names.
+        session_id: String,
+    },
+    /// The directory is there, the entry is not.
+    Absent,
+    /// No registry, or not to be read, or of an unknown shape.
+    Unreadable,
+}
+
+impl HookKind {
+    /// The client's own name of the event.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::SessionStart(_) => "SessionStart",
+            Self::SessionEnd(_) => "SessionEnd",
+            Self::UserPromptSubmit => "UserPromptSubmit",
+            Self::Tool(ToolPhase::Before) => "PreToolUse",
+            Self::Tool(ToolPhase::After) => "PostToolUse",
+            Self::Tool(ToolPhase::Failed) => "PostToolUseFailure",
+            Self::Stop(_) => "Stop",
+            Self::StopFailure(_) => "StopFailure",
+            Self::Other(name) => name,
+        }
+    }
+}

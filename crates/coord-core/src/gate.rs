@@ -1,0 +1,41 @@
+//! Decides whether an effect may touch the world: the one gate every effect passes.
+//!
+//! In `observe` the decision is recorded and an acting effect is not performed (architecture 11).
+//! Looking is always allowed, where looking is safe is the adapters' matter (H-27). The match has
+//! no wildcard: an effect that acts cannot be added without deciding here what it needs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Effect;
+
+/// `[recovery] mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Decide, record, notify; do nothing.
+    Observe,
+    /// Act for unattended sessions and on crash signatures (H-06).
+    Signature,
+    /// Act for all.
+    Act,
+}
+
+/// The gate's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Do it.
+    Perform,
+    /// Record that it would have been done.
+    RecordOnly,
+}
+
+/// Whether `effect` may be performed in `mode`.
+pub fn admit(mode: Mode, effect: &Effect) -> Admission {
+    match (effect, mode) {
+        (
+            Effect::WatchProcess { .. }
+            | Effect::ReadRegistry { .. }
+            | Effect::LockConfigDir { .. },
+            Mode::Observe | Mode::Signature | Mode::Act,
+        ) => Admission::Perform,
+    }
+}

@@ -1,0 +1,155 @@
+//! Decides whether an end was a host event: a restart of the machine or the death of a tmux server
+//! is one event for all its sessions, not many ends or crashes (S0-25f, H-10).
+//!
+//! Sessions that their user ended stay stopped. A headless run always ends with `other`, so for it
+//! only a turn that was still open makes an end an interruption.
+
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::{Decision, Effects};
+use crate::event::{EndReason, Kind, ProcessRef};
+use crate::session::{Presence, Session, SessionKey};
+use crate::state::State;
+use crate::time::Moment;
+
+/// What took a session along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostEvent {
+    /// The machine was restarted.
+    NewBoot,
+    /// The tmux server died.
+    TmuxServer,
+    /// Three or more interactive sessions ended within seconds.
+    ManyEnds,
+}
+
+/// So many ends within the time are a host event (H-10).
+const MANY_ENDS: usize = 3;
+/// Deaths of tmux servers remembered.
+const DEAD_SERVERS_MAX: usize = 16;
+
+impl State {
+    /// A new boot: what lived on the old one, or ended just before, was interrupted. `boot_at_ms`
+    /// is the wall time of the new boot.
+    pub(crate) fn on_new_boot(&mut self, boot_at_ms: u64, at: Moment, fx: &mut Effects) {
+        let from_ms = boot_at_ms.saturating_sub(self.header.settings.interrupted_before_boot_ms);
+        for key in self.keys() {
+            let Some(mut session) = self.take(key) else { continue };
+            session.rebase(at.awake);
+            if self.is_local(&session) {
+                let was_taken = match session.presence {
+                    Presence::Alive | Presence::Dying { .. } => true,
+                    Presence::Ended { reason: Some(EndReason::Other), at: ended } => {
+                        from_ms <= ended.wall_ms && session.kind != Some(Kind::Headless)
+                    }
+                    Presence::Ended { .. }
+                    | Presence::Interrupted { .. }
+                    | Presence::Crashed { .. }
+                    | Presence::Gone { .. } => false,
+                };
+                if was_taken {
+                    interrupt(&mut session, HostEvent::NewBoot, at, fx);
+                }
+            }
+            self.put(session);
+        }
+    }
+
+    /// A watched process that may be a tmux server is gone. Returns the sessions it took along.
+    pub(crate) fn on_server_death(
+        &mut self,
+        process: ProcessRef,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let of_server: Vec<SessionKey> = self
+            .sessions()
+            .filter(|session| session.tmux.as_ref().is_some_and(|tmux| tmux.server == process))
+            .map(|session| session.key)
+            .collect();
+        if of_server.is_empty() {
+            return of_server;
+        }
+        self.header.dead_servers.push((process, at.awake));
+        if DEAD_SERVERS_MAX < self.header.dead_servers.len() {
+            self.header.dead_servers.remove(0);
+        }
+        for key in &of_server {
+            self.interrupt_if_near(*key, HostEvent::TmuxServer, at, fx);
+        }
+        of_server
+    }
+
+    /// A session ended or died: was it part of a host event? Returns the sessions that changed.
+    pub(crate) fn on_end(
+        &mut self,
+        key: SessionKey,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let within_ms = self.header.settings.interrupted_within_ms;
+        let Some(session) = self.get(key) else { return Vec::new() };
+        let server = session.tmux.as_ref().map(|tmux| tmux.server);
+        let counts = session.kind == Some(Kind::Interactive)
+            && matches!(session.presence, Presence::Ended { reason: Some(EndReason::Other), .. });
+        let server_died = self.header.dead_servers.iter().any(|(process, died)| {
+            Some(*process) == server && at.awake.ms_since(*died) <= within_ms
+        });
+        if server_died {
+            self.interrupt_if_near(key, HostEvent::TmuxServer, at, fx);
+            return Vec::from([key]);
+        }
+        if !counts {
+            return Vec::new();
+        }
+        let ends = &mut self.header.recent_ends;
+        ends.retain(|(ended, other)| at.awake.ms_since(*ended) <= within_ms && *other != key);
+        ends.push((at.awake, key));
+        if ends.len() < MANY_ENDS {
+            return Vec::new();
+        }
+        let together: Vec<SessionKey> = ends.iter().map(|(_, key)| *key).collect();
+        for key in &together {
+            self.interrupt_if_near(*key, HostEvent::ManyEnds, at, fx);
+        }
+        together
+    }
+
+    fn interrupt_if_near(&mut self, key: SessionKey, by: HostEvent, at: Moment, fx: &mut Effects) {
+        let within_ms = self.header.settings.interrupted_within_ms;
+        let Some(mut session) = self.take(key) else { return };
+        let is_headless = session.kind == Some(Kind::Headless);
+        let near = |then: Moment| at.awake.ms_since(then.awake) <= within_ms;
+        let was_taken = match session.presence {
+            Presence::Ended { reason: Some(EndReason::Other), at: then } => {
+                near(then) && !is_headless
+            }
+            Presence::Ended { reason: None, at: then }
+            | Presence::Crashed { at: then }
+            | Presence::Gone { at: then } => near(then),
+            Presence::Dying { .. } => by == HostEvent::TmuxServer,
+            Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => false,
+        };
+        if was_taken {
+            interrupt(&mut session, by, at, fx);
+        }
+        self.put(session);
+    }
+}
+
+fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects) {
+    let saw = match by {
+        HostEvent::NewBoot => "a new boot id",
+        HostEvent::TmuxServer => "the end came within seconds of its tmux server's death",
+        HostEvent::ManyEnds => "three or more interactive sessions ended within seconds",
+    };
+    session.presence = Presence::Interrupted { by, at };
+    fx.decisions.push(Decision {
+        session_id: session.session_id.clone(),
+        rule: "H-10",
+        saw: saw.to_owned(),
+        did: "interrupted".to_owned(),
+    });
+}

@@ -1,0 +1,116 @@
+//! Decides which record an event belongs to (R-06 to R-09, H-42).
+//!
+//! A record follows an id only within one harness process. A resume in a new process continues the
+//! record only if its former owner is gone; two live processes on one id are two records, both
+//! `unknown`. A SessionEnd alone never opens a record nor takes one over.
+
+use crate::event::{EndReason, HookEvent, HookKind, StartSource};
+use crate::session::{OwnerId, Presence, Session, SessionKey};
+use crate::state::State;
+use crate::time::Moment;
+
+/// Where an event belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It changes this record.
+    Record(SessionKey),
+    /// It belongs to this record's past.
+    History(SessionKey),
+    /// It begins a record.
+    New,
+    /// It belongs to nothing.
+    Nowhere,
+}
+
+/// The harness an event came from.
+pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
+    event.harness.as_ref().map(|harness| OwnerId {
+        machine: event.machine.clone(),
+        boot: event.boot.clone(),
+        pid_ns: harness.pid_ns,
+        process: harness.process,
+    })
+}
+
+impl State {
+    /// Decides where `event` belongs.
+    pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+        let is_end = matches!(event.kind, HookKind::SessionEnd(_));
+        let unclaimed = if is_end { Place::Nowhere } else { Place::New };
+        let with_id = || self.sessions_with_id(&event.session_id);
+        let Some(owner) = owner else {
+            let newest = with_id().max_by_key(|session| session.key);
+            return newest.map_or(unclaimed, |session| Place::Record(session.key));
+        };
+        if let Some(session) = with_id().find(|session| session.is_owned_by(owner)) {
+            return Place::Record(session.key);
+        }
+        if let Some(session) = with_id().find(|session| session.former_owners.contains(owner)) {
+            return Place::History(session.key);
+        }
+        let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
+        if let Some(key) = self.key_of_owner(owner)
+            && !goes_over
+        {
+            return if is_end { Place::Nowhere } else { Place::Record(key) };
+        }
+        let free = with_id()
+            .find(|session| session.owner.is_none())
+            .or_else(|| with_id().find(|session| !session.may_live()));
+        match free {
+            Some(session) if is_end && session.owner.is_some() => Place::History(session.key),
+            Some(session) => Place::Record(session.key),
+            None => unclaimed,
+        }
+    }
+
+    /// The process that holds another record goes over to the session of `event` (in-process
+    /// resume): the record it held has ended. Returns that record.
+    pub(crate) fn leave_behind(
+        &mut self,
+        event: &HookEvent,
+        owner: &OwnerId,
+        at: Moment,
+    ) -> Option<SessionKey> {
+        let key = self.key_of_owner(owner)?;
+        let is_same = self.get(key).is_some_and(|session| {
+            session.session_id == event.session_id
+                || session.previous_ids.contains(&event.session_id)
+        });
+        if is_same {
+            return None;
+        }
+        let mut session = self.take(key)?;
+        session.presence = Presence::Ended { reason: Some(EndReason::Resume), at };
+        // The process is somebody else's owner from here on.
+        if let Some(former) = session.owner.take() {
+            session.former_owners.push(former.id);
+        }
+        self.put(session);
+        Some(key)
+    }
+
+    /// Marks the records of one id that two live processes claim, and lifts the mark when one is
+    /// gone. Returns the other records that changed.
+    pub(crate) fn mark_two_owners(&mut self, key: SessionKey) -> alloc::vec::Vec<SessionKey> {
+        let Some(id) = self.get(key).map(|session| session.session_id.clone()) else {
+            return alloc::vec::Vec::new();
+        };
+        let claims = |session: &Session| {
+            session.may_live() && session.owner.is_some() && session.session_id == id
+        };
+        let is_contested = 1 < self.sessions_with_id(&id).filter(|one| claims(one)).count();
+        let changed: alloc::vec::Vec<SessionKey> = self
+            .sessions_with_id(&id)
+            .filter(|session| session.two_owners != (is_contested && claims(session)))
+            .map(|session| session.key)
+            .collect();
+        for key in &changed {
+            if let Some(mut session) = self.take(*key) {
+                session.two_owners = is_contested && claims(&session);
+                self.put(session);
+            }
+        }
+        changed
+    }
+}

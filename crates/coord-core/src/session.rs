@@ -1,0 +1,301 @@
+//! The record of one session: facts only, with their times. What they mean is decided elsewhere
+//! (`turn`, `death`, `host_event`, `status`).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Background, EndReason, HookEvent, Kind, ProcessRef, TmuxPane, Via};
+use crate::host_event::HostEvent;
+use crate::status::WordOf;
+use crate::time::{Awake, Moment};
+
+/// Number of a record; a record keeps it while its session id changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SessionKey(pub u64);
+
+/// A harness, named so that no other machine, boot, namespace or reused pid can be taken for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OwnerId {
+    /// Machine id.
+    pub machine: String,
+    /// Kernel boot id.
+    pub boot: String,
+    /// Inode of the pid namespace.
+    pub pid_ns: u64,
+    /// The process.
+    pub process: ProcessRef,
+}
+
+/// The harness that holds the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Which.
+    pub id: OwnerId,
+    /// The last time the process itself was seen, and whether it was alive then; none until looked.
+    pub seen_alive: Option<(bool, Moment)>,
+}
+
+/// Emission time of an event. Two stamps compare only within one record and owner (H-31).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stamp {
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub mono_ns: u64,
+    /// Milliseconds since 1970.
+    pub wall_ms: u64,
+}
+
+/// Whether the harness is there, and how it went if it is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Presence {
+    /// There, as far as anybody knows.
+    Alive,
+    /// Its process is gone; what it left behind is being read (H-05).
+    Dying {
+        /// Since when.
+        since: Moment,
+    },
+    /// It ended its session.
+    Ended {
+        /// Its own reason; none where only the removed registry entry says so.
+        reason: Option<EndReason>,
+        /// When.
+        at: Moment,
+    },
+    /// A host event took it along (H-10).
+    Interrupted {
+        /// Which.
+        by: HostEvent,
+        /// When.
+        at: Moment,
+    },
+    /// It died without ending its session, and something positive proves it (H-05).
+    Crashed {
+        /// When.
+        at: Moment,
+    },
+    /// Its process is gone and nothing proves how (H-05).
+    Gone {
+        /// When.
+        at: Moment,
+    },
+}
+
+/// The turn of the main thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Turn {
+    /// No prompt was seen from this process.
+    None,
+    /// A turn is open.
+    Open {
+        /// Since when.
+        since: Moment,
+        /// Prompts typed while it ran and not yet answered.
+        queued: u32,
+    },
+    /// The last turn ended.
+    Closed {
+        /// When.
+        at: Moment,
+    },
+}
+
+/// The newest event by emission.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastEvent {
+    /// The client's name of it.
+    pub name: String,
+    /// When it was emitted.
+    pub stamp: Stamp,
+    /// Whether its sender was proved (H-25).
+    pub verified: bool,
+    /// How it came.
+    pub via: Via,
+}
+
+/// What the client's registry said of the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistryFact {
+    /// Nothing is known.
+    Unknown,
+    /// Its entry was there.
+    Present {
+        /// When.
+        at: Moment,
+    },
+    /// Its entry was gone after its death.
+    Removed {
+        /// When.
+        at: Moment,
+    },
+    /// Its entry was still there after its death.
+    LeftBehind {
+        /// When.
+        at: Moment,
+    },
+}
+
+/// Counts of a session's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Events applied.
+    pub events: u64,
+    /// Turns opened.
+    pub turns: u64,
+    /// Events that came too late to change anything (G2).
+    pub late: u64,
+    /// Events of which only the count was kept (H-29).
+    pub folded: u64,
+    /// Events whose sender could not be proved (H-25).
+    pub unverified: u64,
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Number of the record.
+    pub key: SessionKey,
+    /// The id that resumes it now.
+    pub session_id: String,
+    /// Ids it had before, oldest first.
+    pub previous_ids: Vec<String>,
+    /// Host name.
+    pub host: String,
+    /// The client's configuration directory.
+    pub config_dir: String,
+    /// Interactive or headless, where known.
+    pub kind: Option<Kind>,
+    /// The harness that holds it, where known.
+    pub owner: Option<Owner>,
+    /// Harnesses that held it before, oldest first, a few.
+    pub former_owners: Vec<OwnerId>,
+    /// Another live process claims the same id.
+    pub two_owners: bool,
+    /// The pane its environment named.
+    pub tmux: Option<TmuxPane>,
+    /// Whether the harness is there.
+    pub presence: Presence,
+    /// The turn.
+    pub turn: Turn,
+    /// Background work at the last Stop.
+    pub background: Background,
+    /// The last StopFailure's typed error, until the next turn ends well.
+    pub failure: Option<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Transcript.
+    pub transcript_path: String,
+    /// Permission mode last seen.
+    pub permission_mode: Option<String>,
+    /// Boot of the newest event.
+    pub boot: String,
+    /// The newest turn edge that was applied; older events change nothing (G2).
+    pub edge: Option<Stamp>,
+    /// The newest event.
+    pub last: Option<LastEvent>,
+    /// The last sign of life of any kind.
+    pub sign: Awake,
+    /// What the registry said.
+    pub registry: RegistryFact,
+    /// Counts.
+    pub counts: Counts,
+    /// The one word for people, since when, and why.
+    pub word: WordOf,
+}
+
+/// Former owners and previous ids remembered per record.
+const FORMER_MAX: usize = 16;
+
+impl Session {
+    /// A record begun by `event`.
+    pub(crate) fn begin(key: SessionKey, event: &HookEvent, at: Moment) -> Self {
+        Self {
+            key,
+            session_id: event.session_id.clone(),
+            previous_ids: Vec::new(),
+            host: event.host.clone(),
+            config_dir: event.config_dir.clone(),
+            kind: None,
+            owner: None,
+            former_owners: Vec::new(),
+            two_owners: false,
+            tmux: None,
+            presence: Presence::Alive,
+            turn: Turn::None,
+            background: Background::default(),
+            failure: None,
+            cwd: event.cwd.clone(),
+            transcript_path: event.transcript_path.clone(),
+            permission_mode: None,
+            boot: event.boot.clone(),
+            edge: None,
+            last: None,
+            sign: at.awake,
+            registry: RegistryFact::Unknown,
+            counts: Counts::default(),
+            word: WordOf::unknown(at),
+        }
+    }
+
+    /// Whether its harness may still be there.
+    pub fn may_live(&self) -> bool {
+        matches!(self.presence, Presence::Alive)
+    }
+
+    /// Whether `owner` holds it.
+    pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
+        self.owner.as_ref().is_some_and(|mine| mine.id == *owner)
+    }
+
+    /// A new harness holds it: its stamps, turn and registry entry begin anew (H-31, H-42).
+    pub(crate) fn change_owner(&mut self, id: OwnerId) {
+        if let Some(former) = self.owner.take() {
+            self.former_owners.push(former.id);
+            if FORMER_MAX < self.former_owners.len() {
+                self.former_owners.remove(0);
+            }
+            self.edge = None;
+            self.last = None;
+            self.turn = Turn::None;
+            self.background = Background::default();
+            self.registry = RegistryFact::Unknown;
+            self.kind = None;
+        }
+        self.owner = Some(Owner { id, seen_alive: None });
+        self.presence = Presence::Alive;
+    }
+
+    /// Its id changed within one process.
+    pub(crate) fn follow(&mut self, session_id: &str) {
+        let before = core::mem::replace(&mut self.session_id, session_id.into());
+        self.remember_id(before);
+    }
+
+    /// Notes an id that this record had before.
+    pub(crate) fn remember_id(&mut self, id: String) {
+        if !self.previous_ids.contains(&id) {
+            self.previous_ids.push(id);
+            if FORMER_MAX < self.previous_ids.len() {
+                self.previous_ids.remove(0);
+            }
+        }
+    }
+
+    /// A new boot: clocks began anew, so every age counts from now (H-32).
+    pub(crate) fn rebase(&mut self, awake: Awake) {
+        self.sign = awake;
+        self.word.since.awake = awake;
+        match &mut self.presence {
+            Presence::Alive => (),
+            Presence::Dying { since: at }
+            | Presence::Ended { at, .. }
+            | Presence::Interrupted { at, .. }
+            | Presence::Crashed { at }
+            | Presence::Gone { at } => at.awake = awake,
+        }
+        match &mut self.turn {
+            Turn::None => (),
+            Turn::Open { since: at, .. } | Turn::Closed { at } => at.awake = awake,
+        }
+    }
+}

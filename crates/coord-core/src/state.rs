@@ -1,0 +1,212 @@
+//! The state: all records, with the indexes that keep every step's cost independent of how many
+//! there are. Indexes and deadlines are derived from the records and never stored.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Host, ProcessRef};
+use crate::hold::Hold;
+use crate::seen::SeenIds;
+use crate::session::{OwnerId, Presence, Session, SessionKey};
+use crate::settings::Settings;
+use crate::time::{Awake, Moment, Now};
+
+/// Counts over all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counters {
+    /// Hook events applied.
+    pub events: u64,
+    /// Events that had taken effect before (G2).
+    pub duplicates: u64,
+    /// Events that came too late to change anything.
+    pub late: u64,
+    /// Events of which only the count was kept (H-29).
+    pub folded: u64,
+    /// Arrivals that were no event.
+    pub malformed: u64,
+    /// SessionEnd of an id that no session ever had.
+    pub phantom_ends: u64,
+}
+
+/// Everything of the state but the records and the remembered ids.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Header {
+    /// Where the coordinator runs; none before its first start.
+    pub host: Option<Host>,
+    /// The durations in force.
+    pub settings: Settings,
+    /// Number of the next record.
+    pub next_key: u64,
+    /// The newest time seen.
+    pub last: Option<Now>,
+    /// Nanoseconds of this boot during which the loop did not turn (H-32).
+    pub paused_ns: u64,
+    /// Nothing is concluded from silence while it lasts (H-32).
+    pub settling: Option<Hold>,
+    /// Counts.
+    pub counters: Counters,
+    /// Configuration directories seen, and whether this coordinator holds their lock (H-14).
+    pub config_dirs: BTreeMap<String, bool>,
+    /// Interactive sessions whose end without a reason was seen lately (H-10).
+    pub recent_ends: Vec<(Awake, SessionKey)>,
+    /// Tmux servers that died lately (H-10).
+    pub dead_servers: Vec<(ProcessRef, Awake)>,
+}
+
+/// The whole state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    pub(crate) header: Header,
+    pub(crate) seen: SeenIds,
+    records: BTreeMap<SessionKey, Session>,
+    by_id: BTreeMap<String, Vec<SessionKey>>,
+    by_owner: BTreeMap<OwnerId, SessionKey>,
+    by_deadline: BTreeSet<(Awake, SessionKey)>,
+    deadline_of: BTreeMap<SessionKey, Awake>,
+}
+
+impl State {
+    /// Puts a stored state together again.
+    pub fn from_parts(header: Header, sessions: Vec<Session>, seen: SeenIds) -> Self {
+        let mut state = Self { header, seen, ..Self::default() };
+        for session in sessions {
+            state.put(session);
+        }
+        state
+    }
+
+    /// Everything but records and ids.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The remembered ids.
+    pub fn seen(&self) -> &SeenIds {
+        &self.seen
+    }
+
+    /// All records, by number.
+    pub fn sessions(&self) -> impl ExactSizeIterator<Item = &Session> {
+        self.records.values()
+    }
+
+    /// The records whose current or previous id is `id`.
+    pub fn sessions_with_id(&self, id: &str) -> impl Iterator<Item = &Session> {
+        self.keys_of_id(id).iter().filter_map(|key| self.records.get(key))
+    }
+
+    /// The records with a current or previous id that begins with `prefix`, each once.
+    pub fn sessions_with_prefix(&self, prefix: &str) -> Vec<&Session> {
+        let keys: BTreeSet<SessionKey> = self
+            .by_id
+            .range::<str, _>((core::ops::Bound::Included(prefix), core::ops::Bound::Unbounded))
+            .take_while(|(id, _)| id.starts_with(prefix))
+            .flat_map(|(_, keys)| keys.iter().copied())
+            .collect();
+        keys.iter().filter_map(|key| self.records.get(key)).collect()
+    }
+
+    /// The time on the clock that the rules use.
+    pub fn moment(&self, now: Now) -> Moment {
+        let awake = Awake(now.mono_ns.saturating_sub(self.header.paused_ns));
+        Moment { awake, wall_ms: now.wall_ms }
+    }
+
+    /// The CLOCK_MONOTONIC time at which [`crate::step`] wants to be called with a tick.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let (awake, _) = self.by_deadline.first()?;
+        Some(awake.0.saturating_add(self.header.paused_ns))
+    }
+
+    pub(crate) fn keys_of_id(&self, id: &str) -> &[SessionKey] {
+        self.by_id.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn key_of_owner(&self, owner: &OwnerId) -> Option<SessionKey> {
+        self.by_owner.get(owner).copied()
+    }
+
+    pub(crate) fn get(&self, key: SessionKey) -> Option<&Session> {
+        self.records.get(&key)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<SessionKey> {
+        self.records.keys().copied().collect()
+    }
+
+    /// A number for a new record.
+    pub(crate) fn new_key(&mut self) -> SessionKey {
+        self.header.next_key = self.header.next_key.saturating_add(1);
+        SessionKey(self.header.next_key)
+    }
+
+    /// Takes a record out to change it; [`Self::put`] brings it back.
+    pub(crate) fn take(&mut self, key: SessionKey) -> Option<Session> {
+        let session = self.records.remove(&key)?;
+        for id in session.previous_ids.iter().chain([&session.session_id]) {
+            if let Some(keys) = self.by_id.get_mut(id) {
+                keys.retain(|other| *other != key);
+                if keys.is_empty() {
+                    self.by_id.remove(id);
+                }
+            }
+        }
+        if let Some(owner) = &session.owner
+            && self.by_owner.get(&owner.id) == Some(&key)
+        {
+            self.by_owner.remove(&owner.id);
+        }
+        if let Some(deadline) = self.deadline_of.remove(&key) {
+            self.by_deadline.remove(&(deadline, key));
+        }
+        Some(session)
+    }
+
+    /// Puts a record in, with its deadline.
+    pub(crate) fn put(&mut self, session: Session) {
+        let key = session.key;
+        for id in session.previous_ids.iter().chain([&session.session_id]) {
+            let keys = self.by_id.entry(id.clone()).or_default();
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if let Some(owner) = &session.owner {
+            self.by_owner.insert(owner.id.clone(), key);
+        }
+        if let Some(deadline) = self.deadline(&session) {
+            self.by_deadline.insert((deadline, key));
+            self.deadline_of.insert(key, deadline);
+        }
+        self.records.insert(key, session);
+    }
+
+    /// The records whose deadline has come.
+    pub(crate) fn due(&self, awake: Awake) -> Vec<SessionKey> {
+        self.by_deadline
+            .iter()
+            .take_while(|(deadline, _)| *deadline <= awake)
+            .map(|(_, key)| *key)
+            .collect()
+    }
+
+    /// When this record changes by time alone: derived from it, so a restart forgets no timer.
+    fn deadline(&self, session: &Session) -> Option<Awake> {
+        let settings = &self.header.settings;
+        match session.presence {
+            Presence::Dying { since } => Some(since.awake.plus_ms(settings.death_judged_within_ms)),
+            Presence::Alive if self.is_told_by_silence(session) => {
+                let due = session.sign.plus_ms(settings.unknown_after_ms);
+                let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
+                Some(due.max(settled))
+            }
+            Presence::Alive
+            | Presence::Ended { .. }
+            | Presence::Interrupted { .. }
+            | Presence::Crashed { .. }
+            | Presence::Gone { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `step`: calls the topics in a fixed order; nothing else calls from topic to topic.
+
+use alloc::vec::Vec;
+
+use crate::arrival::{self, ask_about, ask_lock};
+use crate::effect::Effects;
+use crate::event::{Event, EventId, Host, Kind, ProcessRef};
+use crate::hold::Hold;
+use crate::session::{Presence, SessionKey};
+use crate::settings::Settings;
+use crate::state::State;
+use crate::time::{Moment, Now};
+
+/// Takes one event in.
+pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
+    let mut fx = Effects::default();
+    // People read the time at which a thing happened, not the one at which it was heard.
+    let mut at = Moment { wall_ms: now.wall_ms, ..Moment::default() };
+    let touched = match event {
+        Event::Started(host, settings) => on_started(state, host, settings, now, &mut fx),
+        Event::Gap { ns } => {
+            settle(state, *ns, "settling after a gap or a clock step", now);
+            state.keys()
+        }
+        Event::Hook(hook) => {
+            at.wall_ms = hook.wall_ms.min(now.wall_ms);
+            arrival::on_hook(state, hook, now, &mut fx)
+        }
+        Event::Folded { id, session_id } => on_folded(state, *id, session_id, now),
+        Event::SpoolFolded { events } => {
+            let counters = &mut state.header.counters;
+            counters.folded = counters.folded.saturating_add(*events);
+            Vec::new()
+        }
+        Event::Malformed => {
+            let counters = &mut state.header.counters;
+            counters.malformed = counters.malformed.saturating_add(1);
+            Vec::new()
+        }
+        Event::ProcessSeen { process, alive: true, kind } => on_seen(state, *process, *kind, now),
+        Event::ProcessSeen { process, alive: false, .. } | Event::ProcessExited { process } => {
+            on_exit(state, *process, now, &mut fx)
+        }
+        Event::RegistryRead { process, found, after_death } => {
+            let at = state.moment(now);
+            let key = state.on_registry(*process, found, *after_death, at, &mut fx);
+            let mut touched: Vec<SessionKey> = key.into_iter().collect();
+            if let Some(key) = key {
+                touched.extend(state.on_end(key, at, &mut fx));
+            }
+            touched
+        }
+        Event::ConfigDirLock { config_dir, held } => {
+            state.header.config_dirs.insert(config_dir.clone(), *held);
+            Vec::new()
+        }
+        Event::Tick => Vec::new(),
+    };
+    on_due(state, now, &mut fx);
+    at.awake = state.moment(now).awake;
+    refresh(state, &touched, at);
+    state.header.last = Some(now);
+    fx
+}
+
+fn on_started(
+    state: &mut State,
+    host: &Host,
+    settings: &Settings,
+    now: Now,
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
+    let is_new_boot = state.header.host.as_ref().is_some_and(|before| before.boot != host.boot);
+    let down_ns = state.header.last.map_or(0, |last| now.mono_ns.saturating_sub(last.mono_ns));
+    state.header.host = Some(host.clone());
+    state.header.settings = settings.clone();
+    // Locks belong to the process that took them.
+    state.header.config_dirs.clear();
+    if is_new_boot {
+        state.header.paused_ns = 0;
+        state.header.settling = None;
+        state.header.recent_ends.clear();
+        state.header.dead_servers.clear();
+        let at = state.moment(now);
+        state.on_new_boot(host.boot_at_ms, at, fx);
+        settle(state, 0, "settling after a start", now);
+    } else {
+        settle(state, down_ns, "settling after a start", now);
+    }
+    drop_old(state, now);
+    for key in state.keys() {
+        if let Some(session) = state.get(key) {
+            ask_about(state, session, fx);
+        }
+    }
+    let dirs: Vec<_> = state.sessions().map(|session| session.config_dir.clone()).collect();
+    for config_dir in dirs {
+        ask_lock(state, &config_dir, fx);
+    }
+    state.keys()
+}
+
+/// The loop did not turn for `gap_ns`: that time does not count, and nothing is concluded from
+/// silence for a while (H-32).
+fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
+    state.header.paused_ns = state.header.paused_ns.saturating_add(gap_ns);
+    let at = state.moment(now);
+    state.header.settling = Some(Hold::new(reason, at, state.header.settings.settle_ms));
+}
+
+/// S0-31: bookkeeping is dropped when a session ended for good and its retention is over.
+fn drop_old(state: &mut State, now: Now) {
+    let kept_ms = state.header.settings.stopped_kept_ms;
+    for key in state.keys() {
+        let is_old = state.get(key).is_some_and(|session| match session.presence {
+            Presence::Ended { at, .. }
+            | Presence::Interrupted { at, .. }
+            | Presence::Crashed { at }
+            | Presence::Gone { at } => kept_ms < now.wall_ms.saturating_sub(at.wall_ms),
+            Presence::Alive | Presence::Dying { .. } => false,
+        });
+        if is_old {
+            state.take(key);
+        }
+    }
+}
+
+fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<SessionKey> {
+    if !state.seen.insert(id, now.wall_ms) {
+        return Vec::new();
+    }
+    let counters = &mut state.header.counters;
+    counters.folded = counters.folded.saturating_add(1);
+    let at = state.moment(now);
+    let key = state.keys_of_id(session_id).last().copied();
+    if let Some(mut session) = key.and_then(|key| state.take(key)) {
+        session.counts.folded = session.counts.folded.saturating_add(1);
+        session.sign = at.awake;
+        state.put(session);
+    }
+    key.into_iter().collect()
+}
+
+fn on_seen(
+    state: &mut State,
+    process: ProcessRef,
+    kind: Option<Kind>,
+    now: Now,
+) -> Vec<SessionKey> {
+    let at = state.moment(now);
+    let key = state.local_owner(process).and_then(|owner| state.key_of_owner(&owner));
+    if let Some(mut session) = key.and_then(|key| state.take(key)) {
+        if let Some(owner) = &mut session.owner {
+            owner.seen_alive = Some((true, at));
+        }
+        session.kind = session.kind.or(kind);
+        state.put(session);
+    }
+    key.into_iter().collect()
+}
+
+fn on_exit(state: &mut State, process: ProcessRef, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
+    let at = state.moment(now);
+    let mut touched = state.on_server_death(process, at, fx);
+    if let Some(key) = state.on_death(process, at, fx) {
+        touched.push(key);
+        touched.extend(state.mark_two_owners(key));
+        touched.extend(state.on_end(key, at, fx));
+    }
+    touched
+}
+
+/// Records that change by time alone.
+fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
+    let at = state.moment(now);
+    let due = state.due(at.awake);
+    for key in &due {
+        if let Some(Presence::Dying { .. }) = state.get(*key).map(|session| &session.presence) {
+            state.judge_late(*key, at, fx);
+        }
+    }
+    refresh(state, &due, at);
+}
+
+/// Decides the word of the records that were touched.
+fn refresh(state: &mut State, touched: &[SessionKey], at: Moment) {
+    for key in touched {
+        let Some(mut session) = state.take(*key) else { continue };
+        let (word, because) = state.word(&session, at.awake);
+        if session.word.word != word {
+            session.word.since = at;
+        }
+        session.word.word = word;
+        session.word.because = because;
+        state.put(session);
+    }
+}

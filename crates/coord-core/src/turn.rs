@@ -1,0 +1,154 @@
+//! Decides what a hook event does to its record: who holds it, whether a turn is open (G2, R-02 to
+//! R-06, H-31).
+//!
+//! Turn edges (SessionStart, UserPromptSubmit, Stop, StopFailure, SessionEnd) are applied in the
+//! order of their stamps: one that is older than the newest applied edge changes nothing but the
+//! counts. Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
+//! close one; events inside a subagent are signs of life and neither open nor close.
+
+use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
+use crate::session::{LastEvent, Presence, Session, Stamp, Turn};
+use crate::time::Moment;
+
+/// Whether an event is a turn edge.
+fn is_edge(event: &HookEvent) -> bool {
+    match &event.kind {
+        // Compaction may come in the middle of a turn and neither opens nor closes one.
+        HookKind::SessionStart(source) => *source != StartSource::Compact,
+        HookKind::SessionEnd(_) => true,
+        HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
+            !event.in_subagent
+        }
+        HookKind::Tool(_) | HookKind::Other(_) => false,
+    }
+}
+
+/// Applies `event` to its record. False if it came too late to change anything.
+pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: Moment) -> bool {
+    if session.boot != event.boot {
+        // Stamps of two boots do not compare: arrival decides (H-31).
+        session.boot.clone_from(&event.boot);
+        session.edge = None;
+        session.last = None;
+    }
+    note_newest(session, event, stamp);
+    if session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns) {
+        return false;
+    }
+    session.sign = at.awake;
+    if is_edge(event) {
+        session.edge = Some(stamp);
+        on_edge(session, event, at);
+    } else if !event.in_subagent && matches!(event.kind, HookKind::Tool(_)) {
+        revive(session);
+        open_if_closed(session, at);
+    }
+    true
+}
+
+/// Facts that every event carries, from the newest one.
+fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
+    if session.last.as_ref().is_some_and(|last| stamp.mono_ns < last.stamp.mono_ns) {
+        return;
+    }
+    session.last = Some(LastEvent {
+        name: event.kind.name().into(),
+        stamp,
+        verified: event.verified,
+        via: event.via,
+    });
+    for (field, value) in [
+        (&mut session.cwd, &event.cwd),
+        (&mut session.transcript_path, &event.transcript_path),
+        (&mut session.config_dir, &event.config_dir),
+        (&mut session.host, &event.host),
+    ] {
+        if !value.is_empty() && field != value {
+            field.clone_from(value);
+        }
+    }
+    if event.permission_mode.is_some() && session.permission_mode != event.permission_mode {
+        session.permission_mode.clone_from(&event.permission_mode);
+    }
+    if event.tmux.is_some() && session.tmux != event.tmux {
+        session.tmux.clone_from(&event.tmux);
+    }
+}
+
+fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
+    if !matches!(event.kind, HookKind::SessionEnd(_)) {
+        revive(session);
+    }
+    match &event.kind {
+        HookKind::SessionStart(_) => {
+            session.turn = Turn::None;
+            session.background = Background::default();
+            session.failure = None;
+        }
+        HookKind::UserPromptSubmit => {
+            session.turn = match session.turn {
+                Turn::Open { since, queued } => {
+                    Turn::Open { since, queued: queued.saturating_add(1) }
+                }
+                Turn::None | Turn::Closed { .. } => opened(session, at),
+            };
+        }
+        HookKind::Stop(background) => {
+            session.background = *background;
+            session.failure = None;
+            session.turn = closed(session.turn, at);
+        }
+        HookKind::StopFailure(error) => {
+            session.failure = Some(error.clone());
+            session.turn = closed(session.turn, at);
+        }
+        HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
+        HookKind::Tool(_) | HookKind::Other(_) => (),
+    }
+}
+
+/// The same process reports on after it ended a session (/clear, an in-process resume): it was not
+/// over. A process that was seen dead stays dead, however late its last events arrive.
+fn revive(session: &mut Session) {
+    let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
+    if !matches!(seen, Some((false, _))) {
+        session.presence = Presence::Alive;
+    }
+}
+
+fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
+    if let Turn::Open { .. } = session.turn {
+        session.turn = Turn::Closed { at };
+    }
+    session.background = Background::default();
+    // An end without a reason of its user's does not take back what a host event explained.
+    let is_explained = matches!(session.presence, Presence::Interrupted { .. });
+    if !is_explained || reason != EndReason::Other {
+        session.presence = Presence::Ended { reason: Some(reason), at };
+    }
+}
+
+fn open_if_closed(session: &mut Session, at: Moment) {
+    match session.turn {
+        Turn::Open { .. } => (),
+        Turn::None | Turn::Closed { .. } => session.turn = opened(session, at),
+    }
+}
+
+fn opened(session: &mut Session, at: Moment) -> Turn {
+    session.counts.turns = session.counts.turns.saturating_add(1);
+    session.background = Background::default();
+    session.failure = None;
+    Turn::Open { since: at, queued: 0 }
+}
+
+/// A turn ends; with a prompt waiting, the next one is open already.
+fn closed(turn: Turn, at: Moment) -> Turn {
+    match turn {
+        Turn::Open { queued, .. } => match queued.checked_sub(1) {
+            Some(queued) => Turn::Open { since: at, queued },
+            None => Turn::Closed { at },
+        },
+        Turn::None | Turn::Closed { .. } => Turn::Closed { at },
+    }
+}
