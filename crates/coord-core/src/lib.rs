@@ -25,6 +25,7 @@ mod gate;
 mod hold;
 mod host_event;
 mod identity;
+mod invariants;
 mod seen;
 mod session;
 mod settings;

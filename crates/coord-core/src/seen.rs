@@ -33,6 +33,11 @@ impl SeenIds {
         is_new
     }
 
+    /// Whether an id is there.
+    pub fn contains(&self, id: EventId) -> bool {
+        self.ids.contains(&id)
+    }
+
     /// Number of ids.
     pub fn len(&self) -> usize {
         self.ids.len()

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Host, ProcessRef};
+use crate::event::{EventId, Host, ProcessRef};
 use crate::hold::Hold;
 use crate::seen::SeenIds;
 use crate::session::{OwnerId, Presence, Session, SessionKey};
@@ -85,6 +85,11 @@ impl State {
     /// The remembered ids.
     pub fn seen(&self) -> &SeenIds {
         &self.seen
+    }
+
+    /// Whether the event took effect before (G2).
+    pub fn has_seen(&self, id: EventId) -> bool {
+        self.seen.contains(id)
     }
 
     /// All records, by number.

@@ -1,1 +1,25 @@
-//! -
+//! The coordinator: turns everything that happens into core events, records them, and carries out
+//! what the core decides. One event loop, one adapter per file; nothing here decides about sessions.
+
+mod background;
+pub mod config;
+mod config_dirs;
+mod connection;
+pub mod convert;
+mod coordinator;
+pub mod engine;
+pub mod history;
+pub mod host;
+mod http;
+mod intake;
+mod log;
+pub mod offline;
+pub mod process;
+pub mod registry;
+mod report;
+mod routes;
+pub mod serve;
+mod server;
+mod share;
+pub mod view;
+mod watches;

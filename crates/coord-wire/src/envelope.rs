@@ -114,9 +114,11 @@ pub struct Envelope {
 /// The Claude Code process an event came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Harness {
-    /// The process.
-    #[serde(flatten)]
-    pub process: ProcessRef,
+    /// Pid of the process, as the hook sees it.
+    pub pid: u32,
+    /// Its start time in clock ticks since boot.
+    #[serde(with = "crate::stamp::ticks")]
+    pub start_time: u64,
     /// Inode of its pid namespace, as the hook sees it.
     pub pid_ns: u64,
     /// Device number of its controlling terminal; 0 without one.
@@ -124,6 +126,13 @@ pub struct Harness {
     /// Judged from argv and terminal (H-24), at SessionStart only.
     #[serde(default)]
     pub kind: Option<Kind>,
+}
+
+impl Harness {
+    /// The process.
+    pub fn process(&self) -> ProcessRef {
+        ProcessRef { pid: self.pid, start_time: self.start_time }
+    }
 }
 
 /// What kind of run a harness is.

@@ -20,16 +20,20 @@ pub struct Record {
     /// The coordinator's CLOCK_MONOTONIC at that moment, nanoseconds.
     pub mono_ns: u64,
     /// What happened.
-    #[serde(flatten)]
     pub entry: Entry,
 }
 
-/// What can happen.
+/// What can happen. Tagged from outside: only so can the envelope be kept as it came.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// A coordinator opened the store.
     Started(Started),
+    /// The loop did not turn, or the wall clock jumped (H-32).
+    Gap {
+        /// Awake time without the loop turning, nanoseconds; 0 for a clock step or a suspend.
+        ns: u64,
+    },
     /// A hook reported an event.
     Hook {
         /// How it came.
@@ -59,11 +63,6 @@ pub enum Entry {
         via: Via,
         /// What was wrong, in one line.
         why: String,
-    },
-    /// A hook caught a panic of its own.
-    HookCrash {
-        /// Message and place.
-        what: String,
     },
     /// A look at a process that a session named.
     ProcessSeen(ProcessSeen),
@@ -103,7 +102,7 @@ pub enum Via {
 }
 
 /// Where and as what a coordinator runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// Its program version.
     pub version: String,
@@ -115,39 +114,8 @@ pub struct Started {
     pub boot_at: WallMs,
     /// Inode of its pid namespace.
     pub pid_ns: u64,
-    /// The settings that the core's rules use, milliseconds unless the name says otherwise.
-    pub settings: Settings,
-}
-
-/// Durations the core decides with. Each is a key of the configuration, in milliseconds here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// `tracking.turn_unknown_after`: an open turn without any sign is `unknown` after this.
-    pub turn_unknown_after_ms: u64,
-    /// `tracking.death_judged_within`: the judgement of a death does not wait longer for facts.
-    pub death_judged_within_ms: u64,
-    /// `tracking.interrupted_within`: SessionEnd this close to a host event is part of it (H-10).
-    pub interrupted_within_ms: u64,
-    /// `tracking.interrupted_before_boot`: the same before a new boot (S0-25f).
-    pub interrupted_before_boot_ms: u64,
-    /// `tracking.stopped_kept`: a stopped session's record is dropped after this.
-    pub stopped_kept_ms: u64,
-    /// `tracking.settle`: after a start, suspend or gap of the loop nothing acts for this (H-32).
-    pub settle_ms: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            turn_unknown_after_ms: 900_000,
-            death_judged_within_ms: 5_000,
-            interrupted_within_ms: 10_000,
-            interrupted_before_boot_ms: 120_000,
-            stopped_kept_ms: 30 * 24 * 3_600_000,
-            settle_ms: 30_000,
-        }
-    }
+    /// The durations that the core's rules use, as the core writes them.
+    pub settings: Box<RawValue>,
 }
 
 /// What `/proc` says of a harness.

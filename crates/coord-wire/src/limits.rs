@@ -47,8 +47,8 @@ pub const HOOK_STDIN: Duration = Duration::from_millis(600);
 pub const EXCHANGE: Duration = Duration::from_millis(150);
 /// A missed exchange is remembered this long: hooks go straight to the spool (H-37).
 pub const MISS_MEMORY: Duration = Duration::from_secs(10);
-/// What the coordinator acknowledged is synced to disk within this time (G1).
-pub const SYNC_WITHIN: Duration = Duration::from_millis(100);
+/// What the coordinator acknowledged is synced to disk within this time (G1), milliseconds.
+pub const SYNC_WITHIN_MS: u64 = 100;
 
 /// Turn edges: the last to be given up when space runs out (H-29).
 pub const RESERVED_EVENTS: [&str; 4] = ["SessionStart", "Stop", "StopFailure", "SessionEnd"];

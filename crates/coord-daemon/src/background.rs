@@ -1,0 +1,112 @@
+//! The one background thread: it waits for the disk, so that the loop never does.
+//!
+//! It runs one job after the other in the order in which they were given: a sync of the journal, or
+//! a snapshot, whose records were synced by the job before it. Results come back by a channel, and
+//! the loop is woken.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use coord_store::{Disk, SnapshotWriter, StateLock, SyncJob, Synced};
+use mio::Waker;
+
+/// Something to wait for.
+pub(crate) enum Job<D: Disk> {
+    /// Make the journal durable.
+    Sync(SyncJob<D>),
+    /// Write and publish a snapshot.
+    Snapshot(Box<SnapshotJob<D>>),
+}
+
+/// A snapshot to write.
+pub(crate) struct SnapshotJob<D> {
+    /// The disk.
+    pub(crate) disk: D,
+    /// The state directory.
+    pub(crate) dir: PathBuf,
+    /// The state lock's file.
+    pub(crate) lock: PathBuf,
+    /// The sessions.
+    pub(crate) writer: SnapshotWriter,
+    /// The remembered ids.
+    pub(crate) ids: Vec<u8>,
+    /// The last record it covers.
+    pub(crate) through_seq: u64,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// The result for the journal.
+    Synced(Synced),
+    /// A snapshot is in place up to this record, or why it is not.
+    Snapshot(Result<u64, String>),
+}
+
+/// The thread's two ends.
+pub(crate) struct Background<D: Disk> {
+    /// Both are taken when the thread is to end.
+    jobs: Option<Sender<Job<D>>>,
+    thread: Option<JoinHandle<()>>,
+    done: Receiver<Done>,
+}
+
+impl<D: Disk> Background<D> {
+    /// Starts the thread; `waker` wakes the loop when a result is there.
+    pub(crate) fn start(waker: Arc<Waker>) -> std::io::Result<Self> {
+        let (jobs, todo) = channel::<Job<D>>();
+        let (results, done) = channel();
+        let thread = std::thread::Builder::new().name("coord-disk".to_owned());
+        let thread = thread.spawn(move || {
+            for job in todo {
+                if results.send(run(job)).is_err() || waker.wake().is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), done })
+    }
+
+    /// Gives a job. It is lost only when the thread is gone, which ends the coordinator.
+    pub(crate) fn give(&self, job: Job<D>) {
+        if self.jobs.as_ref().is_none_or(|jobs| jobs.send(job).is_err()) {
+            tracing::error!("the disk thread is gone");
+        }
+    }
+
+    /// Waits until all jobs are done; their results.
+    pub(crate) fn finish(&mut self) -> Vec<Done> {
+        self.jobs = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the disk thread panicked");
+        }
+        self.done.try_iter().collect()
+    }
+
+    /// A result, if one is there.
+    pub(crate) fn take(&self) -> Option<Done> {
+        self.done.try_recv().ok()
+    }
+}
+
+/// Runs one job to its end.
+pub(crate) fn run<D: Disk>(job: Job<D>) -> Done {
+    match job {
+        Job::Sync(sync) => Done::Synced(sync.run()),
+        Job::Snapshot(job) => {
+            let through_seq = job.through_seq;
+            Done::Snapshot(
+                publish(*job).map(|()| through_seq).map_err(|error| format!("{error:#}")),
+            )
+        }
+    }
+}
+
+fn publish<D: Disk>(job: SnapshotJob<D>) -> anyhow::Result<()> {
+    let staged = job.writer.stage(&job.disk, &job.dir, &job.ids)?;
+    let _held = StateLock::exclusive(&job.lock)?;
+    staged.publish()?;
+    Ok(())
+}

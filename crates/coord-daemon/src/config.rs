@@ -1,0 +1,464 @@
+//! The configuration: one `config.toml`, one table of keys with their defaults.
+//!
+//! An unknown key is an error that names the nearest known one; a value of the wrong kind names the
+//! key, the line and what is wanted. Decides no behaviour: it hands out typed values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use coord_core::{Mode, Settings};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `"30s"`, `"5m"`, `"2h"`, `"30d"`, `"250ms"`.
+    Duration,
+    /// A whole number from 1.
+    Count,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of absolute paths.
+    Paths,
+}
+
+/// A key of the configuration.
+#[derive(Debug)]
+pub struct Key {
+    /// Table and name, such as `tracking.settle`.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its default, as written in the file.
+    pub default: &'static str,
+    /// What it is for, with its requirement.
+    pub about: &'static str,
+}
+
+/// The tables there are; some have no keys yet and may stand in a file.
+const TABLES: [&str; 12] = [
+    "approvals",
+    "hooks",
+    "log",
+    "loop",
+    "notice",
+    "queue",
+    "quota",
+    "recovery",
+    "run",
+    "stall",
+    "store",
+    "tracking",
+];
+
+/// All keys.
+pub const KEYS: [Key; 11] = [
+    Key {
+        name: "log.level",
+        kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
+        default: "\"info\"",
+        about: "what the log file holds; COORD_LOG overrides it",
+    },
+    Key {
+        name: "recovery.mode",
+        kind: Kind::Word(&["observe", "signature", "act"]),
+        default: "\"signature\"",
+        about: "what may be done to sessions: nothing, crashes with a signature, all (H-06)",
+    },
+    Key {
+        name: "store.journal_kept",
+        kind: Kind::Duration,
+        default: "\"30d\"",
+        about: "history older than this is dropped",
+    },
+    Key {
+        name: "store.tool_events_per_minute",
+        kind: Kind::Count,
+        default: "1200",
+        about: "a session's tool events beyond this are counted, not kept (H-29)",
+    },
+    Key {
+        name: "tracking.config_dirs",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "client configuration directories to read although COORD_HOME is set (H-14)",
+    },
+    Key {
+        name: "tracking.death_judged_within",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "how long the judgement of a death waits for facts (H-05)",
+    },
+    Key {
+        name: "tracking.interrupted_before_boot",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "a session that ended this shortly before a boot was interrupted (S0-25f)",
+    },
+    Key {
+        name: "tracking.interrupted_within",
+        kind: Kind::Duration,
+        default: "\"10s\"",
+        about: "an end this close to a host event is part of it (H-10)",
+    },
+    Key {
+        name: "tracking.settle",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "nothing is concluded from silence for this long after a start or gap (H-32)",
+    },
+    Key {
+        name: "tracking.stopped_kept",
+        kind: Kind::Duration,
+        default: "\"30d\"",
+        about: "records of ended sessions are dropped after this",
+    },
+    Key {
+        name: "tracking.unknown_after",
+        kind: Kind::Duration,
+        default: "\"15m\"",
+        about: "a session that nothing was heard of for this long is unknown (R-01)",
+    },
+];
+
+/// A value with the place it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    /// As written in a file.
+    pub text: String,
+    /// Line of the file; none for a default.
+    pub line: Option<usize>,
+    value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Value {
+    Ms(u64),
+    Count(u64),
+    Word(String),
+    Paths(Vec<PathBuf>),
+}
+
+/// The effective configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    values: BTreeMap<&'static str, Effective>,
+}
+
+/// What is wrong with a file. One line, with the remedy.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It cannot be read.
+    Unreadable(String),
+    /// It is no TOML.
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// The parser's words.
+        why: String,
+    },
+    /// A key that does not exist.
+    UnknownKey {
+        /// Line, from 1.
+        line: usize,
+        /// As written.
+        key: String,
+        /// The nearest that does.
+        nearest: &'static str,
+    },
+    /// A value of the wrong kind.
+    BadValue {
+        /// Line, from 1.
+        line: usize,
+        /// Which key.
+        key: &'static str,
+        /// What it takes.
+        wanted: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Self::Syntax { line, why } => write!(f, "line {line}: not TOML: {why}"),
+            Self::UnknownKey { line, key, nearest } => {
+                write!(f, "line {line}: unknown key {key:?}; the nearest known one is {nearest:?}")
+            }
+            Self::BadValue { line, key, wanted } => write!(f, "line {line}: {key} takes {wanted}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// The defaults.
+    pub fn defaults() -> Self {
+        let values = KEYS.iter().filter_map(|key| {
+            let text = format!("x = {}", key.default);
+            let table = DeTable::parse(&text).ok()?;
+            let value = table.get_ref().values().next()?;
+            let value = parse_value(key.kind, value.get_ref())?;
+            Some((key.name, Effective { text: key.default.to_owned(), line: None, value }))
+        });
+        Self { values: values.collect() }
+    }
+
+    /// Reads a file; an absent one gives the defaults.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::defaults()),
+            Err(error) => Err(ConfigError::Unreadable(error.to_string())),
+        }
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let line_of =
+            |at: usize| 1 + text.get(..at).map_or(0, |before| before.matches('\n').count());
+        let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+            line: line_of(error.span().map_or(0, |span| span.start)),
+            why: error.message().to_owned(),
+        })?;
+        let mut config = Self::defaults();
+        for (table, content) in document.get_ref() {
+            let table_line = line_of(table.span().start);
+            let unknown =
+                |key: String, line| ConfigError::UnknownKey { line, nearest: nearest(&key), key };
+            let DeValue::Table(keys) = content.get_ref() else {
+                return Err(unknown(table.get_ref().to_string(), table_line));
+            };
+            if !TABLES.contains(&table.get_ref().as_ref()) {
+                return Err(unknown(table.get_ref().to_string(), table_line));
+            }
+            for (name, value) in keys {
+                let line = line_of(name.span().start);
+                let full = format!("{}.{}", table.get_ref(), name.get_ref());
+                let Some(key) = KEYS.iter().find(|key| key.name == full) else {
+                    return Err(unknown(full, line));
+                };
+                config.set(key, value, text, line)?;
+            }
+        }
+        Ok(config)
+    }
+
+    fn set(
+        &mut self,
+        key: &'static Key,
+        value: &Spanned<DeValue<'_>>,
+        text: &str,
+        line: usize,
+    ) -> Result<(), ConfigError> {
+        let parsed = parse_value(key.kind, value.get_ref()).ok_or_else(|| {
+            ConfigError::BadValue { line, key: key.name, wanted: wanted(key.kind) }
+        })?;
+        let text = text.get(value.span()).unwrap_or_default().to_owned();
+        self.values.insert(key.name, Effective { text, line: Some(line), value: parsed });
+        Ok(())
+    }
+
+    /// Every key with its value, by name.
+    pub fn effective(&self) -> impl Iterator<Item = (&'static str, &Effective)> {
+        self.values.iter().map(|(name, effective)| (*name, effective))
+    }
+
+    /// The durations of the core.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            unknown_after_ms: self.ms("tracking.unknown_after"),
+            death_judged_within_ms: self.ms("tracking.death_judged_within"),
+            interrupted_within_ms: self.ms("tracking.interrupted_within"),
+            interrupted_before_boot_ms: self.ms("tracking.interrupted_before_boot"),
+            stopped_kept_ms: self.ms("tracking.stopped_kept"),
+            settle_ms: self.ms("tracking.settle"),
+        }
+    }
+
+    /// `recovery.mode`.
+    pub fn mode(&self) -> Mode {
+        match self.word("recovery.mode") {
+            "observe" => Mode::Observe,
+            "act" => Mode::Act,
+            _ => Mode::Signature,
+        }
+    }
+
+    /// A duration, milliseconds; 0 for a key of another kind, which no caller names.
+    pub fn ms(&self, key: &str) -> u64 {
+        match self.values.get(key).map(|effective| &effective.value) {
+            Some(Value::Ms(ms)) => *ms,
+            Some(Value::Count(_) | Value::Word(_) | Value::Paths(_)) | None => 0,
+        }
+    }
+
+    /// A count; 0 for a key of another kind.
+    pub fn count(&self, key: &str) -> u64 {
+        match self.values.get(key).map(|effective| &effective.value) {
+            Some(Value::Count(count)) => *count,
+            Some(Value::Ms(_) | Value::Word(_) | Value::Paths(_)) | None => 0,
+        }
+    }
+
+    /// A word; empty for a key of another kind.
+    pub fn word(&self, key: &str) -> &str {
+        match self.values.get(key).map(|effective| &effective.value) {
+            Some(Value::Word(word)) => word,
+            Some(Value::Ms(_) | Value::Count(_) | Value::Paths(_)) | None => "",
+        }
+    }
+
+    /// A list of paths; empty for a key of another kind.
+    pub fn paths(&self, key: &str) -> &[PathBuf] {
+        match self.values.get(key).map(|effective| &effective.value) {
+            Some(Value::Paths(paths)) => paths,
+            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_)) | None => &[],
+        }
+    }
+}
+
+/// The known table or key that is written most alike.
+fn nearest(written: &str) -> &'static str {
+    let keys = KEYS.iter().map(|key| {
+        let bare = key.name.split_once('.').map_or(key.name, |(_, name)| name);
+        let as_bare = strsim::damerau_levenshtein(bare, written).saturating_add(1);
+        (strsim::damerau_levenshtein(key.name, written).min(as_bare), key.name)
+    });
+    let tables = TABLES.iter().map(|table| (strsim::damerau_levenshtein(table, written), *table));
+    keys.chain(tables).min_by_key(|(distance, _)| *distance).map_or("", |(_, name)| name)
+}
+
+fn wanted(kind: Kind) -> String {
+    match kind {
+        Kind::Duration => "a duration such as \"30s\", \"5m\", \"2h\" or \"30d\"".to_owned(),
+        Kind::Count => "a whole number from 1".to_owned(),
+        Kind::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
+        Kind::Paths => "a list of absolute paths".to_owned(),
+    }
+}
+
+fn parse_value(kind: Kind, value: &DeValue<'_>) -> Option<Value> {
+    match (kind, value) {
+        (Kind::Duration, DeValue::String(text)) => duration_ms(text).map(Value::Ms),
+        (Kind::Count, DeValue::Integer(number)) => {
+            let count = number.as_str().parse::<u64>().ok()?;
+            (0 < count).then_some(Value::Count(count))
+        }
+        (Kind::Word(words), DeValue::String(text)) => {
+            words.contains(&text.as_ref()).then(|| Value::Word(text.to_string()))
+        }
+        (Kind::Paths, DeValue::Array(items)) => items
+            .iter()
+            .map(|item| match item.get_ref() {
+                DeValue::String(text) => Some(PathBuf::from(text.as_ref())),
+                DeValue::Integer(_)
+                | DeValue::Float(_)
+                | DeValue::Boolean(_)
+                | DeValue::Datetime(_)
+                | DeValue::Array(_)
+                | DeValue::Table(_) => None,
+            })
+            .map(|path| path.filter(|path| path.is_absolute()))
+            .collect::<Option<Vec<_>>>()
+            .map(Value::Paths),
+        _ => None,
+    }
+}
+
+/// Reads `"250ms"`, `"30s"`, `"5m"`, `"2h"`, `"30d"`.
+pub fn duration_ms(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_valid_default_and_a_table() {
+        let config = Config::defaults();
+        assert_eq!(config.values.len(), KEYS.len());
+        for key in &KEYS {
+            let (table, _) = key.name.split_once('.').unwrap();
+            assert!(TABLES.contains(&table), "{}", key.name);
+        }
+        assert_eq!(config.settings(), Settings::default());
+    }
+
+    #[test]
+    fn a_file_overrides_defaults_and_keeps_its_lines() {
+        let config = Config::parse("[tracking]\n\nsettle = \"5s\"\n[queue]\n").unwrap();
+        assert_eq!(config.settings().settle_ms, 5_000);
+        let (_, settle) = config.effective().find(|(name, _)| *name == "tracking.settle").unwrap();
+        assert_eq!((settle.text.as_str(), settle.line), ("\"5s\"", Some(3)));
+    }
+
+    #[test]
+    fn errors_name_line_key_and_remedy() {
+        for (text, message) in [
+            (
+                "[tracking]\nsetle = \"5s\"",
+                "line 2: unknown key \"tracking.setle\"; the nearest known one is \"tracking.settle\"",
+            ),
+            (
+                "[recovry]\n",
+                "line 1: unknown key \"recovry\"; the nearest known one is \"recovery\"",
+            ),
+            (
+                "settle = 5",
+                "line 1: unknown key \"settle\"; the nearest known one is \"tracking.settle\"",
+            ),
+            (
+                "[recovery]\nmode = \"yes\"",
+                "line 2: recovery.mode takes one of \"observe\", \"signature\", \"act\"",
+            ),
+            (
+                "[tracking]\nsettle = 5",
+                "line 2: tracking.settle takes a duration such as \"30s\", \"5m\", \"2h\" or \"30d\"",
+            ),
+            (
+                "[store]\ntool_events_per_minute = 0",
+                "line 2: store.tool_events_per_minute takes a whole number from 1",
+            ),
+            (
+                "[tracking]\nconfig_dirs = [\"x\"]",
+                "line 2: tracking.config_dirs takes a list of absolute paths",
+            ),
+        ] {
+            assert_eq!(Config::parse(text).unwrap_err().to_string(), message, "{text}");
+        }
+        let error = Config::parse("[tracking]\nsettle = \n").unwrap_err().to_string();
+        assert!(error.starts_with("line 2: not TOML: "), "{error}");
+    }
+
+    #[test]
+    fn durations_have_units() {
+        for (text, ms) in [
+            ("250ms", Some(250)),
+            ("30s", Some(30_000)),
+            ("5m", Some(300_000)),
+            ("30d", Some(2_592_000_000)),
+            ("5", None),
+            ("s", None),
+            ("-5s", None),
+            ("99999999999999999999s", None),
+        ] {
+            assert_eq!(duration_ms(text), ms, "{text}");
+        }
+    }
+}

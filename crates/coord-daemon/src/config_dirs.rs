@@ -1,0 +1,56 @@
+//! Locks on the client's configuration directories (H-14): whoever acts in one holds an exclusive
+//! flock on the directory itself. Nothing is written there; the lock is seen by every coordinator
+//! of every root, and by containers that mount the directory. Without it nothing acts there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::registry::{Readable, open_config_dir};
+
+/// The locks held, for the coordinator's life.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigDirs {
+    held: BTreeMap<String, OwnedFd>,
+}
+
+impl ConfigDirs {
+    /// Tries the lock of `config_dir`; whether it is held now.
+    pub(crate) fn lock(&mut self, readable: &Readable, config_dir: &str) -> bool {
+        if self.held.contains_key(config_dir) {
+            return true;
+        }
+        let path = Path::new(config_dir);
+        if !readable.allows(path) {
+            return false;
+        }
+        let Ok(dir) = open_config_dir(path) else { return false };
+        let is_held = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_held {
+            self.held.insert(config_dir.to_owned(), dir);
+        }
+        is_held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // H-14: two coordinators, one directory: only one of them may act there.
+    #[test]
+    fn only_one_holds_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap();
+        let (mut first, mut second) = (ConfigDirs::default(), ConfigDirs::default());
+        let readable = Readable::default();
+        assert!(first.lock(&readable, path));
+        assert!(first.lock(&readable, path));
+        assert!(!second.lock(&readable, path));
+        drop(first);
+        assert!(second.lock(&readable, path));
+        assert!(!second.lock(&readable, "/nonexistent/claude"));
+    }
+}

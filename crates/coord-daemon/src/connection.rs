@@ -1,0 +1,130 @@
+//! One connection to the socket: bytes in, requests out; responses in, bytes out. Never blocks.
+
+use std::io::{ErrorKind, Read, Write};
+
+use mio::net::UnixStream;
+
+use crate::http::{Parsed, Request, Response, parse};
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: UnixStream,
+    /// The peer's pid, 0 if it is in another pid namespace.
+    pub(crate) peer_pid: u32,
+    /// When it was last of use, CLOCK_MONOTONIC.
+    pub(crate) used_ns: u64,
+    /// Whether the poll set has it.
+    pub(crate) is_registered: bool,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    is_closing: bool,
+    /// A request is being worked on elsewhere; the next one waits, so that answers keep their order.
+    is_busy: bool,
+}
+
+/// What a connection is up to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// A request is there; answer it, then ask again.
+    Request(Request),
+    /// It waits for its peer.
+    Waiting,
+    /// It is over.
+    Closed,
+}
+
+impl Connection {
+    /// Takes over an accepted stream.
+    pub(crate) fn new(stream: UnixStream, peer_pid: u32, now_ns: u64) -> Self {
+        Self {
+            stream,
+            peer_pid,
+            used_ns: now_ns,
+            is_registered: false,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            is_closing: false,
+            is_busy: false,
+        }
+    }
+
+    /// The stream, to register it.
+    pub(crate) fn stream_mut(&mut self) -> &mut UnixStream {
+        &mut self.stream
+    }
+
+    /// Reads and writes as far as it goes without waiting.
+    pub(crate) fn advance(&mut self, now_ns: u64) -> Progress {
+        self.used_ns = now_ns;
+        if !self.flush() {
+            return Progress::Closed;
+        }
+        if self.is_busy || self.written < self.output.len() {
+            return Progress::Waiting;
+        }
+        if self.is_closing {
+            return Progress::Closed;
+        }
+        loop {
+            match parse(&self.input) {
+                Parsed::Whole(request, used) => {
+                    self.input.drain(..used);
+                    self.is_busy = true;
+                    return Progress::Request(request);
+                }
+                Parsed::Bad(response) => {
+                    self.answer(&response, false);
+                    return if self.flush() { Progress::Waiting } else { Progress::Closed };
+                }
+                Parsed::Partial => match self.read() {
+                    Ok(0) => return Progress::Closed,
+                    Ok(_) => (),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        return Progress::Waiting;
+                    }
+                    Err(_) => return Progress::Closed,
+                },
+            }
+        }
+    }
+
+    /// Queues an answer; [`Self::advance`] sends it.
+    pub(crate) fn answer(&mut self, response: &Response, keep_alive: bool) {
+        self.is_busy = false;
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.written = 0;
+        }
+        response.write(&mut self.output, keep_alive);
+        self.is_closing = !keep_alive;
+    }
+
+    fn read(&mut self) -> std::io::Result<usize> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(n) => {
+                    self.input.extend_from_slice(buffer.get(..n).unwrap_or_default());
+                    return Ok(n);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes what is queued; false when the peer is gone.
+    fn flush(&mut self) -> bool {
+        while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(n) => self.written += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}

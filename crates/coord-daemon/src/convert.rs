@@ -1,0 +1,151 @@
+//! From journal entries to core events: the one place where wire types become core types, used by
+//! the running coordinator and by replay alike.
+
+use coord_core::{
+    Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, ProcessRef, Registry,
+    Settings, StartSource, TmuxPane, ToolPhase, Via,
+};
+use coord_wire::envelope::{self, Envelope};
+use coord_wire::journal::{Entry, ProcessSeen, RegistryEntry, Started};
+use coord_wire::{journal, stamp};
+
+/// The core event of an entry; none for entries that only people read.
+pub fn event(entry: &Entry) -> Option<Event> {
+    Some(match entry {
+        Entry::Started(started) => started_event(started),
+        Entry::Gap { ns } => Event::Gap { ns: *ns },
+        Entry::Hook { via, verified, envelope } => {
+            // What stands in the journal was parsed before it was written.
+            let envelope = Envelope::parse(envelope.get().as_bytes()).ok()?;
+            Event::Hook(Box::new(hook_event(envelope, *via, *verified)?))
+        }
+        Entry::Folded { session_id, id, .. } => {
+            Event::Folded { id: u128::from_str_radix(id, 16).ok()?, session_id: session_id.clone() }
+        }
+        Entry::SpoolFolded { events } => Event::SpoolFolded { events: *events },
+        Entry::Malformed { .. } => Event::Malformed,
+        Entry::ProcessSeen(ProcessSeen { process, alive, kind }) => Event::ProcessSeen {
+            process: process_ref(*process),
+            alive: *alive,
+            kind: kind.map(kind_of),
+        },
+        Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
+        Entry::RegistryRead { process, entry, after_death } => Event::RegistryRead {
+            process: process_ref(*process),
+            found: registry(entry),
+            after_death: *after_death,
+        },
+        Entry::ConfigDirLock { config_dir, held } => {
+            Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
+        }
+        Entry::Decision(_) => return None,
+    })
+}
+
+fn started_event(started: &Started) -> Event {
+    let settings: Settings = serde_json::from_str(started.settings.get()).unwrap_or_default();
+    let host = Host {
+        machine: started.machine.clone(),
+        boot: started.boot.clone(),
+        boot_at_ms: started.boot_at,
+        pid_ns: started.pid_ns,
+    };
+    Event::Started(host, settings)
+}
+
+/// The core's view of an envelope; none if its id or time is malformed.
+pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Option<HookEvent> {
+    Some(HookEvent {
+        id: envelope.event_id()?,
+        wall_ms: envelope.wall_ms()?,
+        kind: hook_kind(&envelope),
+        harness: envelope.harness.as_ref().map(|harness| Harness {
+            process: process_ref(harness.process()),
+            pid_ns: harness.pid_ns,
+            kind: harness.kind.map(kind_of),
+        }),
+        tmux: envelope.tmux.as_ref().map(|tmux| TmuxPane {
+            socket: tmux.socket.clone(),
+            server: ProcessRef { pid: tmux.server_pid, start_time: tmux.server_start },
+            pane: tmux.pane.clone(),
+        }),
+        session_id: envelope.session_id,
+        boot: envelope.boot,
+        mono_ns: envelope.mono_ns,
+        machine: envelope.machine,
+        host: envelope.host,
+        cwd: envelope.cwd,
+        transcript_path: envelope.transcript_path,
+        permission_mode: envelope.permission_mode,
+        config_dir: envelope.config_dir,
+        in_subagent: envelope.agent_id.is_some(),
+        verified,
+        via: match via {
+            journal::Via::Socket => Via::Socket,
+            journal::Via::Spool => Via::Spool,
+        },
+    })
+}
+
+fn hook_kind(envelope: &Envelope) -> HookKind {
+    match envelope.event.as_str() {
+        "SessionStart" => HookKind::SessionStart(match envelope.source.as_deref() {
+            Some("startup") => StartSource::Startup,
+            Some("resume") => StartSource::Resume,
+            Some("clear") => StartSource::Clear,
+            Some("compact") => StartSource::Compact,
+            Some("fork") => StartSource::Fork,
+            Some(_) | None => StartSource::Unknown,
+        }),
+        "SessionEnd" => HookKind::SessionEnd(match envelope.reason.as_deref() {
+            Some("prompt_input_exit") => EndReason::PromptInputExit,
+            Some("logout") => EndReason::Logout,
+            Some("clear") => EndReason::Clear,
+            Some("resume") => EndReason::Resume,
+            Some(_) | None => EndReason::Other,
+        }),
+        "UserPromptSubmit" => HookKind::UserPromptSubmit,
+        "PreToolUse" => HookKind::Tool(ToolPhase::Before),
+        "PostToolUse" => HookKind::Tool(ToolPhase::After),
+        "PostToolUseFailure" => HookKind::Tool(ToolPhase::Failed),
+        "Stop" => HookKind::Stop(background(envelope)),
+        "StopFailure" => {
+            HookKind::StopFailure(envelope.error.clone().unwrap_or_else(|| "unknown".to_owned()))
+        }
+        other => HookKind::Other(other.to_owned()),
+    }
+}
+
+fn background(envelope: &Envelope) -> Background {
+    let all = envelope.background_tasks.unwrap_or(0);
+    let subagents = envelope.background_subagents.unwrap_or(0).min(all);
+    let crons = envelope.session_crons.unwrap_or(0);
+    Background { tasks: all.saturating_sub(subagents), subagents, crons }
+}
+
+fn registry(entry: &RegistryEntry) -> Registry {
+    match entry {
+        RegistryEntry::Present { session_id, .. } => {
+            Registry::Present { session_id: session_id.clone() }
+        }
+        RegistryEntry::Absent => Registry::Absent,
+        RegistryEntry::Unreadable { .. } | RegistryEntry::Strange { .. } => Registry::Unreadable,
+    }
+}
+
+fn kind_of(kind: envelope::Kind) -> Kind {
+    match kind {
+        envelope::Kind::Interactive => Kind::Interactive,
+        envelope::Kind::Headless => Kind::Headless,
+    }
+}
+
+/// The core's name of a process.
+pub fn process_ref(process: stamp::ProcessRef) -> ProcessRef {
+    ProcessRef { pid: process.pid, start_time: process.start_time }
+}
+
+/// The wire's name of a process.
+pub fn wire_process(process: ProcessRef) -> stamp::ProcessRef {
+    stamp::ProcessRef { pid: process.pid, start_time: process.start_time }
+}

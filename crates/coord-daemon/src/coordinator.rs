@@ -1,0 +1,421 @@
+//! The coordinator without its sockets: takes events in, carries out what the core asks, keeps the
+//! store durable. Everything that changes goes through [`Coordinator::record`] or
+//! [`Coordinator::take_hook`].
+
+use std::collections::{BTreeSet, VecDeque};
+
+use coord_core::{Admission, Effect, Mode, Now, admit};
+use coord_store::{AppendError, Disk, Reserve, Spool};
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::{Entry, ProcessSeen, Started, Via};
+use coord_wire::limits::{RESERVE_FILE_BYTES, SYNC_WITHIN_MS, is_reserved};
+use coord_wire::paths::Paths;
+use coord_wire::stamp::ProcessRef;
+use mio::Registry;
+use serde_json::value::RawValue;
+
+use crate::background::{Background, Done, Job, SnapshotJob};
+use crate::config::Config;
+use crate::config_dirs::ConfigDirs;
+use crate::convert::wire_process;
+use crate::engine::{Engine, Taken};
+use crate::host::Here;
+use crate::registry::Readable;
+use crate::share::Shares;
+use crate::watches::Watches;
+use crate::{process, registry};
+
+/// What is synced at the latest (G1), less the time a flush takes.
+const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
+
+/// The coordinator.
+pub(crate) struct Coordinator<D: Disk> {
+    pub(crate) engine: Engine<D>,
+    pub(crate) disk: D,
+    pub(crate) paths: Paths,
+    pub(crate) here: Here,
+    pub(crate) config: Config,
+    pub(crate) started: Now,
+    pub(crate) spool: Spool<D>,
+    pub(crate) watches: Watches,
+    /// Why things are not as they should be, for people.
+    pub(crate) problems: BTreeSet<String>,
+    /// Drained spool files that go once the journal is synced up to the number.
+    pub(crate) drained: Vec<(String, u64)>,
+    /// Deaths to be judged once socket and spool are empty (H-05).
+    pub(crate) deaths: VecDeque<(ProcessRef, String)>,
+    pub(crate) invariant_violations: u64,
+    background: Background<D>,
+    registry: Registry,
+    readable: Readable,
+    config_dirs: ConfigDirs,
+    shares: Shares,
+    reserve: Reserve<D>,
+    is_full: bool,
+    /// Since when records wait for a sync, CLOCK_MONOTONIC.
+    unsynced_since: Option<u64>,
+    snapshot_out: bool,
+}
+
+/// Everything a coordinator is made of.
+pub(crate) struct Parts<D: Disk> {
+    /// The disk.
+    pub(crate) disk: D,
+    /// Where its files lie.
+    pub(crate) paths: Paths,
+    /// COORD_HOME.
+    pub(crate) root: Option<std::path::PathBuf>,
+    /// Where it runs.
+    pub(crate) here: Here,
+    /// Its configuration.
+    pub(crate) config: Config,
+    /// The store, opened.
+    pub(crate) engine: Engine<D>,
+    /// The disk thread.
+    pub(crate) background: Background<D>,
+    /// The loop's poll set.
+    pub(crate) registry: Registry,
+}
+
+impl<D: Disk> Coordinator<D> {
+    /// Puts it together and records the start.
+    pub(crate) fn start(parts: Parts<D>, now: Now) -> anyhow::Result<Self> {
+        let Parts { disk, paths, root, here, config, engine, background, registry } = parts;
+        let mut coordinator = Self {
+            engine,
+            started: now,
+            spool: Spool::new(disk.clone(), &paths.spool()),
+            watches: Watches::default(),
+            problems: BTreeSet::new(),
+            drained: Vec::new(),
+            deaths: VecDeque::new(),
+            invariant_violations: 0,
+            background,
+            registry,
+            readable: Readable { root, named: config.paths("tracking.config_dirs").to_vec() },
+            config_dirs: ConfigDirs::default(),
+            shares: Shares::new(config.count("store.tool_events_per_minute")),
+            reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
+            is_full: false,
+            unsynced_since: None,
+            snapshot_out: false,
+            disk,
+            paths,
+            here,
+            config,
+        };
+        coordinator.restore_reserve();
+        let settings = serde_json::value::to_raw_value(&coordinator.config.settings())?;
+        let started = Entry::Started(Started {
+            version: coord_wire::VERSION.to_owned(),
+            machine: coordinator.here.machine.clone(),
+            boot: coordinator.here.boot.clone(),
+            boot_at: coordinator.here.boot_at_ms,
+            pid_ns: coordinator.here.pid_ns,
+            settings,
+        });
+        coordinator.record(started, now)?;
+        Ok(coordinator)
+    }
+
+    /// Records an entry and does what follows from it.
+    pub(crate) fn record(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
+        let kept = entry.clone();
+        let effects = match self.engine.record(entry, now) {
+            Err(AppendError::Full { .. }) if self.make_room() => self.engine.record(kept, now)?,
+            result => result?,
+        };
+        self.mark_unsynced(now);
+        self.perform(effects, now);
+        Ok(())
+    }
+
+    /// Takes one event of a hook in. With a full disk only turn edges are taken (H-29).
+    pub(crate) fn take_hook(
+        &mut self,
+        envelope: Envelope,
+        text: &RawValue,
+        via: Via,
+        verified: bool,
+        now: Now,
+    ) -> Result<(), AppendError> {
+        if self.shares.is_spent(&envelope.session_id, &envelope.event, now.mono_ns) {
+            let folded = Entry::Folded {
+                session_id: envelope.session_id,
+                event: envelope.event,
+                id: envelope.id,
+            };
+            return self.record(folded, now);
+        }
+        let may_use_reserve = is_reserved(&envelope.event);
+        let again = envelope.clone();
+        let taken = match self.engine.record_hook(envelope, text.to_owned(), via, verified, now) {
+            Err(AppendError::Full { .. }) if may_use_reserve && self.make_room() => {
+                self.engine.record_hook(again, text.to_owned(), via, verified, now)?
+            }
+            result => result?,
+        };
+        match taken {
+            Taken::New(effects) => {
+                self.mark_unsynced(now);
+                self.perform(effects, now);
+            }
+            Taken::Duplicate => (),
+        }
+        Ok(())
+    }
+
+    /// A watched process is gone.
+    pub(crate) fn on_exit(&mut self, token: mio::Token, now: Now) {
+        if let Some(process) = self.watches.take(&self.registry, token) {
+            self.record_or_say(Entry::ProcessExited { process }, now);
+        }
+    }
+
+    /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
+    pub(crate) fn judge_deaths(&mut self, now: Now) {
+        while let Some((process, config_dir)) = self.deaths.pop_front() {
+            self.read_registry(process, &config_dir, true, now);
+        }
+    }
+
+    /// Deadlines of the core.
+    pub(crate) fn tick(&mut self, now: Now) {
+        let effects = self.engine.tick(now);
+        self.perform(effects, now);
+    }
+
+    /// Records an entry that nobody waits for; a failure is a problem that people see.
+    pub(crate) fn record_or_say(&mut self, entry: Entry, now: Now) {
+        if let Err(error) = self.record(entry, now) {
+            tracing::error!(%error, "not recorded");
+            self.problems.insert(error.to_string());
+        }
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>, now: Now) {
+        for effect in effects {
+            match admit(self.mode(), &effect) {
+                Admission::Perform => self.perform_one(effect, now),
+                Admission::RecordOnly => tracing::info!(?effect, "not performed: observing"),
+            }
+        }
+    }
+
+    /// The mode of `recovery.mode`.
+    pub(crate) fn mode(&self) -> Mode {
+        self.config.mode()
+    }
+
+    fn perform_one(&mut self, effect: Effect, now: Now) {
+        match effect {
+            Effect::WatchProcess { process } => self.watch(wire_process(process), now),
+            Effect::ReadRegistry { process, config_dir, after_death: true } => {
+                self.deaths.push_back((wire_process(process), config_dir));
+            }
+            Effect::ReadRegistry { process, config_dir, after_death: false } => {
+                self.read_registry(wire_process(process), &config_dir, false, now);
+            }
+            Effect::LockConfigDir { config_dir } => {
+                let held = self.config_dirs.lock(&self.readable, &config_dir);
+                self.record_or_say(Entry::ConfigDirLock { config_dir, held }, now);
+            }
+        }
+    }
+
+    fn watch(&mut self, process: ProcessRef, now: Now) {
+        let alive = match self.watches.add(&self.registry, process) {
+            Ok(alive) => alive,
+            Err(error) => {
+                self.problems.insert(format!("process {} cannot be watched: {error}", process.pid));
+                return;
+            }
+        };
+        let kind = if alive { process::kind(process) } else { None };
+        self.record_or_say(Entry::ProcessSeen(ProcessSeen { process, alive, kind }), now);
+    }
+
+    fn read_registry(
+        &mut self,
+        process: ProcessRef,
+        config_dir: &str,
+        after_death: bool,
+        now: Now,
+    ) {
+        let entry = registry::read(&self.readable, config_dir.as_ref(), process);
+        self.record_or_say(Entry::RegistryRead { process, entry, after_death }, now);
+    }
+
+    /// Whether the socket's peer is a child of the harness that the envelope names (H-25).
+    pub(crate) fn is_verified(&self, envelope: &Envelope, peer_pid: u32) -> bool {
+        let Some(harness) = &envelope.harness else { return false };
+        let is_here = envelope.machine == self.here.machine && harness.pid_ns == self.here.pid_ns;
+        is_here
+            && envelope.pid == peer_pid
+            && if self.watches.has(harness.process()) {
+                // Its pidfd says that it is alive.
+                process::stat(peer_pid).is_some_and(|stat| stat.ppid == harness.pid)
+            } else {
+                process::is_child_of(peer_pid, harness.process())
+            }
+    }
+
+    fn mark_unsynced(&mut self, now: Now) {
+        self.unsynced_since.get_or_insert(now.mono_ns);
+    }
+
+    /// When the loop is wanted at the latest, CLOCK_MONOTONIC.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let sync = self.unsynced_since.map(|since| since.saturating_add(SYNC_AFTER_NS));
+        let core = self.engine.state().next_deadline();
+        sync.into_iter().chain(core).min()
+    }
+
+    /// Since when records wait for a sync, CLOCK_MONOTONIC.
+    pub(crate) fn unsynced_since(&self) -> Option<u64> {
+        self.unsynced_since
+    }
+
+    /// Starts a flush if one is due, or if somebody waits for one.
+    pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
+        let Some(since) = self.unsynced_since else { return };
+        if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
+            return;
+        }
+        if let Some(job) = self.engine.journal_mut().unsynced() {
+            self.unsynced_since = None;
+            self.background.give(Job::Sync(job));
+        }
+    }
+
+    /// Takes in what the disk thread finished. True if there was anything.
+    pub(crate) fn take_done(&mut self, now: Now) -> bool {
+        let mut any = false;
+        while let Some(done) = self.background.take() {
+            any = true;
+            self.on_done(done, now);
+        }
+        any
+    }
+
+    fn on_done(&mut self, done: Done, now: Now) {
+        match done {
+            Done::Synced(synced) => {
+                if let Err(error) = self.engine.journal_mut().synced(synced) {
+                    tracing::error!(%error, "sync failed");
+                    self.problems.insert(error.to_string());
+                    return;
+                }
+                self.remove_drained();
+                if self.engine.wants_snapshot() && !self.snapshot_out {
+                    self.begin_snapshot();
+                }
+            }
+            Done::Snapshot(result) => {
+                self.snapshot_out = false;
+                match result {
+                    Ok(through_seq) => self.prune(through_seq, now),
+                    Err(error) => {
+                        tracing::error!(error, "snapshot not written");
+                        self.problems.insert(format!("snapshot not written: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_snapshot(&mut self) {
+        if let Some(job) = self.engine.journal_mut().unsynced() {
+            self.unsynced_since = None;
+            self.background.give(Job::Sync(job));
+        }
+        if let Some(job) = self.snapshot_job() {
+            self.snapshot_out = true;
+            self.background.give(Job::Snapshot(job));
+        }
+    }
+
+    fn snapshot_job(&mut self) -> Option<Box<SnapshotJob<D>>> {
+        let through_seq = self.engine.journal().next_seq().saturating_sub(1);
+        match self.engine.snapshot() {
+            Ok((writer, ids)) => Some(Box::new(SnapshotJob {
+                disk: self.disk.clone(),
+                dir: self.paths.state.clone(),
+                lock: self.paths.state_lock(),
+                writer,
+                ids,
+                through_seq,
+            })),
+            Err(error) => {
+                self.problems.insert(format!("snapshot not written: {error}"));
+                None
+            }
+        }
+    }
+
+    fn prune(&mut self, through_seq: u64, now: Now) {
+        // A reader holds the lock: the next snapshot prunes.
+        let Ok(_held) = coord_store::StateLock::exclusive(&self.paths.state_lock()) else { return };
+        let keep = coord_store::journal::Retention {
+            age_ms_max: self.config.ms("store.journal_kept"),
+            ..coord_store::journal::Retention::default()
+        };
+        if let Err(error) = self.engine.journal().prune(through_seq, now.wall_ms, keep) {
+            tracing::warn!(%error, "journal not pruned");
+        }
+    }
+
+    /// Makes everything durable and writes a last snapshot, so that the next look needs no replay.
+    pub(crate) fn finish(mut self, now: Now) -> anyhow::Result<()> {
+        for done in self.background.finish() {
+            if let Done::Synced(synced) = done {
+                self.engine.journal_mut().synced(synced)?;
+            }
+        }
+        if let Some(job) = self.engine.journal_mut().unsynced() {
+            self.engine.journal_mut().synced(job.run())?;
+        }
+        self.remove_drained();
+        if self.engine.has_tail()
+            && let Some(job) = self.snapshot_job()
+        {
+            match crate::background::run(Job::Snapshot(job)) {
+                Done::Snapshot(Ok(through_seq)) => self.prune(through_seq, now),
+                Done::Snapshot(Err(error)) => tracing::warn!(error, "no last snapshot"),
+                Done::Synced(_) => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the reserve back; true if there was one.
+    fn make_room(&mut self) -> bool {
+        self.is_full = true;
+        self.problems.insert(FULL.to_owned());
+        self.reserve.release().unwrap_or(false)
+    }
+
+    /// Makes the reserve again when there is room.
+    pub(crate) fn restore_reserve(&mut self) {
+        if let Ok(true) = self.reserve.restore() {
+            self.is_full = false;
+            self.problems.remove(FULL);
+        }
+    }
+
+    /// Whether an event may be written now: with a full disk only turn edges are.
+    pub(crate) fn has_room_for(&self, event: &str) -> bool {
+        !self.is_full || is_reserved(event)
+    }
+}
+
+const FULL: &str = "the disk is full: only turn edges are recorded; free some space";
+
+/// The word of a mode.
+pub(crate) fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Observe => "observe",
+        Mode::Signature => "signature",
+        Mode::Act => "act",
+    }
+}

@@ -1,0 +1,202 @@
+//! Record, then step: the one way by which anything changes the state.
+//!
+//! An entry is appended to the journal first and only then given to the core; what the core decides
+//! is appended behind it. A record that could not be written changes nothing. The same conversion
+//! serves the running coordinator and replay, so a restart sees what the first run saw.
+
+use std::path::Path;
+
+use anyhow::Context;
+use coord_core::{Effect, Event, Header, Now, SeenIds, Session, State, step};
+use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::{Decision, Entry, Record, Via};
+use coord_wire::limits::SEGMENT_BYTES_MAX;
+use serde_json::value::RawValue;
+
+use crate::convert;
+
+/// A snapshot is due when the journal's tail has this many records for each session, and never
+/// below [`TAIL_MIN`] (performance.md: replay costs 0.7 us an event, loading 2.7 us a session).
+const TAIL_PER_SESSION: u64 = 4;
+/// The least tail worth a snapshot.
+const TAIL_MIN: u64 = 2_000;
+
+/// Journal and state, always in step.
+pub struct Engine<D: Disk> {
+    journal: Journal<D>,
+    state: State,
+    since_snapshot: u64,
+    duplicates: u64,
+    line: Vec<u8>,
+}
+
+/// What became of a hook's event.
+#[derive(Debug)]
+pub enum Taken {
+    /// It is in the journal and took effect; what follows is to be done.
+    New(Vec<Effect>),
+    /// It had been there before (G2).
+    Duplicate,
+}
+
+/// The present, by the machine's clocks.
+pub fn now() -> Now {
+    Now { mono_ns: RealClock.mono_ns(), wall_ms: RealClock.wall_ms() }
+}
+
+impl<D: Disk> Engine<D> {
+    /// Opens the store in `state_dir` for its only writer. Returns what opening it found.
+    pub fn open(
+        disk: &D,
+        state_dir: &Path,
+        journal_dir: &Path,
+    ) -> anyhow::Result<(Self, Vec<String>)> {
+        let snapshot = Snapshot::load(disk, state_dir)?;
+        let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
+        let (journal, tail) =
+            Journal::open(disk.clone(), journal_dir, through_seq, SEGMENT_BYTES_MAX)?;
+        let (state, replayed) = replay(snapshot.as_ref(), &tail)?;
+        let findings = snapshot.iter().flat_map(|snapshot| &snapshot.report).chain(&tail.report);
+        let findings = findings.map(ToString::to_string).collect();
+        let engine =
+            Self { journal, state, since_snapshot: replayed, duplicates: 0, line: Vec::new() };
+        Ok((engine, findings))
+    }
+
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal<D> {
+        &self.journal
+    }
+
+    /// The journal, to make it durable.
+    pub fn journal_mut(&mut self) -> &mut Journal<D> {
+        &mut self.journal
+    }
+
+    /// Events that had been there before, since this start.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Records an entry and lets the core take it in. Returns what is to be done.
+    pub fn record(&mut self, entry: Entry, now: Now) -> Result<Vec<Effect>, AppendError> {
+        let event = convert::event(&entry);
+        self.append(entry, now)?;
+        Ok(event.map_or_else(Vec::new, |event| self.take_in(&event, now)))
+    }
+
+    /// Records a hook's event, unless it was there before.
+    pub fn record_hook(
+        &mut self,
+        envelope: Envelope,
+        text: Box<RawValue>,
+        via: Via,
+        verified: bool,
+        now: Now,
+    ) -> Result<Taken, AppendError> {
+        if envelope.event_id().is_none_or(|id| self.state.has_seen(id)) {
+            self.duplicates = self.duplicates.saturating_add(1);
+            return Ok(Taken::Duplicate);
+        }
+        self.append(Entry::Hook { via, verified, envelope: text }, now)?;
+        let event = convert::hook_event(envelope, via, verified).map(Box::new).map(Event::Hook);
+        Ok(Taken::New(event.map_or_else(Vec::new, |event| self.take_in(&event, now))))
+    }
+
+    /// Time passed. Not recorded: the same deadlines follow from the state again.
+    pub fn tick(&mut self, now: Now) -> Vec<Effect> {
+        self.take_in(&Event::Tick, now)
+    }
+
+    /// Whether the tail is long enough for a snapshot.
+    pub fn wants_snapshot(&self) -> bool {
+        let sessions = u64::try_from(self.state.sessions().len()).unwrap_or(u64::MAX);
+        TAIL_MIN.max(sessions.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
+    }
+
+    /// Whether anything was recorded since the last snapshot.
+    pub fn has_tail(&self) -> bool {
+        0 < self.since_snapshot
+    }
+
+    /// The snapshot of the present state, with the remembered ids. The records it covers must be
+    /// synced before it is published.
+    pub fn snapshot(&mut self) -> serde_json::Result<(SnapshotWriter, Vec<u8>)> {
+        let through_seq = self.journal.next_seq().saturating_sub(1);
+        let mut writer =
+            SnapshotWriter::new(through_seq, &serde_json::to_vec(self.state.header())?);
+        let mut payload = Vec::new();
+        for session in self.state.sessions() {
+            payload.clear();
+            serde_json::to_writer(&mut payload, session)?;
+            let ids = session.previous_ids.iter().chain([&session.session_id]);
+            let keys: Vec<&str> = ids.map(String::as_str).collect();
+            writer.entry(&keys, &payload);
+        }
+        self.since_snapshot = 0;
+        Ok((writer, self.state.seen().to_bytes()))
+    }
+
+    fn take_in(&mut self, event: &Event, now: Now) -> Vec<Effect> {
+        let fx = step(&mut self.state, event, now);
+        for decision in fx.decisions {
+            let decision = Entry::Decision(Decision {
+                session_id: decision.session_id,
+                rule: decision.rule.to_owned(),
+                saw: decision.saw,
+                did: decision.did,
+            });
+            if let Err(error) = self.append(decision, now) {
+                // The cause is recorded, the decision follows from it again at the next replay.
+                tracing::warn!(%error, "decision not recorded");
+            }
+        }
+        fx.effects
+    }
+
+    fn append(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
+        let seq = self.journal.next_seq();
+        let record = Record { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry };
+        self.line.clear();
+        if let Err(error) = serde_json::to_writer(&mut self.line, &record) {
+            tracing::error!(%error, "an entry could not be written as JSON");
+        }
+        self.journal.append(&self.line)?;
+        self.since_snapshot = self.since_snapshot.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// The state from a snapshot and the journal's tail, and how many records were replayed.
+pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State, u64)> {
+    let mut state = match snapshot {
+        None => State::default(),
+        Some(snapshot) => {
+            let header: Header = serde_json::from_slice(snapshot.header())
+                .context("the snapshot's header does not fit this version")?;
+            let sessions = snapshot
+                .entries()
+                .map(serde_json::from_slice)
+                .collect::<Result<Vec<Session>, _>>()
+                .context("a session in the snapshot does not fit this version")?;
+            State::from_parts(header, sessions, SeenIds::from_bytes(snapshot.blob()))
+        }
+    };
+    let mut replayed = 0;
+    for (seq, payload) in tail.records() {
+        let record: Record = serde_json::from_slice(payload)
+            .with_context(|| format!("record {seq} of the journal does not fit this version"))?;
+        let now = Now { mono_ns: record.mono_ns, wall_ms: record.at };
+        if let Some(event) = convert::event(&record.entry) {
+            step(&mut state, &event, now);
+        }
+        replayed += 1;
+    }
+    Ok((state, replayed))
+}

@@ -1,0 +1,176 @@
+//! The event history, read from the journal: for `coord events`, the API and decisions (S0-38).
+
+use std::path::Path;
+
+use coord_store::journal::read_segments;
+use coord_store::{Disk, JournalError};
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::{Entry, Record, Via};
+use coord_wire::stamp::rfc3339;
+use serde::Serialize;
+
+/// One line of history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Position in the journal.
+    pub seq: u64,
+    /// When it happened, RFC 3339.
+    pub at: String,
+    /// The session, where there is one.
+    pub session_id: Option<String>,
+    /// What: the hook event's name, or the entry's own.
+    pub name: String,
+    /// hook, process, registry or coordinator.
+    pub source: &'static str,
+    /// Id of a hook event.
+    pub id: Option<String>,
+    /// How a hook event came: `socket` or `spool`.
+    pub via: Option<Via>,
+    /// Whether a hook event's sender was proved (H-25).
+    pub verified: Option<bool>,
+    /// The rest, in words.
+    pub detail: String,
+}
+
+/// Which lines.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// From this position on.
+    pub from_seq: u64,
+    /// From this wall time on, milliseconds.
+    pub since_ms: u64,
+    /// Of sessions with this id or prefix of it.
+    pub session: Option<String>,
+}
+
+/// Reads the history in `journal_dir`, oldest first.
+pub fn read<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    mut each: impl FnMut(Line),
+) -> Result<(), JournalError> {
+    for segment in read_segments(disk, journal_dir, wanted.from_seq)? {
+        let segment = segment?;
+        for (seq, payload) in segment.records().filter(|(seq, _)| wanted.from_seq <= *seq) {
+            let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
+            let of_session = match (&wanted.session, &line.session_id) {
+                (None, _) => true,
+                (Some(prefix), Some(id)) => id.starts_with(prefix.as_str()),
+                (Some(_), None) => false,
+            };
+            let is_recent = wanted.since_ms == 0 || rfc3339(wanted.since_ms) <= line.at;
+            if of_session && is_recent {
+                each(line);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(seq: u64) -> Line {
+    Line {
+        seq,
+        at: rfc3339(0),
+        session_id: None,
+        name: "Unreadable".to_owned(),
+        source: "coordinator",
+        id: None,
+        via: None,
+        verified: None,
+        detail: "written by another version".to_owned(),
+    }
+}
+
+/// One record as a line.
+pub fn line(record: Record) -> Line {
+    let mut line = Line {
+        seq: record.seq,
+        at: rfc3339(record.at),
+        session_id: None,
+        name: String::new(),
+        source: "coordinator",
+        id: None,
+        via: None,
+        verified: None,
+        detail: String::new(),
+    };
+    match record.entry {
+        Entry::Hook { via, verified, envelope } => {
+            line.source = "hook";
+            line.via = Some(via);
+            line.verified = Some(verified);
+            hook(&mut line, envelope.get());
+        }
+        Entry::Folded { session_id, event, id } => {
+            line.source = "hook";
+            line.session_id = Some(session_id);
+            line.name = event;
+            line.id = Some(id);
+            "over the session's share, only counted".clone_into(&mut line.detail);
+        }
+        Entry::Decision(decision) => {
+            "Decision".clone_into(&mut line.name);
+            line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
+            line.session_id = Some(decision.session_id);
+        }
+        entry @ (Entry::Started(_)
+        | Entry::Gap { .. }
+        | Entry::SpoolFolded { .. }
+        | Entry::Malformed { .. }
+        | Entry::ProcessSeen(_)
+        | Entry::ProcessExited { .. }
+        | Entry::RegistryRead { .. }
+        | Entry::ConfigDirLock { .. }) => own(&mut line, entry),
+    }
+    line
+}
+
+fn hook(line: &mut Line, text: &str) {
+    let Ok(envelope) = Envelope::parse(text.as_bytes()) else { return };
+    let details = [
+        envelope.source.as_deref(),
+        envelope.reason.as_deref(),
+        envelope.tool_name.as_deref(),
+        envelope.notification_type.as_deref(),
+        envelope.error.as_deref(),
+        envelope.agent_type.as_deref().filter(|kind| !kind.is_empty()),
+    ];
+    line.detail = details.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    line.at = envelope.emitted_at;
+    line.session_id = Some(envelope.session_id);
+    line.name = envelope.event;
+    line.id = Some(envelope.id);
+}
+
+/// Entries of the coordinator itself.
+fn own(line: &mut Line, entry: Entry) {
+    let (name, source, detail) = match entry {
+        Entry::Started(started) => {
+            ("CoordinatorStarted", "coordinator", format!("version {}", started.version))
+        }
+        Entry::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
+        Entry::SpoolFolded { events } => {
+            ("SpoolFolded", "coordinator", format!("{events} tool events only counted"))
+        }
+        Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
+        Entry::ProcessSeen(seen) => {
+            let what = if seen.alive { "alive" } else { "gone" };
+            ("ProcessSeen", "process", format!("pid {} {what}", seen.process.pid))
+        }
+        Entry::ProcessExited { process } => {
+            ("ProcessExited", "process", format!("pid {}", process.pid))
+        }
+        Entry::RegistryRead { process, entry, .. } => {
+            ("RegistryRead", "registry", format!("pid {}: {entry:?}", process.pid))
+        }
+        Entry::ConfigDirLock { config_dir, held } => {
+            let what = if held { "held" } else { "held by another coordinator: observing only" };
+            ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
+        }
+        Entry::Hook { .. } | Entry::Folded { .. } | Entry::Decision(_) => return,
+    };
+    name.clone_into(&mut line.name);
+    line.source = source;
+    line.detail = detail;
+}

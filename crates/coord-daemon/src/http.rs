@@ -1,0 +1,223 @@
+//! HTTP/1.1 as far as the socket needs it: one bounded request after another on a connection, parsed
+//! by httparse, answered with a Content-Length. Knows no routes.
+
+use coord_wire::api::{ErrorAnswer, ErrorBody};
+use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
+
+/// Header fields per request.
+const HEADERS_MAX: usize = 32;
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Method.
+    pub(crate) method: String,
+    /// Path without query.
+    pub(crate) path: String,
+    /// The query's fields, percent-decoded.
+    pub(crate) query: Vec<(String, String)>,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+    /// Whether the peer wants the connection kept.
+    pub(crate) keep_alive: bool,
+}
+
+impl Request {
+    /// A query field.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What the bytes read so far hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// Not a whole request yet.
+    Partial,
+    /// A request, and how many bytes it took.
+    Whole(Request, usize),
+    /// No request: answer this and close.
+    Bad(Response),
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// HTTP status.
+    pub(crate) status: u16,
+    /// The body.
+    pub(crate) body: Vec<u8>,
+    /// Its type.
+    pub(crate) content_type: &'static str,
+}
+
+impl Response {
+    /// Done, nothing to say.
+    pub(crate) fn no_content() -> Self {
+        Self { status: 204, body: Vec::new(), content_type: "application/json" }
+    }
+
+    /// JSON.
+    pub(crate) fn json(value: &impl serde::Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(body) => Self { status: 200, body, content_type: "application/json" },
+            Err(error) => Self::error(500, "internal", &error.to_string()),
+        }
+    }
+
+    /// Plain text, such as metrics.
+    pub(crate) fn text(body: String) -> Self {
+        Self { status: 200, body: body.into_bytes(), content_type: "text/plain; version=0.0.4" }
+    }
+
+    /// An error in its one form.
+    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
+        let error = ErrorBody { code: code.to_owned(), message: message.to_owned() };
+        let body = serde_json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
+        Self { status, body, content_type: "application/json" }
+    }
+
+    /// Writes head and body.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
+        let reason = match self.status {
+            200 => "OK",
+            204 => "No Content",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            409 => "Conflict",
+            413 => "Content Too Large",
+            503 => "Service Unavailable",
+            _ => "Error",
+        };
+        let connection = if keep_alive { "keep-alive" } else { "close" };
+        let head = format!(
+            "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: {connection}\r\n\r\n",
+            self.status,
+            self.content_type,
+            self.body.len()
+        );
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(&self.body);
+    }
+}
+
+/// Reads one request from the front of `bytes`.
+pub(crate) fn parse(bytes: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let head_bytes = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(n)) => n,
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Parsed::Partial,
+        Ok(httparse::Status::Partial) => return bad("request head over 16 KiB"),
+        Err(error) => return bad(&format!("not HTTP: {error}")),
+    };
+    let header = |name: &str| {
+        head.headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name))
+            .map(|one| one.value)
+    };
+    if header("transfer-encoding").is_some() {
+        return bad("send a Content-Length instead of a Transfer-Encoding");
+    }
+    let length = match header("content-length").map(core::str::from_utf8) {
+        None => 0,
+        Some(Ok(text)) => match text.trim().parse::<usize>() {
+            Ok(length) => length,
+            Err(_) => return bad("Content-Length is no number"),
+        },
+        Some(Err(_)) => return bad("Content-Length is no number"),
+    };
+    if BODY_BYTES_MAX < length {
+        let message = format!("body of {length} bytes, the limit is {BODY_BYTES_MAX}");
+        return Parsed::Bad(Response::error(413, "too_large", &message));
+    }
+    let end = head_bytes.saturating_add(length);
+    let Some(body) = bytes.get(head_bytes..end) else { return Parsed::Partial };
+    let target = head.path.unwrap_or("/");
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let closes = header("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"));
+    let request = Request {
+        method: head.method.unwrap_or("GET").to_owned(),
+        path: decode(path),
+        query: query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(key, value)| (decode(key), decode(value)))
+            .collect(),
+        body: body.to_vec(),
+        keep_alive: head.version == Some(1) && !closes,
+    };
+    Parsed::Whole(request, end)
+}
+
+fn bad(message: &str) -> Parsed {
+    Parsed::Bad(Response::error(400, "bad_request", message))
+}
+
+/// Percent-decoding; what is malformed stays as it is.
+fn decode(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        let decoded = tail
+            .get(..2)
+            .filter(|_| *byte == b'%')
+            .and_then(|digits| core::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match decoded {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            None => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_whole_at_its_last_byte_and_not_before() {
+        let text = b"POST /v1/events?since=3&x=a%20b HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi";
+        for cut in 0..text.len() {
+            assert_eq!(parse(&text[..cut]), Parsed::Partial, "{cut}");
+        }
+        let Parsed::Whole(request, used) = parse(text) else { panic!("whole") };
+        assert_eq!(used, text.len());
+        assert_eq!((request.path.as_str(), request.query("x")), ("/v1/events", Some("a b")));
+        assert_eq!(request.body, b"hi");
+        assert!(request.keep_alive);
+    }
+
+    #[test]
+    fn two_requests_in_one_read_are_told_apart() {
+        let text =
+            b"GET /healthz HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n";
+        let Parsed::Whole(first, used) = parse(text) else { panic!("whole") };
+        let Parsed::Whole(second, _) = parse(&text[used..]) else { panic!("whole") };
+        assert_eq!((first.path.as_str(), second.path.as_str()), ("/healthz", "/metrics"));
+        assert!(!second.keep_alive);
+    }
+
+    #[test]
+    fn bodies_and_heads_are_bounded() {
+        for (text, status) in [
+            ("POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n".to_owned(), 413),
+            ("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(), 400),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), 400),
+            (format!("GET /{} HTTP/1.1\r\n", "a".repeat(HEAD_BYTES_MAX)), 400),
+            ("\u{1}\u{2}\r\n\r\n".to_owned(), 400),
+        ] {
+            let Parsed::Bad(response) = parse(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!(response.status, status);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Takes in what hooks spooled while nobody answered them (G1).
+//!
+//! A spool file is renamed away under its lock, its records go through the same door as any event,
+//! and the file goes only when the journal is synced behind them. After a crash in between it is
+//! read again and the event ids tell what is there already (G2).
+
+use coord_core::Now;
+use coord_store::spool::{Drained, Taken};
+use coord_store::{AppendError, Disk};
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::{Entry, Via};
+use serde_json::value::RawValue;
+
+use crate::coordinator::Coordinator;
+
+/// What draining came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intake {
+    /// Nothing is left.
+    Empty,
+    /// A hook is writing: try again soon.
+    Again,
+    /// The store takes nothing: try again when it does.
+    Refused,
+}
+
+impl<D: Disk> Coordinator<D> {
+    /// Takes the spool in.
+    pub(crate) fn drain_spool(&mut self, now: Now) -> Intake {
+        let taken = match self.spool.take() {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Intake::Empty,
+            Err(error) => {
+                self.problems.insert(format!("spool not read: {error}"));
+                return Intake::Refused;
+            }
+        };
+        let files: Vec<Drained> = match self.spool.drained(now.wall_ms) {
+            Ok(files) => files.filter_map(Result::ok).collect(),
+            Err(error) => {
+                self.problems.insert(format!("spool not read: {error}"));
+                return Intake::Refused;
+            }
+        };
+        for file in files {
+            if self.drained.iter().any(|(name, _)| *name == file.file) {
+                continue;
+            }
+            if let Err(error) = self.take_file(&file, now) {
+                tracing::warn!(%error, "spool stays as it is");
+                return Intake::Refused;
+            }
+            let through_seq = self.engine.journal().next_seq().saturating_sub(1);
+            self.drained.push((file.file, through_seq));
+        }
+        self.remove_drained();
+        match taken {
+            Taken::Empty | Taken::Taken => Intake::Empty,
+            Taken::Busy => Intake::Again,
+        }
+    }
+
+    fn take_file(&mut self, file: &Drained, now: Now) -> Result<(), AppendError> {
+        for finding in &file.findings {
+            tracing::warn!(%finding, "spool");
+        }
+        for text in file.records() {
+            let event =
+                Envelope::parse(text).map_err(|error| error.to_string()).and_then(|event| {
+                    serde_json::from_slice::<&RawValue>(text)
+                        .map(|raw| (event, raw))
+                        .map_err(|error| error.to_string())
+                });
+            match event {
+                Ok((envelope, raw)) => self.take_hook(envelope, raw, Via::Spool, false, now)?,
+                Err(why) => self.record(Entry::Malformed { via: Via::Spool, why }, now)?,
+            }
+        }
+        if 0 < file.folded {
+            self.record(Entry::SpoolFolded { events: file.folded }, now)?;
+        }
+        Ok(())
+    }
+
+    /// Removes drained files whose records are durable.
+    pub(crate) fn remove_drained(&mut self) {
+        let synced = self.engine.journal().synced_through();
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.drained).into_iter().partition(|(_, seq)| *seq <= synced);
+        self.drained = waiting;
+        for (name, seq) in done {
+            if let Err(error) = self.spool.remove(&name) {
+                tracing::warn!(%error, name, "spool file not removed");
+                self.drained.push((name, seq));
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Reads the store without a coordinator, for `coord inspect` and `coord events`: the snapshot, the
+//! journal's tail and what waits in the spool, under the shared state lock. Changes nothing.
+
+use anyhow::Context;
+use coord_core::{Now, State, step};
+use coord_store::spool::Drained;
+use coord_store::{RealDisk, Snapshot, Spool, StateLock, Tail};
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::Via;
+use coord_wire::paths::Paths;
+
+use crate::{convert, engine};
+
+/// The state as the files tell it.
+#[derive(Debug)]
+pub struct Offline {
+    /// The state, with the spool's events taken in.
+    pub state: State,
+    /// Events in the spool.
+    pub spool_pending: u64,
+    /// What reading the store found.
+    pub problems: Vec<String>,
+}
+
+/// Reads the store of `paths`.
+pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
+    if !paths.state.is_dir() {
+        return Ok(Offline { state: State::default(), spool_pending: 0, problems: Vec::new() });
+    }
+    let lock = StateLock::shared(&paths.state_lock())?;
+    let snapshot = Snapshot::load(&RealDisk, &paths.state)?;
+    let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
+    let tail = Tail::read(&RealDisk, &paths.journal(), through_seq)
+        .with_context(|| format!("reading {}", paths.journal().display()))?;
+    drop(lock);
+    let (mut state, _) = engine::replay(snapshot.as_ref(), &tail)?;
+    let mut problems: Vec<String> = tail.report.iter().map(ToString::to_string).collect();
+    let mut spool_pending = 0;
+    for text in spooled(paths, now)?.iter().flat_map(Drained::records) {
+        spool_pending += 1;
+        let event = Envelope::parse(text)
+            .ok()
+            .and_then(|envelope| convert::hook_event(envelope, Via::Spool, false));
+        match event {
+            Some(event) => {
+                step(&mut state, &coord_core::Event::Hook(Box::new(event)), now);
+            }
+            None => problems.push("a record of the spool is no event".to_owned()),
+        }
+    }
+    Ok(Offline { state, spool_pending, problems })
+}
+
+/// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a
+/// coordinator; its records are then in the journal.
+fn spooled(paths: &Paths, now: Now) -> anyhow::Result<Vec<Drained>> {
+    let spool = Spool::new(RealDisk, &paths.spool());
+    let mut all = Vec::new();
+    match spool.drained(now.wall_ms) {
+        Ok(files) => all.extend(files.filter_map(Result::ok)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(all),
+        Err(error) => return Err(error).context(paths.spool().display().to_string()),
+    }
+    if let Ok(current) = spool.read(coord_wire::spool::CURRENT) {
+        all.push(current);
+    }
+    Ok(all)
+}

@@ -1,0 +1,153 @@
+//! What the process table says: identity, parentage, kind of run, and deaths by pidfd.
+//!
+//! Every question is asked for pid *and* start time, so a reused pid is never taken for the process
+//! that had it (architecture 7).
+
+use std::io;
+
+use coord_wire::envelope::Kind;
+use coord_wire::stamp::ProcessRef;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A harness's command line is read up to here, in bytes.
+const CMDLINE_BYTES_MAX: usize = 64 * 1024;
+
+/// The fields of `/proc/PID/stat` that are used here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Parent.
+    pub ppid: u32,
+    /// Controlling terminal's device number; 0 without one.
+    pub tty: i64,
+    /// Clock ticks since boot.
+    pub start_time: u64,
+    /// Dead, waiting to be reaped.
+    pub is_zombie: bool,
+}
+
+/// Reads `/proc/PID/stat`.
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in parentheses may hold anything, parentheses and spaces included: fields are counted
+/// from the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number.checked_sub(3)?).copied();
+    Some(Stat {
+        is_zombie: matches!(field(3)?, "Z" | "X"),
+        ppid: field(4)?.parse().ok()?,
+        tty: field(7)?.parse().ok()?,
+        start_time: field(22)?.parse().ok()?,
+    })
+}
+
+/// Whether exactly this process is alive.
+pub fn is_alive(process: ProcessRef) -> bool {
+    stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time && !stat.is_zombie)
+}
+
+/// Whether `child` is a child of `parent` (H-25).
+pub fn is_child_of(child: u32, parent: ProcessRef) -> bool {
+    stat(child).is_some_and(|stat| stat.ppid == parent.pid) && is_alive(parent)
+}
+
+/// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
+pub fn kind(process: ProcessRef) -> Option<Kind> {
+    use std::io::Read;
+    let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
+    let file = std::fs::File::open(format!("/proc/{}/cmdline", process.pid)).ok()?;
+    let mut cmdline = Vec::new();
+    file.take(CMDLINE_BYTES_MAX as u64).read_to_end(&mut cmdline).ok()?;
+    if cmdline.is_empty() {
+        return None;
+    }
+    Some(kind_of(&cmdline, stat.tty))
+}
+
+fn kind_of(cmdline: &[u8], tty: i64) -> Kind {
+    let mut words =
+        cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice());
+    if tty == 0 || words.any(|word| word == b"-p" || word == b"--print") {
+        Kind::Headless
+    } else {
+        Kind::Interactive
+    }
+}
+
+/// A pidfd of exactly this process: it becomes readable when the process is gone.
+///
+/// # Errors
+/// `NotFound` if the process is gone, or its pid is another process by now.
+pub fn open_pidfd(process: ProcessRef) -> io::Result<OwnedFd> {
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+    let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
+        rustix::io::Errno::SRCH => gone(),
+        error => error.into(),
+    })?;
+    // The pidfd was opened by number: only now that it is held does the check bind.
+    if is_alive(process) { Ok(fd) } else { Err(gone()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> ProcessRef {
+        let pid = std::process::id();
+        ProcessRef { pid, start_time: stat(pid).unwrap().start_time }
+    }
+
+    #[test]
+    fn names_with_parentheses_do_not_shift_fields() {
+        let text = "7 (a) b (c)) S 1 7 7 34816 7 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!((stat.ppid, stat.tty, stat.start_time, stat.is_zombie), (1, 34816, 4711, false));
+        assert_eq!(parse_stat("7 (x) S 1"), None);
+    }
+
+    // a reused pid is another process.
+    #[test]
+    fn a_process_is_its_pid_and_its_start_time() {
+        let me = me();
+        assert!(is_alive(me));
+        let other = ProcessRef { start_time: me.start_time + 1, ..me };
+        assert!(!is_alive(other));
+        assert_eq!(open_pidfd(other).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(open_pidfd(me).is_ok());
+    }
+
+    // H-25
+    #[test]
+    fn a_child_is_known_by_its_parent() {
+        let mut child = std::process::Command::new("/bin/cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        assert!(is_child_of(pid, me()));
+        assert!(!is_child_of(pid, ProcessRef { start_time: 1, ..me() }));
+        let process = ProcessRef { pid, start_time: stat(pid).unwrap().start_time };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(process));
+    }
+
+    // H-24
+    #[test]
+    fn kind_is_judged_from_argv_and_terminal() {
+        for (cmdline, tty, kind) in [
+            (&b"claude\0"[..], 34816, Kind::Interactive),
+            (b"claude\0-p\0hi\0", 34816, Kind::Headless),
+            (b"claude\0--print\0hi\0", 34816, Kind::Headless),
+            (b"claude\0--\0-p\0", 34816, Kind::Interactive),
+            (b"claude\0", 0, Kind::Headless),
+        ] {
+            assert_eq!(kind_of(cmdline, tty), kind, "{}", String::from_utf8_lossy(cmdline));
+        }
+    }
+}

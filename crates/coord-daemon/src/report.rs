@@ -1,0 +1,148 @@
+//! What the coordinator says of itself: health, metrics, and the head of `inspect`.
+
+use std::fmt::Write;
+
+use coord_core::{Now, Word};
+use coord_store::Disk;
+use coord_wire::api::Health;
+use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
+
+use crate::coordinator::{Coordinator, mode_word};
+use crate::view;
+
+impl<D: Disk> Coordinator<D> {
+    /// Everything that is not as it should be, in words.
+    pub(crate) fn all_problems(&self) -> Vec<String> {
+        let mut problems: Vec<String> = self.problems.iter().cloned().collect();
+        for (count, what) in [
+            (self.spool.malformed(), "payloads were no hook payloads: spool/malformed"),
+            (self.spool.crashes(), "hooks panicked: spool/crashes"),
+        ] {
+            if let Ok(count @ 1..) = count {
+                problems.push(format!("{count} {what}"));
+            }
+        }
+        let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
+        for (dir, _) in unheld {
+            problems.push(format!("{dir}: not ours to act in, observing only (H-14)"));
+        }
+        if self.engine.journal().is_read_only() {
+            problems.push("the journal could not be synced: restart the coordinator".to_owned());
+        }
+        problems
+    }
+
+    /// `GET /healthz`.
+    pub(crate) fn health(&self, now: Now) -> Health {
+        let problems = self.all_problems();
+        let ms_since = |then: u64| now.mono_ns.saturating_sub(then) / 1_000_000;
+        Health {
+            status: if problems.is_empty() { "ok" } else { "degraded" }.to_owned(),
+            pid: std::process::id(),
+            version: coord_wire::VERSION.to_owned(),
+            uptime_s: ms_since(self.started.mono_ns) / 1000,
+            mode: mode_word(self.mode()).to_owned(),
+            seq: self.engine.journal().next_seq().saturating_sub(1),
+            unsynced_ms: self.unsynced_since().map_or(0, ms_since),
+            timer_late_ms: self.engine.state().next_deadline().map_or(0, ms_since),
+            spool_pending: self.spool_pending(),
+            sessions: u64::try_from(self.engine.state().sessions().len()).unwrap_or(u64::MAX),
+            invariant_violations: self.invariant_violations,
+            problems,
+        }
+    }
+
+    /// The head of every `inspect`.
+    pub(crate) fn head(&self, now: Now) -> Head {
+        Head {
+            running: true,
+            pid: std::process::id(),
+            version: coord_wire::VERSION.to_owned(),
+            uptime_s: now.mono_ns.saturating_sub(self.started.mono_ns) / 1_000_000_000,
+            spool_pending: self.spool_pending(),
+            invariant_violations: self.invariant_violations,
+            mode: mode_word(self.mode()).to_owned(),
+            problems: self.all_problems(),
+        }
+    }
+
+    /// `GET /v1/sessions`.
+    pub(crate) fn inspect(&self, now: Now) -> Inspect {
+        Inspect {
+            schema: SCHEMA,
+            coordinator: self.head(now),
+            sessions: view::sessions(self.engine.state(), now),
+        }
+    }
+
+    /// `GET /metrics`: Prometheus text, no ids, no paths.
+    pub(crate) fn metrics(&self, now: Now) -> String {
+        let counters = self.engine.state().header().counters;
+        let mut out = String::new();
+        for (name, kind, value, help) in [
+            ("events_total", "counter", counters.events, "Hook events applied."),
+            (
+                "events_duplicate_total",
+                "counter",
+                self.engine.duplicates(),
+                "Events that were there before, since the start.",
+            ),
+            ("events_late_total", "counter", counters.late, "Events too late to change anything."),
+            (
+                "events_folded_total",
+                "counter",
+                counters.folded,
+                "Tool events of which only the count was kept.",
+            ),
+            (
+                "events_malformed_total",
+                "counter",
+                counters.malformed,
+                "Arrivals that were no event.",
+            ),
+            ("spool_pending", "gauge", self.spool_pending(), "Events in the spool."),
+            ("invariant_violations_total", "counter", self.invariant_violations, "Must read 0."),
+            (
+                "uptime_seconds",
+                "gauge",
+                now.mono_ns.saturating_sub(self.started.mono_ns) / 1_000_000_000,
+                "Seconds since the start.",
+            ),
+        ] {
+            let _ = writeln!(
+                out,
+                "# HELP coord_{name} {help}\n# TYPE coord_{name} {kind}\ncoord_{name} {value}"
+            );
+        }
+        out.push_str("# HELP coord_sessions Sessions by state.\n# TYPE coord_sessions gauge\n");
+        for (word, name) in [
+            (Word::Starting, "starting"),
+            (Word::Running, "running"),
+            (Word::Idle, "idle"),
+            (Word::Background, "background"),
+            (Word::Interrupted, "interrupted"),
+            (Word::Crashed, "crashed"),
+            (Word::Elsewhere, "elsewhere"),
+            (Word::Stopped, "stopped"),
+            (Word::Unknown, "unknown"),
+        ] {
+            let count = self.engine.state().sessions().filter(|one| one.word.word == word).count();
+            let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
+        }
+        out
+    }
+
+    /// Looks for what must never be.
+    pub(crate) fn check_invariants(&mut self, now: Now) {
+        let violations = self.engine.state().violations(now);
+        if 0 < violations {
+            tracing::error!(violations, "invariants violated");
+            self.invariant_violations = self.invariant_violations.saturating_add(violations);
+        }
+    }
+
+    /// Events in the spool that are not in the journal yet.
+    fn spool_pending(&self) -> u64 {
+        self.spool.pending().unwrap_or(0)
+    }
+}

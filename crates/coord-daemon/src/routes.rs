@@ -1,0 +1,160 @@
+//! The HTTP API over the socket (interfaces.md): from a request to an answer.
+
+use coord_core::{Now, Session};
+use coord_store::{AppendError, Disk};
+use coord_wire::envelope::Envelope;
+use coord_wire::inspect::{Inspect, SCHEMA};
+use coord_wire::journal::Via;
+use serde_json::value::RawValue;
+
+use crate::coordinator::Coordinator;
+use crate::history::Wanted;
+use crate::http::{Request, Response};
+use crate::view;
+
+/// An id prefix is at least this long (interfaces.md, Ids).
+const PREFIX_MIN: usize = 4;
+/// Events per `POST /v1/events`.
+const EVENTS_MAX: usize = 1000;
+
+/// What to do with a request.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// Answer this.
+    Answer(Response),
+    /// Answer 204 when the journal is synced up to the number.
+    AfterSync(u64),
+    /// Read the history on another thread.
+    History(Wanted),
+    /// Answer 204 and end.
+    Down,
+}
+
+impl<D: Disk> Coordinator<D> {
+    /// Answers one request of the peer with this pid.
+    pub(crate) fn route(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
+        let path: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+        Route::Answer(match (request.method.as_str(), path.as_slice()) {
+            ("POST", ["v1", "events"]) => return self.post_events(request, peer_pid, now),
+            ("GET", ["v1", "events"]) => {
+                return history(request, request.query("session").map(ToOwned::to_owned));
+            }
+            ("GET", ["v1", "sessions"]) => Response::json(&self.inspect(now)),
+            ("GET", ["v1", "sessions", id]) => self.get_session(id, now),
+            ("GET", ["v1", "sessions", id, "decisions"]) => {
+                return history(request, Some((*id).to_owned()));
+            }
+            ("GET", ["healthz"]) => Response::json(&self.health(now)),
+            ("GET", ["metrics"]) => Response::text(self.metrics(now)),
+            ("POST", ["v1", "down"]) => return Route::Down,
+            (_, ["v1", "events" | "sessions" | "down", ..] | ["healthz" | "metrics"]) => {
+                Response::error(405, "method_not_allowed", "this path takes another method")
+            }
+            (_, ["v1", ..]) => Response::error(404, "not_found", "no such path"),
+            _ => Response::error(404, "not_found", "no such path; this is version 1 of the API"),
+        })
+    }
+
+    fn get_session(&self, id: &str, now: Now) -> Response {
+        let found = match find(self.engine.state().sessions_with_prefix(id), id) {
+            Ok(found) => found,
+            Err(response) => return response,
+        };
+        Response::json(&Inspect {
+            schema: SCHEMA,
+            coordinator: self.head(now),
+            sessions: found.into_iter().map(|one| view::session(one, now)).collect(),
+        })
+    }
+
+    /// One envelope, or an array: all of them are taken or, if one is bad, none.
+    fn post_events(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
+        let texts = match split(&request.body) {
+            Ok(texts) => texts,
+            Err(why) => return Route::Answer(Response::error(400, "bad_event", &why)),
+        };
+        let mut events = Vec::with_capacity(texts.len());
+        for text in texts {
+            match Envelope::parse(text.get().as_bytes()) {
+                Ok(envelope) => events.push((envelope, text)),
+                Err(error) => {
+                    return Route::Answer(Response::error(400, "bad_event", &error.to_string()));
+                }
+            }
+        }
+        for (envelope, text) in events {
+            if !self.has_room_for(&envelope.event) {
+                return Route::Answer(unavailable("the disk is full"));
+            }
+            let verified = self.is_verified(&envelope, peer_pid);
+            if let Err(error) = self.take_hook(envelope, text, Via::Socket, verified, now) {
+                return Route::Answer(refused(&error));
+            }
+        }
+        if request.query("sync").is_some() {
+            return Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1));
+        }
+        Route::Answer(Response::no_content())
+    }
+}
+
+/// The store takes nothing: hooks spool.
+fn refused(error: &AppendError) -> Response {
+    tracing::error!(%error, "event not taken");
+    unavailable(&error.to_string())
+}
+
+/// 503.
+pub(crate) fn unavailable(why: &str) -> Response {
+    Response::error(503, "unavailable", why)
+}
+
+fn history(request: &Request, session: Option<String>) -> Route {
+    let number = |name| request.query(name).map_or(Ok(0), str::parse::<u64>);
+    match number("since") {
+        Ok(from_seq) => Route::History(Wanted { from_seq, since_ms: 0, session }),
+        Err(_) => {
+            let message = "since takes the position of an event, such as since=120";
+            Route::Answer(Response::error(400, "bad_request", message))
+        }
+    }
+}
+
+fn split(body: &[u8]) -> Result<Vec<&RawValue>, String> {
+    let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let texts: Vec<&RawValue> = if is_array {
+        serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?
+    } else {
+        vec![serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?]
+    };
+    if EVENTS_MAX < texts.len() {
+        return Err(format!("{} events in one request, the limit is {EVENTS_MAX}", texts.len()));
+    }
+    Ok(texts)
+}
+
+/// The session that `id` names: exactly, or as the unique beginning of one. Several records may
+/// hold one id; then all of them are meant.
+pub(crate) fn find<'a>(found: Vec<&'a Session>, id: &str) -> Result<Vec<&'a Session>, Response> {
+    let names = |session: &Session| {
+        session.session_id == id || session.previous_ids.iter().any(|one| one == id)
+    };
+    let exact: Vec<&Session> = found.iter().copied().filter(|one| names(one)).collect();
+    if !exact.is_empty() {
+        return Ok(exact);
+    }
+    let not_found = |why: String| Err(Response::error(404, "no_such_session", &why));
+    if id.len() < PREFIX_MIN {
+        return not_found(format!("no session {id:?}; a beginning needs {PREFIX_MIN} characters"));
+    }
+    let first = found.first().map(|session| session.session_id.as_str());
+    match first {
+        None => not_found(format!("no session {id:?}")),
+        Some(first) if found.iter().all(|session| session.session_id == first) => Ok(found),
+        Some(_) => {
+            let ids: Vec<&str> =
+                found.iter().take(5).map(|session| session.session_id.as_str()).collect();
+            not_found(format!("{id:?} begins several ids: {}", ids.join(", ")))
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `coord serve`: takes the lock, opens the store, binds the socket, turns the loop, and leaves
+//! everything durable behind.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use coord_store::{CoordinatorLock, Disk, RealDisk, check_place};
+use coord_wire::paths::Paths;
+use mio::{Poll, Waker};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify;
+
+use crate::background::Background;
+use crate::config::Config;
+use crate::coordinator::{Coordinator, Parts};
+use crate::engine::{Engine, now};
+use crate::host::Here;
+use crate::log;
+use crate::server::{Doors, Server, WAKER};
+
+/// Connections that may wait to be accepted: every session's hooks at once.
+const BACKLOG: i32 = 1024;
+
+/// What `serve` is given.
+#[derive(Debug)]
+pub struct Options {
+    /// Where the files lie.
+    pub paths: Paths,
+    /// COORD_HOME or `--root`.
+    pub root: Option<PathBuf>,
+    /// COORD_LOG.
+    pub log_filter: Option<String>,
+}
+
+/// Runs a coordinator until it is asked to end. `ready` is called once it takes events.
+pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
+    let Options { paths, root, log_filter } = options;
+    let config_file = paths.config_file();
+    let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
+    make_dirs(&paths)?;
+    let _lock = CoordinatorLock::acquire(&paths.coordinator_lock())?;
+    log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
+    make_digest_key(&paths)?;
+    let (engine, findings) = Engine::open(&RealDisk, &paths.state, &paths.journal())?;
+    for finding in &findings {
+        tracing::warn!(finding, "store");
+    }
+    let poll = Poll::new()?;
+    let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+    let started = now();
+    let mut coordinator = Coordinator::start(
+        Parts {
+            disk: RealDisk,
+            here: Here::read(started.wall_ms),
+            root,
+            config,
+            engine,
+            background: Background::start(Arc::clone(&waker))?,
+            registry: poll.registry().try_clone()?,
+            paths: paths.clone(),
+        },
+        started,
+    )?;
+    coordinator.problems.extend(findings);
+    let doors = Doors {
+        spool_watch: watch_spool(&paths)?,
+        signals: end_signals()?,
+        listener: bind(&paths)?,
+        waker,
+    };
+    let server = Server::new(poll, coordinator, doors)?;
+    tracing::info!(version = coord_wire::VERSION, "serving");
+    ready();
+    let coordinator = server.run()?;
+    // From here on hooks spool; what is accepted is made durable below.
+    remove_if_there(&paths.socket())?;
+    coordinator.finish(now())?;
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn make_dirs(paths: &Paths) -> anyhow::Result<()> {
+    let place = paths.state_base.parent().unwrap_or(&paths.state_base);
+    std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+    for dir in [&paths.state_base, &paths.state, &paths.run, &paths.logs(), &paths.spool()] {
+        RealDisk.create_dir(dir).with_context(|| dir.display().to_string())?;
+    }
+    Ok(check_place(&paths.state)?)
+}
+
+/// 16 random bytes that key the digests of prompts and tool inputs; made once.
+fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = paths.digest_key();
+    let mut key = [0; 16];
+    rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => Ok(file.write_all(&key)?),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the
+/// lock says that no other coordinator has it.
+fn bind(paths: &Paths) -> anyhow::Result<UnixListener> {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+    };
+    let (new, socket) = (paths.run.join("new.sock"), paths.socket());
+    remove_if_there(&new)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&fd, &SocketAddrUnix::new(&new)?).with_context(|| format!("binding {}", new.display()))?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
+    listen(&fd, BACKLOG)?;
+    std::fs::rename(&new, &socket).with_context(|| socket.display().to_string())?;
+    // Hooks that missed an exchange may try again at once.
+    remove_if_there(&paths.miss())?;
+    Ok(fd.into())
+}
+
+fn remove_if_there(path: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| path.display().to_string())
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Reports every write in the spool. Only writes: the coordinator's own opening of a file would
+/// otherwise wake it again and again.
+fn watch_spool(paths: &Paths) -> anyhow::Result<OwnedFd> {
+    let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
+    inotify::add_watch(&fd, paths.spool(), inotify::WatchFlags::MODIFY)?;
+    Ok(fd)
+}
+
+/// A stream that becomes readable at SIGTERM, SIGINT or SIGHUP.
+fn end_signals() -> anyhow::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
+
+/// Refuses a state directory of another user before anything is made in it.
+pub fn check_owner(paths: &Paths) -> anyhow::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(metadata) = std::fs::metadata(&paths.state_base) else { return Ok(()) };
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        bail!(
+            "{} belongs to user {}; run coord as that user, or set COORD_HOME",
+            paths.state_base.display(),
+            metadata.uid()
+        );
+    }
+    Ok(())
+}

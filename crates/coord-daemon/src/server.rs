@@ -1,0 +1,384 @@
+//! The event loop: one thread, one poll set, everything that can wake the coordinator in one place.
+//!
+//! Requests are read and answered in the loop itself: a hook waits for its answer, and every hop to
+//! another thread would cost it as much as the work. What has to wait for the disk or reads much of
+//! it runs on other threads, whose results wake the loop.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use coord_core::Now;
+use coord_store::Disk;
+use coord_wire::journal::Entry;
+use mio::net::UnixListener;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify;
+use rustix::net::sockopt::socket_peercred;
+
+use crate::connection::{Connection, Progress};
+use crate::coordinator::Coordinator;
+use crate::engine::now;
+use crate::history::{self, Wanted};
+use crate::http::Response;
+use crate::intake::Intake;
+use crate::routes::{Route, unavailable};
+use crate::watches;
+
+const LISTENER: Token = Token(0);
+/// Woken by other threads.
+pub(crate) const WAKER: Token = Token(1);
+const SIGNALS: Token = Token(2);
+const SPOOL: Token = Token(3);
+const FIRST_CONNECTION: usize = 16;
+
+/// Connections at once; the longest idle one goes first.
+const CONNECTIONS_MAX: usize = 1024;
+/// An idle connection is closed after this.
+const IDLE_NS: u64 = 60_000_000_000;
+/// The loop turns at least this often, so that a gap can be told from rest (H-32).
+const HEARTBEAT_NS: u64 = 5_000_000_000;
+/// A longer gap, or a jump of the wall clock, is an event.
+const GAP_NS: u64 = 10_000_000_000;
+/// A spool that a hook is writing to is tried again after this.
+const SPOOL_AGAIN_NS: u64 = 20_000_000;
+/// Histories read at once.
+const HISTORIES_MAX: usize = 4;
+
+/// The loop.
+pub(crate) struct Server<D: Disk> {
+    poll: Poll,
+    coordinator: Coordinator<D>,
+    listener: UnixListener,
+    /// Kept open: the poll set knows it by its number only.
+    _signals: StdStream,
+    spool_watch: OwnedFd,
+    connections: BTreeMap<Token, Connection>,
+    next_token: usize,
+    /// Connections that wait for the journal to be synced up to a record.
+    awaiting_sync: Vec<(Token, u64, bool)>,
+    histories: usize,
+    /// Where history threads put their answers, and where they are taken from.
+    answered: Sender<Answer>,
+    answers: Receiver<Answer>,
+    waker: Arc<Waker>,
+    spool_again_at: Option<u64>,
+    heartbeat_at: u64,
+    last_turn: Now,
+    is_ending: bool,
+}
+
+/// An answer for a connection.
+type Answer = (Token, Response);
+
+/// What the loop needs from outside.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    /// The bound socket.
+    pub(crate) listener: std::os::unix::net::UnixListener,
+    /// Readable when the process is asked to end.
+    pub(crate) signals: StdStream,
+    /// Reports writes in the spool's directory.
+    pub(crate) spool_watch: OwnedFd,
+    /// Wakes the loop.
+    pub(crate) waker: Arc<Waker>,
+}
+
+impl<D: Disk> Server<D> {
+    /// Puts the loop together.
+    pub(crate) fn new(poll: Poll, coordinator: Coordinator<D>, doors: Doors) -> io::Result<Self> {
+        let Doors { listener, signals, spool_watch, waker } = doors;
+        let mut listener = UnixListener::from_std(listener);
+        let registry = poll.registry();
+        registry.register(&mut listener, LISTENER, Interest::READABLE)?;
+        registry.register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        registry.register(&mut SourceFd(&spool_watch.as_raw_fd()), SPOOL, Interest::READABLE)?;
+        let turn = now();
+        let (answered, answers) = channel();
+        Ok(Self {
+            poll,
+            coordinator,
+            listener,
+            _signals: signals,
+            spool_watch,
+            connections: BTreeMap::new(),
+            next_token: FIRST_CONNECTION,
+            awaiting_sync: Vec::new(),
+            histories: 0,
+            answered,
+            answers,
+            waker,
+            spool_again_at: Some(turn.mono_ns),
+            heartbeat_at: turn.mono_ns,
+            last_turn: turn,
+            is_ending: false,
+        })
+    }
+
+    /// Turns until asked to end; returns the coordinator, to be finished.
+    pub(crate) fn run(mut self) -> io::Result<Coordinator<D>> {
+        let mut events = Events::with_capacity(256);
+        while !self.is_ending {
+            let timeout = Duration::from_nanos(self.wake_at().saturating_sub(now().mono_ns));
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                result => result?,
+            }
+            self.note_gap();
+            for event in &events {
+                self.on_event(event.token());
+            }
+            self.after_events();
+        }
+        Ok(self.coordinator)
+    }
+
+    fn wake_at(&self) -> u64 {
+        let deadline = self.coordinator.next_deadline();
+        self.spool_again_at.into_iter().chain(deadline).fold(self.heartbeat_at, u64::min)
+    }
+
+    /// H-32: the loop stood still, the machine slept, or the wall clock was set.
+    fn note_gap(&mut self) {
+        let turn = now();
+        let passed_ns = turn.mono_ns.saturating_sub(self.last_turn.mono_ns);
+        let wall_ns = turn.wall_ms.abs_diff(self.last_turn.wall_ms).saturating_mul(1_000_000);
+        let stood_ns = passed_ns.saturating_sub(HEARTBEAT_NS);
+        if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
+            let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
+            tracing::warn!(stood_ms = ns / 1_000_000, "gap");
+            self.coordinator.record_or_say(Entry::Gap { ns }, turn);
+        }
+        self.last_turn = turn;
+    }
+
+    fn on_event(&mut self, token: Token) {
+        match token {
+            LISTENER => self.accept(),
+            WAKER => (),
+            SIGNALS => self.is_ending = true,
+            SPOOL => {
+                self.forget_spool_events();
+                self.spool_again_at = Some(0);
+            }
+            Token(number) if watches::FIRST_TOKEN <= number => {
+                self.coordinator.on_exit(token, now());
+            }
+            token => self.advance(token),
+        }
+    }
+
+    /// What follows from a round of events, in the order of H-05: socket, spool, judgement.
+    fn after_events(&mut self) {
+        let turn = now();
+        self.coordinator.take_done(turn);
+        self.answer_synced();
+        self.answer_histories();
+        let is_judging = !self.coordinator.deaths.is_empty();
+        if is_judging {
+            self.accept();
+            let tokens: Vec<Token> = self.connections.keys().copied().collect();
+            tokens.into_iter().for_each(|token| self.advance(token));
+        }
+        if is_judging || self.spool_again_at.is_some_and(|at| at <= turn.mono_ns) {
+            self.drain_spool();
+        }
+        self.coordinator.judge_deaths(now());
+        if self.coordinator.next_deadline().is_some_and(|at| at <= turn.mono_ns) {
+            self.coordinator.tick(now());
+        }
+        self.coordinator.sync_if_due(!self.awaiting_sync.is_empty(), now());
+        if self.heartbeat_at <= turn.mono_ns {
+            self.heartbeat(turn);
+        }
+    }
+
+    fn drain_spool(&mut self) {
+        let turn = now();
+        self.spool_again_at = match self.coordinator.drain_spool(turn) {
+            Intake::Empty => None,
+            Intake::Again => Some(turn.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
+            Intake::Refused => Some(turn.mono_ns.saturating_add(HEARTBEAT_NS)),
+        };
+    }
+
+    fn heartbeat(&mut self, turn: Now) {
+        self.heartbeat_at = turn.mono_ns.saturating_add(HEARTBEAT_NS);
+        self.coordinator.restore_reserve();
+        self.coordinator.check_invariants(turn);
+        self.spool_again_at.get_or_insert(turn.mono_ns);
+        let idle: Vec<Token> = self
+            .connections
+            .iter()
+            .filter(|(_, one)| IDLE_NS < turn.mono_ns.saturating_sub(one.used_ns))
+            .map(|(token, _)| *token)
+            .collect();
+        idle.into_iter().for_each(|token| self.close(token));
+    }
+
+    fn forget_spool_events(&self) {
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.spool_watch, &mut buffer);
+        while reader.next().is_ok() {}
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(%error, "accept");
+                    return;
+                }
+            };
+            // G11: only the user who owns the coordinator.
+            let peer = socket_peercred(&stream).ok();
+            let Some(peer) = peer.filter(|peer| peer.uid == rustix::process::geteuid()) else {
+                tracing::warn!("a connection of another user was refused");
+                continue;
+            };
+            let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
+            if CONNECTIONS_MAX <= self.connections.len() {
+                self.close_idlest();
+            }
+            let token = Token(self.next_token);
+            self.next_token += 1;
+            let connection = Connection::new(stream, pid, now().mono_ns);
+            self.connections.insert(token, connection);
+            // Most requests are there already: a hook's exchange ends without a second poll.
+            self.advance(token);
+        }
+    }
+
+    fn advance(&mut self, token: Token) {
+        loop {
+            let turn = now();
+            let Some(connection) = self.connections.get_mut(&token) else { return };
+            match connection.advance(turn.mono_ns) {
+                Progress::Closed => return self.close(token),
+                Progress::Waiting => return self.listen_to(token),
+                Progress::Request(request) => {
+                    let route = self.coordinator.route(&request, connection.peer_pid, turn);
+                    self.on_route(token, route, request.keep_alive);
+                }
+            }
+        }
+    }
+
+    fn on_route(&mut self, token: Token, route: Route, keep_alive: bool) {
+        let response = match route {
+            Route::Answer(response) => response,
+            Route::AfterSync(seq) => {
+                self.awaiting_sync.push((token, seq, keep_alive));
+                return;
+            }
+            Route::History(_) if HISTORIES_MAX <= self.histories => {
+                unavailable("too many histories at once; try again")
+            }
+            Route::History(wanted) => {
+                self.read_history(token, wanted);
+                return;
+            }
+            Route::Down => {
+                self.is_ending = true;
+                Response::no_content()
+            }
+        };
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.answer(&response, keep_alive && !self.is_ending);
+        }
+    }
+
+    /// Asks to be woken for a connection that waits; registers it the first time.
+    fn listen_to(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if connection.is_registered {
+            return;
+        }
+        connection.is_registered = true;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(connection.stream_mut(), token, both) {
+            tracing::warn!(%error, "connection not registered");
+            self.close(token);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        self.awaiting_sync.retain(|(waiting, ..)| *waiting != token);
+        if let Some(mut connection) = self.connections.remove(&token)
+            && connection.is_registered
+            && let Err(error) = self.poll.registry().deregister(connection.stream_mut())
+        {
+            tracing::debug!(%error, "connection not deregistered");
+        }
+    }
+
+    fn close_idlest(&mut self) {
+        let idlest = self.connections.iter().min_by_key(|(_, one)| one.used_ns);
+        if let Some(token) = idlest.map(|(token, _)| *token) {
+            self.close(token);
+        }
+    }
+
+    fn answer_later(&mut self, token: Token, response: &Response, keep_alive: bool) {
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.answer(response, keep_alive);
+            self.advance(token);
+        }
+    }
+
+    fn answer_synced(&mut self) {
+        let journal = self.coordinator.engine.journal();
+        let (synced, is_over) = (journal.synced_through(), journal.is_read_only());
+        let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.awaiting_sync)
+            .into_iter()
+            .partition(|(_, seq, _)| *seq <= synced || is_over);
+        self.awaiting_sync = waiting;
+        for (token, seq, keep_alive) in done {
+            let response = if seq <= synced {
+                Response::no_content()
+            } else {
+                unavailable("the journal could not be synced")
+            };
+            self.answer_later(token, &response, keep_alive);
+        }
+    }
+
+    fn read_history(&mut self, token: Token, wanted: Wanted) {
+        self.histories += 1;
+        let (answers, waker) = (self.answered.clone(), Arc::clone(&self.waker));
+        let disk = self.coordinator.disk.clone();
+        let dir = self.coordinator.paths.journal();
+        let thread = std::thread::Builder::new().name("coord-history".to_owned());
+        let spawned = thread.spawn(move || {
+            let mut lines = Vec::new();
+            let response = match history::read(&disk, &dir, &wanted, |line| lines.push(line)) {
+                Ok(()) => Response::json(&lines),
+                Err(error) => Response::error(500, "store", &error.to_string()),
+            };
+            if answers.send((token, response)).is_ok() {
+                // A loop that cannot be woken turns by itself within its heartbeat.
+                drop(waker.wake());
+            }
+        });
+        if let Err(error) = spawned {
+            self.histories -= 1;
+            self.answer_later(token, &unavailable(&error.to_string()), false);
+        }
+    }
+
+    fn answer_histories(&mut self) {
+        while let Ok((token, response)) = self.answers.try_recv() {
+            self.histories = self.histories.saturating_sub(1);
+            self.answer_later(token, &response, false);
+        }
+    }
+}

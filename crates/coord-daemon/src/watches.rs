@@ -1,0 +1,58 @@
+//! Watched processes: a pidfd each, in the loop's poll set, so that a death is known when it happens.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use coord_wire::stamp::ProcessRef;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::fd::OwnedFd;
+
+use crate::process;
+
+/// Tokens of watches begin here; the loop's others lie below.
+pub(crate) const FIRST_TOKEN: usize = 1 << 40;
+
+/// The processes being watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    by_token: BTreeMap<Token, (ProcessRef, OwnedFd)>,
+    tokens: BTreeMap<ProcessRef, Token>,
+    opened: usize,
+}
+
+impl Watches {
+    /// Whether this process is being watched.
+    pub(crate) fn has(&self, process: ProcessRef) -> bool {
+        self.tokens.contains_key(&process)
+    }
+
+    /// Watches a process; false if it is gone already.
+    pub(crate) fn add(&mut self, registry: &Registry, process: ProcessRef) -> io::Result<bool> {
+        if self.has(process) {
+            return Ok(true);
+        }
+        let fd = match process::open_pidfd(process) {
+            Ok(fd) => fd,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let token = Token(FIRST_TOKEN + self.opened);
+        self.opened += 1;
+        registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
+        self.by_token.insert(token, (process, fd));
+        self.tokens.insert(process, token);
+        Ok(true)
+    }
+
+    /// The process whose pidfd became readable is gone.
+    pub(crate) fn take(&mut self, registry: &Registry, token: Token) -> Option<ProcessRef> {
+        let (process, fd) = self.by_token.remove(&token)?;
+        self.tokens.remove(&process);
+        if let Err(error) = registry.deregister(&mut SourceFd(&fd.as_raw_fd())) {
+            tracing::debug!(%error, "pidfd not deregistered");
+        }
+        Some(process)
+    }
+}
