@@ -2,14 +2,14 @@
 //! journal's tail and what waits in the spool, under the shared state lock. Changes nothing.
 
 use anyhow::Context;
-use coord_core::{Now, State, step};
+use coord_core::{Now, Session, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::Via;
 use coord_wire::paths::Paths;
 
-use crate::{convert, engine};
+use crate::{convert, engine, lookup};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -49,6 +49,11 @@ pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
         }
     }
     Ok(Offline { state, spool_pending, problems })
+}
+
+/// The records that `id` names, or why none, in words.
+pub fn find<'a>(state: &'a State, id: &str) -> Result<Vec<&'a Session>, String> {
+    lookup::find(state.sessions_with_prefix(id), id)
 }
 
 /// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a

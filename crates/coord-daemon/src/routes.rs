@@ -1,6 +1,6 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
-use coord_core::{Now, Session};
+use coord_core::Now;
 use coord_store::{AppendError, Disk};
 use coord_wire::envelope::Envelope;
 use coord_wire::inspect::{Inspect, SCHEMA};
@@ -10,10 +10,8 @@ use serde_json::value::RawValue;
 use crate::coordinator::Coordinator;
 use crate::history::Wanted;
 use crate::http::{Request, Response};
-use crate::view;
+use crate::{lookup, view};
 
-/// An id prefix is at least this long (interfaces.md, Ids).
-const PREFIX_MIN: usize = 4;
 /// Events per `POST /v1/events`.
 const EVENTS_MAX: usize = 1000;
 
@@ -56,9 +54,9 @@ impl<D: Disk> Coordinator<D> {
     }
 
     fn get_session(&self, id: &str, now: Now) -> Response {
-        let found = match find(self.engine.state().sessions_with_prefix(id), id) {
+        let found = match lookup::find(self.engine.state().sessions_with_prefix(id), id) {
             Ok(found) => found,
-            Err(response) => return response,
+            Err(why) => return Response::error(404, "no_such_session", &why),
         };
         Response::json(&Inspect {
             schema: SCHEMA,
@@ -131,30 +129,4 @@ fn split(body: &[u8]) -> Result<Vec<&RawValue>, String> {
         return Err(format!("{} events in one request, the limit is {EVENTS_MAX}", texts.len()));
     }
     Ok(texts)
-}
-
-/// The session that `id` names: exactly, or as the unique beginning of one. Several records may
-/// hold one id; then all of them are meant.
-pub(crate) fn find<'a>(found: Vec<&'a Session>, id: &str) -> Result<Vec<&'a Session>, Response> {
-    let names = |session: &Session| {
-        session.session_id == id || session.previous_ids.iter().any(|one| one == id)
-    };
-    let exact: Vec<&Session> = found.iter().copied().filter(|one| names(one)).collect();
-    if !exact.is_empty() {
-        return Ok(exact);
-    }
-    let not_found = |why: String| Err(Response::error(404, "no_such_session", &why));
-    if id.len() < PREFIX_MIN {
-        return not_found(format!("no session {id:?}; a beginning needs {PREFIX_MIN} characters"));
-    }
-    let first = found.first().map(|session| session.session_id.as_str());
-    match first {
-        None => not_found(format!("no session {id:?}")),
-        Some(first) if found.iter().all(|session| session.session_id == first) => Ok(found),
-        Some(_) => {
-            let ids: Vec<&str> =
-                found.iter().take(5).map(|session| session.session_id.as_str()).collect();
-            not_found(format!("{id:?} begins several ids: {}", ids.join(", ")))
-        }
-    }
 }

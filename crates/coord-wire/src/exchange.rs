@@ -79,6 +79,13 @@ pub fn exchange(
     read_answer(&stream, bytes_max, deadline_ns)
 }
 
+/// The pid of the coordinator that listens at `socket`, whether it answers or hangs.
+pub fn listener_pid(socket: &Path) -> Result<u32, Miss> {
+    let stream = open(socket)?;
+    let peer = sockopt::socket_peercred(&stream).map_err(|_| Miss::Foreign)?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).map_err(|_| Miss::Foreign)
+}
+
 /// A request with a body, ready for [`exchange`].
 pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(

@@ -1,0 +1,176 @@
+//! What reaches the terminal: escaped, coloured only where a person looks, one line per failure.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use crate::context::variable;
+
+/// Why a verb failed; each has its exit code (interfaces.md, CLI).
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// 1
+    Failed(anyhow::Error),
+    /// 3
+    NoSuchSession(String),
+    /// 4
+    NotReachable(String),
+    /// The reader of our output is gone: nothing to say, and nobody to say it to.
+    ReaderGone,
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Self::ReaderGone
+        } else {
+            Self::Failed(error.into())
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        match error.io_error_kind() {
+            Some(std::io::ErrorKind::BrokenPipe) => Self::ReaderGone,
+            Some(_) | None => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl Failure {
+    /// Says it in one line and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Self::Failed(error) => (format!("{error:#}"), 1),
+            Self::NoSuchSession(text) => (text, 3),
+            Self::NotReachable(text) => (text, 4),
+            Self::ReaderGone => return ExitCode::SUCCESS,
+        };
+        // With standard error closed there is nowhere left to complain.
+        drop(writeln!(std::io::stderr(), "coord: {}", escape(&text)));
+        ExitCode::from(code)
+    }
+}
+
+/// Text from elsewhere, safe for a terminal (H-26): no C0 or C1 controls, no bidirectional
+/// controls, no invisible separators.
+pub(crate) fn escape(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\u{0}'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// The first `width` columns; what is cut is marked.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept + "…"
+}
+
+/// The last `width` columns; what is cut is marked.
+pub(crate) fn fit_end(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
+    format!("…{kept}")
+}
+
+/// A colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+/// Paints, where a person looks and has not set NO_COLOR.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Painter {
+    is_on: bool,
+}
+
+impl Painter {
+    /// For standard output.
+    pub(crate) fn for_stdout() -> Self {
+        let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        Self {
+            is_on: std::io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !is_dumb,
+        }
+    }
+
+    /// `text` in `colour`.
+    pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
+        let code = match colour {
+            Colour::Plain => return text.to_owned(),
+            Colour::Bold => 1,
+            Colour::Dim => 2,
+            Colour::Red => 31,
+            Colour::Green => 32,
+            Colour::Yellow => 33,
+        };
+        if self.is_on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Columns of the terminal on standard output; 80 where there is none.
+pub(crate) fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map_or(80, |size| usize::from(size.ws_col)).max(40)
+}
+
+/// An age in one short word.
+pub(crate) fn age(seconds: u64) -> String {
+    match seconds {
+        0..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{}m", seconds / 60),
+        3600..=86_399 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // H-26
+    #[test]
+    fn nothing_foreign_can_steer_a_terminal() {
+        assert_eq!(escape("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a�[31mb�c�d�e");
+        assert_eq!(escape("naïve ❯ ünï 漢字"), "naïve ❯ ünï 漢字");
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_marked() {
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit_end("abcdef", 4), "…def");
+        assert_eq!(fit("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn ages_are_one_word() {
+        assert_eq!([5, 65, 7300, 200_000].map(age), ["5s", "1m", "2h", "2d"]);
+    }
+}

@@ -1,0 +1,10 @@
+//! The verbs, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod down;
+pub(crate) mod events;
+pub(crate) mod inspect;
+pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod up;

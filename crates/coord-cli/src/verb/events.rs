@@ -1,0 +1,95 @@
+//! `coord events [ID]`: the history, read from the journal itself, with or without a coordinator.
+
+use std::io::{BufWriter, Write};
+
+use anyhow::anyhow;
+use chrono::{DateTime, Local};
+use coord_daemon::history::{self, Line, Wanted};
+use coord_store::{RealDisk, StateLock};
+
+use crate::context::Context;
+use crate::out::{Colour, Failure, Painter, columns, escape, fit};
+
+/// Show what happened, from the journal
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  coord events                 everything\n  coord events 3f2a            one session\n  coord events --since 10m     the last ten minutes\n  coord events --json | jq .   one JSON object per line"
+)]
+pub(crate) struct Args {
+    /// A session id, or the beginning of one
+    id: Option<String>,
+    /// Only what happened within this time, such as 90s, 10m, 2h, 1d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<u64>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(text: &str) -> Result<u64, String> {
+    coord_daemon::config::duration_ms(text)
+        .ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let wanted = Wanted {
+        from_seq: 0,
+        since_ms: args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms)),
+        session: args.id.clone(),
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let painter = Painter::for_stdout();
+    let width = columns();
+    let mut result = Ok(());
+    let mut any = false;
+    if context.paths.journal().is_dir() {
+        let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
+        history::read(&RealDisk, &context.paths.journal(), &wanted, |line| {
+            any = true;
+            if result.is_ok() {
+                result = if args.json {
+                    json(&mut out, &line)
+                } else {
+                    text(&mut out, &line, painter, width)
+                };
+            }
+        })
+        .map_err(anyhow::Error::from)?;
+    }
+    result?;
+    out.flush()?;
+    match &args.id {
+        Some(id) if !any => Err(Failure::NoSuchSession(format!("no events of a session {id:?}"))),
+        None if !any && !args.json => Err(anyhow!(
+            "no events yet; they appear when Claude Code runs with coord's hooks (coord install)"
+        )
+        .into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn json(out: &mut impl Write, line: &Line) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *out, line)?;
+    Ok(writeln!(out)?)
+}
+
+fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Result<(), Failure> {
+    let time = DateTime::parse_from_rfc3339(&line.at).map_or_else(
+        |_| line.at.clone(),
+        |at| at.with_timezone(&Local).format("%m-%d %H:%M:%S").to_string(),
+    );
+    let id: String = line.session_id.as_deref().unwrap_or("-").chars().take(8).collect();
+    let mark = match line.verified {
+        Some(false) => " (not verified)",
+        Some(true) | None => "",
+    };
+    let detail = fit(&escape(&format!("{}{mark}", line.detail)), width.saturating_sub(47));
+    writeln!(
+        out,
+        "{time:14}  {:8}  {:19}  {}",
+        escape(&id),
+        fit(&escape(&line.name), 19),
+        painter.paint(Colour::Dim, &detail)
+    )?;
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! `coord inspect [ID]`: all sessions, or one in depth. Asks the coordinator; reads the store itself
+//! when none answers.
+
+use std::io::Write;
+
+use coord_daemon::{offline, view};
+use coord_wire::exchange::Miss;
+use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
+use coord_wire::stamp::parse_rfc3339;
+
+use crate::client;
+use crate::context::{Context, variable};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end};
+
+/// Stopped sessions are listed this long (interfaces.md, retention).
+const STOPPED_LISTED_S: u64 = 24 * 3600;
+
+/// Show all sessions, or one in depth
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --json        for programs: schema 1, documented in the README\n\nWorks without a coordinator: then it reads the store itself."
+)]
+pub(crate) struct Args {
+    /// A session id, or the beginning of one (4 characters or more)
+    id: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also sessions that stopped over a day ago
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let path = match &args.id {
+        Some(id) => format!("/v1/sessions/{}", client::segment(id)),
+        None => "/v1/sessions".to_owned(),
+    };
+    let mut answer: Inspect = match client::get(context, &path) {
+        Ok(answer) => answer?,
+        Err(miss) => from_store(args.id.as_deref(), miss, context)?,
+    };
+    if args.id.is_none() && !args.all {
+        answer.sessions.retain(|session| {
+            session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
+        });
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, &answer)?;
+        return Ok(writeln!(out)?);
+    }
+    let painter = Painter::for_stdout();
+    match args.id {
+        Some(_) => {
+            for session in &answer.sessions {
+                depth(&mut out, session, painter, context)?;
+            }
+        }
+        None => table(&mut out, &answer.sessions, painter, context)?,
+    }
+    foot(&mut out, &answer.coordinator, painter)?;
+    Ok(())
+}
+
+/// The same answer from the files.
+fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect, Failure> {
+    let store = offline::read(&context.paths, context.now)?;
+    let sessions = match id {
+        None => view::sessions(&store.state, context.now),
+        Some(id) => {
+            let found = offline::find(&store.state, id).map_err(Failure::NoSuchSession)?;
+            found.into_iter().map(|session| view::session(session, context.now)).collect()
+        }
+    };
+    let mut problems = store.problems;
+    if miss != Miss::Absent {
+        problems.push(format!("{miss}; this is what the store says"));
+    }
+    let spool_pending = store.spool_pending;
+    let coordinator = Coordinator { spool_pending, problems, ..Coordinator::default() };
+    Ok(Inspect { schema: SCHEMA, coordinator, sessions })
+}
+
+fn age_s(at: &str, context: &Context) -> u64 {
+    let at_ms = parse_rfc3339(at).unwrap_or(context.now.wall_ms);
+    context.now.wall_ms.saturating_sub(at_ms) / 1000
+}
+
+/// The word of a state as the JSON has it.
+fn word(state: State) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+fn colour(state: State) -> Colour {
+    match state {
+        State::Running | State::Starting | State::Background | State::Recovering => Colour::Green,
+        State::AwaitingPermission
+        | State::AwaitingInput
+        | State::QuotaWait
+        | State::Stalled
+        | State::Interrupted
+        | State::RecoveryPending => Colour::Yellow,
+        State::Crashed | State::BlockedAuth | State::BlockedBilling => Colour::Red,
+        State::Idle => Colour::Plain,
+        State::Suspended | State::Foreign | State::Elsewhere | State::Stopped | State::Unknown => {
+            Colour::Dim
+        }
+    }
+}
+
+/// The home directory as people write it.
+fn tilde(path: &str) -> String {
+    let home = variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default();
+    match path.strip_prefix(home.as_str()) {
+        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+            format!("~{rest}")
+        }
+        Some(_) | None => path.to_owned(),
+    }
+}
+
+fn table(
+    out: &mut impl Write,
+    sessions: &[Session],
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    if sessions.is_empty() {
+        writeln!(out, "No sessions. They appear when Claude Code runs with coord's hooks.")?;
+        return Ok(());
+    }
+    let state_width = sessions.iter().map(|one| word(one.state).len()).max().unwrap_or(0).max(5);
+    // id 8, since 5, kind 4, pane 5, and two blanks between columns.
+    let rest = columns().saturating_sub(8 + state_width + 5 + 4 + 5 + 6 * 2);
+    let last_width = 18.min(rest / 2);
+    let cwd_width = rest - last_width;
+    let head = format!(
+        "{:8}  {:state_width$}  {:>5}  {:4}  {:5}  {:cwd_width$}  {}",
+        "SESSION", "STATE", "SINCE", "KIND", "PANE", "DIRECTORY", "LAST EVENT"
+    );
+    writeln!(out, "{}", painter.paint(Colour::Bold, head.trim_end()))?;
+    for session in sessions {
+        let kind = match session.kind {
+            Some(coord_wire::envelope::Kind::Interactive) => "tty",
+            Some(coord_wire::envelope::Kind::Headless) => "-p",
+            None => "?",
+        };
+        let pane = session.tmux.as_ref().map_or("-", |tmux| tmux.pane.as_str());
+        let last = session.last_event.as_ref().map_or("-", |last| last.name.as_str());
+        let state = format!("{:state_width$}", word(session.state));
+        writeln!(
+            out,
+            "{:8}  {}  {:>5}  {kind:4}  {:5}  {:cwd_width$}  {}",
+            fit(&escape(&session.session_id.chars().take(8).collect::<String>()), 8),
+            painter.paint(colour(session.state), &state),
+            age(age_s(&session.since, context)),
+            fit(&escape(pane), 5),
+            fit_end(&escape(&tilde(&session.cwd)), cwd_width),
+            fit(&escape(last), last_width)
+        )?;
+    }
+    Ok(())
+}
+
+fn depth(
+    out: &mut impl Write,
+    session: &Session,
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    let state = word(session.state);
+    writeln!(
+        out,
+        "{}  {} for {}",
+        painter.paint(Colour::Bold, &escape(&session.session_id)),
+        painter.paint(colour(session.state), &state),
+        age(age_s(&session.since, context))
+    )?;
+    let owner = session.owner.as_ref().map(|owner| {
+        let alive = match owner.alive {
+            Some(true) => "alive",
+            Some(false) => "gone",
+            None => "not looked at",
+        };
+        format!("pid {} ({alive})", owner.pid)
+    });
+    let pane = session.tmux.as_ref().map(|tmux| format!("{} on {}", tmux.pane, tmux.socket));
+    let background = session.background.map(|work| {
+        format!("{} tasks, {} subagents, {} wake-ups", work.tasks, work.subagents, work.crons)
+    });
+    let kind = session.kind.map(|kind| match kind {
+        coord_wire::envelope::Kind::Interactive => "interactive".to_owned(),
+        coord_wire::envelope::Kind::Headless => "headless".to_owned(),
+    });
+    let previous = (!session.previous_ids.is_empty()).then(|| session.previous_ids.join(", "));
+    let resumable = if session.resumable { "yes" } else { "no turn to resume is known" };
+    for (name, value) in [
+        ("because", Some(session.because.clone())),
+        ("kind", kind),
+        ("process", owner),
+        ("pane", pane),
+        ("directory", Some(tilde(&session.cwd))),
+        ("transcript", Some(tilde(&session.transcript_path))),
+        ("config", Some(tilde(&session.config_dir))),
+        ("host", Some(session.host.clone())),
+        ("mode", session.permission_mode.clone()),
+        ("background", background),
+        ("earlier ids", previous),
+        ("resumable", Some(resumable.to_owned())),
+    ] {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            writeln!(out, "  {name:11} {}", escape(&value))?;
+        }
+    }
+    if !session.evidence.is_empty() {
+        writeln!(out, "  evidence")?;
+    }
+    for evidence in &session.evidence {
+        let line = format!("{:10} {}", escape(&evidence.source), escape(&evidence.fact));
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
+        writeln!(out, "    {line}  {ago}")?;
+    }
+    Ok(())
+}
+
+fn foot(out: &mut impl Write, head: &Coordinator, painter: Painter) -> Result<(), Failure> {
+    if !head.running {
+        let text = "coordinator not running: this is what the store says (start it: coord up)";
+        writeln!(out, "{}", painter.paint(Colour::Dim, text))?;
+    }
+    for problem in &head.problems {
+        writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
+    }
+    Ok(())
+}

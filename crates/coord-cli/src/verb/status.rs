@@ -1,0 +1,70 @@
+//! `coord status`: whether the coordinator runs and is well.
+
+use std::io::Write;
+
+use coord_wire::api::Health;
+use coord_wire::exchange::Miss;
+
+use crate::client;
+use crate::context::Context;
+use crate::out::{Colour, Failure, Painter, age, escape};
+
+/// Show whether the coordinator runs and is well
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  coord status --json\n\nExit code 4: no coordinator answers.")]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let health: Health = match client::get(context, "/healthz") {
+        Ok(health) => health?,
+        Err(miss) => return Err(Failure::NotReachable(not_reachable(miss, context))),
+    };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, &health)?;
+        return Ok(writeln!(out)?);
+    }
+    let painter = Painter::for_stdout();
+    let (word, colour) = match health.status.as_str() {
+        "ok" => ("well", Colour::Green),
+        _ => ("degraded", Colour::Yellow),
+    };
+    writeln!(
+        out,
+        "coordinator {} (pid {}, version {}, up {}, mode {})",
+        painter.paint(colour, word),
+        health.pid,
+        escape(&health.version),
+        age(health.uptime_s),
+        escape(&health.mode)
+    )?;
+    writeln!(
+        out,
+        "{} sessions, {} records in the journal, {} events in the spool",
+        health.sessions, health.seq, health.spool_pending
+    )?;
+    for problem in &health.problems {
+        writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
+    }
+    Ok(())
+}
+
+/// One line with the remedy.
+pub(crate) fn not_reachable(miss: Miss, context: &Context) -> String {
+    match miss {
+        Miss::Absent if context.paths.down().exists() => {
+            "the coordinator is down and stays down; start it with `coord up`".to_owned()
+        }
+        Miss::Absent => "the coordinator is not running; start it with `coord up`".to_owned(),
+        Miss::Late => {
+            "the coordinator does not answer; end it with `coord down`, then `coord up`".to_owned()
+        }
+        miss @ (Miss::Foreign | Miss::Broken) => {
+            format!("{miss}: {}", context.paths.socket().display())
+        }
+    }
+}
