@@ -349,3 +349,30 @@ fn wrong_usage_is_told() {
     let error = scratch.refused(&["install", "--scope", "local", "--config-dir", "x"]);
     assert!(error.contains("--config-dir goes with --scope user"), "{error}");
 }
+
+/// Under `sudo` with the user's HOME nothing is written; root keeps the owner of a user's file.
+#[test]
+fn another_users_home_is_refused_and_owners_are_kept_h_29_g8() {
+    let scratch = Scratch::new();
+    scratch.write("{}");
+    let is_root = fs::metadata(scratch.path("home")).unwrap().uid() == 0;
+    let home = if is_root {
+        std::os::unix::fs::chown(scratch.settings(), Some(12345), Some(12345)).unwrap();
+        scratch.said(&["install"]);
+        let metadata = fs::metadata(scratch.settings()).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (12345, 12345));
+        scratch.said(&["uninstall", "--purge"]);
+        std::os::unix::fs::chown(scratch.path("home"), Some(12345), None).unwrap();
+        scratch.path("home")
+    } else {
+        PathBuf::from("/")
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
+    command.arg("install").arg("--hooks-dir").arg(scratch.path("pre fix/lib/coord"));
+    command.arg("--config-dir").arg(scratch.path("home/.claude"));
+    let output = command.env_clear().env("HOME", &home).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("run as that user, or set COORD_HOME"), "{error}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(scratch.read(), "{}");
+}
