@@ -42,6 +42,10 @@ enum Verb {
     Down(verb::down::Args),
     /// Run the coordinator in the foreground
     Serve(verb::serve::Args),
+    /// Register the hooks in Claude Code's settings
+    Install(verb::install::InstallArgs),
+    /// Remove the hooks from Claude Code's settings
+    Uninstall(verb::install::UninstallArgs),
     /// Show or check the configuration
     Config(verb::config::Args),
     /// Print completions for a shell
@@ -58,6 +62,10 @@ fn main() -> ExitCode {
             Verb::Up(args) => verb::up::run(&args, &context),
             Verb::Down(args) => verb::down::run(&args, &context),
             Verb::Serve(args) => verb::serve::run(&args, &context),
+            Verb::Install(args) => verb::install::run_install(&args, &context).map_err(Failure::from),
+            Verb::Uninstall(args) => {
+                verb::install::run_uninstall(&args, &context).map_err(Failure::from)
+            }
             Verb::Config(args) => verb::config::run(&args, &context),
             Verb::Completions(args) => verb::completions::run::<Cli>(&args),
         }

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod inspect;
+pub(crate) mod install;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod up;

@@ -22,5 +22,6 @@ mod routes;
 pub mod serve;
 mod server;
 mod share;
+pub mod state_dir;
 pub mod view;
 mod watches;

@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use coord_store::{CoordinatorLock, Disk, RealDisk, check_place};
+use anyhow::Context;
+use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::paths::Paths;
 use mio::{Poll, Waker};
 use rustix::fd::OwnedFd;
@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::host::Here;
-use crate::log;
+use crate::{log, state_dir};
 use crate::server::{Doors, Server, WAKER};
 
 /// Connections that may wait to be accepted: every session's hooks at once.
@@ -40,10 +40,10 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let Options { paths, root, log_filter } = options;
     let config_file = paths.config_file();
     let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
-    make_dirs(&paths)?;
+    state_dir::prepare(&paths)?;
+    RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
     let _lock = CoordinatorLock::acquire(&paths.coordinator_lock())?;
     log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
-    make_digest_key(&paths)?;
     let (engine, findings) = Engine::open(&RealDisk, &paths.state, &paths.journal())?;
     for finding in &findings {
         tracing::warn!(finding, "store");
@@ -80,29 +80,6 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     coordinator.finish(now())?;
     tracing::info!("ended");
     Ok(())
-}
-
-fn make_dirs(paths: &Paths) -> anyhow::Result<()> {
-    let place = paths.state_base.parent().unwrap_or(&paths.state_base);
-    std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
-    for dir in [&paths.state_base, &paths.state, &paths.run, &paths.logs(), &paths.spool()] {
-        RealDisk.create_dir(dir).with_context(|| dir.display().to_string())?;
-    }
-    Ok(check_place(&paths.state)?)
-}
-
-/// 16 random bytes that key the digests of prompts and tool inputs; made once.
-fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let path = paths.digest_key();
-    let mut key = [0; 16];
-    rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
-    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(mut file) => Ok(file.write_all(&key)?),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
-    }
 }
 
 /// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the
@@ -149,18 +126,4 @@ fn end_signals() -> anyhow::Result<UnixStream> {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read)
-}
-
-/// Refuses a state directory of another user before anything is made in it.
-pub fn check_owner(paths: &Paths) -> anyhow::Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(metadata) = std::fs::metadata(&paths.state_base) else { return Ok(()) };
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        bail!(
-            "{} belongs to user {}; run coord as that user, or set COORD_HOME",
-            paths.state_base.display(),
-            metadata.uid()
-        );
-    }
-    Ok(())
 }

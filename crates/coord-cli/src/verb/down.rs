@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_daemon::process;
+use coord_daemon::{process, state_dir};
 use coord_store::{Disk, RealDisk};
 use coord_wire::exchange::{Miss, listener_pid};
 use coord_wire::stamp::ProcessRef;
@@ -30,8 +30,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, context: &Context) -> Result<(), Failure> {
     let mut out = std::io::stdout();
-    let state = &context.paths.state;
-    RealDisk.create_dir(state).with_context(|| state.display().to_string())?;
+    state_dir::prepare(&context.paths)?;
     let mark = context.paths.down();
     drop(RealDisk.open_append(&mark).with_context(|| mark.display().to_string())?);
     let what = match end(context)? {

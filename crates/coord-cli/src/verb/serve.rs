@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use coord_daemon::serve::{Options, check_owner, serve};
+use coord_daemon::serve::{Options, serve};
+use coord_daemon::state_dir::refuse_other_owner;
 
 use crate::context::{Context, variable};
 use crate::out::Failure;
@@ -17,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    check_owner(&context.paths)?;
+    refuse_other_owner(&context.paths, None)?;
     if args.detached {
         // Fails only for the leader of a group, which `coord up` does not make of it.
         rustix::process::setsid().map_err(std::io::Error::from)?;

@@ -1,0 +1,199 @@
+//! The closed list of events that coord registers, and how an entry of it looks in a settings file.
+//!
+//! Decides which event runs which executable for how long. Does not decide where entries stand in
+//! a file. Holds R-17 and H-12; `hooks.json` at the top of the repository says the same for people
+//! and other tools.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+
+/// Every executable of ours begins with this; by it our entries are recognised.
+pub(super) const PROGRAM_PREFIX: &str = "coord-hook-";
+
+/// One event and what it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hook {
+    /// The client's name of the event.
+    pub event: &'static str,
+    /// File name of the executable.
+    pub program: &'static str,
+    /// The client kills the hook after this many seconds.
+    pub timeout_s: u32,
+}
+
+/// A hook ends by itself within one second. Five leave room for a machine under heavy load and
+/// still bound what a frozen one could cost the session. At SessionEnd they also raise the 1.5 s
+/// that the client would give.
+const TIMEOUT_S: u32 = 5;
+
+/// A permission request may wait up to 590 s for a person's answer, while the dialog stays open.
+const TIMEOUT_PERMISSION_S: u32 = 600;
+
+/// All that is registered. An event is listed only if a hook that says nothing and exits 0 leaves
+/// the client as it was without it.
+pub(super) const HOOKS: [Hook; 13] = [
+    hook("SessionStart", "coord-hook-session-start", TIMEOUT_S),
+    hook("SessionEnd", "coord-hook-event", TIMEOUT_S),
+    hook("UserPromptSubmit", "coord-hook-event", TIMEOUT_S),
+    hook("PreToolUse", "coord-hook-event", TIMEOUT_S),
+    hook("PostToolUse", "coord-hook-post-tool-use", TIMEOUT_S),
+    hook("PostToolUseFailure", "coord-hook-event", TIMEOUT_S),
+    hook("PermissionRequest", "coord-hook-event", TIMEOUT_PERMISSION_S),
+    hook("PermissionDenied", "coord-hook-event", TIMEOUT_S),
+    hook("Notification", "coord-hook-event", TIMEOUT_S),
+    hook("Stop", "coord-hook-stop", TIMEOUT_S),
+    hook("StopFailure", "coord-hook-event", TIMEOUT_S),
+    hook("SubagentStart", "coord-hook-event", TIMEOUT_S),
+    hook("SubagentStop", "coord-hook-event", TIMEOUT_S),
+];
+
+const fn hook(event: &'static str, program: &'static str, timeout_s: u32) -> Hook {
+    Hook { event, program, timeout_s }
+}
+
+/// What the entries of one installation have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Registration {
+    directory: String,
+    args: Vec<String>,
+}
+
+/// The object in `hooks`: runs one program, without a shell.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Entry {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    command: String,
+    args: Vec<String>,
+    timeout: u32,
+}
+
+/// The object in an event's list. It has no matcher: every tool and every source counts.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Group {
+    hooks: [Entry; 1],
+}
+
+impl Registration {
+    /// Entries that name the executables in `directory` and hand them `root` where there is one.
+    pub(super) fn new(directory: &Path, root: Option<&Path>) -> anyhow::Result<Self> {
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).with_context(|| {
+                format!("{} is not UTF-8, and settings are: use another directory", path.display())
+            })
+        };
+        if !directory.is_absolute() {
+            bail!("the hook directory {} is not an absolute path", directory.display());
+        }
+        let mut args = Vec::new();
+        if let Some(root) = root {
+            args.extend(["--root".to_owned(), text(root)?]);
+        }
+        Ok(Self { directory: text(directory)?, args })
+    }
+
+    /// The entry for `hook`.
+    pub(super) fn entry(&self, hook: &Hook) -> Entry {
+        Entry {
+            kind: "command",
+            command: format!("{}/{}", self.directory.trim_end_matches('/'), hook.program),
+            args: self.args.clone(),
+            timeout: hook.timeout_s,
+        }
+    }
+
+    /// The entry for `hook` in a group of its own.
+    pub(super) fn group(&self, hook: &Hook) -> Group {
+        Group { hooks: [self.entry(hook)] }
+    }
+
+    /// Refuses a directory that lacks an executable: every event of every running session would
+    /// fail with it (H-39).
+    pub(super) fn check_programs(&self) -> anyhow::Result<()> {
+        let programs: BTreeSet<_> = HOOKS.iter().map(|hook| hook.program).collect();
+        for program in programs {
+            let path = PathBuf::from(&self.directory).join(program);
+            let runs =
+                path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
+            if !runs {
+                bail!(
+                    "{} is not an executable file: build and install the hooks first, or name \
+                     their directory with --hooks-dir",
+                    path.display()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// `hooks.json` says what the code registers, and nothing else (R-17).
+    #[test]
+    fn hooks_json_is_the_table_r_17() {
+        let file: Value = serde_json::from_str(include_str!("../../../../../hooks.json")).unwrap();
+        assert_eq!(file.as_object().unwrap().len(), 1);
+        let registration = Registration { directory: "{{hooks}}".to_owned(), args: Vec::new() };
+        let events = file["hooks"].as_object().unwrap();
+        assert_eq!(events.len(), HOOKS.len());
+        for hook in &HOOKS {
+            let group = serde_json::to_value([registration.group(hook)]).unwrap();
+            assert_eq!(events[hook.event], group, "{}", hook.event);
+        }
+    }
+
+    /// An event on this list was seen to leave the client unchanged by a silent hook (H-12).
+    #[test]
+    fn only_events_known_to_be_harmless_are_registered_h_12() {
+        let harmless = [
+            "SessionStart",
+            "SessionEnd",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "PermissionRequest",
+            "PermissionDenied",
+            "Notification",
+            "Stop",
+            "StopFailure",
+            "SubagentStart",
+            "SubagentStop",
+        ];
+        let harmful = [
+            "WorktreeCreate",
+            "WorktreeRemove",
+            "MessageDisplay",
+            "Elicitation",
+            "ElicitationResult",
+            "FileChanged",
+            "PreCompact",
+            "PostCompact",
+        ];
+        let events: BTreeSet<_> = HOOKS.iter().map(|hook| hook.event).collect();
+        assert_eq!(events, BTreeSet::from(harmless));
+        assert!(harmful.iter().all(|event| !events.contains(event)));
+        assert_eq!(events.len(), HOOKS.len(), "one command per event (R-17)");
+    }
+
+    /// Exec form, one second and more of room, SessionEnd above its 1.5 s, permission above 590 s.
+    #[test]
+    fn entries_run_without_a_shell_and_with_room_in_time_r_17() {
+        let registration = Registration::new(Path::new("/a b"), Some(Path::new("/r"))).unwrap();
+        for hook in &HOOKS {
+            let entry = serde_json::to_value(registration.entry(hook)).unwrap();
+            assert_eq!(entry["command"], format!("/a b/{}", hook.program));
+            assert_eq!(entry["args"], serde_json::json!(["--root", "/r"]));
+            assert!(hook.program.starts_with(PROGRAM_PREFIX));
+            let least = if hook.event == "PermissionRequest" { 591 } else { 2 };
+            assert!(least <= hook.timeout_s, "{hook:?}");
+        }
+    }
+}

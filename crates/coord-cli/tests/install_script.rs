@@ -1,0 +1,117 @@
+//! `install.sh` from a directory of prebuilt programs, with blanks in every path (H-39).
+
+#![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A tarball's content with stand-in hooks, and a home.
+struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let scratch = Self { directory };
+        for directory in ["tar ball/bin", "tar ball/lib/coord", "ho me/.claude"] {
+            fs::create_dir_all(scratch.path(directory)).unwrap();
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install.sh");
+        fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_coord"), scratch.path("tar ball/bin/coord")).unwrap();
+        for name in ["session-start", "post-tool-use", "stop", "event"] {
+            let hook = scratch.path(&format!("tar ball/lib/coord/coord-hook-{name}"));
+            fs::write(&hook, "first").unwrap();
+            fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        scratch
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(self.path("tar ball/install.sh"));
+        command.args(args).env_clear().env("HOME", self.path("ho me"));
+        command.env("PATH", std::env::var_os("PATH").unwrap());
+        command.current_dir(self.path("ho me")).output().unwrap()
+    }
+
+    #[track_caller]
+    fn said(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Every file in a directory of the home.
+    fn files(&self, directory: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("ho me").join(directory)).unwrap();
+        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+#[test]
+fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
+    let scratch = Scratch::new();
+    scratch.said(&["--no-start"]);
+    let settings = scratch.path("ho me/.claude/settings.json");
+    let hook = scratch.path("ho me/.local/lib/coord/coord-hook-stop");
+    let before = (fs::read(&settings).unwrap(), fs::metadata(&hook).unwrap().ino());
+    let mut open = fs::File::open(&hook).unwrap();
+    fs::write(scratch.path("tar ball/lib/coord/coord-hook-stop"), "second").unwrap();
+    let said = scratch.said(&["--no-start"]);
+    assert!(said.contains("has all 13 events: nothing changed"), "{said}");
+    assert!(said.contains("to your shell's profile: export PATH="), "{said}");
+    assert_eq!(fs::read(&settings).unwrap(), before.0);
+    assert_ne!(fs::metadata(&hook).unwrap().ino(), before.1);
+    assert_eq!(fs::read_to_string(&hook).unwrap(), "second");
+    let old = std::io::read_to_string(&mut open).unwrap();
+    assert_eq!(old, "first", "whoever runs the old one keeps it whole");
+    assert_eq!(scratch.files(".local/lib/coord").len(), 4, "nothing unfinished is left");
+}
+
+#[test]
+fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
+    let scratch = Scratch::new();
+    scratch.said(&["--no-start"]);
+    let said = scratch.said(&["--uninstall"]);
+    assert!(said.contains("run this again in 10 minutes"), "{said}");
+    assert_eq!(scratch.files(".local/lib/coord").len(), 4);
+    let said = scratch.said(&["--uninstall"]);
+    assert!(said.contains("removed the programs"), "{said}");
+    assert!(!scratch.path("ho me/.local/lib/coord").exists());
+    assert_eq!(scratch.files(".local/bin"), Vec::<PathBuf>::new());
+    assert_eq!(scratch.run(&["--uninstall"]).status.code(), Some(1));
+}
+
+#[test]
+fn the_recovery_mode_is_written_only_where_no_configuration_stands() {
+    let scratch = Scratch::new();
+    let install = |mode| scratch.said(&["--no-start", "--no-register", "--recovery", mode]);
+    let config = scratch.path("ho me/.config/coord/config.toml");
+    install("observe");
+    assert_eq!(fs::read_to_string(&config).unwrap(), "[recovery]\nmode = \"observe\"\n");
+    let users = "[run]\nmode = \"act\"\n[recovery] # mine\n  mode = \"signature\"\n[log]\n";
+    fs::write(&config, users).unwrap();
+    assert!(install("act").contains("NOT CHANGED: "));
+    assert!(install("signature").contains("\"signature\" stands in "));
+    assert_eq!(fs::read_to_string(&config).unwrap(), users);
+    assert!(!scratch.path("ho me/.claude/settings.json").exists());
+}
+
+#[test]
+fn unknown_options_are_usage_errors() {
+    let scratch = Scratch::new();
+    for args in [&["--nope"][..], &["--scope", "x"], &["--prefix"], &["--recovery", "on"]] {
+        let output = scratch.run(args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8(output.stderr).unwrap().contains("Usage: ./install.sh"));
+    }
+}

@@ -1,0 +1,109 @@
+//! The state directory: private, of one user, with the key of the digests.
+//!
+//! Decides who may have it (its owner only; another user, root included, leaves no file in it,
+//! H-29) and where it may lie (a local file system with working locks, H-15). Made the same way by
+//! `coord install`, `coord serve` and `coord down`; what is there stays.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use coord_store::{Disk, RealDisk, check_place};
+use coord_wire::paths::Paths;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// Keys the digests of prompts and tool inputs, in bytes.
+const DIGEST_KEY_BYTES: usize = 16;
+
+/// Refuses directories of another user before anything is made in them: `sudo coord install` would
+/// leave files of root where the user's coordinator cannot write. `home` is looked at where no root
+/// is set.
+pub fn refuse_other_owner(paths: &Paths, home: Option<&Path>) -> anyhow::Result<()> {
+    let uid = rustix::process::geteuid().as_raw();
+    let owned = [Some(paths.state.as_path()), Some(paths.state_base.as_path()), home];
+    for path in owned.into_iter().flatten() {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        if metadata.uid() != uid {
+            bail!(
+                "{} belongs to user {}: run as that user, or set COORD_HOME",
+                path.display(),
+                metadata.uid()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Makes what is missing.
+pub fn prepare(paths: &Paths) -> anyhow::Result<()> {
+    // Directories above ours are nobody's secret; ours are 0700.
+    let above = paths.state_base.parent().unwrap_or(&paths.state_base);
+    std::fs::create_dir_all(above).with_context(|| format!("cannot make {}", above.display()))?;
+    for dir in [&paths.state_base, &paths.state, &paths.spool(), &paths.logs()] {
+        RealDisk.create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    }
+    check_place(&paths.state)?;
+    make_digest_key(paths)
+}
+
+/// Makes the key once; it is there whole or not at all.
+fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
+    let path = paths.digest_key();
+    let failed = || format!("cannot make {}", path.display());
+    match std::fs::metadata(&path) {
+        Ok(metadata) if metadata.len() == DIGEST_KEY_BYTES as u64 => return Ok(()),
+        Ok(metadata) => bail!("{} has {} bytes instead of 16: move it away", path.display(), metadata.len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => (),
+        Err(error) => return Err(error).with_context(failed),
+    }
+    let mut key = [0; DIGEST_KEY_BYTES];
+    rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
+    let new = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&new).with_context(failed)?;
+    file.write_all(&key).and_then(|()| file.sync_all()).with_context(failed)?;
+    match renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(RealDisk.sync_dir(&paths.state)?),
+        // Another program made it at the same time: its key counts.
+        Err(rustix::io::Errno::EXIST) => Ok(std::fs::remove_file(&new)?),
+        Err(error) => Err(error).with_context(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn paths(root: &Path) -> Paths {
+        Paths::resolve(Some(root), "m1234567", 0, |_| None).unwrap()
+    }
+
+    // G11
+    #[test]
+    fn everything_is_private_and_the_key_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = paths(root.path());
+        prepare(&paths).unwrap();
+        let key = std::fs::read(paths.digest_key()).unwrap();
+        assert_eq!(key.len(), DIGEST_KEY_BYTES);
+        for (path, mode) in [(&paths.state, 0o700), (&paths.spool(), 0o700), (&paths.digest_key(), 0o600)] {
+            let metadata = std::fs::metadata(path).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, mode, "{}", path.display());
+        }
+        prepare(&paths).unwrap();
+        assert_eq!(std::fs::read(paths.digest_key()).unwrap(), key);
+    }
+
+    #[test]
+    fn a_cut_key_is_named_and_not_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let paths = paths(root.path());
+        prepare(&paths).unwrap();
+        std::fs::write(paths.digest_key(), b"short").unwrap();
+        let error = prepare(&paths).unwrap_err().to_string();
+        assert!(error.contains("digest.key has 5 bytes instead of 16"), "{error}");
+    }
+}
