@@ -1,1 +1,32 @@
-//! -
+//! The store: what was accepted is written here, and read back after any crash.
+//!
+//! [`Journal`] is the history, [`Snapshot`] a shortcut through it, [`Spool`] the reading side of
+//! what hooks wrote while no coordinator answered. All of them work on the narrow [`Disk`] trait,
+//! so that the simulation can run this very code on a disk that fails. Payloads are bytes: this
+//! crate knows nothing of sessions or events, and decides nothing about them.
+
+pub mod clock;
+pub mod disk;
+pub mod finding;
+pub mod journal;
+pub mod lock;
+pub mod place;
+pub mod real_disk;
+pub mod reserve;
+mod segment;
+pub mod snapshot;
+pub mod snapshot_index;
+pub mod spool;
+
+pub use clock::{Clock, RealClock};
+pub use disk::{Disk, DiskFile};
+pub use finding::Finding;
+pub use journal::{AppendError, Journal, JournalError, SyncJob, Synced, Tail};
+pub use lock::{CoordinatorLock, LockError, StateLock};
+pub use place::{PlaceError, check_place};
+pub use real_disk::RealDisk;
+pub use reserve::Reserve;
+pub use segment::Segment;
+pub use snapshot::{Snapshot, SnapshotError, SnapshotWriter, Staged};
+pub use snapshot_index::SnapshotIndex;
+pub use spool::{Drained, Spool, Taken};

@@ -1,0 +1,440 @@
+//! The journal: what was accepted, in order, without gaps (G1, G10, H-29).
+//!
+//! One writer appends records to the last segment ([`crate::segment`] has the format), one write
+//! per record or batch. A record that cannot be written whole is cut off again, so nothing of it
+//! stays. Syncing is a [`SyncJob`] that another thread may run; what it covered is durable. When
+//! a sync fails nothing is known of the disk, so the journal takes no more: it stays read-only
+//! until it is opened anew.
+//!
+//! A full segment is synced before the next one is begun, so only the last segment can ever hold
+//! unsynced bytes. What opening finds, by cases:
+//!
+//! * No directory, or no segment: the journal begins behind the snapshot.
+//! * The last segment ends in bytes that are no record, above every mark: a killed writer or a
+//!   power loss left them, no sync had covered them. They are cut off and reported; whole records
+//!   behind a hole are kept in `SEQ.cut` for people, since replaying them would leave a gap.
+//! * The last segment has no header: it was begun and never synced. It is removed.
+//! * Bad bytes below a mark, or in any segment but the last: durable records are gone. Refused.
+//! * A gap behind the snapshot, or segments that overlap: refused. A gap before it is harmless:
+//!   a power loss can bring removed segments back, or take unsynced records that the snapshot
+//!   covers; in the latter case a new segment begins behind the snapshot.
+//! * A segment of a newer store version: refused.
+//! * `sync-failed` is there: an earlier writer's sync failed, and what is read may be in memory
+//!   only, where no later sync writes it. The last segment is copied, synced and put in its place.
+//!
+//! After that the last segment is synced: all that was loaded is durable. It does not decide what
+//! a record means, nor when to sync.
+
+mod error;
+mod load;
+
+pub use error::{AppendError, JournalError};
+pub use load::{Tail, read_segments};
+
+use crate::disk::{Disk, DiskFile, is_full};
+use crate::finding::Finding;
+use crate::segment::{self, Segment, file_name};
+use coord_wire::frame;
+use coord_wire::limits::{JOURNAL_AGE_MAX, JOURNAL_BYTES_MAX};
+use coord_wire::stamp::WallMs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Present when a sync has failed: the page cache may say more than the disk holds.
+const SYNC_FAILED: &str = "sync-failed";
+
+/// How much history is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// Bytes of all segments.
+    pub bytes_max: u64,
+    /// Age of the last record of a segment.
+    pub age_ms_max: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let age_ms_max = u64::try_from(JOURNAL_AGE_MAX.as_millis()).unwrap_or(u64::MAX);
+        Self { bytes_max: JOURNAL_BYTES_MAX, age_ms_max }
+    }
+}
+
+/// The journal, opened by its only writer.
+#[derive(Debug)]
+pub struct Journal<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    segment_bytes_max: u64,
+    /// The last segment: its file, the same for syncing, its first record, its length.
+    path: PathBuf,
+    file: D::File,
+    for_sync: Arc<D::File>,
+    first_seq: u64,
+    len: u64,
+    next_seq: u64,
+    synced_through: u64,
+    /// Synced bytes of the last segment that no mark tells yet.
+    mark_due: Option<u64>,
+    /// A sync job is out; until it reports, its failure may still be unknown here.
+    job_out: bool,
+    /// What a full segment's sync covered while a job was out.
+    rolled_through: u64,
+    /// A new segment was tried and failed: the old one takes no more.
+    must_roll: bool,
+    read_only: bool,
+    buffer: Vec<u8>,
+}
+
+impl<D: Disk> Journal<D> {
+    /// Opens the journal in `dir` behind the snapshot that covers `from_seq` (0 for none), and
+    /// repairs what the module's cases allow. Segments are closed at `segment_bytes_max`
+    /// ([`coord_wire::limits::SEGMENT_BYTES_MAX`]).
+    pub fn open(
+        disk: D,
+        dir: &Path,
+        from_seq: u64,
+        segment_bytes_max: u64,
+    ) -> Result<(Self, Tail), JournalError> {
+        disk.create_dir(dir).map_err(on(dir, "make"))?;
+        let (mut segments, unbegun) = load::load(&disk, dir, from_seq)?;
+        let mut report = Vec::new();
+        for segment in unbegun {
+            keep_cut(&disk, &segment)?;
+            disk.remove(&segment.path).map_err(on(&segment.path, "remove"))?;
+            report.push(Finding::UnbegunSegment { file: segment.path });
+        }
+        if let Some(last) = segments.last_mut() {
+            repair(&disk, dir, last, &mut report)?;
+        }
+        let last_seq = segments.last().map_or(0, |last| last.next_seq() - 1);
+        if last_seq < from_seq {
+            report.push(Finding::JournalBehindSnapshot { last_seq, through_seq: from_seq });
+        }
+        let (first_seq, next_seq) = match segments.last() {
+            Some(last) if from_seq <= last_seq => (last.first_seq, last.next_seq()),
+            Some(_) | None => (from_seq + 1, from_seq + 1),
+        };
+        let path = dir.join(file_name(first_seq));
+        let file = if first_seq == next_seq {
+            begin(&disk, &path, first_seq).map_err(on(&path, "begin"))?
+        } else {
+            disk.open_append(&path).map_err(on(&path, "open"))?
+        };
+        file.sync().map_err(on(&path, "sync"))?;
+        disk.sync_dir(dir).map_err(on(dir, "sync"))?;
+        let len = file.len().map_err(on(&path, "measure"))?;
+        let for_sync = Arc::new(file.try_clone().map_err(on(&path, "open"))?);
+        let journal = Self {
+            disk,
+            dir: dir.to_path_buf(),
+            segment_bytes_max,
+            path,
+            file,
+            for_sync,
+            first_seq,
+            len,
+            next_seq,
+            synced_through: next_seq - 1,
+            mark_due: Some(len),
+            job_out: false,
+            rolled_through: 0,
+            must_roll: false,
+            read_only: false,
+            buffer: Vec::new(),
+        };
+        Ok((journal, Tail { segments, from_seq, report }))
+    }
+
+    /// The number that the next record will have. It belongs into its payload.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The last record that is durable.
+    pub fn synced_through(&self) -> u64 {
+        self.synced_through
+    }
+
+    /// Whether nothing more is taken until the journal is opened anew.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Writes one record; it survives the death of this process from now on, and a power loss
+    /// after the next sync. Returns its number.
+    pub fn append(&mut self, payload: &[u8]) -> Result<u64, AppendError> {
+        self.append_batch(&[payload])
+    }
+
+    /// Writes records with one write: all of them or, after an error, none. Returns the number of
+    /// the first.
+    pub fn append_batch(&mut self, payloads: &[&[u8]]) -> Result<u64, AppendError> {
+        if self.read_only {
+            return Err(self.read_only_error());
+        }
+        if payloads.iter().any(|payload| payload.starts_with(segment::OWN_PREFIX)) {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "a record of the store's own");
+            return Err(AppendError::Failed { file: self.path.clone(), source });
+        }
+        let size = payloads.iter().map(|payload| frame::HEAD_BYTES + payload.len()).sum::<usize>();
+        let is_used = self.first_seq < self.next_seq;
+        if self.must_roll || (is_used && self.segment_bytes_max < self.len + size as u64) {
+            self.roll()?;
+        }
+        self.buffer.clear();
+        if let Some(synced) = self.mark_due {
+            segment::push_mark(&mut self.buffer, synced);
+        }
+        for payload in payloads {
+            frame::push(&mut self.buffer, payload);
+        }
+        if let Err(error) = self.file.append(&self.buffer) {
+            if self.file.truncate(self.len).is_err() {
+                self.read_only = true;
+                return Err(self.read_only_error());
+            }
+            return Err(append_error(&self.path, error));
+        }
+        self.mark_due = None;
+        self.len += self.buffer.len() as u64;
+        let first = self.next_seq;
+        self.next_seq += payloads.len() as u64;
+        Ok(first)
+    }
+
+    /// What it takes to make durable all that was written, or none if it is, if a job is out
+    /// already, or if nothing can be made durable any more. Each job must be run, on whatever
+    /// thread, and its result handed to [`Journal::synced`].
+    pub fn unsynced(&mut self) -> Option<SyncJob<D>> {
+        if self.read_only || self.job_out || self.synced_through + 1 == self.next_seq {
+            return None;
+        }
+        self.job_out = true;
+        Some(SyncJob {
+            disk: self.disk.clone(),
+            dir: self.dir.clone(),
+            file: Arc::clone(&self.for_sync),
+            first_seq: self.first_seq,
+            len: self.len,
+            through_seq: self.next_seq - 1,
+        })
+    }
+
+    /// Takes in the result of a job. A failure makes the journal read-only for good.
+    pub fn synced(&mut self, synced: Synced) -> Result<(), AppendError> {
+        self.job_out = false;
+        if synced.result.is_err() {
+            self.read_only = true;
+        }
+        if self.read_only {
+            return Err(self.read_only_error());
+        }
+        self.synced_through = synced.through_seq.max(self.rolled_through);
+        if synced.first_seq == self.first_seq {
+            self.mark_due = Some(synced.len);
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest segments that retention does not keep, whole ones only, never the last,
+    /// and never one with a record that the snapshot (`through_seq`) does not cover. Call it under
+    /// the exclusive state lock. Returns how many went.
+    pub fn prune(
+        &self,
+        through_seq: u64,
+        now: WallMs,
+        keep: Retention,
+    ) -> Result<usize, JournalError> {
+        let firsts = load::first_seqs(&self.disk, &self.dir)?;
+        let paths: Vec<PathBuf> =
+            firsts.iter().map(|first| self.dir.join(file_name(*first))).collect();
+        let mut total = 0;
+        for path in &paths {
+            total += self.disk.len(path).map_err(on(path, "measure"))?;
+        }
+        let mut removed = 0;
+        for (path, next_first) in paths.iter().zip(firsts.iter().skip(1)) {
+            if through_seq + 1 < *next_first {
+                break;
+            }
+            let modified = self.disk.modified(path).map_err(on(path, "measure"))?;
+            if total <= keep.bytes_max && now.saturating_sub(modified) <= keep.age_ms_max {
+                break;
+            }
+            total -= self.disk.len(path).map_err(on(path, "measure"))?;
+            self.disk.remove(path).map_err(on(path, "remove"))?;
+            removed += 1;
+        }
+        if 0 < removed {
+            self.disk.sync_dir(&self.dir).map_err(on(&self.dir, "sync"))?;
+        }
+        Ok(removed)
+    }
+
+    /// Closes the full segment, synced, and begins the next.
+    fn roll(&mut self) -> Result<(), AppendError> {
+        if self.for_sync.sync().is_err() {
+            note_failed_sync(&self.disk, &self.dir);
+            self.read_only = true;
+            return Err(self.read_only_error());
+        }
+        // While a job is out the kernel may have told it, and not us, of a failure.
+        if self.job_out {
+            self.rolled_through = self.next_seq - 1;
+        } else {
+            self.synced_through = self.next_seq - 1;
+        }
+        self.must_roll = true;
+        let path = self.dir.join(file_name(self.next_seq));
+        let begun = begin(&self.disk, &path, self.next_seq)
+            .and_then(|file| Ok((file.len()?, Arc::new(file.try_clone()?), file)));
+        let (len, for_sync, file) = begun.map_err(|error| append_error(&path, error))?;
+        if self.disk.sync_dir(&self.dir).is_err() {
+            note_failed_sync(&self.disk, &self.dir);
+            self.read_only = true;
+            return Err(self.read_only_error());
+        }
+        self.must_roll = false;
+        (self.path, self.file, self.for_sync, self.len) = (path, file, for_sync, len);
+        self.first_seq = self.next_seq;
+        self.mark_due = None;
+        Ok(())
+    }
+
+    fn read_only_error(&self) -> AppendError {
+        AppendError::ReadOnly { dir: self.dir.clone() }
+    }
+}
+
+/// The sync of all that was written when it was made. It may run on another thread.
+#[derive(Debug)]
+#[must_use = "the journal makes no second job before this one reports"]
+pub struct SyncJob<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    file: Arc<D::File>,
+    first_seq: u64,
+    len: u64,
+    through_seq: u64,
+}
+
+impl<D: Disk> SyncJob<D> {
+    /// Waits for the disk. The result is for [`Journal::synced`].
+    pub fn run(self) -> Synced {
+        let result = self.file.sync();
+        if result.is_err() {
+            note_failed_sync(&self.disk, &self.dir);
+        }
+        let Self { first_seq, len, through_seq, .. } = self;
+        Synced { first_seq, len, through_seq, result }
+    }
+}
+
+/// What a sync came to.
+#[derive(Debug)]
+#[must_use = "the journal must learn of it"]
+pub struct Synced {
+    first_seq: u64,
+    len: u64,
+    /// The last record it covered.
+    pub through_seq: u64,
+    /// Whether it is durable.
+    pub result: io::Result<()>,
+}
+
+/// Makes the segment that begins with `first_seq`, or makes it anew where a failed try left one.
+fn begin<D: Disk>(disk: &D, path: &Path, first_seq: u64) -> io::Result<D::File> {
+    let mut header = Vec::new();
+    segment::push_header(&mut header, first_seq);
+    let mut file = disk.open_append(path)?;
+    file.truncate(0)?;
+    file.append(&header)?;
+    Ok(file)
+}
+
+/// Leaves word that what can be read may not be on the disk. If even that fails nothing is left
+/// to try; the coordinator that is told so goes read-only all the same.
+fn note_failed_sync<D: Disk>(disk: &D, dir: &Path) {
+    drop(disk.open_append(&dir.join(SYNC_FAILED)));
+}
+
+/// Puts the last segment into a state that can be appended to, and makes it durable.
+fn repair<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    last: &mut Segment,
+    report: &mut Vec<Finding>,
+) -> Result<(), JournalError> {
+    let whole = last.whole_len();
+    let mut file = disk.open_append(&last.path).map_err(on(&last.path, "open"))?;
+    if let Some(damage) = last.damage.take() {
+        report.push(Finding::TornTail {
+            file: last.path.clone(),
+            at: whole as u64,
+            bytes: (last.bytes.len() - whole) as u64,
+            records: damage.behind,
+            kept: if 0 < damage.behind { keep_cut_from(disk, last, whole)? } else { None },
+        });
+        file.truncate(whole as u64).map_err(on(&last.path, "cut"))?;
+        last.bytes.truncate(whole);
+    }
+    file.sync().map_err(on(&last.path, "sync"))?;
+    let flag = dir.join(SYNC_FAILED);
+    match disk.len(&flag) {
+        Ok(_) => rewrite(disk, dir, last, &flag, report),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(on(&flag, "read")(error)),
+    }
+}
+
+/// Writes the last segment anew: after a failed sync its pages count as written, and no later
+/// sync of the same file would write them.
+fn rewrite<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    last: &Segment,
+    flag: &Path,
+    report: &mut Vec<Finding>,
+) -> Result<(), JournalError> {
+    let copy = last.path.with_extension("tmp");
+    let mut file = disk.open_append(&copy).map_err(on(&copy, "open"))?;
+    let written = file.truncate(0).and_then(|()| file.append(&last.bytes));
+    written.and_then(|()| file.sync()).map_err(on(&copy, "write"))?;
+    disk.rename(&copy, &last.path).map_err(on(&copy, "rename"))?;
+    disk.sync_dir(dir).map_err(on(dir, "sync"))?;
+    disk.remove(flag).map_err(on(flag, "remove"))?;
+    report.push(Finding::Rewritten { file: last.path.clone() });
+    Ok(())
+}
+
+/// Keeps what stands in a segment without a header, if there are whole records in it.
+fn keep_cut<D: Disk>(disk: &D, segment: &Segment) -> Result<(), JournalError> {
+    match segment.damage {
+        Some(damage) if 0 < damage.behind => keep_cut_from(disk, segment, 0).map(|_| ()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Copies a segment's bytes from `at` on to a file that nothing reads but people.
+fn keep_cut_from<D: Disk>(
+    disk: &D,
+    segment: &Segment,
+    at: usize,
+) -> Result<Option<PathBuf>, JournalError> {
+    let path = segment.path.with_extension("cut");
+    let mut file = disk.open_append(&path).map_err(on(&path, "open"))?;
+    file.append(segment.bytes.get(at..).unwrap_or_default()).map_err(on(&path, "write"))?;
+    file.sync().map_err(on(&path, "sync"))?;
+    Ok(Some(path))
+}
+
+fn append_error(file: &Path, source: io::Error) -> AppendError {
+    let file = file.to_path_buf();
+    if is_full(&source) { AppendError::Full { file } } else { AppendError::Failed { file, source } }
+}
+
+/// Names file and operation of an error.
+fn on(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> JournalError {
+    move |source| JournalError::Io { path: path.to_path_buf(), operation, source }
+}

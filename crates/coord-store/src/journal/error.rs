@@ -1,0 +1,145 @@
+//! What can go wrong with the journal, each with its remedy.
+
+use coord_wire::journal::STORE_VERSION;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why the journal cannot be opened or read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The disk said no.
+    Io {
+        /// File or directory.
+        path: PathBuf,
+        /// What was tried: read, sync, …
+        operation: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A newer coordinator wrote it.
+    Newer {
+        /// The file that says so.
+        file: PathBuf,
+        /// Its store version.
+        found: u32,
+    },
+    /// Bytes that were durable are no records any more.
+    Damaged {
+        /// The segment.
+        file: PathBuf,
+        /// Offset of the first bad byte.
+        at: u64,
+        /// Number of bad bytes before the next record or the end.
+        bytes: u64,
+        /// Whole records of this segment before the damage.
+        before: usize,
+        /// Whole records of this segment behind it.
+        behind: usize,
+    },
+    /// Records behind the snapshot are missing.
+    Gap {
+        /// The journal's directory.
+        dir: PathBuf,
+        /// The first missing record.
+        first: u64,
+        /// The last missing record.
+        last: u64,
+    },
+    /// Two segments claim the same records.
+    Overlap {
+        /// The later segment.
+        file: PathBuf,
+        /// The number that its first record should have.
+        expected: u64,
+    },
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, operation, .. } => write!(f, "cannot {operation} {}", path.display()),
+            Self::Newer { file, found } => write!(
+                f,
+                "{} is of store version {found}, this program knows {STORE_VERSION}: run the newer coord, or move the state directory aside to begin anew",
+                file.display()
+            ),
+            Self::Damaged { file, at, bytes, before, behind } => write!(
+                f,
+                "{} is damaged at offset {at} ({bytes} bytes): {before} records before and {behind} behind it can be saved; `coord doctor --fix` moves the file aside",
+                file.display()
+            ),
+            Self::Gap { dir, first, last } => write!(
+                f,
+                "records {first} to {last} are missing in {}: put their segments back, or `coord doctor --fix` goes on without them",
+                dir.display()
+            ),
+            Self::Overlap { file, expected } => write!(
+                f,
+                "{} begins before record {expected}, where it should: `coord doctor --fix` moves the file aside",
+                file.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Newer { .. } | Self::Damaged { .. } | Self::Gap { .. } | Self::Overlap { .. } => {
+                None
+            }
+        }
+    }
+}
+
+/// Why a record was not taken. Nothing of it is in the journal then.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The disk is full; the next record is tried again.
+    Full {
+        /// The segment.
+        file: PathBuf,
+    },
+    /// The disk said no; the next record is tried again.
+    Failed {
+        /// The segment.
+        file: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A sync or a repair failed: what is on the disk is not known, and nothing more is taken
+    /// until the coordinator is started anew.
+    ReadOnly {
+        /// The journal's directory.
+        dir: PathBuf,
+    },
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { file } => {
+                write!(f, "{}: no space left; free some on its file system", file.display())
+            }
+            Self::Failed { file, .. } => write!(f, "cannot append to {}", file.display()),
+            Self::ReadOnly { dir } => write!(
+                f,
+                "{} is read-only since a sync failed: check the disk, then `coord down` and `coord up`",
+                dir.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed { source, .. } => Some(source),
+            Self::Full { .. } | Self::ReadOnly { .. } => None,
+        }
+    }
+}

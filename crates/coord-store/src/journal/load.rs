@@ -1,0 +1,133 @@
+//! Reading the journal: what follows a snapshot, and history.
+//!
+//! It finds the segments and checks that nothing is missing; it changes nothing on the disk.
+
+use super::error::JournalError;
+use crate::disk::Disk;
+use crate::finding::Finding;
+use crate::segment::{Segment, file_name, first_seq_of};
+use std::io;
+use std::path::Path;
+
+/// The records behind a snapshot, and what was found on the way.
+#[derive(Debug)]
+pub struct Tail {
+    pub(super) segments: Vec<Segment>,
+    pub(super) from_seq: u64,
+    /// What was odd and how it was dealt with.
+    pub report: Vec<Finding>,
+}
+
+impl Tail {
+    /// Reads the tail beside a running coordinator, under the shared state lock. Bytes at the end
+    /// that are no record yet are passed over: the writer may be in the middle of one.
+    pub fn read<D: Disk>(disk: &D, dir: &Path, from_seq: u64) -> Result<Self, JournalError> {
+        let (segments, _) = load(disk, dir, from_seq)?;
+        Ok(Self { segments, from_seq, report: Vec::new() })
+    }
+
+    /// The records with their numbers, in order, all behind the snapshot.
+    pub fn records(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let from_seq = self.from_seq;
+        self.segments.iter().flat_map(Segment::records).filter(move |(seq, _)| from_seq < *seq)
+    }
+}
+
+/// The segments from the one that holds record `from_seq` on, oldest first, each read when the
+/// iterator comes to it, from either end. A damaged one is an error in its place; the others can
+/// still be read. Call it under the shared state lock.
+pub fn read_segments<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    from_seq: u64,
+) -> Result<impl DoubleEndedIterator<Item = Result<Segment, JournalError>>, JournalError> {
+    let firsts = first_seqs(disk, dir)?;
+    let last = firsts.last().copied();
+    let begin = holder(&firsts, from_seq).unwrap_or(0);
+    let (disk, dir) = (disk.clone(), dir.to_path_buf());
+    Ok(firsts.into_iter().skip(begin).map(move |first_seq| {
+        let segment = read_segment(&disk, &dir, first_seq)?;
+        match segment.damage {
+            Some(damage) if Some(first_seq) != last => Err(segment.damaged(damage)),
+            Some(_) | None => Ok(segment),
+        }
+    }))
+}
+
+/// The segments that hold what follows `from_seq`, checked for gaps, and last segments of which
+/// nothing was ever synced. Always has the last begun segment, if there is one.
+pub(super) fn load<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    from_seq: u64,
+) -> Result<(Vec<Segment>, Vec<Segment>), JournalError> {
+    let mut firsts = first_seqs(disk, dir)?;
+    let mut unbegun = Vec::new();
+    let mut last = None;
+    while let Some(first_seq) = firsts.pop() {
+        let segment = read_segment(disk, dir, first_seq)?;
+        if let Some(damage) = segment.loss() {
+            return Err(segment.damaged(damage));
+        }
+        if segment.begun {
+            last = Some(segment);
+            break;
+        }
+        unbegun.push(segment);
+    }
+    let Some(last) = last else { return Ok((Vec::new(), unbegun)) };
+    firsts.push(last.first_seq);
+    let Some(begin) = holder(&firsts, from_seq + 1) else {
+        let first = firsts.first().copied().unwrap_or(last.first_seq);
+        return Err(gap(dir, from_seq + 1, first));
+    };
+    firsts.pop();
+    let mut segments = Vec::new();
+    for first_seq in firsts.into_iter().skip(begin) {
+        let segment = read_segment(disk, dir, first_seq)?;
+        if let Some(damage) = segment.damage {
+            return Err(segment.damaged(damage));
+        }
+        segments.push(segment);
+    }
+    segments.push(last);
+    for (earlier, later) in segments.iter().zip(segments.iter().skip(1)) {
+        let expected = earlier.next_seq();
+        if expected < later.first_seq {
+            return Err(gap(dir, expected, later.first_seq));
+        }
+        if later.first_seq < expected {
+            return Err(JournalError::Overlap { file: later.path.clone(), expected });
+        }
+    }
+    Ok((segments, unbegun))
+}
+
+fn gap(dir: &Path, first: u64, next: u64) -> JournalError {
+    JournalError::Gap { dir: dir.to_path_buf(), first, last: next - 1 }
+}
+
+/// Index of the segment that holds record `seq`, or would if it were the next one.
+fn holder(firsts: &[u64], seq: u64) -> Option<usize> {
+    firsts.partition_point(|first| *first <= seq).checked_sub(1)
+}
+
+/// First record of each segment, in order; none where there is no journal yet.
+pub(super) fn first_seqs<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<u64>, JournalError> {
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => {
+            return Err(JournalError::Io { path: dir.to_path_buf(), operation: "list", source });
+        }
+    };
+    Ok(names.iter().filter_map(|name| first_seq_of(name)).collect())
+}
+
+fn read_segment<D: Disk>(disk: &D, dir: &Path, first_seq: u64) -> Result<Segment, JournalError> {
+    let path = dir.join(file_name(first_seq));
+    match disk.read(&path) {
+        Ok(bytes) => Segment::scan(path, first_seq, bytes),
+        Err(source) => Err(JournalError::Io { path, operation: "read", source }),
+    }
+}

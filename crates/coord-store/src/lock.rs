@@ -1,0 +1,192 @@
+//! The lock files (architecture 5), and the only use of advisory locks.
+//!
+//! A lock is judged by the lock alone, never by the pid in its file: the text is for people. All
+//! locks are `flock`s, so the kernel drops them with their holder, however it ends. A lock file
+//! is never removed, for two processes could then hold two files of one name.
+//!
+//! The coordinator's lock also proves the file system: if a second handle gets the lock that the
+//! first one holds, locks do not work there, and the state is refused (H-15, interfaces.md).
+
+use crate::real_disk::open_lock_file;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a lock was not taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else holds it.
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// Its text, which names the holder for people; may be empty.
+        by: String,
+    },
+    /// The file system grants one exclusive lock twice, or none at all.
+    NoLocks {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The lock file could not be opened, read or written.
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { path, by } if by.is_empty() => {
+                write!(f, "{} is held by another process", path.display())
+            }
+            Self::Held { path, by } => write!(f, "{} is held by {by}", path.display()),
+            Self::NoLocks { path } => write!(
+                f,
+                "{}: this file system has no working locks; set COORD_HOME or XDG_STATE_HOME to a local one",
+                path.display()
+            ),
+            Self::Io { path, .. } => write!(f, "cannot use the lock file {}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Held { .. } | Self::NoLocks { .. } => None,
+        }
+    }
+}
+
+/// A lock; dropping it gives it up.
+#[derive(Debug)]
+#[must_use = "dropping a lock gives it up"]
+pub struct Held {
+    _file: File,
+}
+
+/// The coordinator's lock, held for life: who has it is the only writer of the store.
+#[derive(Debug)]
+pub struct CoordinatorLock;
+
+impl CoordinatorLock {
+    /// Takes the lock at `path`, or says who has it.
+    pub fn acquire(path: &Path) -> Result<Held, LockError> {
+        let io = |source| LockError::Io { path: path.to_path_buf(), source };
+        let mut file = open_lock_file(path).map_err(io)?;
+        if !try_exclusive(&file).map_err(|error| refused(path, error))? {
+            let mut by = String::new();
+            (&mut file).take(200).read_to_string(&mut by).map_err(io)?;
+            return Err(LockError::Held { path: path.to_path_buf(), by: by.trim().to_owned() });
+        }
+        let second = open_lock_file(path).map_err(io)?;
+        if try_exclusive(&second).map_err(|error| refused(path, error))? {
+            return Err(LockError::NoLocks { path: path.to_path_buf() });
+        }
+        file.set_len(0).map_err(io)?;
+        file.rewind().map_err(io)?;
+        writeln!(file, "pid {}", std::process::id()).map_err(io)?;
+        Ok(Held { _file: file })
+    }
+}
+
+/// The lock between readers of the state and what takes files away under them: publishing a
+/// snapshot and pruning the journal.
+#[derive(Debug)]
+pub struct StateLock;
+
+impl StateLock {
+    /// Waits for the lock as a reader. Writers hold it for the time of a few renames.
+    pub fn shared(path: &Path) -> Result<Held, LockError> {
+        let file = open_lock_file(path)
+            .map_err(|source| LockError::Io { path: path.to_path_buf(), source })?;
+        fs2::FileExt::lock_shared(&file).map_err(|error| refused(path, error))?;
+        Ok(Held { _file: file })
+    }
+
+    /// Takes the lock as the writer, or [`LockError::Held`] at once: a stopped reader must not
+    /// stop the coordinator, which simply tries again later.
+    pub fn exclusive(path: &Path) -> Result<Held, LockError> {
+        let file = open_lock_file(path)
+            .map_err(|source| LockError::Io { path: path.to_path_buf(), source })?;
+        if try_exclusive(&file).map_err(|error| refused(path, error))? {
+            Ok(Held { _file: file })
+        } else {
+            Err(LockError::Held { path: path.to_path_buf(), by: String::new() })
+        }
+    }
+}
+
+/// Takes the exclusive lock on an open file if nobody holds it.
+pub(crate) fn try_exclusive(file: &File) -> io::Result<bool> {
+    match fs2::FileExt::try_lock_exclusive(file) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What the system answers where a file system has no locks.
+fn refused(path: &Path, error: io::Error) -> LockError {
+    let path = path.to_path_buf();
+    let no_locks = [rustix::io::Errno::NOLCK, rustix::io::Errno::NOSYS, rustix::io::Errno::NOTSUP];
+    if no_locks.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+        LockError::NoLocks { path }
+    } else {
+        LockError::Io { path, source: error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_coordinator_is_refused_by_the_lock_and_told_the_pid() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("coordinator.lock");
+        let first = CoordinatorLock::acquire(&path).unwrap();
+        let error = CoordinatorLock::acquire(&path).unwrap_err();
+        assert!(
+            matches!(&error, LockError::Held { by, .. } if *by == format!("pid {}", std::process::id())),
+            "{error}"
+        );
+        drop(first);
+        drop(CoordinatorLock::acquire(&path).unwrap());
+    }
+
+    #[test]
+    fn a_pid_in_the_file_proves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("coordinator.lock");
+        std::fs::write(&path, format!("pid {}\n", std::process::id())).unwrap();
+        drop(CoordinatorLock::acquire(&path).unwrap());
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_is_sent_away_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.lock");
+        let one = StateLock::shared(&path).unwrap();
+        let two = StateLock::shared(&path).unwrap();
+        assert!(matches!(StateLock::exclusive(&path), Err(LockError::Held { .. })));
+        drop((one, two));
+        drop(StateLock::exclusive(&path).unwrap());
+    }
+
+    #[test]
+    fn a_link_is_no_lock_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.lock");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        assert!(matches!(StateLock::shared(&path), Err(LockError::Io { .. })));
+    }
+}

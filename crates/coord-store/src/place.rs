@@ -1,0 +1,176 @@
+//! Whether a directory may hold the state: not on a network file system (H-15), where another
+//! machine could hold the same locks and where a sync or a rename may mean less.
+//!
+//! It judges the kind of file system only; that locks really work is proved by
+//! [`crate::CoordinatorLock`].
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a directory cannot hold the state.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// It lies on a network file system.
+    Network {
+        /// The directory.
+        dir: PathBuf,
+        /// What kind.
+        kind: String,
+    },
+    /// Its file system could not be asked.
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { dir, kind } => write!(
+                f,
+                "{} lies on a network file system ({kind}); set COORD_HOME or XDG_STATE_HOME to a local one",
+                dir.display()
+            ),
+            Self::Io { dir, .. } => write!(f, "cannot ask for the file system of {}", dir.display()),
+        }
+    }
+}
+
+impl std::error::Error for PlaceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Network { .. } => None,
+        }
+    }
+}
+
+/// Refuses a directory on a network file system, by name. The directory must exist.
+pub fn check_place(dir: &Path) -> Result<(), PlaceError> {
+    match network_kind(dir) {
+        Ok(None) => Ok(()),
+        Ok(Some(kind)) => Err(PlaceError::Network { dir: dir.to_path_buf(), kind }),
+        Err(source) => Err(PlaceError::Io { dir: dir.to_path_buf(), source }),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn network_kind(dir: &Path) -> io::Result<Option<String>> {
+    // The kernel gives the magic as a signed or unsigned word of the machine's own size; the
+    // numbers themselves have 32 bits.
+    let magic = u64::from_ne_bytes(i64_of(rustix::fs::statfs(dir)?.f_type).to_ne_bytes());
+    let magic = u32::try_from(magic & 0xFFFF_FFFF).unwrap_or_default();
+    if let Some((_, kind)) = linux::NETWORK_MAGIC.iter().find(|(number, _)| *number == magic) {
+        return Ok(Some((*kind).to_owned()));
+    }
+    if magic != linux::FUSE_MAGIC {
+        return Ok(None);
+    }
+    let device = rustix::fs::stat(dir)?.st_dev;
+    let device = (rustix::fs::major(device), rustix::fs::minor(device));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let kind = linux::mount_type(&mounts, device).unwrap_or_default();
+    Ok(linux::NETWORK_TYPES.contains(&kind).then(|| kind.to_owned()))
+}
+
+#[cfg(target_os = "linux")]
+fn i64_of(number: impl Into<i64>) -> i64 {
+    number.into()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    /// `f_type` of `statfs(2)`: numbers of linux/magic.h and of the file systems' own sources.
+    pub(super) const NETWORK_MAGIC: [(u32, &str); 17] = [
+        (0x0000_6969, "NFS"),
+        (0x0000_517B, "SMB"),
+        (0xFE53_4D42, "SMB2"),
+        (0xFF53_4D42, "CIFS"),
+        (0x0000_564C, "NCP"),
+        (0x0102_1997, "9p"),
+        (0x5346_414F, "AFS"),
+        (0x6B41_4653, "kAFS"),
+        (0x7375_7245, "Coda"),
+        (0x00C3_6400, "Ceph"),
+        (0x0BD0_0BD0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+        (0x1983_0326, "BeeGFS"),
+        (0x2003_0528, "OrangeFS"),
+        (0xAAD7_AAEA, "PanFS"),
+        (0x786F_4256, "VirtualBox shared folder"),
+        (0xBACB_ACBC, "VMware shared folder"),
+    ];
+    /// FUSE says nothing of what stands behind it; the mount's type does.
+    pub(super) const FUSE_MAGIC: u32 = 0x6573_5546;
+    pub(super) const NETWORK_TYPES: [&str; 17] = [
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.ceph-fuse",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.goofys",
+        "fuse.davfs",
+        "fuse.davfs2",
+        "fuse.curlftpfs",
+        "fuse.juicefs",
+        "fuse.moosefs",
+        "fuse.mfs",
+        "fuse.smbnetfs",
+        "fuse.vmhgfs-fuse",
+        "virtiofs",
+    ];
+
+    /// The type of the file system on a device, by the text of `/proc/self/mountinfo`:
+    /// `id parent major:minor root point options [fields…] - type source options`.
+    pub(super) fn mount_type(mounts: &str, device: (u32, u32)) -> Option<&str> {
+        let device = format!("{}:{}", device.0, device.1);
+        mounts.lines().find_map(|line| {
+            let (place, kind) = line.split_once(" - ")?;
+            (place.split(' ').nth(2)? == device).then(|| kind.split(' ').next())?
+        })
+    }
+}
+
+#[cfg(target_os = "macos")]
+fn network_kind(dir: &Path) -> io::Result<Option<String>> {
+    const NETWORK_TYPES: [&str; 6] = ["nfs", "smbfs", "afpfs", "webdav", "macfuse", "osxfuse"];
+    let name = rustix::fs::statfs(dir)?.f_fstypename;
+    let name: Vec<u8> = name.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
+    let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default());
+    Ok(NETWORK_TYPES.contains(&name.as_ref()).then(|| name.into_owned()))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    // H-15
+    #[test]
+    fn a_network_file_system_is_told_by_number_or_mount_type() {
+        let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+                      40 22 0:51 / /home/u/far rw,nosuid shared:9 - fuse.sshfs host:/ rw,user_id=5\n";
+        assert_eq!(linux::mount_type(mounts, (0, 51)), Some("fuse.sshfs"));
+        assert_eq!(linux::mount_type(mounts, (8, 1)), Some("ext4"));
+        assert_eq!(linux::mount_type(mounts, (8, 2)), None);
+        assert!(linux::NETWORK_MAGIC.contains(&(0x6969, "NFS")));
+        let error = PlaceError::Network { dir: "/far".into(), kind: "NFS".into() };
+        assert_eq!(
+            error.to_string(),
+            "/far lies on a network file system (NFS); set COORD_HOME or XDG_STATE_HOME to a local one"
+        );
+    }
+
+    #[test]
+    fn the_file_system_of_a_temporary_directory_will_do() {
+        let dir = tempfile::tempdir().unwrap();
+        check_place(dir.path()).unwrap();
+        assert!(matches!(check_place(&dir.path().join("none")), Err(PlaceError::Io { .. })));
+    }
+}

@@ -1,0 +1,127 @@
+//! Finding one entry of a snapshot without loading it, for a look at the state when no
+//! coordinator runs: the same few small reads for ten sessions and for ten thousand.
+//!
+//! The format stands in [`crate::snapshot`]. It falls back to the old snapshot by the same cases,
+//! judged by the parts it reads; like there, a newer version is refused.
+
+use crate::disk::Disk;
+use crate::snapshot::{
+    CURRENT, OLD, Place, SnapshotError, TRAILER_BYTES, Trailer, cut_key, on, through_seq,
+};
+use coord_wire::frame;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// This much of the end is read at once, in bytes: the trailer, and with it the page of pages of
+/// up to some 15,000 keys.
+const END_BYTES: usize = 16 * 1024;
+/// The first frame is shorter than this, in bytes.
+const FIRST_BYTES: usize = 128;
+
+/// An open snapshot. Keep the shared state lock while it is used.
+#[derive(Debug)]
+pub struct SnapshotIndex<D> {
+    disk: D,
+    path: PathBuf,
+    /// The last record of the journal that is in the snapshot.
+    pub through_seq: u64,
+    header: Place,
+    /// First key and place of each page of keys.
+    pages: Vec<(Vec<u8>, Place)>,
+}
+
+impl<D: Disk> SnapshotIndex<D> {
+    /// Opens the snapshot of the state directory, or the one before it; none in a new store.
+    pub fn open(disk: &D, dir: &Path) -> Result<Option<Self>, SnapshotError> {
+        let (current, old) = (dir.join(CURRENT), dir.join(OLD));
+        let mut damaged = None;
+        for path in [current, old] {
+            match open_one(disk, &path) {
+                Ok(Some(index)) => return Ok(Some(index)),
+                Ok(None) => damaged = damaged.or(Some(path)),
+                Err(SnapshotError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        damaged.map_or(Ok(None), |file| Err(SnapshotError::Damaged { file }))
+    }
+
+    /// The header's bytes.
+    pub fn header(&self) -> Result<Vec<u8>, SnapshotError> {
+        self.payload(self.header)
+    }
+
+    /// The entries that have a key which begins with `prefix`, each once.
+    pub fn find(&self, prefix: &str) -> Result<Vec<Vec<u8>>, SnapshotError> {
+        let prefix = cut_key(prefix);
+        // The last page whose first key is smaller may end with matches; those behind begin so.
+        let begin = self.pages.partition_point(|(first, _)| first.as_slice() < prefix);
+        let mut found: Vec<Place> = Vec::new();
+        for (n, (first, page)) in self.pages.iter().enumerate().skip(begin.saturating_sub(1)) {
+            if begin <= n && !first.starts_with(prefix) {
+                break;
+            }
+            for (key, place) in rows(&self.payload(*page)?) {
+                if key.starts_with(prefix) && !found.contains(&place) {
+                    found.push(place);
+                }
+            }
+        }
+        found.into_iter().map(|place| self.payload(place)).collect()
+    }
+
+    fn payload(&self, place: Place) -> Result<Vec<u8>, SnapshotError> {
+        let len = usize::try_from(place.len).unwrap_or(0);
+        let bytes = self.disk.read_at(&self.path, place.at, len).map_err(on(&self.path, "read"))?;
+        let payload = frame::record_at(&bytes, 0);
+        payload
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| SnapshotError::Damaged { file: self.path.clone() })
+    }
+}
+
+/// Opens one file; none if what is needed of it is damaged.
+fn open_one<D: Disk>(disk: &D, path: &Path) -> Result<Option<SnapshotIndex<D>>, SnapshotError> {
+    let first = disk.read_at(path, 0, FIRST_BYTES).map_err(on(path, "read"))?;
+    let Some(through_seq) = through_seq(path, &first)? else { return Ok(None) };
+    let len = disk.len(path).map_err(on(path, "read"))?;
+    let end_at = len.saturating_sub(END_BYTES as u64);
+    let end = disk.read_at(path, end_at, END_BYTES).map_err(on(path, "read"))?;
+    let trailer_at = end.len().saturating_sub(TRAILER_BYTES);
+    let Some(trailer) = end.get(trailer_at..).and_then(Trailer::parse) else { return Ok(None) };
+    let header = trailer.header;
+    let mut index =
+        SnapshotIndex { disk: disk.clone(), path: path.to_path_buf(), through_seq, header, pages: Vec::new() };
+    let in_end = trailer.top.at.checked_sub(end_at).and_then(|at| usize::try_from(at).ok());
+    let top = match in_end.and_then(|at| frame::record_at(&end, at)) {
+        Some(top) => top.to_vec(),
+        None => match index.payload(trailer.top) {
+            Err(SnapshotError::Damaged { .. }) => return Ok(None),
+            other => other?,
+        },
+    };
+    index.pages = rows(&top);
+    Ok(Some(index))
+}
+
+/// The rows of a page of keys.
+fn rows(page: &[u8]) -> Vec<(Vec<u8>, Place)> {
+    let mut rows = Vec::new();
+    let mut rest = page;
+    while let Some((row, behind)) = row(rest) {
+        rows.push(row);
+        rest = behind;
+    }
+    rows
+}
+
+fn row(bytes: &[u8]) -> Option<((Vec<u8>, Place), &[u8])> {
+    let (key_len, bytes) = bytes.split_first_chunk::<2>()?;
+    let (key, bytes) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*key_len)))?;
+    let (at, bytes) = bytes.split_first_chunk::<8>()?;
+    let (len, bytes) = bytes.split_first_chunk::<4>()?;
+    let place =
+        Place { at: u64::from_le_bytes(*at), len: u64::from(u32::from_le_bytes(*len)) };
+    Some(((key.to_vec(), place), bytes))
+}
