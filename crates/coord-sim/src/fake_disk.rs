@@ -180,6 +180,7 @@ impl FakeDisk {
     }
 
     /// The disk as the next boot finds it; this one is not changed.
+    #[must_use]
     pub fn after_crash(&self, damage: Damage) -> Self {
         let world = self.world();
         let mut random = Random::new(match damage {
@@ -252,7 +253,11 @@ impl World {
     }
 
     fn used(&self) -> u64 {
-        self.names.values().filter_map(|file| self.files.get(*file)).map(|c| c.bytes.len() as u64).sum()
+        self.names
+            .values()
+            .filter_map(|file| self.files.get(*file))
+            .map(|c| c.bytes.len() as u64)
+            .sum()
     }
 
     fn find(&self, path: &Path) -> io::Result<(usize, &Content)> {
@@ -349,15 +354,12 @@ impl Disk for FakeDisk {
         if !path.parent().is_some_and(|dir| world.dirs.contains(dir)) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let file = match world.names.get(path) {
-            Some(file) => *file,
-            None => {
-                let (file, modified) = (world.files.len(), world.now);
-                world.files.push(Content { modified, ..Content::default() });
-                world.change(Change::Made { path: path.to_path_buf(), file });
-                file
-            }
-        };
+        let (next, modified) = (world.files.len(), world.now);
+        let file = world.names.get(path).copied().unwrap_or(next);
+        if file == next {
+            world.files.push(Content { modified, ..Content::default() });
+            world.change(Change::Made { path: path.to_path_buf(), file });
+        }
         Ok(FakeFile { world: Arc::clone(&self.world), file, holds_lock: Mutex::new(false) })
     }
 
@@ -452,7 +454,11 @@ impl DiskFile for FakeFile {
     fn len(&self) -> io::Result<u64> {
         let mut world = lock(&self.world);
         world.operate()?;
-        world.files.get(self.file).map(|c| c.bytes.len() as u64).ok_or(io::ErrorKind::NotFound.into())
+        world
+            .files
+            .get(self.file)
+            .map(|c| c.bytes.len() as u64)
+            .ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn sync(&self) -> io::Result<()> {

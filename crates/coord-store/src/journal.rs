@@ -219,16 +219,15 @@ impl<D: Disk> Journal<D> {
 
     /// Takes in the result of a job. A failure makes the journal read-only for good.
     pub fn synced(&mut self, synced: Synced) -> Result<(), AppendError> {
+        let Synced { first_seq, len, through_seq, result } = synced;
         self.job_out = false;
-        if synced.result.is_err() {
-            self.read_only = true;
-        }
+        self.read_only |= result.is_err();
         if self.read_only {
             return Err(self.read_only_error());
         }
-        self.synced_through = self.synced_through.max(synced.through_seq);
-        if synced.first_seq == self.first_seq {
-            self.mark_due = Some(synced.len);
+        self.synced_through = self.synced_through.max(through_seq);
+        if first_seq == self.first_seq {
+            self.mark_due = Some(len);
         }
         Ok(())
     }

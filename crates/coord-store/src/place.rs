@@ -36,7 +36,9 @@ impl fmt::Display for PlaceError {
                 "{} lies on a network file system ({kind}); set COORD_HOME or XDG_STATE_HOME to a local one",
                 dir.display()
             ),
-            Self::Io { dir, .. } => write!(f, "cannot ask for the file system of {}", dir.display()),
+            Self::Io { dir, .. } => {
+                write!(f, "cannot ask for the file system of {}", dir.display())
+            }
         }
     }
 }

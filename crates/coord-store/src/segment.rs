@@ -88,27 +88,39 @@ impl Segment {
         first_seq: u64,
         bytes: Vec<u8>,
     ) -> Result<Self, JournalError> {
-        let mut segment =
-            Self { path, first_seq, bytes: Vec::new(), records: Vec::new(), begun: false, marked: 0, damage: None };
+        let mut segment = Self {
+            path,
+            first_seq,
+            bytes: Vec::new(),
+            records: Vec::new(),
+            begun: false,
+            marked: 0,
+            damage: None,
+        };
         for frame in Frames::new(&bytes, 0) {
             match frame {
                 Frame::Record { at, payload } if payload.starts_with(OWN_PREFIX) => {
                     segment.note_own(at, payload)?;
                 }
-                Frame::Record { at, payload } => match &mut segment.damage {
-                    Some(damage) => damage.behind += 1,
-                    None => {
+                Frame::Record { at, payload } => {
+                    if let Some(damage) = &mut segment.damage {
+                        damage.behind += 1;
+                    } else {
                         let from = at + frame::HEAD_BYTES;
                         segment.records.push(from..from + payload.len());
                     }
-                },
+                }
                 Frame::Damaged { at, bytes } | Frame::Torn { at, bytes } => {
                     segment.damage.get_or_insert(Damage { at, bytes, behind: 0 });
                 }
             }
         }
         if !segment.begun && !segment.records.is_empty() {
-            return Err(segment.damaged(Damage { at: 0, bytes: bytes.len(), behind: segment.records.len() }));
+            return Err(segment.damaged(Damage {
+                at: 0,
+                bytes: bytes.len(),
+                behind: segment.records.len(),
+            }));
         }
         segment.bytes = bytes;
         Ok(segment)

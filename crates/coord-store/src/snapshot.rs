@@ -122,12 +122,8 @@ pub(crate) struct Place {
 impl SnapshotWriter {
     /// Begins the snapshot of the state after record `through_seq`, which must be synced.
     pub fn new(through_seq: u64, header: &[u8]) -> Self {
-        let mut writer = Self {
-            bytes: Vec::new(),
-            header: Place::default(),
-            entries: 0,
-            keys: Vec::new(),
-        };
+        let mut writer =
+            Self { bytes: Vec::new(), header: Place::default(), entries: 0, keys: Vec::new() };
         let first = format!("{{\"store\":{STORE_VERSION},\"through_seq\":{through_seq}}}");
         writer.push(first.as_bytes());
         writer.header = writer.push(header);
@@ -151,9 +147,9 @@ impl SnapshotWriter {
         let blob = self.push(blob);
         let top = self.push_index();
         let mut trailer = TRAILER_MAGIC.to_vec();
-        for number in [
-            self.entries, self.header.at, self.header.len, blob.at, blob.len, top.at, top.len,
-        ] {
+        for number in
+            [self.entries, self.header.at, self.header.len, blob.at, blob.len, top.at, top.len]
+        {
             trailer.extend_from_slice(&number.to_le_bytes());
         }
         self.push(&trailer);
