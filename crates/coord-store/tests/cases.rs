@@ -10,6 +10,7 @@ use coord_wire::{frame, spool};
 use std::path::{Path, PathBuf};
 
 const LARGE: u64 = 1 << 20;
+const NO_FAULT: &str = "no fault is armed";
 
 fn dir() -> &'static Path {
     Path::new("/j")
@@ -21,7 +22,7 @@ fn segment(first_seq: u64) -> PathBuf {
 
 #[track_caller]
 fn open(disk: &FakeDisk, from_seq: u64, bytes_max: u64) -> (Journal<FakeDisk>, Tail) {
-    Journal::open(disk.clone(), dir(), from_seq, bytes_max).unwrap()
+    Journal::open(disk.clone(), dir(), from_seq, bytes_max).expect(NO_FAULT)
 }
 
 fn texts(tail: &Tail) -> Vec<String> {
@@ -31,7 +32,7 @@ fn texts(tail: &Tail) -> Vec<String> {
 #[track_caller]
 fn sync(journal: &mut Journal<FakeDisk>) {
     let done = journal.unsynced().expect("there is something to sync").run();
-    journal.synced(done).unwrap();
+    journal.synced(done).expect(NO_FAULT);
 }
 
 /// A journal of `n` synced records, `each` of them in a segment of its own group.
@@ -39,14 +40,14 @@ fn journal_of(n: u64, bytes_max: u64) -> FakeDisk {
     let disk = FakeDisk::new();
     let (mut journal, _) = open(&disk, 0, bytes_max);
     for seq in 1..=n {
-        journal.append(format!("record {seq}").as_bytes()).unwrap();
+        journal.append(format!("record {seq}").as_bytes()).expect(NO_FAULT);
         sync(&mut journal);
     }
     disk
 }
 
 fn flip(disk: &FakeDisk, path: &Path, at: usize) {
-    let mut bytes = disk.read(path).unwrap();
+    let mut bytes = disk.read(path).expect(NO_FAULT);
     bytes[at] ^= 1;
     disk.write_synced(path, &bytes);
 }
@@ -123,7 +124,7 @@ fn damage_in_an_earlier_segment_is_refused_unless_the_snapshot_covers_it() {
     ));
     let (_, tail) = open(&disk, 5, LARGE);
     assert_eq!(texts(&tail), ["record 6"]);
-    let readable = read_segments(&disk, dir(), 0).unwrap().filter(Result::is_ok).count();
+    let readable = read_segments(&disk, dir(), 0).unwrap().flatten().count();
     assert!(1 < readable, "history shows the others");
 }
 
@@ -252,13 +253,14 @@ fn history_reads_from_both_ends() {
 }
 
 fn snapshot(disk: &FakeDisk, through_seq: u64, entries: &[(&[&str], &str)]) {
-    disk.create_dir(dir()).unwrap();
+    disk.create_dir(dir()).expect(NO_FAULT);
     let mut writer = SnapshotWriter::new(through_seq, b"head");
     for (keys, payload) in entries {
         writer.entry(keys, payload.as_bytes());
     }
     // Ids are any bytes, also those that begin a record.
-    writer.stage(disk, dir(), &[frame::MAGIC, frame::MAGIC].concat()).unwrap().publish().unwrap();
+    let staged = writer.stage(disk, dir(), &[frame::MAGIC, frame::MAGIC].concat());
+    staged.and_then(coord_store::Staged::publish).expect(NO_FAULT);
 }
 
 #[test]
@@ -378,7 +380,7 @@ fn spool_file(records: &[&str], folded: u64) -> Vec<u8> {
 }
 
 fn drained(spool: &Spool<FakeDisk>, now: u64) -> Vec<Drained> {
-    spool.drained(now).unwrap().map(Result::unwrap).collect()
+    spool.drained(now).expect(NO_FAULT).map(|drained| drained.expect(NO_FAULT)).collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    std::fs::metadata(path).expect("it was just made").permissions().mode() & 0o7777
 }
 
 #[test]

@@ -14,9 +14,9 @@ fn texts(tail: &Tail) -> Vec<String> {
 }
 
 fn state() -> (tempfile::TempDir, std::path::PathBuf) {
-    let home = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().expect("tests may make temporary directories");
     let state = home.path().join("state");
-    RealDisk.create_dir(&state).unwrap();
+    RealDisk.create_dir(&state).expect("its parent is ours");
     (home, state)
 }
 

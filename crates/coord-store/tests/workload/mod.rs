@@ -5,11 +5,10 @@
 
 use coord_sim::{Damage, FakeDisk};
 use coord_store::journal::Retention;
-use coord_store::{
-    AppendError, Disk, Journal, JournalError, Snapshot, SnapshotWriter, Spool, Tail, Taken,
-};
+use coord_store::{AppendError, Disk, Journal, Snapshot, SnapshotWriter, Spool, Tail, Taken};
 use coord_wire::{frame, spool};
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::path::Path;
 
 pub(crate) const SEGMENT_BYTES: u64 = 300;
@@ -47,7 +46,7 @@ pub(crate) fn spool_file(records: &[&str]) -> Vec<u8> {
 /// A disk whose spool holds [`SPOOLED`].
 pub(crate) fn disk() -> FakeDisk {
     let disk = FakeDisk::new();
-    disk.create_dir(path(STATE)).unwrap();
+    disk.create_dir(path(STATE)).expect("no fault is armed");
     disk.write_synced(path("/s/spool/current"), &spool_file(&SPOOLED[..3]));
     let mut solo = Vec::new();
     frame::push(&mut solo, b"solo");
@@ -69,7 +68,7 @@ fn base(disk: &FakeDisk) -> Result<(u64, State), coord_store::SnapshotError> {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    String::from_utf8(bytes.to_vec()).expect("only text was written")
 }
 
 fn extend(state: &mut State, tail: &Tail) {
@@ -79,13 +78,8 @@ fn extend(state: &mut State, tail: &Tail) {
     }
 }
 
-pub(crate) fn open(disk: &FakeDisk) -> Result<(Journal<FakeDisk>, State), JournalError> {
-    let (through_seq, mut state) = base(disk).map_err(|error| match error {
-        coord_store::SnapshotError::Io { path, operation, source } => {
-            JournalError::Io { path, operation, source }
-        }
-        other => panic!("{other}"),
-    })?;
+pub(crate) fn open(disk: &FakeDisk) -> Result<(Journal<FakeDisk>, State), Box<dyn Error>> {
+    let (through_seq, mut state) = base(disk)?;
     assert_eq!(state.len() as u64, through_seq);
     let (journal, tail) = Journal::open(disk.clone(), path(JOURNAL), through_seq, SEGMENT_BYTES)?;
     extend(&mut state, &tail);
@@ -188,8 +182,8 @@ impl Log {
     /// power stayed, all that was acknowledged; and it can go on.
     #[track_caller]
     pub(crate) fn check(&mut self, disk: &FakeDisk, damage: Damage, what: &str) {
-        let (through_seq, mut read) = base(disk).unwrap();
-        extend(&mut read, &Tail::read(disk, path(JOURNAL), through_seq).unwrap());
+        let (through_seq, mut read) = base(disk).expect(what);
+        extend(&mut read, &Tail::read(disk, path(JOURNAL), through_seq).expect(what));
         let (mut journal, state) = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(read, state, "{what}: a reader sees what the coordinator then loads");
         for (seq, text) in (1..).zip(&state) {
@@ -204,10 +198,10 @@ impl Log {
             assert_eq!(found, Some(text), "{what}: record {seq}");
         }
         let spool = Spool::new(disk.clone(), path(SPOOL));
-        assert_ne!(spool.take().unwrap(), Taken::Busy);
+        assert_ne!(spool.take().expect(what), Taken::Busy);
         let mut waiting = BTreeSet::new();
-        for drained in spool.drained(0).unwrap() {
-            waiting.extend(drained.unwrap().records().map(text));
+        for drained in spool.drained(0).expect(what) {
+            waiting.extend(drained.expect(what).records().map(text));
         }
         for record in SPOOLED {
             let in_journal = state.iter().any(|text| text.contains(record));
