@@ -3,8 +3,8 @@
 use coord_sim::{Damage, FakeDisk, Fault};
 use coord_store::journal::{Retention, read_segments};
 use coord_store::{
-    Disk, DiskFile, Drained, Finding, Journal, JournalError, Reserve, Snapshot, SnapshotError,
-    SnapshotIndex, SnapshotWriter, Spool, Tail, Taken,
+    AppendError, Disk, DiskFile, Drained, Finding, Journal, JournalError, Reserve, Snapshot,
+    SnapshotError, SnapshotIndex, SnapshotWriter, Spool, Tail, Taken,
 };
 use coord_wire::{frame, spool};
 use std::path::{Path, PathBuf};
@@ -179,6 +179,7 @@ fn empty_and_foreign_files_are_no_obstacle() {
     let (journal, tail) = open(&disk, 0, LARGE);
     assert_eq!((texts(&tail).len(), journal.next_seq()), (2, 3));
     assert_eq!(tail.report, [Finding::UnbegunSegment { file: segment(3) }]);
+    assert!(disk.read(&segment(3)).is_err(), "it would lie in the way of a later segment");
 }
 
 #[test]
@@ -211,6 +212,21 @@ fn g1_a_failed_sync_makes_the_journal_read_only_and_a_restart_writes_it_anew() {
     assert_eq!(tail.report, [Finding::Rewritten { file: segment(1) }]);
     let (_, tail) = open(&disk.after_crash(Damage::Dropped), 0, LARGE);
     assert_eq!(texts(&tail), ["record 1", "two"], "what was lost in memory is on the disk now");
+}
+
+#[test]
+fn h29_a_segment_that_could_not_be_begun_is_begun_with_the_next_record() {
+    let disk = FakeDisk::new();
+    let (mut journal, _) = open(&disk, 0, 200);
+    journal.append(&[b'1'; 50]).unwrap();
+    // The full segment is synced, the next one opened and emptied, and its header finds no room.
+    disk.arm(Fault::Error { at: 4, kind: std::io::ErrorKind::StorageFull });
+    let error = journal.append(&[b'2'; 100]).unwrap_err();
+    assert!(matches!(error, AppendError::Full { .. }), "{error}");
+    journal.append(b"would fit into the old one").unwrap();
+    journal.append(&[b'3'; 100]).unwrap();
+    let (_, tail) = open(&disk, 0, 200);
+    assert_eq!((texts(&tail).len(), tail.report.len()), (3, 0));
 }
 
 #[test]
