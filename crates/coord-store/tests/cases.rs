@@ -114,6 +114,31 @@ fn g1_damage_below_a_mark_is_refused_and_says_what_can_be_saved() {
 }
 
 #[test]
+fn g1_any_flipped_bit_is_refused_or_leaves_whole_records_in_order() {
+    let whole = journal_of(6, 250);
+    let expected = texts(&Tail::read(&whole, dir(), 0).unwrap());
+    let mut n_refused = 0;
+    let last = dir().join(whole.list(dir()).unwrap().pop().unwrap());
+    for name in whole.list(dir()).unwrap() {
+        let path = dir().join(name);
+        for at in 0..usize::try_from(whole.len(&path).unwrap()).unwrap() {
+            let disk = whole.after_crash(Damage::Kept);
+            flip(&disk, &path, at);
+            match Journal::open(disk.clone(), dir(), 0, LARGE) {
+                Ok((_, tail)) => {
+                    let read = texts(&tail);
+                    assert_eq!(read, expected[..read.len()], "{} at {at}", path.display());
+                    assert!(path == last && 5 <= read.len(), "only what no mark covers");
+                }
+                Err(JournalError::Damaged { .. }) => n_refused += 1,
+                Err(error) => panic!("{} at {at}: {error}", path.display()),
+            }
+        }
+    }
+    assert!(100 < n_refused);
+}
+
+#[test]
 fn damage_in_an_earlier_segment_is_refused_unless_the_snapshot_covers_it() {
     let disk = journal_of(6, 120);
     let len = usize::try_from(disk.len(&segment(1)).unwrap()).unwrap();
