@@ -39,7 +39,7 @@ use coord_wire::limits::{JOURNAL_AGE_MAX, JOURNAL_BYTES_MAX};
 use coord_wire::stamp::WallMs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Present when a sync has failed: the page cache may say more than the disk holds.
 const SYNC_FAILED: &str = "sync-failed";
@@ -69,17 +69,14 @@ pub struct Journal<D: Disk> {
     /// The last segment: its file, the same for syncing, its first record, its length.
     path: PathBuf,
     file: D::File,
-    for_sync: Arc<D::File>,
+    for_sync: Arc<Syncer<D::File>>,
     first_seq: u64,
     len: u64,
     next_seq: u64,
     synced_through: u64,
     /// Synced bytes of the last segment that no mark tells yet.
     mark_due: Option<u64>,
-    /// A sync job is out; until it reports, its failure may still be unknown here.
     job_out: bool,
-    /// What a full segment's sync covered while a job was out.
-    rolled_through: u64,
     /// A new segment was tried and failed: the old one takes no more.
     must_roll: bool,
     read_only: bool,
@@ -121,10 +118,10 @@ impl<D: Disk> Journal<D> {
         } else {
             disk.open_append(&path).map_err(on(&path, "open"))?
         };
-        file.sync().map_err(on(&path, "sync"))?;
+        sync_or_note(&disk, dir, &file, &path)?;
         disk.sync_dir(dir).map_err(on(dir, "sync"))?;
         let len = file.len().map_err(on(&path, "measure"))?;
-        let for_sync = Arc::new(file.try_clone().map_err(on(&path, "open"))?);
+        let for_sync = Syncer::new(&file).map_err(on(&path, "open"))?;
         let journal = Self {
             disk,
             dir: dir.to_path_buf(),
@@ -138,7 +135,6 @@ impl<D: Disk> Journal<D> {
             synced_through: next_seq - 1,
             mark_due: Some(len),
             job_out: false,
-            rolled_through: 0,
             must_roll: false,
             read_only: false,
             buffer: Vec::new(),
@@ -223,16 +219,15 @@ impl<D: Disk> Journal<D> {
 
     /// Takes in the result of a job. A failure makes the journal read-only for good.
     pub fn synced(&mut self, synced: Synced) -> Result<(), AppendError> {
+        let Synced { first_seq, len, through_seq, result } = synced;
         self.job_out = false;
-        if synced.result.is_err() {
-            self.read_only = true;
-        }
+        self.read_only |= result.is_err();
         if self.read_only {
             return Err(self.read_only_error());
         }
-        self.synced_through = synced.through_seq.max(self.rolled_through);
-        if synced.first_seq == self.first_seq {
-            self.mark_due = Some(synced.len);
+        self.synced_through = self.synced_through.max(through_seq);
+        if first_seq == self.first_seq {
+            self.mark_due = Some(len);
         }
         Ok(())
     }
@@ -279,16 +274,11 @@ impl<D: Disk> Journal<D> {
             self.read_only = true;
             return Err(self.read_only_error());
         }
-        // While a job is out the kernel may have told it, and not us, of a failure.
-        if self.job_out {
-            self.rolled_through = self.next_seq - 1;
-        } else {
-            self.synced_through = self.next_seq - 1;
-        }
+        self.synced_through = self.next_seq - 1;
         self.must_roll = true;
         let path = self.dir.join(file_name(self.next_seq));
         let begun = begin(&self.disk, &path, self.next_seq)
-            .and_then(|file| Ok((file.len()?, Arc::new(file.try_clone()?), file)));
+            .and_then(|file| Ok((file.len()?, Syncer::new(&file)?, file)));
         let (len, for_sync, file) = begun.map_err(|error| append_error(&path, error))?;
         if self.disk.sync_dir(&self.dir).is_err() {
             note_failed_sync(&self.disk, &self.dir);
@@ -307,13 +297,38 @@ impl<D: Disk> Journal<D> {
     }
 }
 
+/// A second handle on a segment, for syncing. The kernel tells of a failed write-back once, to
+/// whoever syncs first: the job's thread and the journal must both learn of it, so they take turns
+/// and the failure stays.
+#[derive(Debug)]
+struct Syncer<F> {
+    file: F,
+    failed: Mutex<bool>,
+}
+
+impl<F: DiskFile> Syncer<F> {
+    fn new(file: &F) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { file: file.try_clone()?, failed: Mutex::new(false) }))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *failed {
+            return Err(io::Error::other("an earlier sync of this file failed"));
+        }
+        let result = self.file.sync();
+        *failed = result.is_err();
+        result
+    }
+}
+
 /// The sync of all that was written when it was made. It may run on another thread.
 #[derive(Debug)]
 #[must_use = "the journal makes no second job before this one reports"]
 pub struct SyncJob<D: Disk> {
     disk: D,
     dir: PathBuf,
-    file: Arc<D::File>,
+    file: Arc<Syncer<D::File>>,
     first_seq: u64,
     len: u64,
     through_seq: u64,
@@ -359,6 +374,18 @@ fn note_failed_sync<D: Disk>(disk: &D, dir: &Path) {
     drop(disk.open_append(&dir.join(SYNC_FAILED)));
 }
 
+fn sync_or_note<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    file: &D::File,
+    path: &Path,
+) -> Result<(), JournalError> {
+    file.sync().map_err(|source| {
+        note_failed_sync(disk, dir);
+        on(path, "sync")(source)
+    })
+}
+
 /// Puts the last segment into a state that can be appended to, and makes it durable.
 fn repair<D: Disk>(
     disk: &D,
@@ -379,7 +406,7 @@ fn repair<D: Disk>(
         file.truncate(whole as u64).map_err(on(&last.path, "cut"))?;
         last.bytes.truncate(whole);
     }
-    file.sync().map_err(on(&last.path, "sync"))?;
+    sync_or_note(disk, dir, &file, &last.path)?;
     let flag = dir.join(SYNC_FAILED);
     match disk.len(&flag) {
         Ok(_) => rewrite(disk, dir, last, &flag, report),

@@ -13,7 +13,7 @@ pub mod lock;
 pub mod place;
 pub mod real_disk;
 pub mod reserve;
-mod segment;
+pub mod segment;
 pub mod snapshot;
 pub mod snapshot_index;
 pub mod spool;

@@ -102,13 +102,14 @@ impl Segment {
                 Frame::Record { at, payload } if payload.starts_with(OWN_PREFIX) => {
                     segment.note_own(at, payload)?;
                 }
-                Frame::Record { at, payload } => match &mut segment.damage {
-                    Some(damage) => damage.behind += 1,
-                    None => {
+                Frame::Record { at, payload } => {
+                    if let Some(damage) = &mut segment.damage {
+                        damage.behind += 1;
+                    } else {
                         let from = at + frame::HEAD_BYTES;
                         segment.records.push(from..from + payload.len());
                     }
-                },
+                }
                 Frame::Damaged { at, bytes } | Frame::Torn { at, bytes } => {
                     segment.damage.get_or_insert(Damage { at, bytes, behind: 0 });
                 }

@@ -27,7 +27,7 @@ pub struct SnapshotIndex<D> {
     pub through_seq: u64,
     header: Place,
     /// First key and place of each page of keys.
-    pages: Vec<(Vec<u8>, Place)>,
+    pages: Vec<Row>,
 }
 
 impl<D: Disk> SnapshotIndex<D> {
@@ -56,13 +56,13 @@ impl<D: Disk> SnapshotIndex<D> {
     pub fn find(&self, prefix: &str) -> Result<Vec<Vec<u8>>, SnapshotError> {
         let prefix = cut_key(prefix);
         // The last page whose first key is smaller may end with matches; those behind begin so.
-        let begin = self.pages.partition_point(|(first, _)| first.as_slice() < prefix);
+        let begin = self.pages.partition_point(|page| page.key.as_slice() < prefix);
         let mut found: Vec<Place> = Vec::new();
-        for (n, (first, page)) in self.pages.iter().enumerate().skip(begin.saturating_sub(1)) {
-            if begin <= n && !first.starts_with(prefix) {
+        for (n, page) in self.pages.iter().enumerate().skip(begin.saturating_sub(1)) {
+            if begin <= n && !page.key.starts_with(prefix) {
                 break;
             }
-            for (key, place) in rows(&self.payload(*page)?) {
+            for Row { key, place } in rows(&self.payload(page.place)?) {
                 if key.starts_with(prefix) && !found.contains(&place) {
                     found.push(place);
                 }
@@ -110,8 +110,15 @@ fn open_one<D: Disk>(disk: &D, path: &Path) -> Result<Option<SnapshotIndex<D>>, 
     Ok(Some(index))
 }
 
+/// A key and the frame it leads to.
+#[derive(Debug)]
+struct Row {
+    key: Vec<u8>,
+    place: Place,
+}
+
 /// The rows of a page of keys.
-fn rows(page: &[u8]) -> Vec<(Vec<u8>, Place)> {
+fn rows(page: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut rest = page;
     while let Some((row, behind)) = row(rest) {
@@ -121,11 +128,11 @@ fn rows(page: &[u8]) -> Vec<(Vec<u8>, Place)> {
     rows
 }
 
-fn row(bytes: &[u8]) -> Option<((Vec<u8>, Place), &[u8])> {
+fn row(bytes: &[u8]) -> Option<(Row, &[u8])> {
     let (key_len, bytes) = bytes.split_first_chunk::<2>()?;
     let (key, bytes) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*key_len)))?;
     let (at, bytes) = bytes.split_first_chunk::<8>()?;
     let (len, bytes) = bytes.split_first_chunk::<4>()?;
     let place = Place { at: u64::from_le_bytes(*at), len: u64::from(u32::from_le_bytes(*len)) };
-    Some(((key.to_vec(), place), bytes))
+    Some((Row { key: key.to_vec(), place }, bytes))
 }

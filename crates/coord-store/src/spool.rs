@@ -82,7 +82,11 @@ impl<D: Disk> Spool<D> {
         if !file.try_lock()? {
             return Ok(Taken::Busy);
         }
-        if file.len()? <= HEADER_BYTES as u64 && self.header_count(CURRENT, FOLDED_AT)? == 0 {
+        let header = self.disk.read_at(&current, 0, HEADER_BYTES)?;
+        // Hooks begin a shorter file anew. One with a header that is none they cannot use, so it
+        // is taken away whatever it holds.
+        let is_spool = header.starts_with(&HEADER_MAGIC) || header.len() < HEADER_BYTES;
+        if is_spool && file.len()? <= HEADER_BYTES as u64 && number_at(&header, FOLDED_AT) == 0 {
             return Ok(Taken::Empty);
         }
         let numbers = names.iter().filter_map(|name| name.strip_prefix(DRAIN_PREFIX)?.parse().ok());
