@@ -9,6 +9,7 @@ use coord_wire::inspect::{Inspect, Session};
 use coord_wire::limits::BODY_BYTES_MAX;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The directory of the built programs, which is where cargo put this test program too.
 #[track_caller]
@@ -37,15 +38,22 @@ impl Coordinator {
     /// Starts `coord serve` on the home's root and waits until it answers.
     #[track_caller]
     pub fn start(home: &Home) -> Self {
-        let mut command = home.command(programs().join("coord"));
-        command.arg("serve").arg("--root").arg(home.root()).current_dir("/");
-        command.stdin(std::process::Stdio::null());
-        let process = Running::start(command, &home.tmp(), "serve");
+        let coordinator = Self::spawn(home);
         wait_until("GET /healthz of the coordinator answers 200", || {
+            let process = &coordinator.process;
             assert!(!process.has_ended(), "the coordinator has ended: {:?}", process.output());
             health(home).ok_or("no answer")
         });
-        Self { process }
+        coordinator
+    }
+
+    /// Starts `coord serve` and does not wait.
+    #[track_caller]
+    pub fn spawn(home: &Home) -> Self {
+        let mut command = home.command(programs().join("coord"));
+        command.arg("serve").arg("--root").arg(home.root()).current_dir("/");
+        command.stdin(std::process::Stdio::null());
+        Self { process: Running::start(command, &home.tmp(), "serve") }
     }
 
     /// Its pid.
@@ -56,6 +64,14 @@ impl Coordinator {
     /// `kill -9`.
     #[track_caller]
     pub fn kill(self) {
+        self.process.kill();
+    }
+
+    /// `kill -9` after `life`; it must not have ended by itself before.
+    #[track_caller]
+    pub fn kill_after(self, life: Duration) {
+        let ended = self.process.ends_within(life);
+        assert!(!ended, "the coordinator has ended by itself: {:?}", self.process.output());
         self.process.kill();
     }
 }

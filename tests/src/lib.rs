@@ -11,5 +11,6 @@ pub mod fake_api;
 pub mod home;
 pub mod netns;
 pub mod process;
+pub mod random;
 pub mod settings;
 pub mod wait;

@@ -11,7 +11,9 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A program under way. Dropping it kills its process group.
 #[derive(Debug)]
@@ -34,11 +36,13 @@ pub struct Finished {
 }
 
 impl Running {
-    /// Starts `command` in a process group of its own; its output goes to files `DIR/NAME.out` and
-    /// `DIR/NAME.err`, so that a full pipe never holds it up.
+    /// Starts `command` in a process group of its own; its output goes to files `DIR/NAME-N.out`
+    /// and `DIR/NAME-N.err`, so that a full pipe never holds it up.
     #[track_caller]
     pub fn start(mut command: Command, dir: &Path, name: &str) -> Self {
-        let output = [dir.join(format!("{name}.out")), dir.join(format!("{name}.err"))];
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let output = ["out", "err"].map(|end| dir.join(format!("{name}-{number}.{end}")));
         let [stdout, stderr] = [&output[0], &output[1]]
             .map(|path| File::create(path).expect("create a file for output"));
         let child = command.stdout(stdout).stderr(stderr).process_group(0).spawn();
@@ -60,7 +64,17 @@ impl Running {
 
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
-        readable(&self.pidfd, std::time::Duration::ZERO)
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Waits for its end, at most for `limit`.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        readable(&self.pidfd, limit)
+    }
+
+    /// Its standard input, where the command made it a pipe; dropping it closes the pipe.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// What it has written to standard output and standard error so far.

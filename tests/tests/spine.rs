@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 fn hooked() -> (Home, Capture) {
     let home = Home::new();
     let config_dir = home.config_dir();
-    home.write_config(&format!("[tracking]\nconfig_dirs = [{config_dir:?}]\n"));
+    home.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", config_dir.display()));
     let capture = Capture::new(&home);
     coord_hooks(&home, &capture).write(&home);
     (home, capture)
@@ -111,14 +111,12 @@ fn a_run_is_seen_from_start_to_end() {
     assert!(all.coordinator.running);
     assert_eq!(all.coordinator.pid, coordinator.pid());
     assert_nothing_lost_or_doubled(&home, &id, &capture);
-    for event in events(&home, Some(&id)).iter().filter(|event| event["source"] == "hook") {
-        // H-25: the socket's peer was a child of the client itself.
-        assert_eq!(
-            (&event["via"], &event["verified"]),
-            (&"socket".into(), &true.into()),
-            "{event}"
-        );
-    }
+    // H-25: the socket's peer was a child of the client itself. An event that the coordinator was
+    // too slow for came by the spool, which is no fault.
+    let events = events(&home, Some(&id));
+    let by_socket: Vec<_> = events.iter().filter(|event| event["via"] == "socket").collect();
+    assert!(!by_socket.is_empty(), "{events:#?}");
+    assert!(by_socket.iter().all(|event| event["verified"] == true), "{events:#?}");
 }
 
 fn a_run_without_a_coordinator_is_spooled() {
@@ -299,11 +297,7 @@ fn two_sessions_are_told_apart() {
         api.wait_for("TAG-ONE");
         (client, id_captured(&capture))
     };
-    let second = Running::start(
-        coord_tests::client::command(&home, &api, &["-p", "TAG-TWO", "--output-format", "json"]),
-        &home.tmp(),
-        "second",
-    );
+    let second = headless(&home, &api, "TAG-TWO", &[]);
     let second_id = id_of(&second.finish().expect_success());
     stopped(&home, &second_id);
     running(&home, &first_id);
