@@ -131,6 +131,6 @@ impl Default for Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        sweep(self.dir());
+        sweep(&self.home());
     }
 }

@@ -1,7 +1,7 @@
 //! A program that a test started: its output, its end, and what is left of it.
 //!
 //! Only processes that a test started are ever signalled: the child itself while it is not reaped,
-//! its process group for as long, and whatever names the test's own temporary directory.
+//! its process group for as long, and what inherited the test's own `HOME`.
 
 use crate::wait::{PATIENCE, readable};
 use rustix::fd::OwnedFd;
@@ -152,23 +152,40 @@ pub fn run(mut command: Command, dir: &Path, name: &str) -> Finished {
     Running::start(command, dir, name).finish()
 }
 
-/// Kills every process whose environment or arguments name `dir`: what a hook or a tool left
-/// behind under a test's own temporary directory.
-pub fn sweep(dir: &Path) {
-    let own = Pid::as_raw(Some(rustix::process::getpid()));
+/// Kills every process that runs with `home` as its `HOME`: what a hook or a tool left behind.
+/// Only [`crate::home::Home::command`] starts anything with that, and what it starts hands it on.
+pub fn sweep(home: &Path) {
+    let variable = [b"HOME=", home.as_os_str().as_bytes()].concat();
     let Ok(entries) = std::fs::read_dir("/proc") else { return };
     for entry in entries.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some(pid) = pid.filter(|pid| *pid != own).and_then(Pid::from_raw) else { continue };
+        let Some(pid) = pid.and_then(Pid::from_raw) else { continue };
         // The pidfd comes first: if the pid is another process by now, the look is at that one.
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-        let names_dir = ["environ", "cmdline"].into_iter().any(|file| {
-            let text = std::fs::read(entry.path().join(file)).unwrap_or_default();
-            let needle = dir.as_os_str().as_bytes();
-            text.windows(needle.len()).any(|window| window == needle)
-        });
-        if names_dir {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry == variable) {
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    #[test]
+    fn what_a_program_left_behind_goes_with_its_home() {
+        let (home, other) = (Home::new(), Home::new());
+        let mut script = home.command("sh");
+        script.args(["-c", "setsid sleep 1000 & echo $!"]);
+        let left: i32 = run(script, &home.tmp(), "sh").stdout.trim().parse().unwrap();
+        let left = pidfd_open(Pid::from_raw(left).unwrap(), PidfdFlags::empty()).unwrap();
+        let mut bystander = other.command("sleep");
+        bystander.arg("1000");
+        let bystander = Running::start(bystander, &other.tmp(), "sleep");
+        drop(home);
+        assert!(readable(&left, PATIENCE));
+        assert!(!bystander.has_ended());
     }
 }
