@@ -29,21 +29,23 @@ pub fn test(name: &str, body: fn()) -> Trial {
     })
 }
 
-/// Whether loopback is this process's only network interface, and up.
+/// Whether loopback is up and nothing else can be reached: no route and no address belongs to
+/// another interface. (Some kernels put unused tunnel interfaces into every namespace.)
 pub fn is_isolated() -> bool {
-    let Ok(table) = std::fs::read_to_string("/proc/self/net/dev") else { return false };
-    // Two lines of headings, then one line per interface.
-    let mut names = table.lines().skip(2).filter_map(|line| line.split_once(':'));
-    let only_loopback = names.all(|(name, _)| name.trim() == "lo");
-    let local = std::fs::read_to_string("/proc/self/net/fib_trie").unwrap_or_default();
-    only_loopback && local.contains("127.0.0.1")
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/net/{name}"));
+    let (Ok(routes), Ok(ipv4)) = (read("route"), read("fib_trie")) else { return false };
+    let a_way_out = routes.lines().skip(1).any(|line| !line.starts_with("lo\t"));
+    // Absent where the kernel has no IPv6. The interface's name comes last.
+    let ipv6 = read("if_inet6").unwrap_or_default();
+    let another_address = ipv6.lines().any(|line| !line.ends_with(" lo"));
+    !a_way_out && !another_address && ipv4.contains("127.0.0.1")
 }
 
 /// Executes this program again inside; returns only with the reason why that failed.
 fn enter() -> String {
     if std::env::var_os("COORD_TEST_NETNS").is_some() {
-        return "entered a network namespace and still see more than loopback, or loopback is \
-                down; is `ip` (Debian: iproute2) installed?"
+        return "entered a network namespace, and loopback is down there or not alone; \
+                is `ip` (Debian: iproute2) installed?"
             .to_owned();
     }
     let own = match std::env::current_exe() {
