@@ -6,9 +6,10 @@ use crate::fake_api::FakeApi;
 use crate::home::{API_KEY, Home};
 use crate::netns::is_isolated;
 use crate::process::{Finished, Running};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 /// The version that everything here was measured with; `install-claude` installs it.
 pub const VERSION: &str = "2.1.328";
@@ -67,6 +68,40 @@ pub fn headless(home: &Home, api: &FakeApi, prompt: &str, more: &[&str]) -> Runn
 pub fn headless_text(home: &Home, api: &FakeApi, prompt: &str, more: &[&str]) -> Running {
     let arguments = [&["-p", prompt][..], more].concat();
     Running::start(command(home, api, &arguments), &home.tmp(), "claude")
+}
+
+/// A headless run that takes prompts from its standard input, and stays at its prompt in between.
+#[derive(Debug)]
+pub struct Conversation {
+    running: Running,
+    stdin: ChildStdin,
+}
+
+impl Conversation {
+    /// Starts one; nothing is said yet.
+    #[track_caller]
+    pub fn start(home: &Home, api: &FakeApi) -> Self {
+        let formats = ["--input-format", "stream-json", "--output-format", "stream-json"];
+        let mut command = command(home, api, &[&["-p", "--verbose"][..], &formats].concat());
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command, &home.tmp(), "claude");
+        let stdin = running.take_stdin().expect("stdin is a pipe");
+        Self { running, stdin }
+    }
+
+    /// Submits a prompt.
+    #[track_caller]
+    pub fn say(&mut self, prompt: &str) {
+        let line = json!({"type": "user", "message": {"role": "user", "content": prompt}});
+        writeln!(self.stdin, "{line}").expect("the client reads its standard input");
+    }
+
+    /// Closes its standard input, which ends it, and waits for its end.
+    #[track_caller]
+    pub fn finish(self) -> Finished {
+        drop(self.stdin);
+        self.running.finish()
+    }
 }
 
 /// The lines of a stream-json run.

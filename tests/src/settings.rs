@@ -1,10 +1,8 @@
-//! Claude Code's `settings.json` for a test: coord's hooks as install registers them, hooks that
-//! write down what the client sent, and gates that hold the client at an event.
+//! Claude Code's `settings.json` for a test: coord's hooks as install registers them, and hooks
+//! that write down what the client sent.
 
 use crate::home::Home;
 use serde_json::{Map, Value, json};
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The events that coord registers (hooks.json).
@@ -75,12 +73,6 @@ impl Settings {
         EVENTS.into_iter().fold(self, |settings, event| settings.hook(event, &entry))
     }
 
-    /// Adds a hook that holds the client at `event` until `gate` opens.
-    #[must_use]
-    pub fn hold(self, event: &str, gate: &Gate) -> Self {
-        self.hook(event, &shell(&format!("exec cat '{}' > /dev/null", gate.fifo.display())))
-    }
-
     /// Writes the file.
     #[track_caller]
     pub fn write(self, home: &Home) {
@@ -127,30 +119,5 @@ impl Capture {
         let mut payloads = self.payloads().into_iter();
         let found = payloads.find(|payload| payload["hook_event_name"] == event);
         found.unwrap_or_else(|| panic!("no {event} among {:?}", self.events()))
-    }
-}
-
-/// Holds the client at an event. Where the client does not wait for a hook (StopFailure of a
-/// headless run), a gate at SessionEnd keeps it from leaving before that hook has run.
-#[derive(Debug)]
-pub struct Gate {
-    fifo: PathBuf,
-}
-
-impl Gate {
-    /// A closed gate.
-    #[track_caller]
-    pub fn new(home: &Home, name: &str) -> Self {
-        let fifo = home.dir().join(format!("gate-{name}"));
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).expect("make a fifo");
-        Self { fifo }
-    }
-
-    /// Lets the client go on; waits until the client has come to the gate.
-    #[track_caller]
-    pub fn open(&self) {
-        let fifo = OpenOptions::new().write(true).open(&self.fifo);
-        fifo.and_then(|mut fifo| fifo.write_all(b"\n")).expect("open the gate");
     }
 }

@@ -1,14 +1,13 @@
 //! The whole way: the real client runs coord's hooks, and `coord inspect` shows the truth,
 //! whatever was killed on the way. Holds G1, G2, G7, G10, S0-25f, S0-28a, H-05, H-14, R-01.
 
-use coord_tests::client::{headless, result};
+use coord_tests::client::{Conversation, headless, result};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, programs, session_when};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, Running, run};
-use coord_tests::settings::{Capture, Gate, Settings};
-use coord_tests::wait::wait_until;
+use coord_tests::settings::{Capture, Settings};
 use coord_wire::envelope::Kind;
 use coord_wire::inspect::{Session, State, Status};
 use rustix::process::Signal;
@@ -22,6 +21,7 @@ fn main() -> ExitCode {
         test("a_hung_turn_is_running_until_it_is_over", a_hung_turn_is_running_until_it_is_over),
         test("tool_events_are_recorded", tool_events_are_recorded),
         test("an_api_error_is_a_stop_failure", an_api_error_is_a_stop_failure),
+        test("a_session_at_its_prompt_is_idle", a_session_at_its_prompt_is_idle),
         test("a_client_killed_in_a_turn_has_crashed", a_client_killed_in_a_turn_has_crashed),
         test("an_unread_registry_proves_no_crash", an_unread_registry_proves_no_crash),
         test("a_death_while_nobody_looked_is_a_crash", a_death_while_nobody_looked_is_a_crash),
@@ -38,12 +38,8 @@ fn hooked() -> (Home, Capture) {
     let config_dir = home.config_dir();
     home.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", config_dir.display()));
     let capture = Capture::new(&home);
-    coord_hooks(&home, &capture).write(&home);
+    Settings::new().coord(&programs(), &home.root()).capture(&capture).write(&home);
     (home, capture)
-}
-
-fn coord_hooks(home: &Home, capture: &Capture) -> Settings {
-    Settings::new().coord(&programs(), &home.root()).capture(capture)
 }
 
 fn id_of(finished: &Finished) -> String {
@@ -178,23 +174,40 @@ fn tool_events_are_recorded() {
 
 fn an_api_error_is_a_stop_failure() {
     let (home, capture) = hooked();
-    // A headless client does not wait for its StopFailure hooks, so it is held until coord has it.
-    let gate = Gate::new(&home, "end");
-    coord_hooks(&home, &capture).hold("SessionEnd", &gate).write(&home);
     let _coordinator = Coordinator::start(&home);
     let api = FakeApi::start([Turn::error(529, "overloaded_error", "Overloaded")]);
-    let client = headless(&home, &api, "Say hello", &[]);
+    // A run of one prompt may leave before its StopFailure hooks have their payload.
+    let mut client = Conversation::start(&home, &api);
+    client.say("Say hello");
     api.wait_for("Say hello");
     let id = id_captured(&capture);
-    wait_until("StopFailure is among the session's events", || {
-        let names = hook_events(&home, &id);
-        if names.contains(&"StopFailure".to_owned()) { Ok(()) } else { Err(names) }
+    session_when(&home, &id, "at its prompt after StopFailure", |session| {
+        let last = session.last_event.as_ref();
+        session.status == Status::Idle && last.is_some_and(|last| last.name == "StopFailure")
     });
-    gate.open();
-    assert_eq!(client.finish().code(), Some(1));
-    let session = stopped(&home, &id);
-    assert!(session.needs_operator.is_none(), "{session:#?}");
+    client.finish();
+    stopped(&home, &id);
+    assert_nothing_lost_or_doubled(&home, &id, &capture);
     assert!(!hook_events(&home, &id).contains(&"Stop".to_owned()));
+}
+
+fn a_session_at_its_prompt_is_idle() {
+    let (home, capture) = hooked();
+    let _coordinator = Coordinator::start(&home);
+    let api = FakeApi::start([Turn::text("One."), Turn::text("Two.").behind("second")]);
+    let mut client = Conversation::start(&home, &api);
+    client.say("First prompt");
+    api.wait_for("First prompt");
+    let id = id_captured(&capture);
+    session_when(&home, &id, "idle", |session| session.state == State::Idle);
+    client.say("Second prompt");
+    api.wait_for("Second prompt");
+    running(&home, &id);
+    api.open("second");
+    session_when(&home, &id, "idle again", |session| session.state == State::Idle);
+    client.finish().expect_success();
+    stopped(&home, &id);
+    assert_nothing_lost_or_doubled(&home, &id, &capture);
 }
 
 /// A client in the midst of a turn.
