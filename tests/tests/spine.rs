@@ -1,5 +1,5 @@
 //! The whole way: the real client runs coord's hooks, and `coord inspect` shows the truth,
-//! whatever was killed on the way. Holds G1, G2, G7, G10, S0-25f, S0-28a, H-05, H-14, R-01.
+//! whatever was killed on the way. Holds G1, G2, G7, G10, G11, S0-25f, S0-28a, H-05, H-14, H-25.
 
 use coord_tests::client::{Conversation, headless, result};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, programs, session_when};
