@@ -62,7 +62,9 @@ fn main() -> ExitCode {
             Verb::Up(args) => verb::up::run(&args, &context),
             Verb::Down(args) => verb::down::run(&args, &context),
             Verb::Serve(args) => verb::serve::run(&args, &context),
-            Verb::Install(args) => verb::install::run_install(&args, &context).map_err(Failure::from),
+            Verb::Install(args) => {
+                verb::install::run_install(&args, &context).map_err(Failure::from)
+            }
             Verb::Uninstall(args) => {
                 verb::install::run_uninstall(&args, &context).map_err(Failure::from)
             }

@@ -18,8 +18,8 @@ use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::host::Here;
-use crate::{log, state_dir};
 use crate::server::{Doors, Server, WAKER};
+use crate::{log, state_dir};
 
 /// Connections that may wait to be accepted: every session's hooks at once.
 const BACKLOG: i32 = 1024;

@@ -53,7 +53,9 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
     let failed = || format!("cannot make {}", path.display());
     match std::fs::metadata(&path) {
         Ok(metadata) if metadata.len() == DIGEST_KEY_BYTES as u64 => return Ok(()),
-        Ok(metadata) => bail!("{} has {} bytes instead of 16: move it away", path.display(), metadata.len()),
+        Ok(metadata) => {
+            bail!("{} has {} bytes instead of 16: move it away", path.display(), metadata.len())
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => (),
         Err(error) => return Err(error).with_context(failed),
     }
@@ -61,8 +63,13 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
     rustix::rand::getrandom(&mut key[..], rustix::rand::GetRandomFlags::empty())?;
     let new = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
     let mut options = std::fs::OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(&new).with_context(failed)?;
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .with_context(failed)?;
     file.write_all(&key).and_then(|()| file.sync_all()).with_context(failed)?;
     match renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(RealDisk.sync_dir(&paths.state)?),
@@ -89,7 +96,9 @@ mod tests {
         prepare(&paths).unwrap();
         let key = std::fs::read(paths.digest_key()).unwrap();
         assert_eq!(key.len(), DIGEST_KEY_BYTES);
-        for (path, mode) in [(&paths.state, 0o700), (&paths.spool(), 0o700), (&paths.digest_key(), 0o600)] {
+        for (path, mode) in
+            [(&paths.state, 0o700), (&paths.spool(), 0o700), (&paths.digest_key(), 0o600)]
+        {
             let metadata = std::fs::metadata(path).unwrap();
             assert_eq!(metadata.permissions().mode() & 0o777, mode, "{}", path.display());
         }

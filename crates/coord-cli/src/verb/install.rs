@@ -260,11 +260,7 @@ impl Report {
         Ok(Self { schema: 1, dry_run: place.dry_run, files, state, state_fate, warnings })
     }
 
-    fn print(
-        &self,
-        place: &Where,
-        line: impl Fn(&FileReport) -> String,
-    ) -> anyhow::Result<()> {
+    fn print(&self, place: &Where, line: impl Fn(&FileReport) -> String) -> anyhow::Result<()> {
         for warning in &self.warnings {
             writeln!(std::io::stderr(), "coord: warning: {warning}")?;
         }

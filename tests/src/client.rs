@@ -1,0 +1,117 @@
+//! The real Claude Code, pinned, run headless against the fake API.
+//!
+//! A missing client fails the test: a skipped proof looks like a passed one.
+
+use crate::fake_api::FakeApi;
+use crate::home::{API_KEY, Home};
+use crate::netns::is_isolated;
+use crate::process::{Finished, Running};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+
+/// The version that everything here was measured with; `install-claude` installs it.
+pub const VERSION: &str = "2.1.328";
+
+/// The client's executable: `COORD_TEST_CLAUDE`, else where `tests/install-claude` puts it.
+#[track_caller]
+pub fn program() -> PathBuf {
+    let named = std::env::var_os("COORD_TEST_CLAUDE").map(PathBuf::from);
+    let program = named.unwrap_or_else(|| {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+        let cache = cache.expect("HOME or XDG_CACHE_HOME is set");
+        cache.join(format!("coord-tests/claude-{VERSION}/claude"))
+    });
+    std::fs::canonicalize(&program).unwrap_or_else(|_| {
+        panic!(
+            "no Claude Code at {}; run tests/install-claude, or set COORD_TEST_CLAUDE to the \
+             executable of version {VERSION}",
+            program.display()
+        )
+    })
+}
+
+/// The client with `arguments`, in `home`'s project, talking to `api` only. Every kind of run
+/// starts from this one, whatever it is attached to.
+#[track_caller]
+pub fn command(home: &Home, api: &FakeApi, arguments: &[&str]) -> Command {
+    assert!(is_isolated(), "the client must never run outside the network namespace");
+    let mut command = home.command(program());
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .env("CLAUDE_CONFIG_DIR", home.config_dir())
+        .env("CLAUDE_CODE_TMPDIR", home.tmp())
+        .env("ANTHROPIC_BASE_URL", api.url())
+        .env("ANTHROPIC_API_KEY", API_KEY)
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("CLAUDE_CODE_MAX_RETRIES", "1")
+        .env("DISABLE_AUTOUPDATER", "1")
+        .env("DISABLE_ERROR_REPORTING", "1")
+        .env("DISABLE_TELEMETRY", "1")
+        .env("SHELL", "/bin/bash")
+        .env("TERM", "xterm-256color");
+    command
+}
+
+/// Starts `claude -p PROMPT` with stream-json output; `more` comes behind.
+#[track_caller]
+pub fn headless(home: &Home, api: &FakeApi, prompt: &str, more: &[&str]) -> Running {
+    let arguments = ["-p", prompt, "--output-format", "stream-json", "--verbose"];
+    Running::start(command(home, api, &[&arguments[..], more].concat()), &home.tmp(), "claude")
+}
+
+/// Starts `claude -p PROMPT` with plain text output; `more` comes behind.
+#[track_caller]
+pub fn headless_text(home: &Home, api: &FakeApi, prompt: &str, more: &[&str]) -> Running {
+    let arguments = [&["-p", prompt][..], more].concat();
+    Running::start(command(home, api, &arguments), &home.tmp(), "claude")
+}
+
+/// A headless run that takes prompts from its standard input, and stays at its prompt in between.
+#[derive(Debug)]
+pub struct Conversation {
+    running: Running,
+    stdin: ChildStdin,
+}
+
+impl Conversation {
+    /// Starts one; nothing is said yet.
+    #[track_caller]
+    pub fn start(home: &Home, api: &FakeApi) -> Self {
+        let formats = ["--input-format", "stream-json", "--output-format", "stream-json"];
+        let mut command = command(home, api, &[&["-p", "--verbose"][..], &formats].concat());
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command, &home.tmp(), "claude");
+        let stdin = running.take_stdin().expect("stdin is a pipe");
+        Self { running, stdin }
+    }
+
+    /// Submits a prompt.
+    #[track_caller]
+    pub fn say(&mut self, prompt: &str) {
+        let line = json!({"type": "user", "message": {"role": "user", "content": prompt}});
+        writeln!(self.stdin, "{line}").expect("the client reads its standard input");
+    }
+
+    /// Closes its standard input, which ends it, and waits for its end.
+    #[track_caller]
+    pub fn finish(self) -> Finished {
+        drop(self.stdin);
+        self.running.finish()
+    }
+}
+
+/// The lines of a stream-json run.
+pub fn stream(finished: &Finished) -> Vec<Value> {
+    finished.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The result line of a stream-json run.
+#[track_caller]
+pub fn result(finished: &Finished) -> Value {
+    let results = stream(finished).into_iter().rfind(|line| line["type"] == "result");
+    results.unwrap_or_else(|| panic!("no result line: {finished:#?}"))
+}

@@ -1,0 +1,132 @@
+//! coord's built programs, run in a test's home.
+
+use crate::home::Home;
+use crate::process::{Finished, Running, run};
+use crate::wait::wait_until;
+use coord_wire::api::Health;
+use coord_wire::exchange::{exchange, mono_ns, request};
+use coord_wire::inspect::{Inspect, Session};
+use coord_wire::limits::BODY_BYTES_MAX;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The directory of the built programs, which is where cargo put this test program too.
+#[track_caller]
+pub fn programs() -> PathBuf {
+    let own = std::env::current_exe().expect("path of this test program");
+    // target/PROFILE/deps/TEST-HASH
+    let dir = own.ancestors().nth(2).expect("a test program lies in target/PROFILE/deps");
+    for name in ["coord", "coord-hook-event"] {
+        let program = dir.join(name);
+        assert!(
+            program.is_file(),
+            "{} is missing; run: cargo build --workspace",
+            program.display()
+        );
+    }
+    dir.to_owned()
+}
+
+/// A coordinator in the foreground. Dropping it kills it; [`Coordinator::kill`] says so aloud.
+#[derive(Debug)]
+pub struct Coordinator {
+    process: Running,
+}
+
+impl Coordinator {
+    /// Starts `coord serve` on the home's root and waits until it answers.
+    #[track_caller]
+    pub fn start(home: &Home) -> Self {
+        let coordinator = Self::spawn(home);
+        wait_until("GET /healthz of the coordinator answers 200", || {
+            let process = &coordinator.process;
+            assert!(!process.has_ended(), "the coordinator has ended: {:?}", process.output());
+            health(home).ok_or("no answer")
+        });
+        coordinator
+    }
+
+    /// Starts `coord serve` and does not wait.
+    #[track_caller]
+    pub fn spawn(home: &Home) -> Self {
+        let mut command = home.command(programs().join("coord"));
+        command.arg("serve").arg("--root").arg(home.root()).current_dir("/");
+        command.stdin(std::process::Stdio::null());
+        Self { process: Running::start(command, &home.tmp(), "serve") }
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// `kill -9`.
+    #[track_caller]
+    pub fn kill(self) {
+        self.process.kill();
+    }
+
+    /// `kill -9` after `life`; it must not have ended by itself before.
+    #[track_caller]
+    pub fn kill_after(self, life: Duration) {
+        let ended = self.process.ends_within(life);
+        assert!(!ended, "the coordinator has ended by itself: {:?}", self.process.output());
+        self.process.kill();
+    }
+}
+
+/// What `/healthz` answers, if it answers.
+pub fn health(home: &Home) -> Option<Health> {
+    let deadline_ns = mono_ns() + 1_000_000_000;
+    let ask = request("GET", "/healthz", b"");
+    let answer = exchange(&home.paths().socket(), &ask, BODY_BYTES_MAX, deadline_ns).ok()?;
+    if answer.status == 200 { serde_json::from_slice(&answer.body).ok() } else { None }
+}
+
+/// Runs `coord ARGUMENTS` on the home's root.
+#[track_caller]
+pub fn coord(home: &Home, arguments: &[&str]) -> Finished {
+    let mut command = home.command(programs().join("coord"));
+    command.args(arguments).env("COORD_HOME", home.root());
+    run(command, &home.tmp(), "coord")
+}
+
+/// `coord inspect --json`.
+#[track_caller]
+pub fn inspect(home: &Home) -> Inspect {
+    let answer = coord(home, &["inspect", "--json"]).expect_success();
+    serde_json::from_str(&answer.stdout)
+        .unwrap_or_else(|error| panic!("coord inspect --json: {error}\n{}", answer.stdout))
+}
+
+/// One session of `coord inspect --json`, where it is known.
+#[track_caller]
+pub fn session(home: &Home, id: &str) -> Option<Session> {
+    inspect(home).sessions.into_iter().find(|session| session.session_id == id)
+}
+
+/// Waits until `coord inspect --json` shows the session so that `fits` holds.
+#[track_caller]
+pub fn session_when(home: &Home, id: &str, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
+    wait_until(&format!("session {id}: {what}"), || match session(home, id) {
+        Some(session) if fits(&session) => Ok(session),
+        other => Err(Box::new(other)),
+    })
+}
+
+/// The lines of `coord events [ID] --json`.
+#[track_caller]
+pub fn events(home: &Home, id: Option<&str>) -> Vec<Value> {
+    let arguments: Vec<&str> = ["events"].into_iter().chain(id).chain(["--json"]).collect();
+    let answer = coord(home, &arguments).expect_success();
+    let lines = answer.stdout.lines();
+    lines.map(|line| serde_json::from_str(line).expect("coord events prints JSON lines")).collect()
+}
+
+/// The events of a session that hooks reported, by name, in the journal's order.
+#[track_caller]
+pub fn hook_events(home: &Home, id: &str) -> Vec<String> {
+    let events = events(home, Some(id)).into_iter().filter(|event| event["source"] == "hook");
+    events.map(|event| event["name"].as_str().unwrap_or("?").to_owned()).collect()
+}

@@ -1,0 +1,117 @@
+//! The shape of the Messages API's answers, streamed and whole.
+
+use super::Answer;
+use super::http::{begin_stream, end_stream, reply, send_event};
+use serde_json::{Value, json};
+use std::io;
+use std::io::Read;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Answers one request; false if the connection is to be closed. `at_gate` waits for the turn's
+/// gate.
+pub(super) fn answer(
+    stream: &mut TcpStream,
+    answer: &Answer,
+    body: &Value,
+    at_gate: impl FnOnce() -> io::Result<()>,
+) -> io::Result<bool> {
+    match answer {
+        Answer::Message { text, calls } => {
+            at_gate()?;
+            let message = message(body, text.as_deref(), calls);
+            if body["stream"] == true {
+                send_message(stream, &message)?;
+            } else {
+                reply(stream, 200, &[], &message)?;
+            }
+            Ok(true)
+        }
+        Answer::Error { status, kind, message, headers } => {
+            at_gate()?;
+            reply(stream, *status, headers, &error(kind, message))?;
+            Ok(true)
+        }
+        Answer::Hang => {
+            // The client sends nothing while it waits, so this ends when it leaves.
+            let _ = stream.read(&mut [0])?;
+            Ok(false)
+        }
+        Answer::Cut { text } => {
+            begin_stream(stream)?;
+            send_event(stream, &message_start(&message(body, None, &[])))?;
+            send_event(stream, &block_start(0, &json!({"type": "text", "text": ""})))?;
+            let half: String = text.chars().take(text.chars().count() / 2).collect();
+            send_event(stream, &block_delta(0, &json!({"type": "text_delta", "text": half})))?;
+            at_gate()?;
+            Ok(false)
+        }
+    }
+}
+
+/// The body of an error.
+pub(super) fn error(kind: &str, message: &str) -> Value {
+    json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_test"})
+}
+
+fn message(request: &Value, text: Option<&str>, calls: &[(String, Value)]) -> Value {
+    let text = text.map(|text| json!({"type": "text", "text": text}));
+    let calls = calls.iter().map(|(name, input)| {
+        json!({"type": "tool_use", "id": unique("toolu"), "name": name, "input": input})
+    });
+    let stop_reason = if calls.len() == 0 { "end_turn" } else { "tool_use" };
+    let content: Vec<Value> = text.into_iter().chain(calls).collect();
+    json!({
+        "id": unique("msg"), "type": "message", "role": "assistant", "model": request["model"],
+        "content": content, "stop_reason": stop_reason, "stop_sequence": null,
+        "usage": {
+            "input_tokens": 100, "output_tokens": 10, "service_tier": "standard",
+            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+        },
+    })
+}
+
+fn unique(prefix: &str) -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}_{:024}", LAST.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
+fn send_message(stream: &mut TcpStream, message: &Value) -> io::Result<()> {
+    begin_stream(stream)?;
+    send_event(stream, &message_start(message))?;
+    let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (index, block) in blocks.iter().enumerate() {
+        let mut start = block.clone();
+        let delta = if block["type"] == "tool_use" {
+            start["input"] = json!({});
+            json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
+        } else {
+            start["text"] = json!("");
+            json!({"type": "text_delta", "text": block["text"]})
+        };
+        send_event(stream, &block_start(index, &start))?;
+        send_event(stream, &block_delta(index, &delta))?;
+        send_event(stream, &json!({"type": "content_block_stop", "index": index}))?;
+    }
+    let delta = json!({"stop_reason": message["stop_reason"], "stop_sequence": null});
+    let usage = json!({"output_tokens": message["usage"]["output_tokens"]});
+    send_event(stream, &json!({"type": "message_delta", "delta": delta, "usage": usage}))?;
+    send_event(stream, &json!({"type": "message_stop"}))?;
+    end_stream(stream)
+}
+
+fn message_start(message: &Value) -> Value {
+    let mut message = message.clone();
+    message["content"] = json!([]);
+    message["stop_reason"] = Value::Null;
+    message["usage"]["output_tokens"] = json!(1);
+    json!({"type": "message_start", "message": message})
+}
+
+fn block_start(index: usize, block: &Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn block_delta(index: usize, delta: &Value) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}

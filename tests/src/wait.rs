@@ -1,0 +1,44 @@
+//! Waiting for what another process does, where no event can be waited for.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+/// How long anything here may take before a test fails. It only bounds a failure, so it is far
+/// above what a loaded machine needs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks `look` until it finds what it looks for, at most for [`PATIENCE`]; a failure shows what
+/// it saw last instead.
+///
+/// For facts that only show when asked for, such as the answer of `coord inspect`; everything else
+/// has an event of its own.
+#[track_caller]
+pub fn wait_until<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = match look() {
+            Ok(found) => return found,
+            Err(seen) => seen,
+        };
+        assert!(
+            Instant::now() < deadline,
+            "waited {PATIENCE:?} in vain for: {what}; last seen: {seen:#?}"
+        );
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+/// Waits until `fd` is readable; false if that takes longer than `limit`.
+pub fn readable(fd: impl AsFd, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).expect("a minute fits into a timespec");
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
+            Err(rustix::io::Errno::INTR) => (),
+            other => return other.expect("poll on a descriptor that is open") == 1,
+        }
+    }
+}
