@@ -442,3 +442,6 @@ impl Scanner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
