@@ -1,1 +1,164 @@
-//! -
+//! The hook executables: each reports one lifecycle event of Claude Code and ends.
+//!
+//! Decides the order of things and the exit code (interfaces.md, Hook executables): coordinator
+//! first, then the spool, never exit 2, at most a second in all. Does not decide what an event
+//! means. Holds G1 (exit 0 only when the event is safe), G7, S4-06 and S4-08.
+//!
+//! The programs differ only in their names and in whether they may start the coordinator.
+//! A hook is paid for at every tool call, so this crate counts page faults: no runtime start-up, no
+//! serde, no formatting, no thread on the way of an ordinary event.
+
+mod deliver;
+mod diagnosis;
+mod fields;
+mod files;
+mod heap;
+mod payload;
+mod place;
+mod process;
+mod report;
+mod scan;
+mod spool;
+mod start;
+mod system;
+mod text;
+
+pub use heap::Heap;
+pub use start::{Context, start_coordinator};
+pub use system::Args;
+
+use coord_wire::VERSION;
+use coord_wire::frame;
+use coord_wire::limits::{HOOK_STDIN, HOOK_TOTAL, is_folded, is_reserved};
+use deliver::{Delivery, nanoseconds};
+use fields::{Fields, Text};
+use payload::Ending;
+use place::Place;
+use report::{Report, Stamp};
+use spool::{Record, SpoolError, Weight};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+/// The event is safe, or the hook is inert.
+const SAFE: i32 = 0;
+/// The event is lost.
+const LOST: i32 = 1;
+/// Standard input was no hook payload.
+const MALFORMED: i32 = 65;
+/// The coordinator refuses longer ids and event names.
+const NAME_BYTES_MAX: usize = 256;
+/// Kept back at the end of [`HOOK_TOTAL`] for the last write and the process's own end.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// One of the hook executables.
+#[derive(Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// How it starts the coordinator, if it may.
+    pub start: Option<fn(&Context<'_>)>,
+}
+
+/// The whole life of a hook, from `main` on.
+pub fn enter(program: &Program, n: i32, vector: Args) -> i32 {
+    let stamp = Stamp::now();
+    diagnosis::catch_panics();
+    let mut root = None;
+    let mut arguments = system::arguments(n, vector);
+    while let Some(argument) = arguments.next() {
+        match argument.to_bytes() {
+            b"--root" => root = arguments.next().map(|root| OsStr::from_bytes(root.to_bytes())),
+            b"--version" => return print_version(program),
+            // An argument of a newer installation.
+            _ => (),
+        }
+    }
+    let code = run(program, root, stamp);
+    system::exit(code)
+}
+
+fn print_version(program: &Program) -> i32 {
+    let line = [program.name, " ", VERSION, "\n"].concat();
+    if deliver::print(line.as_bytes(), u64::MAX).is_ok() { SAFE } else { LOST }
+}
+
+fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
+    files::fill_standard_streams();
+    let Some(place) = Place::find(root) else { return SAFE };
+    diagnosis::record_panics_in(&place);
+    let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
+    let payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);
+    let is_named = |text| {
+        payload.fields.text(text).is_some_and(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))
+    };
+    let is_payload = matches!(payload.ending, Ending::Whole | Ending::Unfinished)
+        && is_named(Text::SessionId)
+        && is_named(Text::Event);
+    if !is_payload {
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        diagnosis::keep_malformed(&place, &payload);
+        let line = "standard input was no hook payload; its shape is kept in the spool, see `coord doctor`";
+        diagnosis::say(&place, stamp.wall_ms, b"", line);
+        return MALFORMED;
+    }
+    let incomplete = payload.ending == Ending::Unfinished;
+    let mut report = Report::new(&place, stamp, &payload.fields, incomplete);
+    let end_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_TOTAL.saturating_sub(MARGIN)));
+    match deliver::deliver(&place, &mut report, stamp) {
+        Delivery::Safe(None) => SAFE,
+        Delivery::Safe(Some(answer)) => {
+            if deliver::print(&answer, end_ns).is_ok() {
+                return SAFE;
+            }
+            let line = "the coordinator's answer was cut off: nobody reads standard output";
+            diagnosis::say(&place, stamp.wall_ms, b"", line);
+            LOST
+        }
+        Delivery::Refused => spool(&place, &mut report, &payload.fields, stamp, end_ns),
+        Delivery::Absent => {
+            let code = spool(&place, &mut report, &payload.fields, stamp, end_ns);
+            if let Some(start) = program.start.filter(|_| report.is_interactive) {
+                start(&Context(&place, report.pid_ns));
+            }
+            code
+        }
+    }
+}
+
+/// Spools the event; the last resort before it is lost.
+fn spool(place: &Place, report: &mut Report, fields: &Fields, stamp: Stamp, end_ns: u64) -> i32 {
+    // Modes are as given, whatever the client's umask.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    let text = |text| core::str::from_utf8(fields.text(text).unwrap_or_default());
+    let event = text(Text::Event).unwrap_or_default();
+    let session_id = text(Text::SessionId).unwrap_or_default();
+    let weight = if is_reserved(event) {
+        Weight::Reserved
+    } else if is_folded(event) {
+        Weight::Folded
+    } else {
+        Weight::Ordinary
+    };
+    let id = report.id.clone();
+    let head = frame::head_of_one(report.envelope());
+    let record = Record { framed: report.behind(&head), weight, session_id, id: &id };
+    let kept = place
+        .spool()
+        .map_err(SpoolError::System)
+        .and_then(|spool| spool::append(&spool, place.uid, &record, end_ns));
+    let why = match kept {
+        Ok(()) => return SAFE,
+        Err(SpoolError::Full) => "the spool is full",
+        Err(SpoolError::System(rustix::io::Errno::NOSPC)) => "the disk is full",
+        Err(SpoolError::System(_)) => "the spool cannot be written",
+    };
+    let line = [
+        "this event is lost: no coordinator answers and ",
+        why,
+        "; run `coord doctor`, then `coord up`",
+    ]
+    .concat();
+    diagnosis::say(place, stamp.wall_ms, session_id.as_bytes(), &line);
+    LOST
+}

@@ -47,5 +47,5 @@ pub const CRASHES: &str = "crashes";
 
 /// Offset of the share counter of a session.
 pub fn share_at(session_id: &str) -> u64 {
-    SHARES_AT + 4 * u64::from(crc32fast::hash(session_id.as_bytes()) % SHARES)
+    SHARES_AT + 4 * u64::from(crate::frame::crc32_plain(&[session_id.as_bytes()]) % SHARES)
 }

@@ -1,0 +1,13 @@
+//! `coord-hook-event`: reports every event that has no program of its own.
+#![no_main]
+
+use coord_hook::{Args, Heap, Program};
+
+#[global_allocator]
+static HEAP: Heap = Heap::new();
+
+#[expect(unsafe_code, reason = "the C library enters a program by this name")]
+#[unsafe(no_mangle)]
+extern "C" fn main(n: i32, arguments: Args) -> i32 {
+    coord_hook::enter(&Program { name: "coord-hook-event", start: None }, n, arguments)
+}

@@ -1,0 +1,17 @@
+//! `coord-hook-session-start`: reports SessionStart; the only one that may start the coordinator.
+#![no_main]
+
+use coord_hook::{Args, Heap, Program};
+
+#[global_allocator]
+static HEAP: Heap = Heap::new();
+
+#[expect(unsafe_code, reason = "the C library enters a program by this name")]
+#[unsafe(no_mangle)]
+extern "C" fn main(n: i32, arguments: Args) -> i32 {
+    coord_hook::enter(
+        &Program { name: "coord-hook-session-start", start: Some(coord_hook::start_coordinator) },
+        n,
+        arguments,
+    )
+}

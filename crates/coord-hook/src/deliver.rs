@@ -1,0 +1,133 @@
+//! Hands the event to the coordinator, within a bounded time (H-37).
+//!
+//! Decides whom to trust with it: a socket in a directory of ours, whose listener is ours and in our
+//! pid namespace (H-15). Decides what of the answer is passed on to the client: one complete JSON
+//! object or nothing (R-18, S4-08).
+
+use crate::fields::Fields;
+use crate::files;
+use crate::place::Place;
+use crate::report::{Report, Stamp};
+use crate::scan::{Progress, Scanner};
+use crate::system::ignore_sigpipe;
+use crate::text::push_number;
+use coord_wire::exchange::{Miss, exchange, mono_ns};
+use coord_wire::limits::{BODY_BYTES_MAX, EXCHANGE, MISS_MEMORY};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::time::Duration;
+
+/// Name of the note that an exchange was missed, in the run directory.
+const MISS: &str = "miss";
+
+/// What became of the exchange.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The coordinator has the event; what it wants to tell the client, if anything.
+    Safe(Option<Vec<u8>>),
+    /// The coordinator does not have it: to the spool.
+    Refused,
+    /// Nobody listens: to the spool.
+    Absent,
+}
+
+/// Sends the event, unless an exchange was missed a moment ago.
+pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Delivery {
+    let run = match run_directory(place) {
+        Ok(run) => run,
+        Err(Errno::NOENT) => return Delivery::Absent,
+        Err(_) => return Delivery::Refused,
+    };
+    if is_miss_remembered(&run, stamp) {
+        return Delivery::Refused;
+    }
+    let mut head = Vec::with_capacity(112);
+    head.extend_from_slice(b"POST /v1/events HTTP/1.1\r\nHost: coord\r\nContent-Length: ");
+    push_number(&mut head, report.envelope().len() as u64);
+    head.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
+    let deadline_ns = mono_ns().saturating_add(nanoseconds(EXCHANGE));
+    match exchange(&place.paths.socket(), report.behind(&head), BODY_BYTES_MAX, deadline_ns) {
+        Ok(answer) if answer.status == 200 && is_one_object(&answer.body) => {
+            Delivery::Safe(Some(answer.body))
+        }
+        Ok(answer) if matches!(answer.status, 200 | 204) => Delivery::Safe(None),
+        Err(Miss::Absent) => Delivery::Absent,
+        Err(Miss::Late) => {
+            // Without the note the next hook tries in vain as well, and nothing is lost.
+            let _only_slower = files::touch(&run, MISS, place.uid);
+            Delivery::Refused
+        }
+        Ok(_) | Err(Miss::Foreign | Miss::Broken) => Delivery::Refused,
+    }
+}
+
+fn run_directory(place: &Place) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let run = open(&place.paths.run, flags, Mode::empty())?;
+    let ours = files::is_private(&fstat(&run)?, FileType::Directory, place.uid);
+    if ours { Ok(run) } else { Err(Errno::PERM) }
+}
+
+fn is_miss_remembered(run: &OwnedFd, stamp: Stamp) -> bool {
+    let Ok(note) = statat(run, MISS, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    let seconds = u64::try_from(note.st_mtime).unwrap_or(0);
+    let missed_ms = seconds.saturating_mul(1000).saturating_add(note.st_mtime_nsec / 1_000_000);
+    // A note from the future, after a step of the clock, is forgotten in time as well.
+    u128::from(stamp.wall_ms.abs_diff(missed_ms)) < MISS_MEMORY.as_millis()
+}
+
+/// Whether the text is one JSON object and nothing else.
+fn is_one_object(text: &[u8]) -> bool {
+    match Scanner::new(Fields::new(None)).feed(text) {
+        Progress::Done(end) => text.get(end..).is_some_and(|rest| rest.trim_ascii().is_empty()),
+        Progress::More | Progress::Malformed(..) => false,
+    }
+}
+
+/// Why an answer did not reach the client whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AnswerCut;
+
+/// Prints the answer. A client that does not read it at all has no use for it, which is no error; a
+/// part of an answer must not pass for one.
+pub(crate) fn print(answer: &[u8], deadline_ns: u64) -> Result<(), AnswerCut> {
+    ignore_sigpipe();
+    let stdout = rustix::stdio::stdout();
+    let mut rest = answer;
+    while !rest.is_empty() {
+        let written = wait_writable(stdout, deadline_ns).and_then(|()| write_some(stdout, rest));
+        match written {
+            Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+            Err(Errno::INTR | Errno::AGAIN) => (),
+            Err(_) if rest.len() == answer.len() => return Ok(()),
+            Err(_) => return Err(AnswerCut),
+        }
+    }
+    Ok(())
+}
+
+/// Writes without ever waiting: to a socket so by flag, elsewhere by no more than a ready pipe takes.
+fn write_some(stdout: BorrowedFd<'_>, rest: &[u8]) -> Result<usize, Errno> {
+    const PIPE_BYTES: usize = 4096;
+    match send(stdout, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        Err(Errno::NOTSOCK) => rustix::io::write(stdout, rest.get(..PIPE_BYTES).unwrap_or(rest)),
+        sent => sent,
+    }
+}
+
+fn wait_writable(stdout: BorrowedFd<'_>, deadline_ns: u64) -> Result<(), Errno> {
+    let left = Duration::from_nanos(deadline_ns.saturating_sub(mono_ns()));
+    let timeout = Timespec::try_from(left).map_err(|_| Errno::TIMEDOUT)?;
+    match poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], Some(&timeout))? {
+        0 => Err(Errno::TIMEDOUT),
+        _ => Ok(()),
+    }
+}
+
+/// A limit as nanoseconds of the monotonic clock.
+pub(crate) fn nanoseconds(limit: Duration) -> u64 {
+    u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
+}

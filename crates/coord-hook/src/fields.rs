@@ -1,0 +1,195 @@
+//! The few fields of a payload that are taken out, by name (G11).
+//!
+//! Decides what leaves the payload: this list and nothing else. Prompts and tool inputs leave only
+//! as keyed digests; messages and tool outputs have no name here and so no way out.
+
+use crate::text::Copier;
+use coord_wire::limits::FIELD_BYTES_MAX;
+use core::hash::Hasher;
+use siphasher::sip::SipHasher24;
+
+/// A text field of the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Text {
+    SessionId,
+    Event,
+    TranscriptPath,
+    Cwd,
+    PermissionMode,
+    PromptId,
+    AgentId,
+    AgentType,
+    Source,
+    Reason,
+    ToolName,
+    ToolUseId,
+    NotificationType,
+    Error,
+}
+
+/// The text fields with their names in the payload, which but for the event are the envelope's.
+pub(crate) const TEXTS: [(Text, &str); 14] = [
+    (Text::SessionId, "session_id"),
+    (Text::Event, "hook_event_name"),
+    (Text::TranscriptPath, "transcript_path"),
+    (Text::Cwd, "cwd"),
+    (Text::PermissionMode, "permission_mode"),
+    (Text::PromptId, "prompt_id"),
+    (Text::AgentId, "agent_id"),
+    (Text::AgentType, "agent_type"),
+    (Text::Source, "source"),
+    (Text::Reason, "reason"),
+    (Text::ToolName, "tool_name"),
+    (Text::ToolUseId, "tool_use_id"),
+    (Text::NotificationType, "notification_type"),
+    (Text::Error, "error"),
+];
+/// All texts together; it takes a payload that repeats its fields to reach this.
+const TEXTS_BYTES_MAX: usize = TEXTS.len() * FIELD_BYTES_MAX;
+
+/// What to do with the value of a top-level field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Nothing,
+    Text(Text),
+    StopHookActive,
+    IsInterrupt,
+    DurationMs,
+    Tasks,
+    Crons,
+    ToolInput,
+    Prompt,
+}
+
+/// What to do with the value of the field `name`.
+pub(crate) fn want(name: &[u8]) -> Want {
+    match name {
+        b"stop_hook_active" => Want::StopHookActive,
+        b"is_interrupt" => Want::IsInterrupt,
+        b"duration_ms" => Want::DurationMs,
+        b"background_tasks" => Want::Tasks,
+        b"session_crons" => Want::Crons,
+        b"tool_input" => Want::ToolInput,
+        b"prompt" => Want::Prompt,
+        _ => TEXTS
+            .iter()
+            .find(|(_, text)| text.as_bytes() == name)
+            .map_or(Want::Nothing, |(text, _)| Want::Text(*text)),
+    }
+}
+
+/// Where a text lies, and whether it is whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    from: usize,
+    to: usize,
+    cut: bool,
+    seen: bool,
+}
+
+/// What was taken out of one payload. Of a repeated field the last one counts, as in JavaScript.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    /// The texts' JSON-escaped bytes, one behind the other.
+    bytes: Vec<u8>,
+    spans: [Span; TEXTS.len()],
+    pub(crate) stop_hook_active: Option<bool>,
+    pub(crate) is_interrupt: Option<bool>,
+    pub(crate) duration_ms: Option<u64>,
+    pub(crate) tasks: Option<u32>,
+    pub(crate) subagents: u32,
+    pub(crate) crons: Option<u32>,
+    pub(crate) tool_input: Option<u64>,
+    pub(crate) prompt: Option<u64>,
+    /// Keys the digests; without it there are none.
+    key: Option<[u8; 16]>,
+}
+
+impl Fields {
+    /// Nothing taken yet; `key` is the digest key.
+    pub(crate) fn new(key: Option<[u8; 16]>) -> Self {
+        Self {
+            bytes: Vec::with_capacity(1024),
+            spans: [Span::default(); TEXTS.len()],
+            stop_hook_active: None,
+            is_interrupt: None,
+            duration_ms: None,
+            tasks: None,
+            subagents: 0,
+            crons: None,
+            tool_input: None,
+            prompt: None,
+            key,
+        }
+    }
+
+    /// The JSON-escaped text of a field.
+    pub(crate) fn text(&self, text: Text) -> Option<&[u8]> {
+        let span = self.spans[text as usize];
+        if span.seen { self.bytes.get(span.from..span.to) } else { None }
+    }
+
+    /// Whether a field that was taken had to be cut.
+    pub(crate) fn is_cut(&self, text: Text) -> bool {
+        self.spans[text as usize].cut
+    }
+
+    /// A value of a wanted field begins: what an earlier one of the same name said is void.
+    pub(crate) fn forget(&mut self, want: Want) {
+        match want {
+            Want::Nothing => (),
+            Want::Text(text) => self.spans[text as usize] = Span::default(),
+            Want::StopHookActive => self.stop_hook_active = None,
+            Want::IsInterrupt => self.is_interrupt = None,
+            Want::DurationMs => self.duration_ms = None,
+            Want::Tasks => (self.tasks, self.subagents) = (None, 0),
+            Want::Crons => self.crons = None,
+            Want::ToolInput => self.tool_input = None,
+            Want::Prompt => self.prompt = None,
+        }
+    }
+
+    /// Keeps a boolean, where one is wanted.
+    pub(crate) fn flag(&mut self, want: Want, value: bool) {
+        if want == Want::StopHookActive {
+            self.stop_hook_active = Some(value);
+        } else if want == Want::IsInterrupt {
+            self.is_interrupt = Some(value);
+        }
+    }
+
+    /// Begins the copy of a text.
+    pub(crate) fn begin_text(&mut self, text: Text) -> Copier {
+        let from = self.bytes.len();
+        self.spans[text as usize] = Span { from, ..Span::default() };
+        let room = TEXTS_BYTES_MAX.saturating_sub(from);
+        Copier::new(&self.bytes, FIELD_BYTES_MAX.min(room))
+    }
+
+    /// Where copies go.
+    pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Ends the copy of a text.
+    pub(crate) fn end_text(&mut self, text: Text, copier: &mut Copier) {
+        let cut = copier.end(&mut self.bytes);
+        let span = &mut self.spans[text as usize];
+        (span.to, span.cut, span.seen) = (self.bytes.len(), cut, true);
+    }
+
+    /// A hasher for the raw bytes of a value, where there is a key.
+    pub(crate) fn digest(&self, want: Want) -> Option<SipHasher24> {
+        let wanted = want == Want::ToolInput || want == Want::Prompt;
+        self.key.as_ref().filter(|_| wanted).map(SipHasher24::new_with_key)
+    }
+
+    /// Keeps a finished digest.
+    pub(crate) fn end_digest(&mut self, want: Want, hasher: &SipHasher24) {
+        if want == Want::Prompt {
+            self.prompt = Some(hasher.finish());
+        } else {
+            self.tool_input = Some(hasher.finish());
+        }
+    }
+}

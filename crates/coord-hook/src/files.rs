@@ -1,0 +1,100 @@
+//! Opens coord's own files, and only them (H-27).
+//!
+//! Decides which directory or file is ours: of the right type, owned by the effective user, not
+//! writable for others, and never reached through a symbolic link at its last step.
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{
+    FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, fstat, futimens, mkdirat, open,
+    openat,
+};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Mode of every file of coord.
+pub(crate) const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
+
+/// Puts `/dev/null` where a standard stream is closed, so that no file of ours gets its number.
+pub(crate) fn fill_standard_streams() {
+    while let Ok(null) = open("/dev/null", OFlags::RDWR, Mode::empty()) {
+        if 2 < null.as_raw_fd() {
+            return;
+        }
+        // Kept open on purpose, to the end of the process.
+        core::mem::forget(null);
+    }
+}
+
+/// Whether the entry is ours and nobody else may change it.
+pub(crate) fn is_private(stat: &Stat, kind: FileType, uid: u32) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == kind
+        && stat.st_uid == uid
+        && stat.st_mode & (Mode::WGRP | Mode::WOTH).as_raw_mode() == 0
+}
+
+/// Opens the directory `name`, made first where it is missing.
+pub(crate) fn directory(parent: impl AsFd, name: &Path, uid: u32) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let opened = match openat(&parent, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            match mkdirat(&parent, name, PRIVATE_DIRECTORY) {
+                Ok(()) | Err(Errno::EXIST) => (),
+                Err(errno) => return Err(errno),
+            }
+            openat(&parent, name, flags, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    if is_private(&fstat(&opened)?, FileType::Directory, uid) {
+        Ok(opened)
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+/// Opens a regular file of ours. `flags` say how; it is never waited for.
+pub(crate) fn file(
+    parent: impl AsFd,
+    name: &str,
+    flags: OFlags,
+    uid: u32,
+) -> Result<(OwnedFd, Stat), Errno> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = openat(parent, name, flags, PRIVATE)?;
+    let stat = fstat(&opened)?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_uid == uid {
+        Ok((opened, stat))
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+/// Makes a note whose modification time counts.
+pub(crate) fn touch(parent: impl AsFd, name: &str, uid: u32) -> Result<(), Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let (note, _) = file(parent, name, OFlags::WRONLY | OFlags::CREATE, uid)?;
+    futimens(&note, &Timestamps { last_access: now, last_modification: now })
+}
+
+/// Reads the beginning of a file that is small or of which only the beginning counts.
+pub(crate) fn read_start<'a>(file: &OwnedFd, buffer: &'a mut [u8]) -> &'a [u8] {
+    let mut n = 0;
+    while let Some(room) = buffer.get_mut(n..).filter(|room| !room.is_empty()) {
+        match rustix::io::read(file, room) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(Errno::INTR) => (),
+            Err(_) => return &[],
+        }
+    }
+    buffer.get(..n).unwrap_or_default()
+}
+
+/// Reads the beginning of a file of the system, such as one in `/proc`.
+pub(crate) fn read_system<'a>(path: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+    match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+        Ok(file) => read_start(&file, buffer),
+        Err(_) => &[],
+    }
+}

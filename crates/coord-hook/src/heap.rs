@@ -1,0 +1,90 @@
+//! Memory of the programs: one zeroed region that is only ever handed out from.
+//!
+//! A hook lives for a millisecond and asks for little, so nothing is given back, and the only
+//! pages touched are the ones written. What it may ask for is bounded by the limits of payload,
+//! envelope and answer, far below [`BYTES`]; should that be wrong, the allocation fails cleanly.
+#![expect(unsafe_code, reason = "an allocator hands out raw memory; this is the only place")]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Twice what the largest answer needs while it grows and is copied.
+const BYTES: usize = 8 * coord_wire::limits::BODY_BYTES_MAX;
+
+/// The allocator of the hook executables.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Heap {
+    used: AtomicUsize,
+    region: UnsafeCell<MaybeUninit<[u8; BYTES]>>,
+}
+
+// SAFETY: `used` only grows, by one atomic step for each block, so no two blocks overlap.
+unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// An empty heap.
+    pub const fn new() -> Self {
+        Self { used: AtomicUsize::new(0), region: UnsafeCell::new(MaybeUninit::zeroed()) }
+    }
+
+    fn start(&self) -> *mut u8 {
+        self.region.get().cast()
+    }
+}
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: blocks lie inside `region`, are aligned as asked, never overlap and are never reused.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let start = self.start();
+        let mut used = self.used.load(Ordering::Relaxed);
+        loop {
+            let padding = start.wrapping_add(used).align_offset(layout.align());
+            let Some(from) = used.checked_add(padding) else { return core::ptr::null_mut() };
+            let Some(end) = from.checked_add(layout.size()).filter(|end| *end <= BYTES) else {
+                return core::ptr::null_mut();
+            };
+            match self.used.compare_exchange(used, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return start.wrapping_add(from),
+                Err(now) => used = now,
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's contract is the same; the region is zero and never reused.
+        unsafe { self.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, _block: *mut u8, _layout: Layout) {}
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let from = (block as usize).wrapping_sub(self.start() as usize);
+        let end = from.wrapping_add(layout.size());
+        let wanted = from.saturating_add(size);
+        // The last block grows where it is; this is how a growing buffer stays one buffer.
+        if layout.size() <= size
+            && wanted <= BYTES
+            && self.used.compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            return block;
+        }
+        // SAFETY: the caller vouches for size and alignment; the new block does not overlap.
+        unsafe {
+            let layout_new = Layout::from_size_align_unchecked(size, layout.align());
+            let new = self.alloc(layout_new);
+            if !new.is_null() {
+                core::ptr::copy_nonoverlapping(block, new, layout.size().min(size));
+            }
+            new
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Who started this hook, judged from the process table and not from what the environment says.
+//!
+//! Decides which process is the harness, whether it is interactive (H-24), and what the environment
+//! claims of tmux. It reads no secret: only the variables named here are looked at. Holds
+//! R-09 and the envelope's part of H-15 and H-16.
+
+use crate::files::read_system;
+use crate::text::push_number;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// How far up the harness may be: a shell or wrapper may stand between it and the hook.
+const LEVELS: u32 = 5;
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    parent: u32,
+    /// Device number of the controlling terminal; 0 without one.
+    pub(crate) tty: u64,
+    pub(crate) start_time: u64,
+}
+
+impl Process {
+    /// The living process `pid`.
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        let mut path = [0; 32];
+        let mut buffer = [0; 512];
+        Self::parse(pid, read_system(proc_path(&mut path, pid, b"/stat")?, &mut buffer))
+    }
+
+    /// The name in field 2 may hold anything, brackets and blanks too; what follows it may not.
+    fn parse(pid: u32, stat: &[u8]) -> Option<Self> {
+        let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
+        // The first field of these is number 3.
+        let mut fields = stat.get(behind_name..)?.split(|byte| *byte == b' ');
+        let parent = number(fields.nth(1)?)?;
+        let tty = number(fields.nth(2)?)?;
+        let start_time = number(fields.nth(14)?)?;
+        Some(Self { pid, parent: u32::try_from(parent).ok()?, tty, start_time })
+    }
+}
+
+/// The harness: the process that the client names, if it is an ancestor of this one.
+pub(crate) fn harness(claude_pid: Option<OsString>) -> Option<Process> {
+    let claimed = u32::try_from(number(&claude_pid?.into_vec())?).ok()?;
+    let mut pid = u32::try_from(rustix::process::getppid()?.as_raw_nonzero().get()).ok()?;
+    for _ in 0..LEVELS {
+        let process = Process::read(pid)?;
+        if pid == claimed {
+            return Some(process);
+        }
+        pid = process.parent;
+    }
+    None
+}
+
+/// Whether the harness runs without a person at a terminal: with `-p`, or with no terminal.
+/// None if its arguments cannot be read.
+pub(crate) fn is_headless(harness: Process) -> Option<bool> {
+    let mut print = false;
+    let mut options_ended = false;
+    let mut argument = Vec::new();
+    let whole = each_piece(harness.pid, b"/cmdline", |piece| {
+        for byte in piece {
+            if *byte != 0 {
+                // Only short arguments are told apart.
+                if argument.len() <= b"--print".len() {
+                    argument.push(*byte);
+                }
+                continue;
+            }
+            print |= !options_ended && matches!(argument.as_slice(), b"-p" | b"--print");
+            options_ended |= argument == b"--";
+            argument.clear();
+        }
+    });
+    whole.then_some(harness.tty == 0 || print)
+}
+
+/// Whether `NAME=value` stands in the environment that a process was started with.
+pub(crate) fn was_started_with(pid: u32, entry: &[u8]) -> bool {
+    let mut found = false;
+    let mut matched = Some(0);
+    let whole = each_piece(pid, b"/environ", |piece| {
+        for byte in piece {
+            if *byte == 0 {
+                found |= matched == Some(entry.len());
+                matched = Some(0);
+            } else {
+                matched = matched.filter(|n| entry.get(*n) == Some(byte)).map(|n| n + 1);
+            }
+        }
+    });
+    whole && found
+}
+
+/// Reads a file of `/proc/PID` to its end. False if it could not be read.
+fn each_piece(pid: u32, name: &[u8], mut take: impl FnMut(&[u8])) -> bool {
+    let mut path = [0; 32];
+    let Some(path) = proc_path(&mut path, pid, name) else { return false };
+    let Ok(file) = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return false;
+    };
+    let mut buffer = [0; 1024];
+    loop {
+        match rustix::io::read(&file, &mut buffer) {
+            Ok(0) => return true,
+            Ok(n) => take(buffer.get(..n).unwrap_or_default()),
+            Err(Errno::INTR) => (),
+            Err(_) => return false,
+        }
+    }
+}
+
+/// `TMUX` taken apart: socket, pid of the server. The session number behind is not used.
+pub(crate) fn tmux_server(tmux: &[u8]) -> Option<(&[u8], u32)> {
+    let mut parts = tmux.rsplitn(3, |byte| *byte == b',');
+    let (_session, server, socket) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((socket, u32::try_from(number(server)?).ok()?))
+}
+
+/// `/proc/PID` + `name`, without the formatting machinery.
+fn proc_path<'a>(buffer: &'a mut [u8; 32], pid: u32, name: &[u8]) -> Option<&'a str> {
+    let mut path = Vec::with_capacity(32);
+    path.extend_from_slice(b"/proc/");
+    push_number(&mut path, pid.into());
+    path.extend_from_slice(name);
+    let place = buffer.get_mut(..path.len())?;
+    place.copy_from_slice(&path);
+    core::str::from_utf8(place).ok()
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    core::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_cannot_confuse_the_reader() {
+        let stat = b"7 (a) b ) S 3 7 7 34816 7 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9";
+        let process = Process::parse(7, stat).unwrap();
+        assert_eq!(process, Process { pid: 7, parent: 3, tty: 34816, start_time: 4242 });
+        assert_eq!(Process::parse(7, b"7 (a) S 3"), None);
+        assert_eq!(Process::parse(7, b""), None);
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let me = Process::read(std::process::id()).unwrap();
+        assert_eq!(me.parent, std::os::unix::process::parent_id());
+        assert_ne!(me.start_time, 0);
+    }
+
+    #[test]
+    fn tmux_sockets_may_have_commas() {
+        assert_eq!(tmux_server(b"/tmp/a,b/default,812,0"), Some((&b"/tmp/a,b/default"[..], 812)));
+        for bad in [&b""[..], b"/tmp/x", b"/tmp/x,y,0"] {
+            assert_eq!(tmux_server(bad), None);
+        }
+    }
+
+    // only an ancestor can be the harness.
+    #[test]
+    fn a_stranger_is_no_harness() {
+        assert_eq!(harness(None), None);
+        assert_eq!(harness(Some("4194305".into())), None);
+        let parent = std::os::unix::process::parent_id();
+        assert_eq!(harness(Some(parent.to_string().into())).map(|found| found.pid), Some(parent));
+    }
+}

@@ -1,0 +1,44 @@
+//! The border to the C library: entry, arguments, exit, the signal of a closed pipe.
+//!
+//! The programs skip the standard library's start-up (signal stack, thread data, descriptor
+//! checks), which costs several page faults; what it would have done and a hook needs is done
+//! here and in [`crate::files`].
+#![expect(
+    unsafe_code,
+    reason = "raw arguments and three calls of the C library; nothing else does"
+)]
+
+use core::ffi::{CStr, c_char};
+
+/// The argument vector as the C library passes it to `main`.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy)]
+pub struct Args(*const *const c_char);
+
+/// The arguments behind the program's name.
+pub(crate) fn arguments(n: i32, vector: Args) -> impl Iterator<Item = &'static CStr> {
+    let n = if vector.0.is_null() { 0 } else { usize::try_from(n).unwrap_or(0) };
+    (1..n).filter_map(move |i| {
+        // SAFETY: the C library gives `n` pointers to strings that live as long as the process.
+        let argument = unsafe { *vector.0.add(i) };
+        if argument.is_null() {
+            return None;
+        }
+        // SAFETY: as above, and it is not null.
+        Some(unsafe { CStr::from_ptr(argument) })
+    })
+}
+
+/// Ends the process at once: nothing is flushed, no handler runs.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` has no precondition.
+    unsafe { libc::_exit(code) }
+}
+
+/// A closed stdout becomes an error of `write` instead of a signal.
+pub(crate) fn ignore_sigpipe() {
+    // SAFETY: SIG_IGN is a valid disposition of SIGPIPE, and no other thread exists.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
