@@ -28,6 +28,16 @@ pub fn programs() -> PathBuf {
     dir.to_owned()
 }
 
+/// Registers the hooks of the built programs in the home's settings, as a user would. Without it
+/// there is no state directory, and hooks are inert (G7).
+#[track_caller]
+pub fn install(home: &Home) {
+    let (hooks_dir, config_dir) = (programs(), home.config_dir());
+    let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let arguments = ["--hooks-dir", &path(&hooks_dir), "--config-dir", &path(&config_dir)];
+    coord(home, &[&["install"][..], &arguments].concat()).expect_success();
+}
+
 /// A coordinator in the foreground. Dropping it kills it; [`Coordinator::kill`] says so aloud.
 #[derive(Debug)]
 pub struct Coordinator {

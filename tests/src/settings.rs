@@ -1,26 +1,17 @@
-//! Claude Code's `settings.json` for a test: coord's hooks as install registers them, and hooks
-//! that write down what the client sent.
+//! Claude Code's `settings.json` for a test: hooks that write down what the client sent. coord's own
+//! come by `coord install`.
 
 use crate::home::Home;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The events that coord registers (hooks.json).
-pub const EVENTS: [&str; 13] = [
-    "SessionStart",
-    "SessionEnd",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PermissionRequest",
-    "PermissionDenied",
-    "Notification",
-    "Stop",
-    "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
-];
+/// The events that coord registers: hooks.json has the one list.
+pub fn events() -> Vec<String> {
+    let file: Value =
+        serde_json::from_str(include_str!("../../hooks.json")).expect("hooks.json is JSON");
+    let hooks = file["hooks"].as_object().expect("hooks.json has hooks");
+    hooks.keys().cloned().collect()
+}
 
 /// Seconds a hook may take before the client ends it.
 const TIMEOUT_S: u32 = 60;
@@ -45,32 +36,12 @@ impl Settings {
         self
     }
 
-    /// Adds coord's hooks, in exec form, from the directory `programs`.
-    #[must_use]
-    pub fn coord(self, programs: &Path, root: &Path) -> Self {
-        EVENTS.into_iter().fold(self, |settings, event| {
-            let name = match event {
-                "SessionStart" => "coord-hook-session-start",
-                "PostToolUse" => "coord-hook-post-tool-use",
-                "Stop" => "coord-hook-stop",
-                _ => "coord-hook-event",
-            };
-            let entry = json!({
-                "type": "command",
-                "command": programs.join(name),
-                "args": ["--root", root],
-                "timeout": TIMEOUT_S,
-            });
-            settings.hook(event, &entry)
-        })
-    }
-
     /// Adds a hook to every event that appends the client's payload to `capture`.
     #[must_use]
     pub fn capture(self, capture: &Capture) -> Self {
         // One line, one write, in append mode: concurrent hooks do not mix.
         let entry = shell(&format!("exec cat >> '{}'", capture.file.display()));
-        EVENTS.into_iter().fold(self, |settings, event| settings.hook(event, &entry))
+        events().iter().fold(self, |settings, event| settings.hook(event, &entry))
     }
 
     /// Writes the file.

@@ -3,7 +3,7 @@
 //!
 //! The seed repeats the choices, not the machine's timing.
 
-use coord_tests::coord::{Coordinator, events, health, programs};
+use coord_tests::coord::{Coordinator, events, health, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};
 use coord_tests::random::Random;
@@ -36,6 +36,7 @@ fn g1_g2_kills_at_random_moments_lose_and_double_nothing() {
     let seed = Random::seed();
     println!("COORD_TEST_SEED={seed}");
     let home = Home::new();
+    install(&home);
     let programs = programs();
     let outcomes = std::thread::scope(|scope| {
         let (sender, receiver) = channel();
@@ -61,6 +62,7 @@ fn g1_g2_kills_at_random_moments_lose_and_double_nothing() {
 #[test]
 fn g1_what_is_recorded_survives_another_kill() {
     let home = Home::new();
+    install(&home);
     let mut random = Random::new(1);
     let coordinator = Coordinator::start(&home);
     let outcomes: Vec<Outcome> =

@@ -2,7 +2,7 @@
 //! whatever was killed on the way. Holds G1, G2, G7, G10, G11, S0-25f, S0-28a, H-05, H-14, H-25.
 
 use coord_tests::client::{Conversation, headless, result};
-use coord_tests::coord::{Coordinator, events, hook_events, inspect, programs, session_when};
+use coord_tests::coord::{Coordinator, events, hook_events, inspect, install, session_when};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
@@ -38,7 +38,8 @@ fn hooked() -> (Home, Capture) {
     let config_dir = home.config_dir();
     home.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", config_dir.display()));
     let capture = Capture::new(&home);
-    Settings::new().coord(&programs(), &home.root()).capture(&capture).write(&home);
+    Settings::new().capture(&capture).write(&home);
+    install(&home);
     (home, capture)
 }
 
