@@ -11,13 +11,15 @@ use crate::event::{HookEvent, HookKind, StartSource, Via};
 use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
 use crate::seen::REMEMBERED_MS;
-use crate::session::{OwnerId, Presence, Session, SessionKey, Stamp};
+use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
 use crate::state::State;
 use crate::time::{Moment, Now};
 use crate::turn;
 
 /// Configuration directories remembered; a user has a handful.
 const CONFIG_DIRS_MAX: usize = 64;
+/// Early ends remembered.
+const EARLY_ENDS_MAX: usize = 64;
 
 /// Takes a hook's event in. Returns the records it touched.
 pub(crate) fn on_hook(
@@ -35,6 +37,7 @@ pub(crate) fn on_hook(
     match place(state, event, owner.as_ref(), now) {
         Place::Nowhere => {
             bump(&mut state.header.counters.phantom_ends);
+            keep_early_end(state, event, owner, at);
             Vec::new()
         }
         Place::History(key) => {
@@ -53,11 +56,69 @@ pub(crate) fn on_hook(
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at);
             let session = Session::begin(state.new_key(), event, at);
+            let early_end = claim_early_end(state, event, owner.as_ref());
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
             touched.extend(left);
+            if let Some(end) = early_end {
+                touched.extend(take_end(state, end, &touched, fx));
+            }
             touched
         }
     }
+}
+
+fn keep_early_end(state: &mut State, event: &HookEvent, owner: Option<OwnerId>, at: Moment) {
+    let (HookKind::SessionEnd(reason), Some(owner)) = (&event.kind, owner) else { return };
+    let ends = &mut state.header.early_ends;
+    ends.push(EarlyEnd {
+        session_id: event.session_id.clone(),
+        owner,
+        reason: *reason,
+        last: LastEvent {
+            name: event.kind.name().into(),
+            stamp: Stamp { mono_ns: event.mono_ns, wall_ms: event.wall_ms },
+            verified: event.verified,
+            via: event.via,
+        },
+        at,
+    });
+    if EARLY_ENDS_MAX < ends.len() {
+        ends.remove(0);
+    }
+}
+
+/// The early end of the session that `event` opens, if it had one.
+fn claim_early_end(
+    state: &mut State,
+    event: &HookEvent,
+    owner: Option<&OwnerId>,
+) -> Option<EarlyEnd> {
+    let is_of_event = |end: &EarlyEnd| {
+        end.session_id == event.session_id
+            && Some(&end.owner) == owner
+            && event.mono_ns < end.last.stamp.mono_ns
+    };
+    let ends = &mut state.header.early_ends;
+    let at = ends.iter().position(is_of_event)?;
+    Some(ends.remove(at))
+}
+
+fn take_end(
+    state: &mut State,
+    end: EarlyEnd,
+    opened: &[SessionKey],
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
+    let at = end.at;
+    let Some(mut session) = opened.first().and_then(|key| state.take(*key)) else {
+        return Vec::new();
+    };
+    let key = session.key;
+    turn::apply_early_end(&mut session, end);
+    state.put(session);
+    let mut touched = state.mark_two_owners(key);
+    touched.extend(state.on_end(key, at, fx));
+    touched
 }
 
 /// Where the event belongs; one that is older than the memory of ids is history (H-31).

@@ -46,7 +46,8 @@ pub use hold::Hold;
 pub use host_event::HostEvent;
 pub use seen::SeenIds;
 pub use session::{
-    Counts, LastEvent, Owner, OwnerId, Presence, RegistryFact, Session, SessionKey, Stamp, Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, RegistryFact, Session, SessionKey,
+    Stamp, Turn,
 };
 pub use settings::Settings;
 pub use state::{Counters, Header, State};

@@ -113,6 +113,22 @@ pub struct LastEvent {
     pub via: Via,
 }
 
+/// A SessionEnd that came before any other event of its session. It opens no record; the
+/// record that an older event opens later takes it in (G2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyEnd {
+    /// The id that ended.
+    pub session_id: String,
+    /// The harness that said so.
+    pub owner: OwnerId,
+    /// Its reason.
+    pub reason: EndReason,
+    /// The event.
+    pub last: LastEvent,
+    /// When.
+    pub at: Moment,
+}
+
 /// What the client's registry said of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistryFact {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EventId, Host, ProcessRef};
 use crate::hold::Hold;
 use crate::seen::SeenIds;
-use crate::session::{OwnerId, Presence, Session, SessionKey};
+use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
 use crate::settings::Settings;
 use crate::time::{Awake, Moment, Now};
 
@@ -26,7 +26,7 @@ pub struct Counters {
     pub folded: u64,
     /// Arrivals that were no event.
     pub malformed: u64,
-    /// SessionEnd of an id that no session ever had.
+    /// SessionEnd of an id that no session had.
     pub phantom_ends: u64,
 }
 
@@ -51,6 +51,8 @@ pub struct Header {
     pub config_dirs: BTreeMap<String, bool>,
     /// Interactive sessions whose end without a reason was seen lately (H-10).
     pub recent_ends: Vec<(Awake, SessionKey)>,
+    /// Ends that came before their sessions, a few.
+    pub early_ends: Vec<EarlyEnd>,
     /// Tmux servers that died lately (H-10).
     pub dead_servers: Vec<(ProcessRef, Awake)>,
 }

@@ -7,7 +7,7 @@
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
-use crate::session::{LastEvent, Presence, Session, Stamp, Turn};
+use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::time::Moment;
 
 /// Whether an event is a turn edge.
@@ -114,6 +114,13 @@ fn revive(session: &mut Session) {
     if !matches!(seen, Some((false, _))) {
         session.presence = Presence::Alive;
     }
+}
+
+/// Takes in an end that came before the event that opened the record.
+pub(crate) fn apply_early_end(session: &mut Session, end: EarlyEnd) {
+    session.edge = Some(end.last.stamp);
+    session.last = Some(end.last);
+    on_session_end(session, end.reason, end.at);
 }
 
 fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {

@@ -1,0 +1,200 @@
+//! A small world for the core's tests: builds events, keeps the clock, reads the words.
+#![expect(dead_code, reason = "each test file uses its own part of the world")]
+#![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
+
+use coord_core::{
+    Background, Decision, Effect, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Now,
+    ProcessRef, Registry, Session, Settings, StartSource, State, TmuxPane, ToolPhase, Via, Word,
+    step,
+};
+
+pub(crate) const MACHINE: &str = "machine-1";
+pub(crate) const NS: u64 = 4_026_531_836;
+const BOOT_AT_MS: u64 = 1_800_000_000_000;
+
+/// The core with a clock. Every event happens at the world's time.
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) seconds: f64,
+    pub(crate) boot: String,
+    boots: u64,
+    ids: u128,
+    /// Effects asked for since the last look.
+    pub(crate) effects: Vec<Effect>,
+    /// All decisions.
+    pub(crate) decisions: Vec<Decision>,
+}
+
+impl World {
+    /// A coordinator that just started.
+    pub(crate) fn new() -> Self {
+        let mut world = Self {
+            state: State::default(),
+            seconds: 100.0,
+            boot: "boot-1".into(),
+            boots: 0,
+            ids: 0,
+            effects: Vec::new(),
+            decisions: Vec::new(),
+        };
+        world.start_coordinator();
+        world
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { mono_ns: self.mono_ns(0.0), wall_ms: self.wall_ms(0.0) }
+    }
+
+    /// CLOCK_MONOTONIC so many seconds ago.
+    pub(crate) fn mono_ns(&self, ago: f64) -> u64 {
+        nanoseconds(self.seconds - ago)
+    }
+
+    fn wall_ms(&self, ago: f64) -> u64 {
+        BOOT_AT_MS + self.boots * 1_000_000_000 + nanoseconds(self.seconds - ago) / 1_000_000
+    }
+
+    pub(crate) fn take(&mut self, event: &Event) {
+        let now = self.now();
+        let fx = step(&mut self.state, event, now);
+        self.effects.extend(fx.effects);
+        self.decisions.extend(fx.decisions);
+        assert_eq!(self.state.violations(now), 0, "after {event:?}");
+    }
+
+    /// Lets time pass, serving each deadline when it is due, as the loop does.
+    pub(crate) fn pass(&mut self, seconds: f64) {
+        let end = self.seconds + seconds;
+        while let Some(at_ns) = self.state.next_deadline().filter(|at| *at <= nanoseconds(end)) {
+            self.seconds = self.seconds.max(std::time::Duration::from_nanos(at_ns).as_secs_f64());
+            self.take(&Event::Tick);
+            assert_ne!(self.state.next_deadline(), Some(at_ns), "a deadline stays due for ever");
+        }
+        self.seconds = end;
+    }
+
+    pub(crate) fn start_coordinator(&mut self) {
+        let host = Host {
+            machine: MACHINE.into(),
+            boot: self.boot.clone(),
+            boot_at_ms: BOOT_AT_MS + self.boots * 1_000_000_000,
+            pid_ns: NS,
+        };
+        self.take(&Event::Started(host, Settings::default()));
+    }
+
+    /// The machine restarts, and the coordinator with it.
+    pub(crate) fn reboot(&mut self) {
+        self.boots += 1;
+        self.boot = format!("boot-{}", self.boots + 1);
+        self.seconds = 60.0;
+        self.start_coordinator();
+    }
+
+    /// An event of session `id` from process `pid`, emitted `ago` seconds ago.
+    pub(crate) fn event(&mut self, id: &str, pid: u32, kind: HookKind, ago: f64) -> HookEvent {
+        self.ids += 1;
+        HookEvent {
+            id: (u128::from(self.wall_ms(ago)) << 80) | self.ids,
+            kind,
+            session_id: id.into(),
+            boot: self.boot.clone(),
+            mono_ns: self.mono_ns(ago),
+            wall_ms: self.wall_ms(ago),
+            machine: MACHINE.into(),
+            host: "host".into(),
+            harness: Some(Harness { process: process(pid), pid_ns: NS, kind: None }),
+            tmux: None,
+            cwd: "/home/dev/project".into(),
+            transcript_path: format!("/t/{id}.jsonl"),
+            permission_mode: None,
+            config_dir: "/home/dev/.claude".into(),
+            in_subagent: false,
+            verified: true,
+            via: Via::Socket,
+        }
+    }
+
+    pub(crate) fn send(&mut self, event: HookEvent) {
+        self.take(&Event::Hook(Box::new(event)));
+    }
+
+    pub(crate) fn hook(&mut self, id: &str, pid: u32, kind: HookKind) {
+        self.late_hook(id, pid, kind, 0.0);
+    }
+
+    pub(crate) fn late_hook(&mut self, id: &str, pid: u32, kind: HookKind, ago: f64) {
+        let event = self.event(id, pid, kind, ago);
+        self.send(event);
+        self.seconds += 0.001;
+    }
+
+    /// A session of `kind`, alive and at its prompt.
+    pub(crate) fn open(&mut self, id: &str, pid: u32, kind: Kind) {
+        self.open_in(id, pid, kind, None);
+    }
+
+    pub(crate) fn open_in(&mut self, id: &str, pid: u32, kind: Kind, tmux: Option<TmuxPane>) {
+        let mut event = self.event(id, pid, START, 0.0);
+        event.harness.as_mut().unwrap().kind = Some(kind);
+        event.tmux = tmux;
+        self.send(event);
+        self.seen_alive(pid);
+        self.seconds += 0.001;
+    }
+
+    pub(crate) fn seen_alive(&mut self, pid: u32) {
+        self.take(&Event::ProcessSeen { process: process(pid), alive: true, kind: None });
+    }
+
+    pub(crate) fn registry(&mut self, pid: u32, found: Registry, after_death: bool) {
+        self.take(&Event::RegistryRead { process: process(pid), found, after_death });
+    }
+
+    pub(crate) fn exit(&mut self, pid: u32) {
+        self.take(&Event::ProcessExited { process: process(pid) });
+    }
+
+    /// The process dies, and its registry entry is found like this.
+    pub(crate) fn die(&mut self, pid: u32, found: Registry) {
+        self.exit(pid);
+        self.registry(pid, found, true);
+    }
+
+    pub(crate) fn word(&self, id: &str) -> Word {
+        self.session(id).word.word
+    }
+
+    /// The only record with this id.
+    #[track_caller]
+    pub(crate) fn session(&self, id: &str) -> &Session {
+        let mut found = self.state.sessions_with_id(id);
+        let session = found.next().unwrap_or_else(|| panic!("no session {id}"));
+        assert!(found.next().is_none(), "several records of {id}");
+        session
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    u64::try_from(std::time::Duration::from_secs_f64(seconds).as_nanos()).unwrap()
+}
+
+pub(crate) fn process(pid: u32) -> ProcessRef {
+    ProcessRef { pid, start_time: u64::from(pid) * 10 }
+}
+
+pub(crate) fn present(id: &str) -> Registry {
+    Registry::Present { session_id: id.into() }
+}
+
+pub(crate) fn pane(server: u32) -> TmuxPane {
+    TmuxPane { socket: "/tmp/t/default".into(), server: process(server), pane: "%1".into() }
+}
+
+pub(crate) const START: HookKind = HookKind::SessionStart(StartSource::Startup);
+pub(crate) const RESUME: HookKind = HookKind::SessionStart(StartSource::Resume);
+pub(crate) const PROMPT: HookKind = HookKind::UserPromptSubmit;
+pub(crate) const TOOL: HookKind = HookKind::Tool(ToolPhase::After);
+pub(crate) const STOP: HookKind = HookKind::Stop(Background { tasks: 0, subagents: 0, crons: 0 });
+pub(crate) const END: HookKind = HookKind::SessionEnd(EndReason::Other);
+pub(crate) const EXIT: HookKind = HookKind::SessionEnd(EndReason::PromptInputExit);
