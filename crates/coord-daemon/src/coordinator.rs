@@ -380,7 +380,10 @@ impl<D: Disk> Coordinator<D> {
             && let Some(job) = self.snapshot_job()
         {
             match crate::background::run(Job::Snapshot(job)) {
-                Done::Snapshot(Ok(through_seq)) => self.prune(through_seq, now),
+                Done::Snapshot(Ok(through_seq)) => {
+                    self.prune(through_seq, now);
+                    self.engine.journal_mut().close_segment()?;
+                }
                 Done::Snapshot(Err(error)) => tracing::warn!(error, "no last snapshot"),
                 Done::Synced(_) => (),
             }

@@ -65,19 +65,22 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 /// The same answer from the files.
 fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect, Failure> {
-    let store = offline::read(&context.paths, context.now)?;
-    let sessions = match id {
-        None => view::sessions(&store.state, context.now),
+    let (sessions, spool_pending, mut problems) = match id {
+        None => {
+            let store = offline::read(&context.paths, context.now)?;
+            let sessions = view::sessions(&store.state, context.now);
+            (sessions, store.spool_pending, store.problems)
+        }
         Some(id) => {
-            let found = offline::find(&store.state, id).map_err(Failure::NoSuchSession)?;
-            found.into_iter().map(|session| view::session(session, context.now)).collect()
+            let one = offline::read_one(&context.paths, id, context.now)?;
+            let found = one.sessions.map_err(Failure::NoSuchSession)?;
+            let sessions = found.iter().map(|session| view::session(session, context.now));
+            (sessions.collect(), one.spool_pending, one.problems)
         }
     };
-    let mut problems = store.problems;
     if miss != Miss::Absent {
         problems.push(format!("{miss}; this is what the store says"));
     }
-    let spool_pending = store.spool_pending;
     let coordinator = Coordinator { spool_pending, problems, ..Coordinator::default() };
     Ok(Inspect { schema: SCHEMA, coordinator, sessions })
 }
