@@ -128,6 +128,7 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
 
 /// Spools the event; the last resort before it is lost.
 fn spool(place: &Place, report: &mut Report, fields: &Fields, stamp: Stamp, end_ns: u64) -> i32 {
+    system::ignore_write_signals();
     // Modes are as given, whatever the client's umask.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let text = |text| core::str::from_utf8(fields.text(text).unwrap_or_default());
