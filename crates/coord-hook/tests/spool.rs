@@ -19,38 +19,55 @@ fn current(world: &World) -> File {
     OpenOptions::new().read(true).write(true).open(world.paths.spool().join(CURRENT)).unwrap()
 }
 
-// G1: two hooks append, the coordinator takes the file over in between; nothing is lost or doubled.
+// G1: hooks that have `current` open and wait for its lock, while the coordinator takes it away.
 #[test]
 fn appends_around_a_rename_lose_nothing() {
-    const HOOKS: usize = 8;
-    const TURNS: usize = 20;
+    const HOOKS: usize = 4;
+    const TURNS: usize = 10;
     let world = World::new();
+    world.run(STOP, payload_of("Stop")).assert_silent();
+    let mut taken = Vec::new();
     for turn in 0..TURNS {
+        let held = current(&world);
+        flock(&held, FlockOperation::LockExclusive).unwrap();
         let mut children: Vec<_> =
             (0..HOOKS).map(|_| world.command(STOP).spawn().unwrap()).collect();
         for (i, child) in children.iter_mut().enumerate() {
             let payload = format!(r#"{{"session_id":"s-{turn}-{i}","hook_event_name":"Stop"}}"#);
             child.stdin.take().unwrap().write_all(payload.as_bytes()).unwrap();
-            if i == HOOKS / 2 {
-                take_over(&world, turn);
-            }
         }
+        while !children
+            .iter_mut()
+            .any(|child| child.try_wait().unwrap().is_some() || has_open(child.id(), &world))
+        {
+            std::thread::yield_now();
+        }
+        // As the coordinator does it: away under the lock, taken in, removed.
+        let drain = world.paths.spool().join(format!("drain-{turn}"));
+        std::fs::rename(world.paths.spool().join(CURRENT), &drain).unwrap();
+        taken.extend(records(&std::fs::read(&drain).unwrap(), HEADER_BYTES));
+        std::fs::remove_file(drain).unwrap();
+        drop(held);
         for child in children {
             world::ended(child).assert_silent();
         }
+        // Where every hook lost patience there is no new file yet.
+        world.run(STOP, payload_of("Stop")).assert_silent();
     }
-    let spooled = world.spooled();
-    let sessions: BTreeSet<_> =
-        spooled.iter().map(|body| envelope(std::slice::from_ref(body)).session_id).collect();
-    assert_eq!((spooled.len(), sessions.len()), (HOOKS * TURNS, HOOKS * TURNS));
+    taken.extend(world.spooled());
+    let ids: BTreeSet<_> =
+        taken.iter().map(|body| envelope(std::slice::from_ref(body)).id).collect();
+    let n = 1 + TURNS * (HOOKS + 1);
+    assert_eq!((taken.len(), ids.len()), (n, n));
 }
 
-/// As the coordinator does it: rename under the lock.
-fn take_over(world: &World, turn: usize) {
-    let Ok(file) = File::open(world.paths.spool().join(CURRENT)) else { return };
-    flock(&file, FlockOperation::LockExclusive).unwrap();
-    let drain = world.paths.spool().join(format!("drain-{turn}"));
-    std::fs::rename(world.paths.spool().join(CURRENT), drain).unwrap();
+/// Whether the process has the spool's current file open.
+fn has_open(pid: u32, world: &World) -> bool {
+    let current = world.paths.spool().join(CURRENT);
+    let Ok(mut open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.any(|fd| {
+        fd.is_ok_and(|fd| std::fs::read_link(fd.path()).is_ok_and(|path| path == current))
+    })
 }
 
 // H-37: a hook that was stopped in the middle keeps the lock; the others go on.
