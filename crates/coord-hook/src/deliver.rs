@@ -9,7 +9,7 @@ use crate::files;
 use crate::place::Place;
 use crate::report::{Report, Stamp};
 use crate::scan::{Progress, Scanner};
-use crate::system::ignore_sigpipe;
+use crate::system::ignore_write_signals;
 use crate::text::push_number;
 use coord_wire::exchange::{Miss, exchange, mono_ns};
 use coord_wire::limits::{BODY_BYTES_MAX, EXCHANGE, MISS_MEMORY};
@@ -94,7 +94,7 @@ pub(crate) struct AnswerCut;
 /// Prints the answer. A client that does not read it at all has no use for it, which is no error; a
 /// part of an answer must not pass for one.
 pub(crate) fn print(answer: &[u8], deadline_ns: u64) -> Result<(), AnswerCut> {
-    ignore_sigpipe();
+    ignore_write_signals();
     let stdout = rustix::stdio::stdout();
     let mut rest = answer;
     while !rest.is_empty() {

@@ -10,7 +10,7 @@ use crate::payload::{Ending, Payload};
 use crate::place::Place;
 use crate::scan::Fault;
 use crate::spool::{Locked, framed};
-use crate::system::{exit, ignore_sigpipe};
+use crate::system::{exit, ignore_write_signals};
 use crate::text::{push_hex, push_number};
 use coord_wire::VERSION;
 use coord_wire::exchange::mono_ns;
@@ -113,7 +113,7 @@ pub(crate) fn say(place: &Place, wall_ms: u64, session_id: &[u8], line: &str) {
     if spool.is_some_and(|spool| !may_say(&spool, place.uid, wall_ms, session_id)) {
         return;
     }
-    ignore_sigpipe();
+    ignore_write_signals();
     let text = ["coord: ", line, "\n"].concat();
     let _nobody_reads_it = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
@@ -174,4 +174,52 @@ fn record_panic(state: &std::path::Path, uid: u32, panic: &std::panic::PanicHook
         text.extend_from_slice(message.as_bytes());
     }
     append(&spool, uid, CRASHES, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coord_wire::frame::record_at;
+    use coord_wire::spool::HEADER_BYTES;
+    use std::process::Command;
+
+    const STATE: &str = "COORD_TEST_PANIC_IN";
+
+    /// Does nothing unless the test below runs it in a process of its own.
+    #[test]
+    fn panics_when_told() {
+        let Some(state) = std::env::var_os(STATE) else { return };
+        catch_panics();
+        SPOOL.set((state.into(), rustix::process::geteuid().as_raw())).unwrap();
+        let payload = String::from("prompt text");
+        // A message that was put together from the payload, and one of the program's own.
+        assert!(payload.is_empty(), "cannot read {payload}");
+    }
+
+    // S4-07, G11: a panic is exit 70 and a line that says where, without any content.
+    #[test]
+    fn a_panic_leaves_a_record_and_exits_70() {
+        let state = tempfile::tempdir().unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "diagnosis::tests::panics_when_told", "--nocapture"])
+            .env(STATE, state.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(PANICKED));
+        assert!(output.stderr.is_empty());
+        let file = std::fs::read(state.path().join("spool").join(CRASHES)).unwrap();
+        let line = String::from_utf8(record_at(&file, HEADER_BYTES).unwrap().to_vec()).unwrap();
+        assert!(line.starts_with("hook ") && line.contains("diagnosis.rs:"), "{line}");
+        assert!(!line.contains("prompt text"), "{line}");
+    }
+
+    #[test]
+    fn masks_keep_known_names_and_structure_only() {
+        let mut out = Vec::new();
+        mask(&mut out, br#"{"prompt": "Go to 10 Downing\" "secret": "prompt" caf\u00e9!"#);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            r#"{"prompt": "xx xx 99 xxxxxxx\" "xxxxxx": "prompt" xxx\x99x9."#
+        );
+    }
 }

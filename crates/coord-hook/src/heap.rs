@@ -1,7 +1,7 @@
-//! Memory of the programs: one zeroed region that is only ever handed out from.
+//! Memory of the programs: one region, handed out from its start.
 //!
-//! A hook lives for a millisecond and asks for little, so nothing is given back, and the only
-//! pages touched are the ones written. What it may ask for is bounded by the limits of payload,
+//! A hook lives for a millisecond and asks for little, so only the last block is ever given back,
+//! and the only pages touched are the ones written. What it may ask for is bounded by the limits of payload,
 //! envelope and answer, far below [`BYTES`]; should that be wrong, the allocation fails cleanly.
 #![expect(unsafe_code, reason = "an allocator hands out raw memory; this is the only place")]
 
@@ -21,7 +21,8 @@ pub struct Heap {
     region: UnsafeCell<MaybeUninit<[u8; BYTES]>>,
 }
 
-// SAFETY: `used` only grows, by one atomic step for each block, so no two blocks overlap.
+// SAFETY: each change of `used` is one atomic step that begins or ends the last block, so no two
+// blocks overlap.
 unsafe impl Sync for Heap {}
 
 impl Heap {
@@ -41,7 +42,7 @@ impl Default for Heap {
     }
 }
 
-// SAFETY: blocks lie inside `region`, are aligned as asked, never overlap and are never reused.
+// SAFETY: blocks lie inside `region`, are aligned as asked and never overlap.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let start = self.start();
@@ -59,20 +60,19 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's contract is the same; the region is zero and never reused.
-        unsafe { self.alloc(layout) }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let from = (block as usize).wrapping_sub(self.start() as usize);
+        let end = from.wrapping_add(layout.size());
+        let _kept_unless_last =
+            self.used.compare_exchange(end, from, Ordering::Relaxed, Ordering::Relaxed);
     }
-
-    unsafe fn dealloc(&self, _block: *mut u8, _layout: Layout) {}
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let from = (block as usize).wrapping_sub(self.start() as usize);
         let end = from.wrapping_add(layout.size());
         let wanted = from.saturating_add(size);
         // The last block grows where it is; this is how a growing buffer stays one buffer.
-        if layout.size() <= size
-            && wanted <= BYTES
+        if wanted <= BYTES
             && self.used.compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             return block;

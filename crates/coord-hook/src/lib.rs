@@ -88,7 +88,7 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
     let Some(place) = Place::find(root) else { return SAFE };
     diagnosis::record_panics_in(&place);
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
-    let payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);
+    let mut payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);
     let is_named = |text| {
         payload.fields.text(text).is_some_and(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))
     };
@@ -102,6 +102,8 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
         diagnosis::say(&place, stamp.wall_ms, b"", line);
         return MALFORMED;
     }
+    // Nobody needs the text any more: its pages are used again for the envelope.
+    payload.start = Vec::new();
     let incomplete = payload.ending == Ending::Unfinished;
     let mut report = Report::new(&place, stamp, &payload.fields, incomplete);
     let end_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_TOTAL.saturating_sub(MARGIN)));
@@ -128,6 +130,7 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
 
 /// Spools the event; the last resort before it is lost.
 fn spool(place: &Place, report: &mut Report, fields: &Fields, stamp: Stamp, end_ns: u64) -> i32 {
+    system::ignore_write_signals();
     // Modes are as given, whatever the client's umask.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let text = |text| core::str::from_utf8(fields.text(text).unwrap_or_default());

@@ -8,6 +8,7 @@ use crate::fields::Fields;
 use crate::scan::{Fault, Progress, Scanner};
 use coord_wire::exchange::mono_ns;
 use coord_wire::limits::{MALFORMED_BYTES_MAX, STDIN_BYTES_MAX};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -42,29 +43,26 @@ pub(crate) struct Payload {
 /// Reads standard input until `deadline_ns`.
 pub(crate) fn read(fields: Fields, deadline_ns: u64) -> Payload {
     let mut scanner = Scanner::new(fields);
-    let mut buffer = vec![0; MALFORMED_BYTES_MAX];
-    let (mut at, mut kept, mut n) = (0, 0, 0);
+    let mut buffer = Vec::with_capacity(MALFORMED_BYTES_MAX);
+    let mut n = 0;
     let ending = loop {
         if STDIN_BYTES_MAX <= n || !is_readable(deadline_ns) {
             break Ending::Unfinished;
         }
-        if at == buffer.len() {
-            at = KEPT_BYTES;
+        if buffer.len() == buffer.capacity() {
+            buffer.truncate(KEPT_BYTES);
         }
-        let room = buffer.get_mut(at..).unwrap_or_default();
-        let piece = match rustix::io::read(rustix::stdio::stdin(), &mut *room) {
+        let at = buffer.len();
+        match rustix::io::read(rustix::stdio::stdin(), spare_capacity(&mut buffer)) {
             Ok(0) => break Ending::Short,
-            Ok(more) => room.get(..more).unwrap_or_default(),
+            Ok(_) => (),
             Err(Errno::INTR | Errno::AGAIN) => continue,
             Err(_) => break Ending::Short,
-        };
-        let progress = scanner.feed(piece);
-        let piece_n = piece.len();
-        at += piece_n;
+        }
+        let piece = buffer.get(at..).unwrap_or_default();
         let before = n;
-        n += piece_n as u64;
-        kept = if n == at as u64 { at } else { KEPT_BYTES };
-        match progress {
+        n += piece.len() as u64;
+        match scanner.feed(piece) {
             Progress::More => (),
             Progress::Done(_) => break Ending::Whole,
             Progress::Malformed(offset, fault) => {
@@ -72,7 +70,9 @@ pub(crate) fn read(fields: Fields, deadline_ns: u64) -> Payload {
             }
         }
     };
-    buffer.truncate(kept);
+    if (buffer.len() as u64) < n {
+        buffer.truncate(KEPT_BYTES);
+    }
     Payload { fields: scanner.fields, ending, start: buffer, n }
 }
 

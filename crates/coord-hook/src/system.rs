@@ -1,4 +1,4 @@
-//! The border to the C library: entry, arguments, exit, the signal of a closed pipe.
+//! The border to the C library: entry, arguments, exit, the signals of a failed write.
 //!
 //! The programs skip the standard library's start-up (signal stack, thread data, descriptor
 //! checks), which costs several page faults; what it would have done and a hook needs is done
@@ -35,10 +35,12 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// A closed stdout becomes an error of `write` instead of a signal.
-pub(crate) fn ignore_sigpipe() {
-    // SAFETY: SIG_IGN is a valid disposition of SIGPIPE, and no other thread exists.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+/// A closed stdout or a limit on file sizes becomes an error of `write` instead of a signal.
+pub(crate) fn ignore_write_signals() {
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: SIG_IGN is a valid disposition of both, and no other thread exists.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! SIGPIPE, talks only to a coordinator of the same user and pid namespace (H-15), and resolves no
 //! names.
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -148,18 +149,19 @@ fn wait(stream: &OwnedFd, flags: PollFlags, deadline_ns: u64) -> Result<(), Miss
 }
 
 fn read_answer(stream: &OwnedFd, bytes_max: usize, deadline_ns: u64) -> Result<Answer, Miss> {
-    let mut bytes = Vec::with_capacity(256);
-    let mut buffer = [0u8; 4096];
+    let mut bytes = Vec::with_capacity(512);
     loop {
+        // The answer is hardly ever there at once: wait first instead of reading in vain.
+        wait(stream, PollFlags::IN, deadline_ns)?;
+        bytes.reserve(512);
+        match recv(stream, spare_capacity(&mut bytes), RecvFlags::empty()) {
+            Ok((_, 0)) => return Err(Miss::Broken),
+            Ok(_) => (),
+            Err(Errno::INTR | Errno::AGAIN) => continue,
+            Err(_) => return Err(Miss::Broken),
+        }
         if let Some(answer) = whole_answer(&bytes, bytes_max)? {
             return Ok(answer);
-        }
-        match recv(stream, &mut buffer[..], RecvFlags::empty()) {
-            Ok((_, 0)) => return Err(Miss::Broken),
-            Ok((_, n)) => bytes.extend_from_slice(buffer.get(..n).unwrap_or_default()),
-            Err(Errno::INTR) => (),
-            Err(Errno::AGAIN) => wait(stream, PollFlags::IN, deadline_ns)?,
-            Err(_) => return Err(Miss::Broken),
         }
     }
 }

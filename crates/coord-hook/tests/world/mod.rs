@@ -1,5 +1,6 @@
 //! A root of its own for one test, a coordinator of a few lines, and a way to run a hook.
-#![expect(dead_code, reason = "each test program uses its own part of this")]
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+#![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
 use coord_wire::envelope::Envelope;
 use coord_wire::frame::{Frame, Frames};
@@ -42,6 +43,15 @@ impl Ended {
     pub(crate) fn assert_silent(&self) {
         let silent = Self { code: Some(0), stdout: String::new(), stderr: String::new() };
         assert_eq!(*self, silent);
+    }
+}
+
+impl Ended {
+    /// Exit 1 and one line that says why.
+    #[track_caller]
+    pub(crate) fn assert_lost(&self, why: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(1), ""));
+        assert!(self.stderr.contains(why) && self.stderr.lines().count() == 1, "{}", self.stderr);
     }
 }
 

@@ -1,0 +1,23 @@
+//! How SessionStart starts the coordinator.
+
+mod installed;
+mod world;
+
+use installed::Installed;
+use world::SESSION_START;
+
+// R-16, H-41, R-15
+#[test]
+fn an_interactive_session_starts_it_detached() {
+    let installed = Installed::new();
+    installed.run_at_terminal(SESSION_START, "SessionStart", "--model x");
+    let report = installed.report();
+    let lines: Vec<_> = report.lines().collect();
+    let root = installed.world.dir.path().to_str().unwrap();
+    assert_eq!(lines[0], format!("up --from-hook --root {root}"));
+    assert_eq!(lines[1], "/");
+    // While it writes its report, the second stream is that file.
+    assert_eq!((lines[2], lines[4]), ("/dev/null", "/dev/null"));
+    assert!(report.contains("PATH=/usr/local/bin:/usr/bin:/bin\n") && report.contains("LANG=C"));
+    assert!(!report.contains("CLAUDE") && !report.contains("T0ken"), "{report}");
+}
