@@ -86,8 +86,8 @@ fn the_harness_and_its_terminal_are_read_from_the_process_table() {
     let harness = envelope.harness.unwrap();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let field = |n: usize| stat.rsplit(") ").next().unwrap().split(' ').nth(n - 3).unwrap();
-    assert_eq!(harness.process.pid, me);
-    assert_eq!(harness.process.start_time.to_string(), field(22));
+    assert_eq!(harness.pid, me);
+    assert_eq!(harness.start_time.to_string(), field(22));
     assert_eq!(harness.tty.to_string(), field(7));
     assert_eq!(Some(harness.pid_ns), coord_wire::exchange::pid_namespace(None));
     let headless = field(7) == "0" || std::env::args().any(|a| a == "-p" || a == "--print");
@@ -95,7 +95,7 @@ fn the_harness_and_its_terminal_are_read_from_the_process_table() {
     assert_eq!(harness.kind, Some(kind), "a variable does not decide it");
     let tmux = envelope.tmux.unwrap();
     assert_eq!((tmux.socket.as_str(), tmux.pane.as_str()), ("/tmp/tmux-0/default", "%7"));
-    assert_eq!(tmux.server_start, harness.process.start_time);
+    assert_eq!(tmux.server_start, harness.start_time);
     assert_eq!(envelope.config_dir, "/c");
     assert_eq!(envelope.machine, world.machine);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
