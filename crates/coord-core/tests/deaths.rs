@@ -52,6 +52,26 @@ fn h_05_an_entry_never_seen_proves_nothing_by_its_absence() {
     assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
 }
 
+// The client writes its entry a moment after SessionStart.
+#[test]
+fn h_05_the_registry_is_looked_at_again_until_the_entry_was_seen() {
+    let mut world = World::new();
+    let asked = |world: &mut World| {
+        let reads = |fx: &Effect| matches!(fx, Effect::ReadRegistry { after_death: false, .. });
+        std::mem::take(&mut world.effects).iter().any(reads)
+    };
+    world.open("s1", 100, Kind::Interactive);
+    assert!(asked(&mut world));
+    world.registry(100, Registry::Absent, false);
+    world.hook("s1", 100, PROMPT);
+    assert!(asked(&mut world));
+    world.registry(100, present("s1"), false);
+    world.hook("s1", 100, STOP);
+    assert!(!asked(&mut world));
+    world.die(100, Registry::Absent);
+    assert_eq!(world.word("s1"), Word::Stopped);
+}
+
 #[test]
 fn s0_25f_an_end_before_the_death_is_a_stop() {
     for (kind, because) in [(EXIT, "prompt_input_exit"), (END, "other")] {

@@ -5,7 +5,7 @@ use std::path::Path;
 use coord_store::journal::read_segments;
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Record, Via};
+use coord_wire::journal::{Entry, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
 
@@ -143,6 +143,18 @@ fn hook(line: &mut Line, text: &str) {
     line.id = Some(envelope.id);
 }
 
+fn registry_words(entry: &RegistryEntry) -> String {
+    match entry {
+        RegistryEntry::Present { session_id, status } => {
+            let status = status.as_deref().unwrap_or("no status");
+            format!("entry present, {status}, session {session_id}")
+        }
+        RegistryEntry::Absent => "no entry".to_owned(),
+        RegistryEntry::Unreadable { why } => format!("not read: {why}"),
+        RegistryEntry::Strange { why } => format!("strange: {why}"),
+    }
+}
+
 /// Entries of the coordinator itself.
 fn own(line: &mut Line, entry: Entry) {
     let (name, source, detail) = match entry {
@@ -162,7 +174,7 @@ fn own(line: &mut Line, entry: Entry) {
             ("ProcessExited", "process", format!("pid {}", process.pid))
         }
         Entry::RegistryRead { process, entry, .. } => {
-            ("RegistryRead", "registry", format!("pid {}: {entry:?}", process.pid))
+            ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&entry)))
         }
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };

@@ -139,7 +139,9 @@ fn table(
     let state_width = sessions.iter().map(|one| word(one.state).len()).max().unwrap_or(0).max(5);
     // id 8, since 5, kind 4, pane 5, and two blanks between columns.
     let rest = columns().saturating_sub(8 + state_width + 5 + 4 + 5 + 6 * 2);
-    let last_width = 18.min(rest / 2);
+    let last_name = |one: &Session| one.last_event.as_ref().map_or(1, |last| last.name.len());
+    let last_width =
+        sessions.iter().map(last_name).max().unwrap_or(0).max("LAST EVENT".len()).min(rest / 2);
     let cwd_width = rest - last_width;
     let head = format!(
         "{:8}  {:state_width$}  {:>5}  {:4}  {:5}  {:cwd_width$}  {}",
@@ -210,10 +212,11 @@ fn depth(
         ("transcript", Some(tilde(&session.transcript_path))),
         ("config", Some(tilde(&session.config_dir))),
         ("host", Some(session.host.clone())),
-        ("mode", session.permission_mode.clone()),
+        ("permissions", session.permission_mode.clone()),
         ("background", background),
         ("earlier ids", previous),
         ("resumable", Some(resumable.to_owned())),
+        ("resume with", resume_command(session)),
     ] {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             writeln!(out, "  {name:11} {}", escape(&value))?;
@@ -228,6 +231,15 @@ fn depth(
         writeln!(out, "    {line}  {ago}")?;
     }
     Ok(())
+}
+
+/// How a person brings the conversation back, where its process is gone (H-05). Only for an id of
+/// plain characters: what is shown is meant to be pasted into a shell.
+fn resume_command(session: &Session) -> Option<String> {
+    let is_gone = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let is_offered = session.resumable && is_gone && session.session_id.chars().all(is_plain);
+    is_offered.then(|| format!("claude --resume {} (in its directory)", session.session_id))
 }
 
 fn foot(out: &mut impl Write, head: &Coordinator, painter: Painter) -> Result<(), Failure> {
