@@ -54,6 +54,7 @@ pub(crate) struct Coordinator<D: Disk> {
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
     unsynced_since: Option<u64>,
+    sync_out: bool,
     snapshot_out: bool,
 }
 
@@ -98,6 +99,7 @@ impl<D: Disk> Coordinator<D> {
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
             unsynced_since: None,
+            sync_out: false,
             snapshot_out: false,
             disk,
             paths,
@@ -266,7 +268,9 @@ impl<D: Disk> Coordinator<D> {
 
     /// When the loop is wanted at the latest, CLOCK_MONOTONIC.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let sync = self.unsynced_since.map(|since| since.saturating_add(SYNC_AFTER_NS));
+        // While a flush is under way the next one waits for its end, not for a time.
+        let since = self.unsynced_since.filter(|_| !self.sync_out);
+        let sync = since.map(|since| since.saturating_add(SYNC_AFTER_NS));
         let core = self.engine.state().next_deadline();
         sync.into_iter().chain(core).min()
     }
@@ -282,8 +286,17 @@ impl<D: Disk> Coordinator<D> {
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }
+        self.begin_sync();
+    }
+
+    fn begin_sync(&mut self) {
+        if self.sync_out {
+            return;
+        }
+        // Without a job there is nothing left to sync, or nothing can be synced any more.
+        self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
-            self.unsynced_since = None;
+            self.sync_out = true;
             self.background.give(Job::Sync(job));
         }
     }
@@ -301,6 +314,7 @@ impl<D: Disk> Coordinator<D> {
     fn on_done(&mut self, done: Done, now: Now) {
         match done {
             Done::Synced(synced) => {
+                self.sync_out = false;
                 if let Err(error) = self.engine.journal_mut().synced(synced) {
                     tracing::error!(%error, "sync failed");
                     self.problems.insert(error.to_string());
@@ -325,10 +339,7 @@ impl<D: Disk> Coordinator<D> {
     }
 
     fn begin_snapshot(&mut self) {
-        if let Some(job) = self.engine.journal_mut().unsynced() {
-            self.unsynced_since = None;
-            self.background.give(Job::Sync(job));
-        }
+        self.begin_sync();
         if let Some(job) = self.snapshot_job() {
             self.snapshot_out = true;
             self.background.give(Job::Snapshot(job));
