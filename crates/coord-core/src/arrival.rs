@@ -57,7 +57,7 @@ pub(crate) fn on_hook(
         }
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at);
-            let session = Session::begin(state.new_key(), event, at);
+            let session = Session::begin(state.new_key(), &event.session_id, at);
             let early_end = claim_early_end(state, event, owner.as_ref());
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
             touched.extend(left);

@@ -48,26 +48,6 @@ impl State {
         Some(key)
     }
 
-    /// The registry entry of a record's process was looked for.
-    pub(crate) fn on_registry(
-        &mut self,
-        process: ProcessRef,
-        found: &Registry,
-        after_death: bool,
-        at: Moment,
-        fx: &mut Effects,
-    ) -> Option<SessionKey> {
-        let key = self.key_of_owner(&self.local_owner(process)?)?;
-        let mut session = self.take(key)?;
-        if after_death {
-            judge(&mut session, found, at, fx);
-        } else if let Registry::Present { .. } = found {
-            session.registry = RegistryFact::Present { at };
-        }
-        self.put(session);
-        Some(key)
-    }
-
     /// The facts for a judgement did not come in time: it is made without them.
     pub(crate) fn judge_late(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         if let Some(mut session) = self.take(key) {
@@ -77,11 +57,12 @@ impl State {
     }
 }
 
-fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
+/// Judges a death by what it left behind.
+pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     let Presence::Dying { .. } = session.presence else { return };
     let was_present = matches!(session.registry, RegistryFact::Present { .. });
     let (presence, saw, did) = match found {
-        Registry::Present { .. } => {
+        Registry::Present(_) => {
             session.registry = RegistryFact::LeftBehind { at };
             let saw = "process gone, no SessionEnd, registry entry left behind";
             (Presence::Crashed { at }, saw, "crashed")

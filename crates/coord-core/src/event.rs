@@ -43,6 +43,8 @@ pub enum Event {
         alive: bool,
         /// Judged from argv and terminal.
         kind: Option<Kind>,
+        /// Stopped by a signal (Ctrl-Z).
+        is_stopped: bool,
     },
     /// A watched process is gone.
     ProcessExited {
@@ -140,8 +142,12 @@ pub struct HookEvent {
     pub permission_mode: Option<String>,
     /// The client's configuration directory; empty where unknown.
     pub config_dir: String,
-    /// Whether it came from inside a subagent.
-    pub in_subagent: bool,
+    /// The subagent it came from; none for the main thread.
+    pub agent: Option<String>,
+    /// The tool, for tool and permission events.
+    pub tool: Option<String>,
+    /// Keyed digest of the tool's input.
+    pub digest: Option<u64>,
     /// Whether the socket's peer was proved to be a child of the harness (H-25).
     pub verified: bool,
     /// How it came.
@@ -185,6 +191,14 @@ pub enum HookKind {
     Stop(Background),
     /// A turn ended with an API error: its typed name.
     StopFailure(String),
+    /// A permission, question or plan dialog is about to be shown.
+    PermissionRequest,
+    /// Auto mode refused a call.
+    PermissionDenied,
+    /// A notification: its type.
+    Notification(String),
+    /// A subagent ended.
+    SubagentStop,
     /// Anything else: a sign of life, with its name.
     Other(String),
 }
@@ -254,14 +268,41 @@ impl Background {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registry {
     /// The entry of exactly this process.
-    Present {
-        /// The session it names.
-        session_id: String,
-    },
+    Present(RegistryEntry),
     /// The directory is there, the entry is not.
     Absent,
     /// No registry, or not to be read, or of an unknown shape.
     Unreadable,
+}
+
+/// One entry of the client's registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryEntry {
+    /// The session it names.
+    pub session_id: String,
+    /// The client's own status, if its word is a known one (H-35: another word is no source).
+    pub status: Option<RegistryStatus>,
+    /// When the client last changed the status, milliseconds since 1970; 0 where it does not say.
+    pub changed_ms: u64,
+    /// Owned by the client's own background supervisor.
+    pub is_foreign: bool,
+    /// Its working directory.
+    pub cwd: String,
+}
+
+/// The client's own status words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistryStatus {
+    /// At its prompt.
+    Idle,
+    /// A turn, a tool, a retry, a compaction, or a background subagent.
+    Busy,
+    /// A background shell after the turn.
+    Shell,
+    /// A permission dialog is open.
+    WaitingPermission,
+    /// A question, a plan, or a dialog of the client's own is open.
+    WaitingInput,
 }
 
 impl HookKind {
@@ -276,6 +317,10 @@ impl HookKind {
             Self::Tool(ToolPhase::Failed) => "PostToolUseFailure",
             Self::Stop(_) => "Stop",
             Self::StopFailure(_) => "StopFailure",
+            Self::PermissionRequest => "PermissionRequest",
+            Self::PermissionDenied => "PermissionDenied",
+            Self::Notification(_) => "Notification",
+            Self::SubagentStop => "SubagentStop",
             Self::Other(name) => name,
         }
     }

@@ -21,11 +21,14 @@ mod budget;
 mod death;
 mod effect;
 mod event;
+mod fusion;
 mod gate;
 mod hold;
 mod host_event;
 mod identity;
 mod invariants;
+mod permission;
+mod registry;
 mod seen;
 mod session;
 mod settings;
@@ -39,15 +42,16 @@ pub use budget::{Budget, BudgetDecision, Delay, Limits};
 pub use effect::{Decision, Effect, EffectClass, Effects};
 pub use event::{
     Background, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind, ProcessRef,
-    Registry, StartSource, TmuxPane, ToolPhase, Via,
+    Registry, RegistryEntry, RegistryStatus, StartSource, TmuxPane, ToolPhase, Via,
 };
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::HostEvent;
+pub use permission::{Wait, WaitKind};
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, RegistryFact, Session, SessionKey,
-    Stamp, Turn,
+    Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, Presence, RegistryFact, Session,
+    SessionKey, Stamp, Turn,
 };
 pub use settings::Settings;
 pub use state::{Counters, Header, State};

@@ -5,8 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Background, EndReason, HookEvent, Kind, ProcessRef, TmuxPane, Via};
+use crate::event::{Background, EndReason, Kind, ProcessRef, RegistryStatus, TmuxPane, Via};
 use crate::host_event::HostEvent;
+use crate::permission::Wait;
 use crate::status::WordOf;
 use crate::time::{Awake, Moment};
 
@@ -34,6 +35,8 @@ pub struct Owner {
     pub id: OwnerId,
     /// The last time the process itself was seen, and whether it was alive then; none until looked.
     pub seen_alive: Option<(bool, Moment)>,
+    /// Stopped by a signal (Ctrl-Z): alive, and not running.
+    pub is_stopped: bool,
 }
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
@@ -98,6 +101,11 @@ pub enum Turn {
         /// When.
         at: Moment,
     },
+    /// The last turn was interrupted: no hook says so, another source did.
+    Interrupted {
+        /// When.
+        at: Moment,
+    },
 }
 
 /// The newest event by emission.
@@ -134,10 +142,14 @@ pub struct EarlyEnd {
 pub enum RegistryFact {
     /// Nothing is known.
     Unknown,
-    /// Its entry was there.
+    /// Its entry is there, and says this as long as nothing else is read.
     Present {
-        /// When.
+        /// When it was read last.
         at: Moment,
+        /// The client's status; none for a word that is not in the table (H-35).
+        status: Option<RegistryStatus>,
+        /// When the client changed it, milliseconds since 1970.
+        changed_ms: u64,
     },
     /// Its entry was gone after its death.
     Removed {
@@ -149,6 +161,30 @@ pub enum RegistryFact {
         /// When.
         at: Moment,
     },
+}
+
+/// The registry's word, as far as it is a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// The status.
+    pub status: RegistryStatus,
+    /// When the client changed it, milliseconds since 1970.
+    pub changed_ms: u64,
+}
+
+impl RegistryFact {
+    /// The status it gives, if it gives one.
+    pub fn level(&self) -> Option<Level> {
+        match *self {
+            Self::Present { status: Some(status), changed_ms, .. } => {
+                Some(Level { status, changed_ms })
+            }
+            Self::Present { status: None, .. }
+            | Self::Unknown
+            | Self::Removed { .. }
+            | Self::LeftBehind { .. } => None,
+        }
+    }
 }
 
 /// Counts of a session's events.
@@ -193,6 +229,8 @@ pub struct Session {
     pub presence: Presence,
     /// The turn.
     pub turn: Turn,
+    /// Open prompts, as hooks tell (S0-18).
+    pub waits: Vec<Wait>,
     /// Background work at the last Stop.
     pub background: Background,
     /// The last StopFailure's typed error, until the next turn ends well.
@@ -203,16 +241,22 @@ pub struct Session {
     pub transcript_path: String,
     /// Permission mode last seen.
     pub permission_mode: Option<String>,
-    /// Boot of the newest event.
+    /// Boot of the newest event; empty where no hook has reported.
     pub boot: String,
     /// The newest turn edge that was applied; older events change nothing (G2).
     pub edge: Option<Stamp>,
+    /// When the newest turn edge or prompt arrived: the registry may lag behind it for a while.
+    pub edge_at: Awake,
+    /// Since when hooks and registry contradict each other.
+    pub contested: Option<Moment>,
     /// The newest event.
     pub last: Option<LastEvent>,
     /// The last sign of life of any kind.
     pub sign: Awake,
     /// What the registry said.
     pub registry: RegistryFact,
+    /// Owned by the client's own background supervisor.
+    pub is_foreign: bool,
     /// Counts.
     pub counts: Counts,
     /// The one word for people, since when, and why.
@@ -223,14 +267,14 @@ pub struct Session {
 const FORMER_MAX: usize = 16;
 
 impl Session {
-    /// A record begun by `event`.
-    pub(crate) fn begin(key: SessionKey, event: &HookEvent, at: Moment) -> Self {
+    /// A record without a fact.
+    pub(crate) fn begin(key: SessionKey, session_id: &str, at: Moment) -> Self {
         Self {
             key,
-            session_id: event.session_id.clone(),
+            session_id: session_id.into(),
             previous_ids: Vec::new(),
-            host: event.host.clone(),
-            config_dir: event.config_dir.clone(),
+            host: String::new(),
+            config_dir: String::new(),
             kind: None,
             owner: None,
             former_owners: Vec::new(),
@@ -238,16 +282,20 @@ impl Session {
             tmux: None,
             presence: Presence::Alive,
             turn: Turn::None,
+            waits: Vec::new(),
             background: Background::default(),
             failure: None,
-            cwd: event.cwd.clone(),
-            transcript_path: event.transcript_path.clone(),
+            cwd: String::new(),
+            transcript_path: String::new(),
             permission_mode: None,
-            boot: event.boot.clone(),
+            boot: String::new(),
             edge: None,
+            edge_at: at.awake,
+            contested: None,
             last: None,
             sign: at.awake,
             registry: RegistryFact::Unknown,
+            is_foreign: false,
             counts: Counts::default(),
             word: WordOf::unknown(at),
         }
@@ -273,11 +321,12 @@ impl Session {
             self.edge = None;
             self.last = None;
             self.turn = Turn::None;
+            self.waits.clear();
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
             self.kind = None;
         }
-        self.owner = Some(Owner { id, seen_alive: None });
+        self.owner = Some(Owner { id, seen_alive: None, is_stopped: false });
         self.presence = Presence::Alive;
     }
 
@@ -285,6 +334,14 @@ impl Session {
     pub(crate) fn follow(&mut self, session_id: &str) {
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
+    }
+
+    /// Its id changed, as only the registry tells: no hook has reported.
+    pub(crate) fn follow_registry(&mut self, session_id: &str) {
+        if self.session_id != session_id {
+            self.previous_ids.retain(|id| id != session_id);
+            self.follow(session_id);
+        }
     }
 
     /// Notes an id that this record had before.
@@ -300,6 +357,7 @@ impl Session {
     /// A new boot: clocks began anew, so every age counts from now (H-32).
     pub(crate) fn rebase(&mut self, awake: Awake) {
         self.sign = awake;
+        self.edge_at = awake;
         self.word.since.awake = awake;
         match &mut self.presence {
             Presence::Alive => (),
@@ -311,7 +369,9 @@ impl Session {
         }
         match &mut self.turn {
             Turn::None => (),
-            Turn::Open { since: at, .. } | Turn::Closed { at } => at.awake = awake,
+            Turn::Open { since: at, .. } | Turn::Closed { at } | Turn::Interrupted { at } => {
+                at.awake = awake;
+            }
         }
     }
 }

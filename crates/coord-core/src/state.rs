@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{EventId, Host, ProcessRef};
+use crate::fusion;
 use crate::hold::Hold;
 use crate::seen::SeenIds;
 use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
@@ -204,13 +205,17 @@ impl State {
         let settings = &self.header.settings;
         match session.presence {
             Presence::Dying { since } => Some(since.awake.plus_ms(settings.death_judged_within_ms)),
-            Presence::Alive if self.is_told_by_silence(session) => {
-                let due = session.sign.plus_ms(settings.unknown_after_ms);
-                let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
-                Some(due.max(settled))
+            Presence::Alive => {
+                let silence = self.is_told_by_silence(session).then(|| {
+                    let due = session.sign.plus_ms(settings.unknown_after_ms);
+                    let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
+                    due.max(settled)
+                });
+                let is_open = fusion::is_behind(session) && session.contested.is_none();
+                let lag = is_open.then(|| fusion::lag_is_over(session));
+                silence.into_iter().chain(lag).min()
             }
-            Presence::Alive
-            | Presence::Ended { .. }
+            Presence::Ended { .. }
             | Presence::Interrupted { .. }
             | Presence::Crashed { .. }
             | Presence::Gone { .. } => None,

@@ -5,8 +5,11 @@
 //! 2. elsewhere and two owners: whose facts are not ours to judge (H-15, R-07);
 //! 3. stopped by its user, or ended otherwise (S0-25f, H-10);
 //! 4. process facts: dying, crashed, gone (H-05);
-//! 5. the turn, as long as the last sign is fresh (R-01, C4);
-//! 6. background work, then rest.
+//! 5. foreign supervisor: an ended session of one is ended all the same;
+//! 6. stopped by Ctrl-Z;
+//! 7. silence, where no second source speaks (R-01, C4);
+//! 8. open prompt, turn, background work, as `fusion` weighs hooks and registry;
+//! 9. rest: quota, authentication, billing, else idle.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -14,8 +17,9 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{EndReason, Kind};
+use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
-use crate::session::{Presence, RegistryFact, Session, Turn};
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -30,6 +34,20 @@ pub enum Word {
     Idle,
     /// The turn ended, background work goes on.
     Background,
+    /// A permission dialog is open.
+    AwaitingPermission,
+    /// A question, a plan or another dialog is open.
+    AwaitingInput,
+    /// The last turn ended at a usage limit.
+    QuotaWait,
+    /// The last turn ended with an authentication error.
+    BlockedAuth,
+    /// The last turn ended with a billing error.
+    BlockedBilling,
+    /// Stopped by Ctrl-Z.
+    Suspended,
+    /// Owned by the client's own background supervisor.
+    Foreign,
     /// A host event ended it.
     Interrupted,
     /// It died.
@@ -49,28 +67,41 @@ pub struct WordOf {
     pub word: Word,
     /// Since when.
     pub since: Moment,
+    /// Requirement id of the rule that gave it.
+    pub rule: String,
     /// Why, in words.
     pub because: String,
 }
 
 impl WordOf {
     pub(crate) fn unknown(at: Moment) -> Self {
-        Self { word: Word::Unknown, since: at, because: String::new() }
+        Self { word: Word::Unknown, since: at, rule: String::new(), because: String::new() }
     }
 }
 
-type Answer = Option<(Word, String)>;
+/// A rule's answer.
+pub(crate) struct Answer {
+    pub(crate) word: Word,
+    pub(crate) rule: &'static str,
+    pub(crate) because: String,
+    pub(crate) is_contested: bool,
+}
+
+fn answer(word: Word, rule: &'static str, because: impl Into<String>) -> Answer {
+    Answer { word, rule, because: because.into(), is_contested: false }
+}
 
 impl State {
     /// Decides the word of `session` at `awake`.
-    pub(crate) fn word(&self, session: &Session, awake: Awake) -> (Word, String) {
+    pub(crate) fn word(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
             .or_else(|| ended(session))
             .or_else(|| process(session))
+            .or_else(|| foreign(session))
+            .or_else(|| suspended(session))
             .or_else(|| self.silent(session, awake))
-            .or_else(|| turn(session))
-            .unwrap_or_else(|| at_rest(session))
+            .unwrap_or_else(|| living(session, awake))
     }
 
     /// Whether the owner is a process that this coordinator can see.
@@ -83,51 +114,52 @@ impl State {
         }
     }
 
-    fn elsewhere(&self, session: &Session) -> Answer {
+    fn elsewhere(&self, session: &Session) -> Option<Answer> {
         let owner = session.owner.as_ref()?;
         if self.is_local(session) || !session.may_live() {
             return None;
         }
         let here = self.header.host.as_ref().is_some_and(|host| host.machine == owner.id.machine);
         let place = if here { "in another pid namespace" } else { "on another machine" };
-        Some((Word::Elsewhere, place.to_owned()))
+        Some(answer(Word::Elsewhere, "H-15", place))
     }
 
-    /// Whether silence alone makes this session unknown: an open turn, or rest without a process
-    /// that was seen alive. A watched process at rest may be silent for ever.
+    /// Whether silence alone makes this session unknown: nothing but hooks tells of its open turn, or
+    /// of its rest nothing but hooks and no process that was seen alive. A watched process at rest may
+    /// be silent for ever, and so may a turn that the client's registry vouches for.
     pub(crate) fn is_told_by_silence(&self, session: &Session) -> bool {
-        let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
-        let is_watched = self.is_local(session) && matches!(seen, Some((true, _)));
         session.word.word != Word::Unknown
-            && (matches!(session.turn, Turn::Open { .. }) || !is_watched)
+            && self.rests_on_hooks(session)
             && self.elsewhere(session).is_none()
     }
 
-    fn silent(&self, session: &Session, awake: Awake) -> Answer {
+    fn rests_on_hooks(&self, session: &Session) -> bool {
+        let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
+        let is_watched = self.is_local(session) && matches!(seen, Some((true, _)));
+        let is_vouched = is_watched && session.registry.level().is_some();
+        let is_open = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
+        !is_vouched && (is_open || !is_watched)
+    }
+
+    fn silent(&self, session: &Session, awake: Awake) -> Option<Answer> {
         let settling = self.header.settling.as_ref().is_some_and(|hold| hold.lasts(awake));
         let age_ms = awake.ms_since(session.sign);
-        let limit_ms = self.header.settings.unknown_after_ms;
-        let counts = matches!(session.turn, Turn::Open { .. })
-            || !matches!(
-                session.owner.as_ref().and_then(|owner| owner.seen_alive),
-                Some((true, _))
-            );
         // Settling delays a conclusion; it does not take one back.
         let may_conclude = !settling || session.word.word == Word::Unknown;
-        (counts && may_conclude && limit_ms <= age_ms).then(|| {
+        let is_stale = self.header.settings.unknown_after_ms <= age_ms;
+        (self.rests_on_hooks(session) && may_conclude && is_stale).then(|| {
             let minutes = age_ms / 60_000;
-            (Word::Unknown, format!("no sign for {minutes} min and no second source"))
+            answer(Word::Unknown, "R-01", format!("no sign for {minutes} min and no second source"))
         })
     }
 }
 
-fn two_owners(session: &Session) -> Answer {
-    session.two_owners.then(|| {
-        (Word::Unknown, "two_owners: another live process holds the same session id".to_owned())
-    })
+fn two_owners(session: &Session) -> Option<Answer> {
+    let because = "two_owners: another live process holds the same session id";
+    session.two_owners.then(|| answer(Word::Unknown, "R-07", because))
 }
 
-fn ended(session: &Session) -> Answer {
+fn ended(session: &Session) -> Option<Answer> {
     match &session.presence {
         Presence::Ended { reason, .. } => {
             let because = match reason {
@@ -140,7 +172,7 @@ fn ended(session: &Session) -> Answer {
                 Some(EndReason::Other) => "it ended by itself or by a signal (SessionEnd other)",
                 None => "its process is gone and removed its registry entry, as a clean end does",
             };
-            Some((Word::Stopped, because.to_owned()))
+            Some(answer(Word::Stopped, "S0-25f", because))
         }
         Presence::Interrupted { by, .. } => {
             let because = match by {
@@ -148,7 +180,7 @@ fn ended(session: &Session) -> Answer {
                 HostEvent::TmuxServer => "its tmux server died",
                 HostEvent::ManyEnds => "several sessions ended within seconds of each other",
             };
-            Some((Word::Interrupted, because.to_owned()))
+            Some(answer(Word::Interrupted, "H-10", because))
         }
         Presence::Alive
         | Presence::Dying { .. }
@@ -157,60 +189,104 @@ fn ended(session: &Session) -> Answer {
     }
 }
 
-fn process(session: &Session) -> Answer {
-    match session.presence {
+fn process(session: &Session) -> Option<Answer> {
+    let (word, because) = match session.presence {
         Presence::Dying { .. } => {
-            Some((Word::Unknown, "its process is gone, how it ended is being read".to_owned()))
+            (Word::Unknown, "its process is gone, how it ended is being read")
         }
-        Presence::Crashed { .. } => {
-            let why = match session.registry {
-                RegistryFact::LeftBehind { .. } => {
-                    "its process is gone without SessionEnd and left its registry entry behind"
-                }
-                RegistryFact::Unknown
-                | RegistryFact::Present { .. }
-                | RegistryFact::Removed { .. } => "its process is gone without SessionEnd",
-            };
-            Some((Word::Crashed, why.to_owned()))
-        }
+        Presence::Crashed { .. } => (
+            Word::Crashed,
+            "its process is gone without SessionEnd and left its registry entry behind",
+        ),
         Presence::Gone { .. } => {
-            Some((Word::Unknown, "its process is gone and nothing proves how it ended".to_owned()))
+            (Word::Unknown, "its process is gone and nothing proves how it ended")
         }
-        Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => None,
-    }
+        Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => return None,
+    };
+    Some(answer(word, "H-05", because))
 }
 
-fn turn(session: &Session) -> Answer {
+fn foreign(session: &Session) -> Option<Answer> {
+    let because = "Claude Code's own background supervisor owns it";
+    session.is_foreign.then(|| answer(Word::Foreign, "R-20", because))
+}
+
+fn suspended(session: &Session) -> Option<Answer> {
+    let is_stopped = session.owner.as_ref().is_some_and(|owner| owner.is_stopped);
+    is_stopped.then(|| answer(Word::Suspended, "R-10", "its process is stopped (Ctrl-Z)"))
+}
+
+/// What a living session is doing, by the weight of its sources.
+fn living(session: &Session, awake: Awake) -> Answer {
+    let verdict = fusion::weigh(session, awake);
+    let by = match verdict.by {
+        Source::Hooks => "hooks",
+        Source::Registry => "the client's registry",
+    };
+    let mut given = match verdict.doing {
+        Doing::AwaitingPermission => answer(
+            Word::AwaitingPermission,
+            "S0-18",
+            format!("a permission dialog is open, by {by}"),
+        ),
+        Doing::AwaitingInput => answer(
+            Word::AwaitingInput,
+            "S0-18",
+            format!("a question, plan or dialog is open, by {by}"),
+        ),
+        Doing::Turn => answer(Word::Running, "R-02", running(session, by)),
+        Doing::Background => answer(Word::Background, "R-03", background(session)),
+        Doing::Rest => at_rest(session, by),
+    };
+    if verdict.is_contested {
+        given.is_contested = true;
+        given.because.push_str("; the client's registry contradicts it");
+    }
+    given
+}
+
+fn running(session: &Session, by: &str) -> String {
     match session.turn {
-        Turn::Open { queued: 0, .. } => Some((Word::Running, "a turn is open".to_owned())),
-        Turn::Open { queued, .. } => {
-            Some((Word::Running, format!("a turn is open, {queued} more prompts wait")))
+        Turn::Open { queued: 1.., .. } => format!("a turn is open and more prompts wait, by {by}"),
+        Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
+            format!("a turn is open, by {by}")
         }
-        Turn::Closed { .. } | Turn::None => None,
     }
 }
 
-fn at_rest(session: &Session) -> (Word, String) {
-    let background = session.background;
-    if background.is_any() {
-        let because = format!(
-            "the turn ended with {} background tasks, {} subagents and {} wake-ups",
-            background.tasks, background.subagents, background.crons
-        );
-        return (Word::Background, because);
+fn background(session: &Session) -> String {
+    let work = session.background;
+    if !work.is_any() {
+        return "a background shell goes on, by the client's registry".to_owned();
     }
-    match (session.turn, session.kind, &session.failure) {
+    format!(
+        "the turn ended with {} background tasks, {} subagents and {} wake-ups",
+        work.tasks, work.subagents, work.crons
+    )
+}
+
+fn at_rest(session: &Session, by: &str) -> Answer {
+    match (session.turn, session.kind, session.failure.as_deref()) {
         (Turn::None, Some(Kind::Headless), _) => {
-            (Word::Starting, "it started and has not taken its prompt yet".to_owned())
+            answer(Word::Starting, "R-21", "it started and has not taken its prompt yet")
         }
-        (Turn::None, Some(Kind::Interactive) | None, _) => {
-            (Word::Idle, "it started and waits for a prompt".to_owned())
+        (Turn::None, _, _) => answer(Word::Idle, "R-21", format!("it waits for a prompt, by {by}")),
+        (Turn::Open { .. } | Turn::Interrupted { .. }, _, _) => {
+            answer(Word::Idle, "R-01", format!("the turn was interrupted, by {by}"))
         }
-        (Turn::Open { .. } | Turn::Closed { .. }, _, Some(error)) => {
-            (Word::Idle, format!("the turn ended with an API error ({error})"))
+        (Turn::Closed { .. }, _, Some(error)) => {
+            let word = match error {
+                "rate_limit" => Word::QuotaWait,
+                "authentication_failed"
+                | "oauth_org_not_allowed"
+                | "account_on_hold"
+                | "verification_required"
+                | "cloud_credential_error" => Word::BlockedAuth,
+                "billing_error" => Word::BlockedBilling,
+                _ => Word::Idle,
+            };
+            answer(word, "R-11", format!("the last turn ended with an API error ({error})"))
         }
-        (Turn::Open { .. } | Turn::Closed { .. }, _, None) => {
-            (Word::Idle, "the turn ended (Stop)".to_owned())
-        }
+        (Turn::Closed { .. }, _, None) => answer(Word::Idle, "R-02", "the turn ended (Stop)"),
     }
 }

@@ -37,15 +37,16 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             counters.malformed = counters.malformed.saturating_add(1);
             Vec::new()
         }
-        Event::ProcessSeen { process, alive: true, kind } => on_seen(state, *process, *kind, now),
+        Event::ProcessSeen { process, alive: true, kind, is_stopped } => {
+            on_seen(state, *process, *kind, *is_stopped, now)
+        }
         Event::ProcessSeen { process, alive: false, .. } | Event::ProcessExited { process } => {
             on_exit(state, *process, now, &mut fx)
         }
         Event::RegistryRead { process, found, after_death } => {
             let at = state.moment(now);
-            let key = state.on_registry(*process, found, *after_death, at, &mut fx);
-            let mut touched: Vec<SessionKey> = key.into_iter().collect();
-            if let Some(key) = key {
+            let mut touched = state.on_registry(*process, found, *after_death, at, &mut fx);
+            if let Some(key) = touched.first().copied().filter(|_| *after_death) {
                 touched.extend(state.on_end(key, at, &mut fx));
             }
             touched
@@ -145,6 +146,7 @@ fn on_seen(
     state: &mut State,
     process: ProcessRef,
     kind: Option<Kind>,
+    is_stopped: bool,
     now: Now,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
@@ -152,6 +154,7 @@ fn on_seen(
     if let Some(mut session) = key.and_then(|key| state.take(key)) {
         if let Some(owner) = &mut session.owner {
             owner.seen_alive = Some((true, at));
+            owner.is_stopped = is_stopped;
         }
         session.kind = session.kind.or(kind);
         state.put(session);
@@ -186,12 +189,17 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment) {
     for key in touched {
         let Some(mut session) = state.take(*key) else { continue };
-        let (word, because) = state.word(&session, at.awake);
-        if session.word.word != word {
+        let answer = state.word(&session, at.awake);
+        if session.word.word != answer.word {
             session.word.since = at;
         }
-        session.word.word = word;
-        session.word.because = because;
+        session.word.word = answer.word;
+        session.word.rule = answer.rule.into();
+        session.word.because = answer.because;
+        session.contested = match (answer.is_contested, session.contested) {
+            (true, since) => since.or(Some(at)),
+            (false, _) => None,
+        };
         state.put(session);
     }
 }

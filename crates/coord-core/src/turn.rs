@@ -7,6 +7,7 @@
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
+use crate::permission;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::time::Moment;
 
@@ -17,9 +18,14 @@ fn is_edge(event: &HookEvent) -> bool {
         HookKind::SessionStart(source) => *source != StartSource::Compact,
         HookKind::SessionEnd(_) => true,
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
-            !event.in_subagent
+            event.agent.is_none()
         }
-        HookKind::Tool(_) | HookKind::Other(_) => false,
+        HookKind::Tool(_)
+        | HookKind::PermissionRequest
+        | HookKind::PermissionDenied
+        | HookKind::Notification(_)
+        | HookKind::SubagentStop
+        | HookKind::Other(_) => false,
     }
 }
 
@@ -36,10 +42,15 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         return false;
     }
     session.sign = at.awake;
+    permission::apply(session, event, at);
+    if event.kind == HookKind::PermissionRequest {
+        session.edge_at = at.awake;
+    }
     if is_edge(event) {
         session.edge = Some(stamp);
+        session.edge_at = at.awake;
         on_edge(session, event, at);
-    } else if !event.in_subagent && matches!(event.kind, HookKind::Tool(_)) {
+    } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         revive(session);
         open_if_closed(session, at);
     }
@@ -90,7 +101,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
                 Turn::Open { since, queued } => {
                     Turn::Open { since, queued: queued.saturating_add(1) }
                 }
-                Turn::None | Turn::Closed { .. } => opened(session, at),
+                Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => opened(session, at),
             };
         }
         HookKind::Stop(background) => {
@@ -103,7 +114,12 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.turn = closed(session.turn, at);
         }
         HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
-        HookKind::Tool(_) | HookKind::Other(_) => (),
+        HookKind::Tool(_)
+        | HookKind::PermissionRequest
+        | HookKind::PermissionDenied
+        | HookKind::Notification(_)
+        | HookKind::SubagentStop
+        | HookKind::Other(_) => (),
     }
 }
 
@@ -138,7 +154,9 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
 fn open_if_closed(session: &mut Session, at: Moment) {
     match session.turn {
         Turn::Open { .. } => (),
-        Turn::None | Turn::Closed { .. } => session.turn = opened(session, at),
+        Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
+            session.turn = opened(session, at);
+        }
     }
 }
 
@@ -156,6 +174,6 @@ fn closed(turn: Turn, at: Moment) -> Turn {
             Some(queued) => Turn::Open { since: at, queued },
             None => Turn::Closed { at },
         },
-        Turn::None | Turn::Closed { .. } => Turn::Closed { at },
+        Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Turn::Closed { at },
     }
 }

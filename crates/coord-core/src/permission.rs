@@ -1,0 +1,102 @@
+//! Decides whether a permission, question or plan prompt is open, as far as hooks say (S0-17, S0-18,
+//! The registry's word is weighed against it in `fusion`.
+//!
+//! Waits are a set, keyed by agent, tool and input digest. What is over is told by a sign that *this*
+//! prompt is over, never by mere new output. A headless run is denied at once where nobody can be
+//! asked, so its requests open no wait.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{HookEvent, HookKind, Kind, ToolPhase};
+use crate::session::Session;
+use crate::time::Moment;
+
+/// An open prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The subagent that asks; none for the main thread.
+    pub agent: Option<String>,
+    /// For which tool; empty where only a notification told.
+    pub tool: String,
+    /// Keyed digest of the tool's input.
+    pub digest: Option<u64>,
+    /// What is asked for.
+    pub kind: WaitKind,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// What a prompt asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitKind {
+    /// Leave to use a tool.
+    Permission,
+    /// An answer: a question, a plan, a dialog.
+    Input,
+}
+
+/// Open prompts per session; more are not told apart.
+const WAITS_MAX: usize = 32;
+
+/// Applies a hook's event to the waits of its session.
+pub(crate) fn apply(session: &mut Session, event: &HookEvent, at: Moment) {
+    match &event.kind {
+        HookKind::PermissionRequest => {
+            if session.kind != Some(Kind::Headless) {
+                let tool = event.tool.clone().unwrap_or_default();
+                open(&mut session.waits, event, tool, at);
+            }
+        }
+        HookKind::Notification(kind) => on_notification(session, event, kind, at),
+        HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
+            session.waits.retain(|wait| !is_of(wait, event));
+        }
+        HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
+            session.waits.retain(|wait| wait.agent != event.agent);
+        }
+        HookKind::SubagentStop => session.waits.retain(|wait| wait.agent != event.agent),
+        HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
+        HookKind::Tool(ToolPhase::Before) | HookKind::Other(_) => (),
+    }
+}
+
+/// Whether the event says that this prompt is over. A notification's wait has no tool and is over
+/// with any result of its agent.
+fn is_of(wait: &Wait, event: &HookEvent) -> bool {
+    let same_tool = event.tool.as_ref().is_some_and(|tool| *tool == wait.tool);
+    let same_input = wait.digest.is_none() || event.digest.is_none() || wait.digest == event.digest;
+    wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
+}
+
+fn open(waits: &mut Vec<Wait>, event: &HookEvent, tool: String, at: Moment) {
+    let kind = match tool.as_str() {
+        "AskUserQuestion" | "ExitPlanMode" => WaitKind::Input,
+        _ => WaitKind::Permission,
+    };
+    if waits.len() < WAITS_MAX {
+        let (agent, digest) = (event.agent.clone(), event.digest);
+        waits.push(Wait { agent, tool, digest, kind, since: at });
+    }
+}
+
+/// The notification comes six seconds late and names no tool: it counts only where the
+/// request itself was lost.
+fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Moment) {
+    let asked = match kind {
+        "permission_prompt" => WaitKind::Permission,
+        "agent_needs_input" => WaitKind::Input,
+        _ => return,
+    };
+    if session.waits.is_empty() {
+        let agent = event.agent.clone();
+        session.waits.push(Wait {
+            agent,
+            tool: String::new(),
+            digest: None,
+            kind: asked,
+            since: at,
+        });
+    }
+}

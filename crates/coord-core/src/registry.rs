@@ -1,0 +1,99 @@
+//! Takes in what the client's own registry says: the state of sessions beside the hooks,
+//! and sessions that no hook ever reported.
+//!
+//! It is undocumented: labelled wherever it counts, tolerated in any shape, never needed. What its
+//! word is worth against the hooks' is decided in `fusion`.
+
+use alloc::vec::Vec;
+
+use crate::death;
+use crate::effect::{Effect, Effects};
+use crate::event::{ProcessRef, Registry, RegistryEntry, RegistryStatus};
+use crate::fusion;
+use crate::session::{OwnerId, RegistryFact, Session, SessionKey, Turn};
+use crate::state::State;
+use crate::time::Moment;
+
+impl State {
+    /// The registry entry of a process was looked for. Returns the records that changed.
+    pub(crate) fn on_registry(
+        &mut self,
+        process: ProcessRef,
+        found: &Registry,
+        after_death: bool,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let Some(owner) = self.local_owner(process) else { return Vec::new() };
+        let Some(key) = self.key_of_owner(&owner) else {
+            return match found {
+                Registry::Present(entry) if !after_death => self.discover(owner, entry, at, fx),
+                Registry::Present(_) | Registry::Absent | Registry::Unreadable => Vec::new(),
+            };
+        };
+        let Some(mut session) = self.take(key) else { return Vec::new() };
+        if after_death {
+            death::judge(&mut session, found, at, fx);
+        } else {
+            note(&mut session, found, at);
+        }
+        self.put(session);
+        let mut touched = Vec::from([key]);
+        touched.extend(self.mark_two_owners(key));
+        touched
+    }
+
+    /// A session that no hook reported: started before the hooks were registered, or with silenced
+    /// ones (H-24). Listed, and never acted on (H-14).
+    fn discover(
+        &mut self,
+        owner: OwnerId,
+        entry: &RegistryEntry,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let process = owner.process;
+        let mut session = Session::begin(self.new_key(), &entry.session_id, at);
+        session.change_owner(owner);
+        session.cwd.clone_from(&entry.cwd);
+        note(&mut session, &Registry::Present(entry.clone()), at);
+        let key = session.key;
+        self.put(session);
+        fx.ask(Effect::WatchProcess { process });
+        let mut touched = Vec::from([key]);
+        touched.extend(self.mark_two_owners(key));
+        touched
+    }
+}
+
+/// A living process's entry. One that vanished or became unreadable is no source any more.
+fn note(session: &mut Session, found: &Registry, at: Moment) {
+    let Registry::Present(entry) = found else {
+        session.registry = RegistryFact::Unknown;
+        return;
+    };
+    let before = session.registry.level();
+    session.registry =
+        RegistryFact::Present { at, status: entry.status, changed_ms: entry.changed_ms };
+    session.is_foreign = entry.is_foreign;
+    if session.last.is_none() {
+        session.follow_registry(&entry.session_id);
+    }
+    if before != session.registry.level() {
+        session.sign = at.awake;
+    }
+    let is_waiting = matches!(
+        entry.status,
+        Some(RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput) | None
+    );
+    let is_news = fusion::newest_edge_ms(session) <= entry.changed_ms;
+    if let (Some(RegistryStatus::Idle), Turn::Open { .. }, true) =
+        (entry.status, session.turn, is_news)
+    {
+        session.turn = Turn::Interrupted { at };
+    }
+    if !is_waiting {
+        // S0-18: a status other than `waiting`, newer than the prompt, says that it is over.
+        session.waits.retain(|wait| entry.changed_ms < wait.since.wall_ms);
+    }
+}
