@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use coord_daemon::lookup::LookupError;
+
 use crate::context::variable;
 
 /// Why a verb failed; each has its exit code (interfaces.md, CLI).
@@ -10,8 +12,10 @@ use crate::context::variable;
 pub(crate) enum Failure {
     /// 1
     Failed(anyhow::Error),
-    /// 3
+    /// 3: nothing has this id.
     NoSuchSession(String),
+    /// 3: the id does not say which one.
+    UnclearId(String),
     /// 4
     NotReachable(String),
     /// The reader of our output is gone: nothing to say, and nobody to say it to.
@@ -21,6 +25,17 @@ pub(crate) enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<LookupError> for Failure {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::Unknown { .. } => Self::NoSuchSession(error.to_string()),
+            LookupError::TooShort { .. } | LookupError::Ambiguous { .. } => {
+                Self::UnclearId(error.to_string())
+            }
+        }
     }
 }
 
@@ -48,7 +63,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let (text, code) = match self {
             Self::Failed(error) => (format!("{error:#}"), 1),
-            Self::NoSuchSession(text) => (text, 3),
+            Self::NoSuchSession(text) | Self::UnclearId(text) => (text, 3),
             Self::NotReachable(text) => (text, 4),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };

@@ -2,14 +2,15 @@
 //! journal's tail and what waits in the spool, under the shared state lock. Changes nothing.
 
 use anyhow::Context;
-use coord_core::{Now, Session, State, step};
+use coord_core::{Now, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::Via;
 use coord_wire::paths::Paths;
 
-use crate::{convert, engine, lookup};
+use crate::state_dir::refuse_other_owner;
+use crate::{convert, engine};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Offline {
 
 /// Reads the store of `paths`.
 pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
-    if !paths.state.is_dir() {
+    if !is_there(paths)? {
         return Ok(Offline { state: State::default(), spool_pending: 0, problems: Vec::new() });
     }
     let lock = StateLock::shared(&paths.state_lock())?;
@@ -51,9 +52,10 @@ pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
     Ok(Offline { state, spool_pending, problems })
 }
 
-/// The records that `id` names, or why none, in words.
-pub fn find<'a>(state: &'a State, id: &str) -> Result<Vec<&'a Session>, String> {
-    lookup::find(state.sessions_with_prefix(id), id)
+/// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.
+pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
+    refuse_other_owner(paths, None)?;
+    paths.state.try_exists().with_context(|| paths.state.display().to_string())
 }
 
 /// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a

@@ -4,11 +4,13 @@ use std::io::{BufWriter, Write};
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
-use coord_daemon::history::{self, Line, Wanted};
+use coord_daemon::history::{self, Line, Of, Wanted};
+use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, columns, escape, fit};
+use crate::verb::inspect;
 
 /// Show what happened, from the journal
 #[derive(Debug, clap::Args)]
@@ -35,14 +37,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let wanted = Wanted {
         from_seq: 0,
         since_ms: args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms)),
-        session: args.id.clone(),
+        of: args.id.as_deref().map(|id| of(id, context)).transpose()?,
+        decisions_only: false,
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let painter = Painter::for_stdout();
     let width = columns();
     let mut result = Ok(());
     let mut any = false;
-    if context.paths.journal().is_dir() {
+    if offline::is_there(&context.paths)? && context.paths.journal().is_dir() {
         let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
         history::read(&RealDisk, &context.paths.journal(), &wanted, |line| {
             any = true;
@@ -66,6 +69,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         .into()),
         Some(_) | None => Ok(()),
     }
+}
+
+/// All ids of the session that `id` means; without a record the history is searched for it.
+fn of(id: &str, context: &Context) -> Result<Of, Failure> {
+    let found = match inspect::look(Some(id), context) {
+        Ok(found) => found,
+        Err(Failure::NoSuchSession(_)) => return Ok(Of::Beginning(id.to_owned())),
+        Err(failure) => return Err(failure),
+    };
+    let ids = found
+        .sessions
+        .into_iter()
+        .flat_map(|session| session.previous_ids.into_iter().chain([session.session_id]));
+    Ok(Of::Ids(ids.collect()))
 }
 
 fn json(out: &mut impl Write, line: &Line) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use coord_daemon::{offline, view};
+use coord_daemon::{lookup, offline, view};
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
 use coord_wire::stamp::parse_rfc3339;
@@ -32,14 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let path = match &args.id {
-        Some(id) => format!("/v1/sessions/{}", client::segment(id)),
-        None => "/v1/sessions".to_owned(),
-    };
-    let mut answer: Inspect = match client::get(context, &path) {
-        Ok(answer) => answer?,
-        Err(miss) => from_store(args.id.as_deref(), miss, context)?,
-    };
+    let mut answer = look(args.id.as_deref(), context)?;
     if args.id.is_none() && !args.all {
         answer.sessions.retain(|session| {
             session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
@@ -63,13 +56,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// All sessions, or those that an id means: from the coordinator, else from the store.
+pub(crate) fn look(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
+    let path = match id {
+        Some(id) => format!("/v1/sessions/{}", client::segment(id)),
+        None => "/v1/sessions".to_owned(),
+    };
+    match client::get(context, &path) {
+        Ok(answer) => answer,
+        Err(miss) => from_store(id, miss, context),
+    }
+}
+
 /// The same answer from the files.
 fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect, Failure> {
     let store = offline::read(&context.paths, context.now)?;
     let sessions = match id {
         None => view::sessions(&store.state, context.now),
         Some(id) => {
-            let found = offline::find(&store.state, id).map_err(Failure::NoSuchSession)?;
+            let found = lookup::find(&store.state, id)?;
             found.into_iter().map(|session| view::session(session, context.now)).collect()
         }
     };
