@@ -1,16 +1,23 @@
 //! Reads the store without a coordinator, for `coord inspect` and `coord events`: the snapshot, the
-//! journal's tail and what waits in the spool, under the shared state lock. Changes nothing.
+//! journal's tail and what waits in the spool, under the shared state lock; then looks at the
+//! processes and the client's registry as a coordinator does when it starts, so that a session that
+//! died meanwhile does not pass for alive (H-05, H-15). Changes nothing.
+
+use std::collections::VecDeque;
 
 use anyhow::Context;
-use coord_core::{Now, State, step};
+use coord_core::{Effect, Event, Now, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::Via;
+use coord_wire::journal::{Entry, ProcessSeen, Via};
 use coord_wire::paths::Paths;
 
+use crate::convert::wire_process;
+use crate::host::Here;
+use crate::registry::Readable;
 use crate::state_dir::refuse_other_owner;
-use crate::{convert, engine};
+use crate::{convert, engine, process, registry};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -24,7 +31,7 @@ pub struct Offline {
 }
 
 /// Reads the store of `paths`.
-pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
+pub fn read(paths: &Paths, here: &Here, readable: &Readable, now: Now) -> anyhow::Result<Offline> {
     if !is_there(paths)? {
         return Ok(Offline { state: State::default(), spool_pending: 0, problems: Vec::new() });
     }
@@ -44,11 +51,12 @@ pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
             .and_then(|envelope| convert::hook_event(envelope, Via::Spool, false));
         match event {
             Some(event) => {
-                step(&mut state, &coord_core::Event::Hook(Box::new(event)), now);
+                step(&mut state, &Event::Hook(Box::new(event)), now);
             }
             None => problems.push("a record of the spool is no event".to_owned()),
         }
     }
+    look_around(&mut state, here, readable, now);
     Ok(Offline { state, spool_pending, problems })
 }
 
@@ -56,6 +64,36 @@ pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
 pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
     refuse_other_owner(paths, None)?;
     paths.state.try_exists().with_context(|| paths.state.display().to_string())
+}
+
+/// What a coordinator that starts now would find. Socket and spool come before the judgement of a
+/// death (H-05): nobody listens, and the spool was taken in.
+fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
+    let settings = state.header().settings.clone();
+    let mut todo = VecDeque::from([Event::Started(here.for_core(), settings)]);
+    while let Some(event) = todo.pop_front() {
+        let effects = step(state, &event, now).effects;
+        todo.extend(effects.into_iter().filter_map(|effect| answer(effect, readable)));
+    }
+}
+
+fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
+    let entry = match effect {
+        Effect::WatchProcess { process } => {
+            let process = wire_process(process);
+            let alive = process::is_alive(process);
+            let kind = if alive { process::kind(process) } else { None };
+            Entry::ProcessSeen(ProcessSeen { process, alive, kind })
+        }
+        Effect::ReadRegistry { process, config_dir, after_death } => {
+            let process = wire_process(process);
+            let entry = registry::read(readable, config_dir.as_ref(), process);
+            Entry::RegistryRead { process, entry, after_death }
+        }
+        // Only who acts needs the lock.
+        Effect::LockConfigDir { .. } => return None,
+    };
+    convert::event(&entry)
 }
 
 /// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a

@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use coord_daemon::config::Config;
+use coord_daemon::registry::Readable;
 use coord_daemon::{lookup, offline, view};
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
@@ -70,7 +72,16 @@ pub(crate) fn look(id: Option<&str>, context: &Context) -> Result<Inspect, Failu
 
 /// The same answer from the files.
 fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect, Failure> {
-    let store = offline::read(&context.paths, context.now)?;
+    let config_file = context.paths.config_file();
+    let (config, bad_config) = match Config::load(&config_file) {
+        Ok(config) => (config, None),
+        Err(error) => (Config::defaults(), Some(format!("{}: {error}", config_file.display()))),
+    };
+    let readable = Readable {
+        root: context.root.clone(),
+        named: config.paths("tracking.config_dirs").to_vec(),
+    };
+    let store = offline::read(&context.paths, &context.here, &readable, context.now)?;
     let sessions = match id {
         None => view::sessions(&store.state, context.now),
         Some(id) => {
@@ -79,6 +90,7 @@ fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect
         }
     };
     let mut problems = store.problems;
+    problems.extend(bad_config);
     if miss != Miss::Absent {
         problems.push(format!("{miss}; this is what the store says"));
     }
