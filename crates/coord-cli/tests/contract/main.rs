@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
+mod deaths;
+mod harness;
 mod http;
+mod once;
 mod store;
 mod wire;

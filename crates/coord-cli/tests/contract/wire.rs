@@ -64,7 +64,7 @@ impl Wire {
             if let Some(answer) = self.whole() {
                 return Some(answer);
             }
-            let mut buffer = [0; 65536];
+            let mut buffer = [0; 8192];
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(n) => self.read.extend_from_slice(&buffer[..n]),
