@@ -41,6 +41,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let Options { paths, root, log_filter } = options;
     // G11: whatever is made from here on is private, whatever the caller's umask.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    raise_file_limit();
     let config_file = paths.config_file();
     let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
     state_dir::prepare(&paths)?;
@@ -83,6 +84,17 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     coordinator.finish(now())?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Every connection and every watched process takes a descriptor; the usual soft limit of 1024 is
+/// meant for programs that use `select`. Where it cannot be raised, less is served at once.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "limit of open files not raised");
+    }
 }
 
 /// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the

@@ -234,6 +234,11 @@ impl<D: Disk> Server<D> {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors: who waits longest for nothing makes room.
+                Err(error) if is_out_of_files(&error) && !self.connections.is_empty() => {
+                    self.close_idlest();
+                    continue;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accept");
                     return;
@@ -381,4 +386,10 @@ impl<D: Disk> Server<D> {
             self.answer_later(token, &response, keep_alive);
         }
     }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()))
 }
