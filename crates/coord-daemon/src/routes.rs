@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
 use crate::history::{Of, Wanted};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, decode};
 use crate::lookup::{self, LookupError};
 use crate::view;
 
@@ -32,7 +32,8 @@ pub(crate) enum Route {
 impl<D: Disk> Coordinator<D> {
     /// Answers one request of the peer with this pid.
     pub(crate) fn route(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
-        let path: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+        let path: Vec<String> = request.path.trim_matches('/').split('/').map(decode).collect();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
         Route::Answer(match (request.method.as_str(), path.as_slice()) {
             ("POST", ["v1", "events"]) => return self.post_events(request, peer_pid, now),
             ("GET", ["v1", "events"]) => return self.get_events(request),
