@@ -9,7 +9,7 @@ use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
 
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, columns, escape, fit};
+use crate::out::{Colour, Failure, Painter, columns, escape, fit, pad};
 use crate::verb::inspect;
 
 /// Show what happened, from the journal
@@ -19,6 +19,7 @@ use crate::verb::inspect;
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Only what happened within this time, such as 90s, 10m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -79,6 +80,7 @@ fn of(id: &str, context: &Context) -> Result<Of, Failure> {
         Err(failure) => return Err(failure),
     };
     let ids = found
+        .answer
         .sessions
         .into_iter()
         .flat_map(|session| session.previous_ids.into_iter().chain([session.session_id]));
@@ -100,13 +102,16 @@ fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Re
         Some(false) => " (not verified)",
         Some(true) | None => "",
     };
-    let detail = fit(&escape(&format!("{}{mark}", line.detail)), width.saturating_sub(47));
-    writeln!(
-        out,
-        "{time:14}  {:8}  {:19}  {}",
-        escape(&id),
-        fit(&escape(&line.name), 19),
-        painter.paint(Colour::Dim, &detail)
-    )?;
+    let what = format!(
+        "{}  {}  {}",
+        pad(&time, 14, false),
+        pad(&fit(&escape(&id), 8), 8, false),
+        pad(&fit(&escape(&line.name), 19), 19, false),
+    );
+    let what = fit(&what, width);
+    let room = width.saturating_sub(14 + 2 + 8 + 2 + 19 + 2);
+    let detail = fit(&escape(&format!("{}{mark}", line.detail)), room);
+    let text = format!("{what}  {}", painter.paint(Colour::Dim, &detail));
+    writeln!(out, "{}", if detail.is_empty() { what.trim_end() } else { &text })?;
     Ok(())
 }
