@@ -142,11 +142,6 @@ impl Harness {
         line(&mut self.answers).parse().unwrap()
     }
 
-    /// What the last hook wrote to standard error.
-    pub(crate) fn stderr(&self) -> String {
-        fs::read_to_string(self.dir.join("stderr")).unwrap()
-    }
-
     /// Reports the session's start and a prompt: a turn is open.
     #[track_caller]
     pub(crate) fn begin_turn(&mut self) {
@@ -260,7 +255,7 @@ impl Drop for Tmux<'_> {
     }
 }
 
-/// Waits until no program of coord's runs with this home, apart from `but`.
+/// The processes of coord's programs that run with this home.
 #[track_caller]
 pub(crate) fn programs_of(home: &Home) -> Vec<u32> {
     let variable = format!("HOME={}", home.home().display());

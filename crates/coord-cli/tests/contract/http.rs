@@ -2,8 +2,10 @@
 //! stop in the middle. Holds G2, G11 and S4-19's neighbour, the bounded request.
 
 use crate::wire::{Wire, ask, event, post, request, with};
-use coord_tests::coord::{Coordinator, events, session};
+use coord_tests::coord::{Coordinator, events, health, programs, session};
 use coord_tests::home::Home;
+use coord_tests::process::Running;
+use coord_tests::wait::wait_until;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Inspect, State};
 use coord_wire::limits::BODY_BYTES_MAX;
@@ -268,4 +270,23 @@ fn the_history_is_filtered_by_session_and_position() {
     assert!(
         lines(&format!("?since={since}")).iter().all(|line| since <= line["seq"].as_u64().unwrap())
     );
+}
+
+// Out of descriptors: an idle connection makes room, and a new one is served.
+#[test]
+fn connections_are_served_when_descriptors_run_out() {
+    let home = Home::new();
+    let mut command = home.command("prlimit");
+    command.args(["--nofile=64:64"]).arg(programs().join("coord"));
+    command.arg("serve").arg("--root").arg(home.root());
+    let _serving = Running::start(command, &home.tmp(), "serve");
+    wait_until("it answers", || health(&home).ok_or("no answer"));
+    let mut kept = Vec::new();
+    for n in 0..200 {
+        let mut wire = Wire::open(&home);
+        let event = event(&format!("session-{n}"), "Stop", 1).to_string();
+        wire.send(request("POST", "/v1/events", &event)).answer().expect("an answer").expect(204);
+        kept.push(wire);
+    }
+    assert_eq!(health(&home).expect("an answer").sessions, 200);
 }

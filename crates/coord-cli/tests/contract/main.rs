@@ -5,7 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
+mod background;
+mod cli;
 mod deaths;
+mod disk;
 mod harness;
 mod http;
 mod once;
