@@ -122,9 +122,11 @@ impl<D: Disk> Coordinator<D> {
 
     /// Records an entry and does what follows from it.
     pub(crate) fn record(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
-        let kept = entry.clone();
+        let again = entry.clone();
         let effects = match self.engine.record(entry, now) {
-            Err(AppendError::Full { .. }) if self.make_room() => self.engine.record(kept, now)?,
+            Err(error) if self.note_refused(&error) && self.release_reserve() => {
+                self.engine.record(again, now)?
+            }
             result => result?,
         };
         self.mark_unsynced(now);
@@ -152,7 +154,9 @@ impl<D: Disk> Coordinator<D> {
         let may_use_reserve = is_reserved(&envelope.event);
         let again = envelope.clone();
         let taken = match self.engine.record_hook(envelope, text.to_owned(), via, verified, now) {
-            Err(AppendError::Full { .. }) if may_use_reserve && self.make_room() => {
+            Err(error)
+                if self.note_refused(&error) && may_use_reserve && self.release_reserve() =>
+            {
                 self.engine.record_hook(again, text.to_owned(), via, verified, now)?
             }
             result => result?,
@@ -402,16 +406,33 @@ impl<D: Disk> Coordinator<D> {
         Ok(())
     }
 
+    /// A record was not taken, and people see why; true if that was for want of space.
+    fn note_refused(&mut self, error: &AppendError) -> bool {
+        match error {
+            AppendError::Full { .. } => {
+                self.is_full = true;
+                self.problems.insert(FULL.to_owned());
+                true
+            }
+            AppendError::Failed { source, .. } => {
+                self.problems.insert(format!("{error}: {source}"));
+                false
+            }
+            // Read-only: the journal itself says so for as long as it lasts.
+            AppendError::ReadOnly { .. } | _ => false,
+        }
+    }
+
     /// Gives the reserve back; true if there was one.
-    fn make_room(&mut self) -> bool {
-        self.is_full = true;
-        self.problems.insert(FULL.to_owned());
+    fn release_reserve(&self) -> bool {
         self.reserve.release().unwrap_or(false)
     }
 
-    /// Makes the reserve again when there is room.
+    /// Makes the reserve again when there is room; one that was never given back is no sign of any.
     pub(crate) fn restore_reserve(&mut self) {
-        if let Ok(true) = self.reserve.restore() {
+        let free = || self.disk.free(&self.paths.state).unwrap_or(0);
+        let has_room = !self.is_full || RESERVE_FILE_BYTES <= free();
+        if has_room && let Ok(true) = self.reserve.restore() {
             self.is_full = false;
             self.problems.remove(FULL);
         }

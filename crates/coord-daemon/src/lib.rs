@@ -13,7 +13,7 @@ pub mod host;
 mod http;
 mod intake;
 mod log;
-mod lookup;
+pub mod lookup;
 pub mod offline;
 pub mod process;
 pub mod registry;

@@ -74,8 +74,8 @@ pub(crate) struct Server<D: Disk> {
     is_ending: bool,
 }
 
-/// An answer for a connection.
-type Answer = (Token, Response);
+/// An answer for a connection, and whether the connection is kept.
+type Answer = (Token, Response, bool);
 
 /// What the loop needs from outside.
 #[derive(Debug)]
@@ -234,6 +234,11 @@ impl<D: Disk> Server<D> {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors: who waits longest for nothing makes room.
+                Err(error) if is_out_of_files(&error) && !self.connections.is_empty() => {
+                    self.close_idlest();
+                    continue;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accept");
                     return;
@@ -284,7 +289,7 @@ impl<D: Disk> Server<D> {
                 unavailable("too many histories at once; try again")
             }
             Route::History(wanted) => {
-                self.read_history(token, wanted);
+                self.read_history(token, wanted, keep_alive);
                 return;
             }
             Route::Down => {
@@ -352,7 +357,7 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    fn read_history(&mut self, token: Token, wanted: Wanted) {
+    fn read_history(&mut self, token: Token, wanted: Wanted, keep_alive: bool) {
         self.histories += 1;
         let (answers, waker) = (self.answered.clone(), Arc::clone(&self.waker));
         let disk = self.coordinator.disk.clone();
@@ -364,7 +369,7 @@ impl<D: Disk> Server<D> {
                 Ok(()) => Response::json(&lines),
                 Err(error) => Response::error(500, "store", &error.to_string()),
             };
-            if answers.send((token, response)).is_ok() {
+            if answers.send((token, response, keep_alive)).is_ok() {
                 // A loop that cannot be woken turns by itself within its heartbeat.
                 drop(waker.wake());
             }
@@ -376,9 +381,15 @@ impl<D: Disk> Server<D> {
     }
 
     fn answer_histories(&mut self) {
-        while let Ok((token, response)) = self.answers.try_recv() {
+        while let Ok((token, response, keep_alive)) = self.answers.try_recv() {
             self.histories = self.histories.saturating_sub(1);
-            self.answer_later(token, &response, false);
+            self.answer_later(token, &response, keep_alive);
         }
     }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()))
 }
