@@ -185,9 +185,14 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
 /// Decides the word of the records that were touched.
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment) {
     for key in touched {
+        let Some(session) = state.get(*key) else { continue };
+        let (word, because) = state.word(session, at.awake);
+        let is_same = session.word.word == word;
+        if is_same && session.word.because == because && state.is_in_place(session) {
+            continue;
+        }
         let Some(mut session) = state.take(*key) else { continue };
-        let (word, because) = state.word(&session, at.awake);
-        if session.word.word != word {
+        if !is_same {
             session.word.since = at;
         }
         session.word.word = word;
