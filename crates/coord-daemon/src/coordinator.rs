@@ -18,7 +18,7 @@ use crate::background::{Background, Done, Job, SnapshotJob};
 use crate::config::Config;
 use crate::config_dirs::ConfigDirs;
 use crate::convert::wire_process;
-use crate::engine::{Engine, Taken};
+use crate::engine::Engine;
 use crate::host::Here;
 use crate::registry::Readable;
 use crate::share::Shares;
@@ -116,16 +116,15 @@ impl<D: Disk> Coordinator<D> {
             pid_ns: coordinator.here.pid_ns,
             settings,
         });
-        coordinator.record(started, now)?;
+        coordinator.record(&started, now)?;
         Ok(coordinator)
     }
 
     /// Records an entry and does what follows from it.
-    pub(crate) fn record(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
-        let again = entry.clone();
+    pub(crate) fn record(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
         let effects = match self.engine.record(entry, now) {
             Err(error) if self.note_refused(&error) && self.release_reserve() => {
-                self.engine.record(again, now)?
+                self.engine.record(entry, now)?
             }
             result => result?,
         };
@@ -143,38 +142,37 @@ impl<D: Disk> Coordinator<D> {
         verified: bool,
         now: Now,
     ) -> Result<(), AppendError> {
+        if self.engine.is_duplicate(&envelope) {
+            return Ok(());
+        }
         if self.shares.is_spent(&envelope.session_id, &envelope.event, now.mono_ns) {
             let folded = Entry::Folded {
                 session_id: envelope.session_id,
                 event: envelope.event,
                 id: envelope.id,
             };
-            return self.record(folded, now);
+            return self.record(&folded, now);
         }
         let may_use_reserve = is_reserved(&envelope.event);
-        let again = envelope.clone();
-        let taken = match self.engine.record_hook(envelope, text.to_owned(), via, verified, now) {
+        let entry = Entry::Hook { via, verified, envelope: text.to_owned() };
+        match self.engine.append(&entry, now) {
             Err(error)
                 if self.note_refused(&error) && may_use_reserve && self.release_reserve() =>
             {
-                self.engine.record_hook(again, text.to_owned(), via, verified, now)?
+                self.engine.append(&entry, now)?;
             }
             result => result?,
-        };
-        match taken {
-            Taken::New(effects) => {
-                self.mark_unsynced(now);
-                self.perform(effects, now);
-            }
-            Taken::Duplicate => (),
         }
+        self.mark_unsynced(now);
+        let effects = self.engine.take_hook_in(envelope, via, verified, now);
+        self.perform(effects, now);
         Ok(())
     }
 
     /// A watched process is gone.
     pub(crate) fn on_exit(&mut self, token: mio::Token, now: Now) {
         if let Some(process) = self.watches.take(&self.registry, token) {
-            self.record_or_say(Entry::ProcessExited { process }, now);
+            self.record_or_say(&Entry::ProcessExited { process }, now);
         }
     }
 
@@ -192,7 +190,7 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Records an entry that nobody waits for; a failure is a problem that people see.
-    pub(crate) fn record_or_say(&mut self, entry: Entry, now: Now) {
+    pub(crate) fn record_or_say(&mut self, entry: &Entry, now: Now) {
         if let Err(error) = self.record(entry, now) {
             tracing::error!(%error, "not recorded");
             self.problems.insert(error.to_string());
@@ -224,7 +222,7 @@ impl<D: Disk> Coordinator<D> {
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.config_dirs.lock(&self.readable, &config_dir);
-                self.record_or_say(Entry::ConfigDirLock { config_dir, held }, now);
+                self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);
             }
         }
     }
@@ -238,7 +236,7 @@ impl<D: Disk> Coordinator<D> {
             }
         };
         let kind = if alive { process::kind(process) } else { None };
-        self.record_or_say(Entry::ProcessSeen(ProcessSeen { process, alive, kind }), now);
+        self.record_or_say(&Entry::ProcessSeen(ProcessSeen { process, alive, kind }), now);
     }
 
     fn read_registry(
@@ -249,7 +247,7 @@ impl<D: Disk> Coordinator<D> {
         now: Now,
     ) {
         let entry = registry::read(&self.readable, config_dir.as_ref(), process);
-        self.record_or_say(Entry::RegistryRead { process, entry, after_death }, now);
+        self.record_or_say(&Entry::RegistryRead { process, entry, after_death }, now);
     }
 
     /// Whether the socket's peer is a child of the harness that the envelope names (H-25).

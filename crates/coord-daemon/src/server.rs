@@ -153,7 +153,7 @@ impl<D: Disk> Server<D> {
         if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
             let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
             tracing::warn!(stood_ms = ns / 1_000_000, "gap");
-            self.coordinator.record_or_say(Entry::Gap { ns }, turn);
+            self.coordinator.record_or_say(&Entry::Gap { ns }, turn);
         }
         self.last_turn = turn;
     }

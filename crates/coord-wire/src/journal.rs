@@ -23,6 +23,19 @@ pub struct Record {
     pub entry: Entry,
 }
 
+/// [`Record`], to be written.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordRef<'a> {
+    /// As in [`Record`].
+    pub seq: u64,
+    /// As in [`Record`].
+    pub at: WallMs,
+    /// As in [`Record`].
+    pub mono_ns: u64,
+    /// As in [`Record`].
+    pub entry: &'a Entry,
+}
+
 /// What can happen. Tagged from outside: only so can the envelope be kept as it came.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
