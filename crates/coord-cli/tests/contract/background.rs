@@ -5,12 +5,14 @@ use crate::wire::{event, here, post};
 use coord_tests::coord::{coord, health, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::Finished;
-use coord_tests::wait::{readable, wait_until};
+use coord_tests::wait::{PATIENCE, readable, wait_until};
 use coord_wire::inspect::State;
 use rustix::process::{Pid, PidfdFlags, Signal, getsid, kill_process, pidfd_open};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
+use std::os::fd::AsFd;
 use std::process::Stdio;
 
 fn pid_of(pid: u32) -> Pid {
@@ -43,6 +45,19 @@ fn environment(pid: u32) -> Vec<(String, String)> {
         .collect()
 }
 
+/// All that comes out of a pipe, up to its end.
+#[track_caller]
+fn to_the_end(mut pipe: impl Read + AsFd) -> String {
+    let (mut text, mut buffer) = (Vec::new(), [0; 1024]);
+    loop {
+        assert!(readable(&pipe, PATIENCE), "somebody holds the pipe: {text:?}");
+        match pipe.read(&mut buffer).unwrap() {
+            0 => return String::from_utf8(text).unwrap(),
+            n => text.extend_from_slice(&buffer[..n]),
+        }
+    }
+}
+
 // R-16, H-41: of whoever starts it the coordinator keeps nothing.
 #[test]
 fn r16_a_coordinator_started_in_the_background_is_detached() {
@@ -60,14 +75,14 @@ fn r16_a_coordinator_started_in_the_background_is_detached() {
         up.env(name, "no-business-of-coords");
     }
     up.env("LC_TIME", "C").env("TZ", "UTC");
-    // Both pipes are read to their end, which comes only when nobody holds them any more.
-    let output = up.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    up.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = up.spawn().unwrap();
+    // Both pipes come to their end, which is there only when nobody holds them any more.
+    let stdout = to_the_end(child.stdout.take().unwrap());
+    assert_eq!(to_the_end(child.stderr.take().unwrap()), "");
+    assert!(child.wait().unwrap().success());
     let pid = running(&home);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!("coordinator started (pid {pid})\n")
-    );
+    assert_eq!(stdout, format!("coordinator started (pid {pid})\n"));
     assert_eq!(getsid(Some(pid_of(pid))).unwrap(), pid_of(pid), "a session of its own");
     let proc = std::path::PathBuf::from(format!("/proc/{pid}"));
     assert_eq!(fs::read_link(proc.join("cwd")).unwrap(), std::path::Path::new("/"));

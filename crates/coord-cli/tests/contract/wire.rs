@@ -8,6 +8,7 @@ use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 
 /// An answer: status and body.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,10 +115,13 @@ pub(crate) fn here() -> Here {
 /// The `n`-th event of a session, without a harness. Stamps follow `n`, whatever the order in which
 /// events are made.
 pub(crate) fn event(session: &str, name: &str, n: u32) -> Value {
+    // An id begins with its time, to the millisecond; one session and number are one event.
+    static BEGAN: OnceLock<u64> = OnceLock::new();
+    let began_ms = BEGAN.get_or_init(|| now().wall_ms);
     let here = here();
     let hash = coord_wire::frame::crc32_plain(&[session.as_bytes()]);
     json!({
-        "v": 1, "id": format!("{hash:08x}{n:024x}"), "event": name, "session_id": session,
+        "v": 1, "id": format!("{began_ms:012x}{hash:08x}{n:012x}"), "event": name, "session_id": session,
         "emitted_at": rfc3339(now().wall_ms), "mono_ns": u64::from(n) * 1_000_000,
         "boot": here.boot, "host": here.host, "machine": here.machine, "pid": 1,
         "cwd": "/home/dev/project",
