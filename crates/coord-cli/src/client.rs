@@ -34,7 +34,10 @@ pub(crate) fn get<T: DeserializeOwned>(
 /// The coordinator's own words for an error.
 fn failure(answer: &Answer) -> Failure {
     match serde_json::from_slice::<ErrorAnswer>(&answer.body) {
-        Ok(ErrorAnswer { error }) if answer.status == 404 => Failure::NoSuchSession(error.message),
+        Ok(ErrorAnswer { error }) if error.code == "no_such_session" => {
+            Failure::NoSuchSession(error.message)
+        }
+        Ok(ErrorAnswer { error }) if answer.status == 404 => Failure::UnclearId(error.message),
         Ok(ErrorAnswer { error }) => Failure::Failed(anyhow::anyhow!(error.message)),
         Err(_) => Failure::Failed(anyhow::anyhow!("the coordinator answered {}", answer.status)),
     }

@@ -3,6 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use coord_daemon::lookup::LookupError;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::context::variable;
 
 /// Why a verb failed; each has its exit code (interfaces.md, CLI).
@@ -10,8 +13,10 @@ use crate::context::variable;
 pub(crate) enum Failure {
     /// 1
     Failed(anyhow::Error),
-    /// 3
+    /// 3: nothing has this id.
     NoSuchSession(String),
+    /// 3: the id does not say which one.
+    UnclearId(String),
     /// 4
     NotReachable(String),
     /// The reader of our output is gone: nothing to say, and nobody to say it to.
@@ -21,6 +26,17 @@ pub(crate) enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<LookupError> for Failure {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::Unknown { .. } => Self::NoSuchSession(error.to_string()),
+            LookupError::TooShort { .. } | LookupError::Ambiguous { .. } => {
+                Self::UnclearId(error.to_string())
+            }
+        }
     }
 }
 
@@ -48,7 +64,7 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         let (text, code) = match self {
             Self::Failed(error) => (format!("{error:#}"), 1),
-            Self::NoSuchSession(text) => (text, 3),
+            Self::NoSuchSession(text) | Self::UnclearId(text) => (text, 3),
             Self::NotReachable(text) => (text, 4),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
@@ -78,21 +94,39 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// The first `width` columns; what is cut is marked.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept + "…"
+    let mut kept = taken(text.chars(), width);
+    kept.extend((0 < width).then_some('…'));
+    kept
 }
 
 /// The last `width` columns; what is cut is marked.
 pub(crate) fn fit_end(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().skip(length - width.saturating_sub(1)).collect();
-    format!("…{kept}")
+    let mut kept = taken(text.chars().rev(), width);
+    kept.extend((0 < width).then_some('…'));
+    kept.chars().rev().collect()
+}
+
+/// As many characters as leave one of `width` columns for a mark.
+fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
+    let mut left = width.saturating_sub(1);
+    chars
+        .map_while(|c| {
+            left = left.checked_sub(c.width().unwrap_or(0))?;
+            Some(c)
+        })
+        .collect()
+}
+
+/// `text` with blanks up to `width` columns.
+pub(crate) fn pad(text: &str, width: usize, to_the_right: bool) -> String {
+    let blanks = " ".repeat(width.saturating_sub(text.width()));
+    if to_the_right { blanks + text } else { text.to_owned() + &blanks }
 }
 
 /// A colour.
@@ -138,7 +172,7 @@ impl Painter {
 /// Columns of the terminal on standard output; 80 where there is none.
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    size.map_or(80, |size| usize::from(size.ws_col)).max(40)
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| 0 < *columns).unwrap_or(80)
 }
 
 /// An age in one short word.
@@ -167,6 +201,13 @@ mod tests {
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit_end("abcdef", 4), "…def");
         assert_eq!(fit("abcd", 4), "abcd");
+        assert_eq!((fit("ab", 1), fit("ab", 0)), ("…".to_owned(), String::new()));
+        // Some characters take two columns.
+        assert_eq!(fit("漢字漢字", 6), "漢字…");
+        assert_eq!(fit("漢字漢字", 7), "漢字漢…");
+        assert_eq!(fit_end("漢字漢字", 6), "…漢字");
+        assert_eq!(pad("漢", 4, false), "漢  ");
+        assert_eq!(pad("5s", 5, true), "   5s");
     }
 
     #[test]

@@ -11,9 +11,7 @@ use crate::event::{HookEvent, HookKind, StartSource, Via};
 use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
 use crate::seen::REMEMBERED_MS;
-use crate::session::{
-    EarlyEnd, LastEvent, OwnerId, Presence, RegistryFact, Session, SessionKey, Stamp,
-};
+use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
 use crate::state::State;
 use crate::time::{Moment, Now};
 use crate::turn;
@@ -163,10 +161,8 @@ fn take_in(
     take_along_old_boot(state, &mut session, at);
     if is_new_owner {
         ask_about(state, &session, fx);
-    } else {
-        ask_registry_again(state, &session, fx);
     }
-    ask_lock(state, &session.config_dir, fx);
+    ask_for_dir(state, &session.config_dir, fx);
     let has_ended = !session.may_live();
     state.put(session);
     let mut touched = Vec::from([key]);
@@ -261,24 +257,11 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
     }
 }
 
-/// The client writes its entry a moment after its start: until one was seen, each event of a turn's
-/// edge is a reason to look again. A removed entry proves a clean end only if it was there (H-05).
-fn ask_registry_again(state: &State, session: &Session, fx: &mut Effects) {
-    let Some(owner) = session.owner.as_ref().filter(|_| state.is_local(session)) else { return };
-    let is_at_edge =
-        session.edge.is_some() && session.edge == session.last.as_ref().map(|last| last.stamp);
-    if is_at_edge && session.may_live() && session.registry == RegistryFact::Unknown {
-        fx.ask(Effect::ReadRegistry {
-            process: owner.id.process,
-            config_dir: session.config_dir.clone(),
-            after_death: false,
-        });
-    }
-}
-
-pub(crate) fn ask_lock(state: &State, config_dir: &str, fx: &mut Effects) {
+/// What the coordinator wants to have of a configuration directory.
+pub(crate) fn ask_for_dir(state: &State, config_dir: &str, fx: &mut Effects) {
     let known = &state.header.config_dirs;
     if !config_dir.is_empty() && !known.contains_key(config_dir) && known.len() < CONFIG_DIRS_MAX {
+        fx.ask(Effect::WatchRegistry { config_dir: config_dir.into() });
         fx.ask(Effect::LockConfigDir { config_dir: config_dir.into() });
     }
 }

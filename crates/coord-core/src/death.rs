@@ -60,7 +60,8 @@ impl State {
 /// Judges a death by what it left behind.
 pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     let Presence::Dying { .. } = session.presence else { return };
-    let was_present = matches!(session.registry, RegistryFact::Present { .. });
+    let was_present =
+        matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     let (presence, saw, did) = match found {
         Registry::Present(_) => {
             session.registry = RegistryFact::LeftBehind { at };

@@ -28,6 +28,11 @@ pub enum Effect {
         /// Whether the process is dead.
         after_death: bool,
     },
+    /// Watch the registry of a configuration directory.
+    WatchRegistry {
+        /// The directory.
+        config_dir: String,
+    },
     /// Try the lock on a configuration directory (H-14).
     LockConfigDir {
         /// The directory.
@@ -48,9 +53,10 @@ impl Effect {
     /// Its class.
     pub fn class(&self) -> EffectClass {
         match self {
-            Self::WatchProcess { .. } | Self::ReadRegistry { .. } | Self::LockConfigDir { .. } => {
-                EffectClass::Idempotent
-            }
+            Self::WatchProcess { .. }
+            | Self::ReadRegistry { .. }
+            | Self::WatchRegistry { .. }
+            | Self::LockConfigDir { .. } => EffectClass::Idempotent,
         }
     }
 }

@@ -288,6 +288,8 @@ pub struct RegistryEntry {
     pub is_foreign: bool,
     /// Its working directory.
     pub cwd: String,
+    /// The configuration directory whose registry has it.
+    pub config_dir: String,
 }
 
 /// The client's own status words.

@@ -34,6 +34,7 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
         (
             Effect::WatchProcess { .. }
             | Effect::ReadRegistry { .. }
+            | Effect::WatchRegistry { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

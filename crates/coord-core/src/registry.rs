@@ -56,6 +56,7 @@ impl State {
         let mut session = Session::begin(self.new_key(), &entry.session_id, at);
         session.change_owner(owner);
         session.cwd.clone_from(&entry.cwd);
+        session.config_dir.clone_from(&entry.config_dir);
         note(&mut session, &Registry::Present(entry.clone()), at);
         let key = session.key;
         self.put(session);
@@ -66,11 +67,19 @@ impl State {
     }
 }
 
-/// A living process's entry. One that vanished or became unreadable is no source any more.
+/// A living process's entry. One that vanished or became unreadable is no source any more; that it
+/// was removed counts when the process ends (H-05).
 fn note(session: &mut Session, found: &Registry, at: Moment) {
-    let Registry::Present(entry) = found else {
-        session.registry = RegistryFact::Unknown;
-        return;
+    let entry = match (found, session.registry) {
+        (Registry::Present(entry), _) => entry,
+        (Registry::Absent, RegistryFact::Present { .. } | RegistryFact::Removed { .. }) => {
+            session.registry = RegistryFact::Removed { at };
+            return;
+        }
+        (Registry::Absent | Registry::Unreadable, _) => {
+            session.registry = RegistryFact::Unknown;
+            return;
+        }
     };
     let before = session.registry.level();
     session.registry =

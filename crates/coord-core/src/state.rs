@@ -191,6 +191,11 @@ impl State {
         self.records.insert(key, session);
     }
 
+    /// Whether putting this record in again would change nothing beside it.
+    pub(crate) fn is_in_place(&self, session: &Session) -> bool {
+        self.deadline_of.get(&session.key).copied() == self.deadline(session)
+    }
+
     /// The records whose deadline has come.
     pub(crate) fn due(&self, awake: Awake) -> Vec<SessionKey> {
         self.by_deadline

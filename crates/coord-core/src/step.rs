@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::arrival::{self, ask_about, ask_lock};
+use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::effect::Effects;
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
@@ -96,7 +96,7 @@ fn on_started(
     }
     let dirs: Vec<_> = state.sessions().map(|session| session.config_dir.clone()).collect();
     for config_dir in dirs {
-        ask_lock(state, &config_dir, fx);
+        ask_for_dir(state, &config_dir, fx);
     }
     state.keys()
 }
@@ -188,18 +188,22 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
 /// Decides the word of the records that were touched.
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment) {
     for key in touched {
+        let Some(session) = state.get(*key) else { continue };
+        let answer = state.word(session, at.awake);
+        let is_same = session.word.word == answer.word
+            && session.word.because == answer.because
+            && session.contested.is_some() == answer.is_contested;
+        if is_same && state.is_in_place(session) {
+            continue;
+        }
         let Some(mut session) = state.take(*key) else { continue };
-        let answer = state.word(&session, at.awake);
         if session.word.word != answer.word {
             session.word.since = at;
         }
         session.word.word = answer.word;
         session.word.rule = answer.rule.into();
         session.word.because = answer.because;
-        session.contested = match (answer.is_contested, session.contested) {
-            (true, since) => since.or(Some(at)),
-            (false, _) => None,
-        };
+        session.contested = session.contested.or(Some(at)).filter(|_| answer.is_contested);
         state.put(session);
     }
 }

@@ -52,22 +52,11 @@ fn h_05_an_entry_never_seen_proves_nothing_by_its_absence() {
     assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
 }
 
-// The client writes its entry a moment after SessionStart.
+// The client may withdraw its entry a moment before its process is gone.
 #[test]
-fn h_05_the_registry_is_looked_at_again_until_the_entry_was_seen() {
-    let mut world = World::new();
-    let asked = |world: &mut World| {
-        let reads = |fx: &Effect| matches!(fx, Effect::ReadRegistry { after_death: false, .. });
-        std::mem::take(&mut world.effects).iter().any(reads)
-    };
-    world.open("s1", 100, Kind::Interactive);
-    assert!(asked(&mut world));
+fn h_05_an_entry_withdrawn_before_the_death_proves_a_clean_end() {
+    let mut world = in_a_turn();
     world.registry(100, Registry::Absent, false);
-    world.hook("s1", 100, PROMPT);
-    assert!(asked(&mut world));
-    world.registry(100, present("s1"), false);
-    world.hook("s1", 100, STOP);
-    assert!(!asked(&mut world));
     world.die(100, Registry::Absent);
     assert_eq!(world.word("s1"), Word::Stopped);
 }
@@ -245,7 +234,12 @@ fn g10_a_restart_watches_the_living_and_judges_the_dying() {
 fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
     let mut world = in_a_turn();
     world.start_coordinator();
-    world.take(&Event::ProcessSeen { process: process(100), alive: false, kind: None });
+    world.take(&Event::ProcessSeen {
+        process: process(100),
+        alive: false,
+        kind: None,
+        is_stopped: false,
+    });
     world.registry(100, present("s1"), true);
     assert_eq!(world.word("s1"), Word::Crashed);
 }

@@ -62,13 +62,13 @@ fn r_06_subagents_neither_open_nor_close_a_turn() {
     world.open("s1", 100, Kind::Interactive);
     for (kind, word) in [(TOOL, Word::Idle), (STOP, Word::Idle)] {
         let mut event = world.event("s1", 100, kind, 0.0);
-        event.in_subagent = true;
+        event.agent = Some("a1".into());
         world.send(event);
         assert_eq!(world.word("s1"), word);
     }
     world.hook("s1", 100, PROMPT);
     let mut event = world.event("s1", 100, STOP, 0.0);
-    event.in_subagent = true;
+    event.agent = Some("a1".into());
     world.send(event);
     assert_eq!(world.word("s1"), Word::Running);
 }

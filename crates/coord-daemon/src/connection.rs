@@ -58,9 +58,12 @@ impl Connection {
 
     /// Reads and writes as far as it goes without waiting.
     pub(crate) fn advance(&mut self, now_ns: u64) -> Progress {
-        self.used_ns = now_ns;
+        let written_before = self.written;
         if !self.flush() {
             return Progress::Closed;
+        }
+        if self.written != written_before {
+            self.used_ns = now_ns;
         }
         if self.is_busy || self.written < self.output.len() {
             return Progress::Waiting;
@@ -81,7 +84,7 @@ impl Connection {
                 }
                 Parsed::Partial => match self.read() {
                     Ok(0) => return Progress::Closed,
-                    Ok(_) => (),
+                    Ok(_) => self.used_ns = now_ns,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         return Progress::Waiting;
                     }

@@ -3,7 +3,7 @@
 
 use coord_core::{
     Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, ProcessRef, Registry,
-    Settings, StartSource, TmuxPane, ToolPhase, Via,
+    RegistryStatus, Settings, StartSource, TmuxPane, ToolPhase, Via,
 };
 use coord_wire::envelope::{self, Envelope};
 use coord_wire::journal::{Entry, ProcessSeen, RegistryEntry, Started};
@@ -24,10 +24,11 @@ pub fn event(entry: &Entry) -> Option<Event> {
         }
         Entry::SpoolFolded { events } => Event::SpoolFolded { events: *events },
         Entry::Malformed { .. } => Event::Malformed,
-        Entry::ProcessSeen(ProcessSeen { process, alive, kind }) => Event::ProcessSeen {
+        Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped }) => Event::ProcessSeen {
             process: process_ref(*process),
             alive: *alive,
             kind: kind.map(kind_of),
+            is_stopped: *stopped,
         },
         Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
         Entry::RegistryRead { process, entry, after_death } => Event::RegistryRead {
@@ -78,7 +79,9 @@ pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Opti
         transcript_path: envelope.transcript_path,
         permission_mode: envelope.permission_mode,
         config_dir: envelope.config_dir,
-        in_subagent: envelope.agent_id.is_some(),
+        agent: envelope.agent_id,
+        tool: envelope.tool_name,
+        digest: envelope.tool_input_digest.and_then(|digest| u64::from_str_radix(&digest, 16).ok()),
         verified,
         via: match via {
             journal::Via::Socket => Via::Socket,
@@ -112,6 +115,12 @@ fn hook_kind(envelope: &Envelope) -> HookKind {
         "StopFailure" => {
             HookKind::StopFailure(envelope.error.clone().unwrap_or_else(|| "unknown".to_owned()))
         }
+        "PermissionRequest" => HookKind::PermissionRequest,
+        "PermissionDenied" => HookKind::PermissionDenied,
+        "SubagentStop" => HookKind::SubagentStop,
+        "Notification" => {
+            HookKind::Notification(envelope.notification_type.clone().unwrap_or_default())
+        }
         other => HookKind::Other(other.to_owned()),
     }
 }
@@ -125,11 +134,39 @@ fn background(envelope: &Envelope) -> Background {
 
 fn registry(entry: &RegistryEntry) -> Registry {
     match entry {
-        RegistryEntry::Present { session_id, .. } => {
-            Registry::Present { session_id: session_id.clone() }
-        }
+        RegistryEntry::Present {
+            session_id,
+            status,
+            waiting_for,
+            changed_ms,
+            foreign,
+            cwd,
+            config_dir,
+        } => Registry::Present(coord_core::RegistryEntry {
+            session_id: session_id.clone(),
+            status: registry_status(status.as_deref(), waiting_for.as_deref()),
+            changed_ms: *changed_ms,
+            is_foreign: *foreign,
+            cwd: cwd.clone(),
+            config_dir: config_dir.clone(),
+        }),
         RegistryEntry::Absent => Registry::Absent,
         RegistryEntry::Unreadable { .. } | RegistryEntry::Strange { .. } => Registry::Unreadable,
+    }
+}
+
+/// The table of the client's status words (measured); a word that is not in it is no source (H-35).
+fn registry_status(status: Option<&str>, waiting_for: Option<&str>) -> Option<RegistryStatus> {
+    match (status?, waiting_for) {
+        ("idle", _) => Some(RegistryStatus::Idle),
+        ("busy", _) => Some(RegistryStatus::Busy),
+        ("shell", _) => Some(RegistryStatus::Shell),
+        ("waiting", Some("permission prompt" | "sandbox request" | "worker request")) => {
+            Some(RegistryStatus::WaitingPermission)
+        }
+        // `input needed`, `dialog open`, and whatever else it may wait for: a person is needed.
+        ("waiting", _) => Some(RegistryStatus::WaitingInput),
+        _ => None,
     }
 }
 

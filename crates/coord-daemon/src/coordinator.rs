@@ -18,9 +18,10 @@ use crate::background::{Background, Done, Job, SnapshotJob};
 use crate::config::Config;
 use crate::config_dirs::ConfigDirs;
 use crate::convert::wire_process;
-use crate::engine::{Engine, Taken};
+use crate::engine::Engine;
 use crate::host::Here;
 use crate::registry::Readable;
+use crate::registry_watch::RegistryWatch;
 use crate::share::Shares;
 use crate::watches::Watches;
 use crate::{process, registry};
@@ -47,8 +48,9 @@ pub(crate) struct Coordinator<D: Disk> {
     pub(crate) invariant_violations: u64,
     background: Background<D>,
     registry: Registry,
-    readable: Readable,
+    pub(crate) readable: Readable,
     config_dirs: ConfigDirs,
+    pub(crate) registry_watch: RegistryWatch,
     shares: Shares,
     reserve: Reserve<D>,
     is_full: bool,
@@ -95,6 +97,7 @@ impl<D: Disk> Coordinator<D> {
             registry,
             readable: Readable { root, named: config.paths("tracking.config_dirs").to_vec() },
             config_dirs: ConfigDirs::default(),
+            registry_watch: RegistryWatch::new()?,
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -116,15 +119,16 @@ impl<D: Disk> Coordinator<D> {
             pid_ns: coordinator.here.pid_ns,
             settings,
         });
-        coordinator.record(started, now)?;
+        coordinator.record(&started, now)?;
         Ok(coordinator)
     }
 
     /// Records an entry and does what follows from it.
-    pub(crate) fn record(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
-        let kept = entry.clone();
+    pub(crate) fn record(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
         let effects = match self.engine.record(entry, now) {
-            Err(AppendError::Full { .. }) if self.make_room() => self.engine.record(kept, now)?,
+            Err(error) if self.note_refused(&error) && self.release_reserve() => {
+                self.engine.record(entry, now)?
+            }
             result => result?,
         };
         self.mark_unsynced(now);
@@ -141,36 +145,37 @@ impl<D: Disk> Coordinator<D> {
         verified: bool,
         now: Now,
     ) -> Result<(), AppendError> {
+        if self.engine.is_duplicate(&envelope) {
+            return Ok(());
+        }
         if self.shares.is_spent(&envelope.session_id, &envelope.event, now.mono_ns) {
             let folded = Entry::Folded {
                 session_id: envelope.session_id,
                 event: envelope.event,
                 id: envelope.id,
             };
-            return self.record(folded, now);
+            return self.record(&folded, now);
         }
         let may_use_reserve = is_reserved(&envelope.event);
-        let again = envelope.clone();
-        let taken = match self.engine.record_hook(envelope, text.to_owned(), via, verified, now) {
-            Err(AppendError::Full { .. }) if may_use_reserve && self.make_room() => {
-                self.engine.record_hook(again, text.to_owned(), via, verified, now)?
+        let entry = Entry::Hook { via, verified, envelope: text.to_owned() };
+        match self.engine.append(&entry, now) {
+            Err(error)
+                if self.note_refused(&error) && may_use_reserve && self.release_reserve() =>
+            {
+                self.engine.append(&entry, now)?;
             }
             result => result?,
-        };
-        match taken {
-            Taken::New(effects) => {
-                self.mark_unsynced(now);
-                self.perform(effects, now);
-            }
-            Taken::Duplicate => (),
         }
+        self.mark_unsynced(now);
+        let effects = self.engine.take_hook_in(envelope, via, verified, now);
+        self.perform(effects, now);
         Ok(())
     }
 
     /// A watched process is gone.
     pub(crate) fn on_exit(&mut self, token: mio::Token, now: Now) {
         if let Some(process) = self.watches.take(&self.registry, token) {
-            self.record_or_say(Entry::ProcessExited { process }, now);
+            self.record_or_say(&Entry::ProcessExited { process }, now);
         }
     }
 
@@ -188,7 +193,7 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Records an entry that nobody waits for; a failure is a problem that people see.
-    pub(crate) fn record_or_say(&mut self, entry: Entry, now: Now) {
+    pub(crate) fn record_or_say(&mut self, entry: &Entry, now: Now) {
         if let Err(error) = self.record(entry, now) {
             tracing::error!(%error, "not recorded");
             self.problems.insert(error.to_string());
@@ -218,9 +223,13 @@ impl<D: Disk> Coordinator<D> {
             Effect::ReadRegistry { process, config_dir, after_death: false } => {
                 self.read_registry(wire_process(process), &config_dir, false, now);
             }
+            Effect::WatchRegistry { config_dir } => {
+                let changes = self.registry_watch.add(&self.readable, &config_dir);
+                self.read_changes(changes, now);
+            }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.config_dirs.lock(&self.readable, &config_dir);
-                self.record_or_say(Entry::ConfigDirLock { config_dir, held }, now);
+                self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);
             }
         }
     }
@@ -234,7 +243,10 @@ impl<D: Disk> Coordinator<D> {
             }
         };
         let kind = if alive { process::kind(process) } else { None };
-        self.record_or_say(Entry::ProcessSeen(ProcessSeen { process, alive, kind }), now);
+        self.record_or_say(
+            &Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped: false }),
+            now,
+        );
     }
 
     fn read_registry(
@@ -245,7 +257,7 @@ impl<D: Disk> Coordinator<D> {
         now: Now,
     ) {
         let entry = registry::read(&self.readable, config_dir.as_ref(), process);
-        self.record_or_say(Entry::RegistryRead { process, entry, after_death }, now);
+        self.record_or_say(&Entry::RegistryRead { process, entry, after_death }, now);
     }
 
     /// Whether the socket's peer is a child of the harness that the envelope names (H-25).
@@ -402,16 +414,33 @@ impl<D: Disk> Coordinator<D> {
         Ok(())
     }
 
+    /// A record was not taken, and people see why; true if that was for want of space.
+    fn note_refused(&mut self, error: &AppendError) -> bool {
+        match error {
+            AppendError::Full { .. } => {
+                self.is_full = true;
+                self.problems.insert(FULL.to_owned());
+                true
+            }
+            AppendError::Failed { source, .. } => {
+                self.problems.insert(format!("{error}: {source}"));
+                false
+            }
+            // Read-only: the journal itself says so for as long as it lasts.
+            AppendError::ReadOnly { .. } | _ => false,
+        }
+    }
+
     /// Gives the reserve back; true if there was one.
-    fn make_room(&mut self) -> bool {
-        self.is_full = true;
-        self.problems.insert(FULL.to_owned());
+    fn release_reserve(&self) -> bool {
         self.reserve.release().unwrap_or(false)
     }
 
-    /// Makes the reserve again when there is room.
+    /// Makes the reserve again when there is room; one that was never given back is no sign of any.
     pub(crate) fn restore_reserve(&mut self) {
-        if let Ok(true) = self.reserve.restore() {
+        let free = || self.disk.free(&self.paths.state).unwrap_or(0);
+        let has_room = !self.is_full || RESERVE_FILE_BYTES <= free();
+        if has_room && let Ok(true) = self.reserve.restore() {
             self.is_full = false;
             self.problems.remove(FULL);
         }

@@ -10,9 +10,8 @@ use anyhow::Context;
 use coord_core::{Effect, Event, Header, Now, SeenIds, Session, State, step};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Decision, Entry, Record, Via};
+use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};
 use coord_wire::limits::SEGMENT_BYTES_MAX;
-use serde_json::value::RawValue;
 
 use crate::convert;
 
@@ -29,15 +28,6 @@ pub struct Engine<D: Disk> {
     since_snapshot: u64,
     duplicates: u64,
     line: Vec<u8>,
-}
-
-/// What became of a hook's event.
-#[derive(Debug)]
-pub enum Taken {
-    /// It is in the journal and took effect; what follows is to be done.
-    New(Vec<Effect>),
-    /// It had been there before (G2).
-    Duplicate,
 }
 
 /// The present, by the machine's clocks.
@@ -84,29 +74,45 @@ impl<D: Disk> Engine<D> {
         self.duplicates
     }
 
-    /// Records an entry and lets the core take it in. Returns what is to be done.
-    pub fn record(&mut self, entry: Entry, now: Now) -> Result<Vec<Effect>, AppendError> {
-        let event = convert::event(&entry);
+    /// Records an entry and lets the core take it in. Returns what is to be done. After an error
+    /// nothing has changed, and the same entry may be tried again.
+    pub fn record(&mut self, entry: &Entry, now: Now) -> Result<Vec<Effect>, AppendError> {
         self.append(entry, now)?;
+        let event = convert::event(entry);
         Ok(event.map_or_else(Vec::new, |event| self.take_in(&event, now)))
     }
 
-    /// Records a hook's event, unless it was there before.
-    pub fn record_hook(
+    /// Whether a hook's event was there before (G2). Counts it if it was.
+    pub fn is_duplicate(&mut self, envelope: &Envelope) -> bool {
+        let is_duplicate = envelope.event_id().is_none_or(|id| self.state.has_seen(id));
+        self.duplicates = self.duplicates.saturating_add(u64::from(is_duplicate));
+        is_duplicate
+    }
+
+    /// Writes an entry down without taking it in yet; a hook's event then goes to
+    /// [`Self::take_hook_in`], which spares reading the envelope a second time.
+    pub fn append(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
+        let seq = self.journal.next_seq();
+        let record = RecordRef { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry };
+        self.line.clear();
+        if let Err(error) = serde_json::to_writer(&mut self.line, &record) {
+            tracing::error!(%error, "an entry could not be written as JSON");
+        }
+        self.journal.append(&self.line)?;
+        self.since_snapshot = self.since_snapshot.saturating_add(1);
+        Ok(())
+    }
+
+    /// Lets the core take in a hook's event that was appended.
+    pub fn take_hook_in(
         &mut self,
         envelope: Envelope,
-        text: Box<RawValue>,
         via: Via,
         verified: bool,
         now: Now,
-    ) -> Result<Taken, AppendError> {
-        if envelope.event_id().is_none_or(|id| self.state.has_seen(id)) {
-            self.duplicates = self.duplicates.saturating_add(1);
-            return Ok(Taken::Duplicate);
-        }
-        self.append(Entry::Hook { via, verified, envelope: text }, now)?;
+    ) -> Vec<Effect> {
         let event = convert::hook_event(envelope, via, verified).map(Box::new).map(Event::Hook);
-        Ok(Taken::New(event.map_or_else(Vec::new, |event| self.take_in(&event, now))))
+        event.map_or_else(Vec::new, |event| self.take_in(&event, now))
     }
 
     /// Time passed. Not recorded: the same deadlines follow from the state again.
@@ -152,24 +158,12 @@ impl<D: Disk> Engine<D> {
                 saw: decision.saw,
                 did: decision.did,
             });
-            if let Err(error) = self.append(decision, now) {
+            if let Err(error) = self.append(&decision, now) {
                 // The cause is recorded, the decision follows from it again at the next replay.
                 tracing::warn!(%error, "decision not recorded");
             }
         }
         fx.effects
-    }
-
-    fn append(&mut self, entry: Entry, now: Now) -> Result<(), AppendError> {
-        let seq = self.journal.next_seq();
-        let record = Record { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry };
-        self.line.clear();
-        if let Err(error) = serde_json::to_writer(&mut self.line, &record) {
-            tracing::error!(%error, "an entry could not be written as JSON");
-        }
-        self.journal.append(&self.line)?;
-        self.since_snapshot = self.since_snapshot.saturating_add(1);
-        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The event history, read from the journal: for `coord events`, the API and decisions (S0-38).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use coord_store::journal::read_segments;
@@ -8,6 +9,9 @@ use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
+
+/// Name of the lines that say what was decided.
+const DECISION: &str = "Decision";
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,8 +43,28 @@ pub struct Wanted {
     pub from_seq: u64,
     /// From this wall time on, milliseconds.
     pub since_ms: u64,
-    /// Of sessions with this id or prefix of it.
-    pub session: Option<String>,
+    /// Only of this session.
+    pub of: Option<Of>,
+    /// Only what was decided.
+    pub decisions_only: bool,
+}
+
+/// Whose lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Of {
+    /// A record with all the ids it had.
+    Ids(BTreeSet<String>),
+    /// Every id that begins so: there is no record of it (any more), but history there may be.
+    Beginning(String),
+}
+
+impl Of {
+    fn has(&self, id: &str) -> bool {
+        match self {
+            Self::Ids(ids) => ids.contains(id),
+            Self::Beginning(beginning) => id.starts_with(beginning.as_str()),
+        }
+    }
 }
 
 /// Reads the history in `journal_dir`, oldest first.
@@ -54,11 +78,12 @@ pub fn read<D: Disk>(
         let segment = segment?;
         for (seq, payload) in segment.records().filter(|(seq, _)| wanted.from_seq <= *seq) {
             let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
-            let of_session = match (&wanted.session, &line.session_id) {
+            let of_session = match (&wanted.of, &line.session_id) {
                 (None, _) => true,
-                (Some(prefix), Some(id)) => id.starts_with(prefix.as_str()),
+                (Some(of), Some(id)) => of.has(id),
                 (Some(_), None) => false,
             };
+            let of_session = of_session && (!wanted.decisions_only || line.name == DECISION);
             let is_recent = wanted.since_ms == 0 || rfc3339(wanted.since_ms) <= line.at;
             if of_session && is_recent {
                 each(line);
@@ -110,7 +135,7 @@ pub fn line(record: Record) -> Line {
             "over the session's share, only counted".clone_into(&mut line.detail);
         }
         Entry::Decision(decision) => {
-            "Decision".clone_into(&mut line.name);
+            DECISION.clone_into(&mut line.name);
             line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
             line.session_id = Some(decision.session_id);
         }
@@ -145,9 +170,11 @@ fn hook(line: &mut Line, text: &str) {
 
 fn registry_words(entry: &RegistryEntry) -> String {
     match entry {
-        RegistryEntry::Present { session_id, status } => {
+        RegistryEntry::Present { session_id, status, waiting_for, .. } => {
             let status = status.as_deref().unwrap_or("no status");
-            format!("entry present, {status}, session {session_id}")
+            let waits =
+                waiting_for.as_deref().map_or_else(String::new, |what| format!(" ({what})"));
+            format!("entry present, {status}{waits}, session {session_id}")
         }
         RegistryEntry::Absent => "no entry".to_owned(),
         RegistryEntry::Unreadable { why } => format!("not read: {why}"),

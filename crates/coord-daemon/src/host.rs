@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use coord_core::Host;
 use coord_wire::exchange::pid_namespace;
 use coord_wire::paths::machine_id;
 use rustix::system::uname;
@@ -39,6 +40,16 @@ impl Here {
             pid_ns: pid_namespace(None).unwrap_or(0),
             uid: rustix::process::geteuid().as_raw(),
             host,
+        }
+    }
+
+    /// The part that the core judges by.
+    pub fn for_core(&self) -> Host {
+        Host {
+            machine: self.machine.clone(),
+            boot: self.boot.clone(),
+            boot_at_ms: self.boot_at_ms,
+            pid_ns: self.pid_ns,
         }
     }
 }

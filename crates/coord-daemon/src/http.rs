@@ -12,7 +12,7 @@ const HEADERS_MAX: usize = 32;
 pub(crate) struct Request {
     /// Method.
     pub(crate) method: String,
-    /// Path without query.
+    /// Path without query, as it came: what is percent-encoded may hold a slash.
     pub(crate) path: String,
     /// The query's fields, percent-decoded.
     pub(crate) query: Vec<(String, String)>,
@@ -140,7 +140,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let closes = header("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"));
     let request = Request {
         method: head.method.unwrap_or("GET").to_owned(),
-        path: decode(path),
+        path: path.to_owned(),
         query: query
             .split('&')
             .filter_map(|pair| pair.split_once('='))
@@ -157,7 +157,7 @@ fn bad(message: &str) -> Parsed {
 }
 
 /// Percent-decoding; what is malformed stays as it is.
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, tail)) = rest.split_first() {

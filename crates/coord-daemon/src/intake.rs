@@ -73,11 +73,11 @@ impl<D: Disk> Coordinator<D> {
                 });
             match event {
                 Ok((envelope, raw)) => self.take_hook(envelope, raw, Via::Spool, false, now)?,
-                Err(why) => self.record(Entry::Malformed { via: Via::Spool, why }, now)?,
+                Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,
             }
         }
         if 0 < file.folded {
-            self.record(Entry::SpoolFolded { events: file.folded }, now)?;
+            self.record(&Entry::SpoolFolded { events: file.folded }, now)?;
         }
         Ok(())
     }

@@ -1,16 +1,71 @@
 //! Decides which records an id means: exactly, or as the unique beginning of one (interfaces.md,
 //! Ids). A previous id means today's record. Several records may hold one id; then all are meant.
 
-use coord_core::Session;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use coord_core::{Session, State};
 
 /// The beginning of an id is at least this long.
 const PREFIX_MIN: usize = 4;
 /// So many candidates are named when an id is ambiguous.
 const CANDIDATES_MAX: usize = 5;
 
-/// The records among `found`, which all have an id beginning with `id`, that `id` means; else why
-/// none, in words.
-pub(crate) fn find<'a>(found: Vec<&'a Session>, id: &str) -> Result<Vec<&'a Session>, String> {
+/// Why an id means no record. One line, with the remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LookupError {
+    /// No record has it, and none an id that begins so.
+    Unknown {
+        /// As given.
+        id: String,
+    },
+    /// It is too short to be the beginning of one.
+    TooShort {
+        /// As given.
+        id: String,
+    },
+    /// Several ids begin so.
+    Ambiguous {
+        /// As given.
+        id: String,
+        /// Some of them.
+        candidates: Vec<String>,
+    },
+}
+
+impl LookupError {
+    /// The word for programs.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown { .. } => "no_such_session",
+            Self::TooShort { .. } => "id_too_short",
+            Self::Ambiguous { .. } => "ambiguous_id",
+        }
+    }
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { id } => {
+                write!(f, "no session {id:?}; `coord inspect --all` lists them")
+            }
+            Self::TooShort { id } => {
+                write!(f, "{id:?} is too short: give {PREFIX_MIN} characters or more of an id")
+            }
+            Self::Ambiguous { id, candidates } => {
+                write!(f, "{id:?} begins several ids: {}", candidates.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for LookupError {}
+
+/// The records that `id` means.
+pub fn find<'a>(state: &'a State, id: &str) -> Result<Vec<&'a Session>, LookupError> {
+    let id_owned = || id.to_owned();
+    let found = state.sessions_with_prefix(id);
     let names = |session: &&Session| {
         session.session_id == id || session.previous_ids.iter().any(|one| one == id)
     };
@@ -18,14 +73,23 @@ pub(crate) fn find<'a>(found: Vec<&'a Session>, id: &str) -> Result<Vec<&'a Sess
     if !exact.is_empty() {
         return Ok(exact);
     }
-    let Some(first) = found.first() else { return Err(format!("no session {id:?}")) };
+    let Some(first) = found.first() else {
+        return Err(LookupError::Unknown { id: id_owned() });
+    };
     if id.len() < PREFIX_MIN {
-        return Err(format!("{id:?} is too short: give {PREFIX_MIN} characters or more of an id"));
+        return Err(LookupError::TooShort { id: id_owned() });
     }
     if found.iter().all(|session| session.session_id == first.session_id) {
         return Ok(found);
     }
-    let candidates: Vec<&str> =
-        found.iter().take(CANDIDATES_MAX).map(|session| session.session_id.as_str()).collect();
-    Err(format!("{id:?} begins several ids: {}", candidates.join(", ")))
+    let candidates: BTreeSet<&str> =
+        found.iter().map(|session| session.session_id.as_str()).collect();
+    let candidates = candidates.into_iter().take(CANDIDATES_MAX).map(ToOwned::to_owned).collect();
+    Err(LookupError::Ambiguous { id: id_owned(), candidates })
+}
+
+/// All ids under which events of these records were reported.
+pub fn ids(found: &[&Session]) -> BTreeSet<String> {
+    let all = found.iter().flat_map(|one| one.previous_ids.iter().chain([&one.session_id]));
+    all.cloned().collect()
 }

@@ -1,15 +1,23 @@
 //! Reads the store without a coordinator, for `coord inspect` and `coord events`: the snapshot, the
-//! journal's tail and what waits in the spool, under the shared state lock. Changes nothing.
+//! journal's tail and what waits in the spool, under the shared state lock; then looks at the
+//! processes and the client's registry as a coordinator does when it starts, so that a session that
+//! died meanwhile does not pass for alive (H-05, H-15). Changes nothing.
+
+use std::collections::VecDeque;
 
 use anyhow::Context;
-use coord_core::{Now, Session, State, step};
+use coord_core::{Effect, Event, Now, SeenIds, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::Via;
+use coord_wire::journal::{Entry, ProcessSeen, Via};
 use coord_wire::paths::Paths;
 
-use crate::{convert, engine, lookup};
+use crate::convert::wire_process;
+use crate::host::Here;
+use crate::registry::Readable;
+use crate::state_dir::refuse_other_owner;
+use crate::{convert, engine, process, registry};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -22,65 +30,54 @@ pub struct Offline {
     pub problems: Vec<String>,
 }
 
-/// Reads the store of `paths`.
-pub fn read(paths: &Paths, now: Now) -> anyhow::Result<Offline> {
-    if !paths.state.is_dir() {
-        return Ok(Offline { state: State::default(), spool_pending: 0, problems: Vec::new() });
+/// Reads the store of `paths`. With `id`, only the records that it may mean need be there: after a
+/// clean end the snapshot has everything, and its index finds one session among ten thousand as fast
+/// as among ten.
+pub fn read(
+    paths: &Paths,
+    here: &Here,
+    readable: &Readable,
+    id: Option<&str>,
+    now: Now,
+) -> anyhow::Result<Offline> {
+    let mut offline = Offline { state: State::default(), spool_pending: 0, problems: Vec::new() };
+    if !is_there(paths)? {
+        return Ok(offline);
     }
+    match id.map(|id| indexed(paths, id)).transpose()?.flatten() {
+        Some(state) => offline.state = state,
+        None => read_all(paths, now, &mut offline)?,
+    }
+    look_around(&mut offline.state, here, readable, now);
+    Ok(offline)
+}
+
+fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()> {
     let lock = StateLock::shared(&paths.state_lock())?;
     let snapshot = Snapshot::load(&RealDisk, &paths.state)?;
     let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
     let tail = Tail::read(&RealDisk, &paths.journal(), through_seq)
         .with_context(|| format!("reading {}", paths.journal().display()))?;
     drop(lock);
-    let (mut state, _) = engine::replay(snapshot.as_ref(), &tail)?;
-    let mut problems: Vec<String> = tail.report.iter().map(ToString::to_string).collect();
-    let mut spool_pending = 0;
+    (offline.state, _) = engine::replay(snapshot.as_ref(), &tail)?;
+    offline.problems.extend(tail.report.iter().map(ToString::to_string));
     for text in spooled(paths, now)?.iter().flat_map(Drained::records) {
-        spool_pending += 1;
+        offline.spool_pending += 1;
         let event = Envelope::parse(text)
             .ok()
             .and_then(|envelope| convert::hook_event(envelope, Via::Spool, false));
         match event {
             Some(event) => {
-                step(&mut state, &coord_core::Event::Hook(Box::new(event)), now);
+                step(&mut offline.state, &Event::Hook(Box::new(event)), now);
             }
-            None => problems.push("a record of the spool is no event".to_owned()),
+            None => offline.problems.push("a record of the spool is no event".to_owned()),
         }
     }
-    Ok(Offline { state, spool_pending, problems })
+    Ok(())
 }
 
-/// What the files say of one session.
-#[derive(Debug)]
-pub struct One {
-    /// The records that the id names, or why none, in words.
-    pub sessions: Result<Vec<Session>, String>,
-    /// Events in the spool.
-    pub spool_pending: u64,
-    /// What reading the store found.
-    pub problems: Vec<String>,
-}
-
-/// Reads the records that `id` names. After a clean end the snapshot has everything, and its index
-/// finds one session among ten thousand as fast as among ten; else the whole store is read.
-pub fn read_one(paths: &Paths, id: &str, now: Now) -> anyhow::Result<One> {
-    if let Some(sessions) = indexed(paths, id)? {
-        let found = lookup::find(sessions.iter().collect(), id);
-        let sessions = found.map(|found| found.into_iter().cloned().collect());
-        return Ok(One { sessions, spool_pending: 0, problems: Vec::new() });
-    }
-    let Offline { state, spool_pending, problems } = read(paths, now)?;
-    let found = lookup::find(state.sessions_with_prefix(id), id);
-    let sessions = found.map(|found| found.into_iter().cloned().collect());
-    Ok(One { sessions, spool_pending, problems })
-}
-
-/// The sessions whose ids begin with `prefix`, where the snapshot alone has everything.
-fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<Vec<Session>>> {
-    if !paths.state.is_dir() {
-        return Ok(None);
-    }
+/// The records with an id that begins with `prefix`, where the snapshot alone has everything.
+fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let _lock = StateLock::shared(&paths.state_lock())?;
     let Some(index) = SnapshotIndex::open(&RealDisk, &paths.state)? else { return Ok(None) };
     let tail = Tail::read(&RealDisk, &paths.journal(), index.through_seq)?;
@@ -88,9 +85,47 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<Vec<Session>>> 
     if tail.records().next().is_some() || !tail.report.is_empty() || 0 < spooled {
         return Ok(None);
     }
+    let header = serde_json::from_slice(&index.header()?)?;
     let found = index.find(prefix)?;
     let sessions = found.iter().map(|payload| serde_json::from_slice(payload));
-    Ok(Some(sessions.collect::<Result<_, _>>()?))
+    let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(State::from_parts(header, sessions, SeenIds::default())))
+}
+
+/// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.
+pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
+    refuse_other_owner(paths, None)?;
+    paths.state.try_exists().with_context(|| paths.state.display().to_string())
+}
+
+/// What a coordinator that starts now would find. Socket and spool come before the judgement of a
+/// death (H-05): nobody listens, and the spool was taken in.
+fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
+    let settings = state.header().settings.clone();
+    let mut todo = VecDeque::from([Event::Started(here.for_core(), settings)]);
+    while let Some(event) = todo.pop_front() {
+        let effects = step(state, &event, now).effects;
+        todo.extend(effects.into_iter().filter_map(|effect| answer(effect, readable)));
+    }
+}
+
+fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
+    let entry = match effect {
+        Effect::WatchProcess { process } => {
+            let process = wire_process(process);
+            let alive = process::is_alive(process);
+            let kind = if alive { process::kind(process) } else { None };
+            Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped: false })
+        }
+        Effect::ReadRegistry { process, config_dir, after_death } => {
+            let process = wire_process(process);
+            let entry = registry::read(readable, config_dir.as_ref(), process);
+            Entry::RegistryRead { process, entry, after_death }
+        }
+        // Only who acts needs the lock, and only who stays needs to watch.
+        Effect::LockConfigDir { .. } | Effect::WatchRegistry { .. } => return None,
+    };
+    convert::event(&entry)
 }
 
 /// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a

@@ -3,7 +3,7 @@
 //! Every question is asked for pid *and* start time, so a reused pid is never taken for the process
 //! that had it (architecture 7).
 
-use std::io;
+use std::io::{self, Read};
 
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
@@ -24,11 +24,16 @@ pub struct Stat {
     pub start_time: u64,
     /// Dead, waiting to be reaped.
     pub is_zombie: bool,
+    /// Stopped by a signal or a tracer (Ctrl-Z).
+    pub is_stopped: bool,
 }
 
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    // The kernel writes it whole into one read: the name is 64 bytes at most, the rest numbers.
+    let mut buffer = [0; 1024];
+    let n = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
+    parse_stat(&String::from_utf8_lossy(buffer.get(..n)?))
 }
 
 /// The name in parentheses may hold anything, parentheses and spaces included: fields are counted
@@ -39,6 +44,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let field = |number: usize| fields.get(number.checked_sub(3)?).copied();
     Some(Stat {
         is_zombie: matches!(field(3)?, "Z" | "X"),
+        is_stopped: matches!(field(3)?, "T" | "t"),
         ppid: field(4)?.parse().ok()?,
         tty: field(7)?.parse().ok()?,
         start_time: field(22)?.parse().ok()?,
@@ -57,7 +63,6 @@ pub fn is_child_of(child: u32, parent: ProcessRef) -> bool {
 
 /// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
 pub fn kind(process: ProcessRef) -> Option<Kind> {
-    use std::io::Read;
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let file = std::fs::File::open(format!("/proc/{}/cmdline", process.pid)).ok()?;
     let mut cmdline = Vec::new();

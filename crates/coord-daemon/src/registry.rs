@@ -16,6 +16,8 @@ use rustix::io::Errno;
 
 /// An entry is read up to here, in bytes; real ones have about 600.
 const ENTRY_BYTES_MAX: u64 = 64 * 1024;
+/// A text of an entry is cut here, in characters; no path is longer.
+const TEXT_CHARS_MAX: usize = 4096;
 
 /// Which configuration directories may be read.
 #[derive(Debug, Clone, Default)]
@@ -56,59 +58,76 @@ fn owned(fd: &OwnedFd, wanted: FileType) -> Result<(), String> {
 
 /// Looks for the entry of `process` below `config_dir`.
 pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> RegistryEntry {
-    let unreadable = |why: String| RegistryEntry::Unreadable { why };
-    if !readable.allows(config_dir) {
-        return unreadable("the directory is outside COORD_HOME and not named".to_owned());
-    }
-    let config = match open_config_dir(config_dir) {
-        Ok(config) => config,
-        Err(why) => return unreadable(why),
-    };
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let sessions = match openat(&config, "sessions", flags | OFlags::DIRECTORY, Mode::empty()) {
-        Ok(sessions) => sessions,
-        Err(error) => return unreadable(format!("sessions: {error}")),
-    };
-    if let Err(why) = owned(&sessions, FileType::Directory) {
-        return unreadable(format!("sessions {why}"));
-    }
-    let name = format!("{}.json", process.pid);
-    let file = match openat(&sessions, name.as_str(), flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(Errno::NOENT) => return RegistryEntry::Absent,
-        Err(error) => return unreadable(format!("{name}: {error}")),
-    };
-    if let Err(why) = owned(&file, FileType::RegularFile) {
-        return RegistryEntry::Strange { why: format!("{name} {why}") };
-    }
-    let mut text = Vec::new();
-    match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
-        Ok(_) => parse(&text, process),
-        Err(error) => unreadable(format!("{name}: {error}")),
+    match read_pid(readable, config_dir, process.pid) {
+        Ok((found, entry)) if found == process => entry,
+        Ok(_) => RegistryEntry::Strange {
+            why: "the entry is of another process with that pid".to_owned(),
+        },
+        Err(entry) => entry,
     }
 }
 
-fn parse(text: &[u8], process: ProcessRef) -> RegistryEntry {
-    let strange = |why: &str| RegistryEntry::Strange { why: why.to_owned() };
-    let Ok(entry) = serde_json::from_slice::<serde_json::Value>(text) else {
-        return strange("not JSON");
+/// The entry of whatever process has this pid, and which process that is; else what is there
+/// instead.
+pub fn read_pid(
+    readable: &Readable,
+    config_dir: &Path,
+    pid: u32,
+) -> Result<(ProcessRef, RegistryEntry), RegistryEntry> {
+    let unreadable = |why: String| RegistryEntry::Unreadable { why };
+    if !readable.allows(config_dir) {
+        return Err(unreadable("the directory is outside COORD_HOME and not named".to_owned()));
+    }
+    let config = open_config_dir(config_dir).map_err(unreadable)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let sessions = openat(&config, "sessions", flags | OFlags::DIRECTORY, Mode::empty())
+        .map_err(|error| unreadable(format!("sessions: {error}")))?;
+    owned(&sessions, FileType::Directory).map_err(|why| unreadable(format!("sessions {why}")))?;
+    let name = format!("{pid}.json");
+    let file = match openat(&sessions, name.as_str(), flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Err(RegistryEntry::Absent),
+        Err(error) => return Err(unreadable(format!("{name}: {error}"))),
     };
+    owned(&file, FileType::RegularFile)
+        .map_err(|why| RegistryEntry::Strange { why: format!("{name} {why}") })?;
+    let mut text = Vec::new();
+    match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
+        Ok(_) => parse(&text, pid, config_dir),
+        Err(error) => Err(unreadable(format!("{name}: {error}"))),
+    }
+}
+
+fn parse(
+    text: &[u8],
+    pid: u32,
+    config_dir: &Path,
+) -> Result<(ProcessRef, RegistryEntry), RegistryEntry> {
+    let strange = |why: &str| RegistryEntry::Strange { why: why.to_owned() };
+    let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
     // Numbers and decimal strings are both taken: the shape may change with any release.
     let number = |name: &str| {
         let value = entry.get(name)?;
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     };
-    if number("pid") != Some(u64::from(process.pid)) {
-        return strange("the entry names another pid");
+    if number("pid") != Some(u64::from(pid)) {
+        return Err(strange("the entry names another pid"));
     }
-    if number("procStart") != Some(process.start_time) {
-        return strange("the entry is of another process with that pid");
-    }
-    let text_of = |name: &str| Some(entry.get(name)?.as_str()?.chars().take(256).collect());
-    match text_of("sessionId") {
-        Some(session_id) => RegistryEntry::Present { session_id, status: text_of("status") },
-        None => strange("the entry names no session"),
-    }
+    let start_time = number("procStart").ok_or_else(|| strange("no procStart"))?;
+    let text_of = |name: &str| {
+        let text = entry.get(name)?.as_str()?;
+        Some(text.chars().take(TEXT_CHARS_MAX).collect::<String>())
+    };
+    let found = RegistryEntry::Present {
+        session_id: text_of("sessionId").ok_or_else(|| strange("the entry names no session"))?,
+        status: text_of("status"),
+        waiting_for: text_of("waitingFor"),
+        changed_ms: number("statusUpdatedAt").unwrap_or(0),
+        foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
+        cwd: text_of("cwd").unwrap_or_default(),
+        config_dir: config_dir.to_string_lossy().into_owned(),
+    };
+    Ok((ProcessRef { pid, start_time }, found))
 }
 
 #[cfg(test)]
@@ -138,9 +157,10 @@ mod tests {
             r#"{"pid":7,"procStart":"4711","sessionId":"s1","status":"idle","more":[1]}"#,
         )
         .unwrap();
-        let present =
-            RegistryEntry::Present { session_id: "s1".into(), status: Some("idle".into()) };
-        assert_eq!(look(dir.path()), present);
+        let RegistryEntry::Present { session_id, status, .. } = look(dir.path()) else {
+            panic!("present");
+        };
+        assert_eq!((session_id.as_str(), status.as_deref()), ("s1", Some("idle")));
         let reused = ProcessRef { start_time: 9, ..PROCESS };
         let other = read(&Readable::default(), dir.path(), reused);
         assert!(matches!(other, RegistryEntry::Strange { .. }), "{other:?}");

@@ -24,7 +24,9 @@ impl<D: Disk> Coordinator<D> {
         }
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
-            problems.push(format!("{dir}: not ours to act in, observing only (H-14)"));
+            problems.push(format!(
+                "{dir}: observing only, because another coordinator acts there, or it lies outside COORD_HOME and tracking.config_dirs does not name it (H-14)"
+            ));
         }
         if self.engine.journal().is_read_only() {
             problems.push("the journal could not be synced: restart the coordinator".to_owned());
@@ -120,6 +122,13 @@ impl<D: Disk> Coordinator<D> {
             (Word::Running, "running"),
             (Word::Idle, "idle"),
             (Word::Background, "background"),
+            (Word::AwaitingPermission, "awaiting_permission"),
+            (Word::AwaitingInput, "awaiting_input"),
+            (Word::QuotaWait, "quota_wait"),
+            (Word::BlockedAuth, "blocked_auth"),
+            (Word::BlockedBilling, "blocked_billing"),
+            (Word::Suspended, "suspended"),
+            (Word::Foreign, "foreign"),
             (Word::Interrupted, "interrupted"),
             (Word::Crashed, "crashed"),
             (Word::Elsewhere, "elsewhere"),

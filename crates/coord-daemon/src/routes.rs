@@ -8,9 +8,10 @@ use coord_wire::journal::Via;
 use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
-use crate::history::Wanted;
-use crate::http::{Request, Response};
-use crate::{lookup, view};
+use crate::history::{Of, Wanted};
+use crate::http::{Request, Response, decode};
+use crate::lookup::{self, LookupError};
+use crate::view;
 
 /// Events per `POST /v1/events`.
 const EVENTS_MAX: usize = 1000;
@@ -31,38 +32,71 @@ pub(crate) enum Route {
 impl<D: Disk> Coordinator<D> {
     /// Answers one request of the peer with this pid.
     pub(crate) fn route(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
-        let path: Vec<&str> = request.path.trim_matches('/').split('/').collect();
+        let path: Vec<String> = request.path.trim_matches('/').split('/').map(decode).collect();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
         Route::Answer(match (request.method.as_str(), path.as_slice()) {
             ("POST", ["v1", "events"]) => return self.post_events(request, peer_pid, now),
-            ("GET", ["v1", "events"]) => {
-                return history(request, request.query("session").map(ToOwned::to_owned));
-            }
+            ("GET", ["v1", "events"]) => return self.get_events(request),
             ("GET", ["v1", "sessions"]) => Response::json(&self.inspect(now)),
             ("GET", ["v1", "sessions", id]) => self.get_session(id, now),
-            ("GET", ["v1", "sessions", id, "decisions"]) => {
-                return history(request, Some((*id).to_owned()));
-            }
+            ("GET", ["v1", "sessions", id, "decisions"]) => return self.get_decisions(id),
             ("GET", ["healthz"]) => Response::json(&self.health(now)),
             ("GET", ["metrics"]) => Response::text(self.metrics(now)),
             ("POST", ["v1", "down"]) => return Route::Down,
-            (_, ["v1", "events" | "sessions" | "down", ..] | ["healthz" | "metrics"]) => {
-                Response::error(405, "method_not_allowed", "this path takes another method")
-            }
+            (
+                _,
+                ["v1", "events" | "sessions" | "down"]
+                | ["v1", "sessions", _]
+                | ["v1", "sessions", _, "decisions"]
+                | ["healthz" | "metrics"],
+            ) => Response::error(405, "method_not_allowed", "this path takes another method"),
             (_, ["v1", ..]) => Response::error(404, "not_found", "no such path"),
             _ => Response::error(404, "not_found", "no such path; this is version 1 of the API"),
         })
     }
 
     fn get_session(&self, id: &str, now: Now) -> Response {
-        let found = match lookup::find(self.engine.state().sessions_with_prefix(id), id) {
+        let found = match lookup::find(self.engine.state(), id) {
             Ok(found) => found,
-            Err(why) => return Response::error(404, "no_such_session", &why),
+            Err(why) => return no_such_session(&why),
         };
         Response::json(&Inspect {
             schema: SCHEMA,
             coordinator: self.head(now),
             sessions: found.into_iter().map(|one| view::session(one, now)).collect(),
         })
+    }
+
+    fn get_events(&self, request: &Request) -> Route {
+        let since = request.query("since").map_or(Ok(0), str::parse::<u64>);
+        let Ok(from_seq) = since else {
+            let message = "since takes the position of an event, such as since=120";
+            return Route::Answer(Response::error(400, "bad_request", message));
+        };
+        let of = match request.query("session").map(|id| self.of_session(id)).transpose() {
+            Ok(of) => of,
+            Err(why) => return Route::Answer(no_such_session(&why)),
+        };
+        Route::History(Wanted { from_seq, of, ..Wanted::default() })
+    }
+
+    fn get_decisions(&self, id: &str) -> Route {
+        match lookup::find(self.engine.state(), id) {
+            Ok(found) => {
+                let of = Some(Of::Ids(lookup::ids(&found)));
+                Route::History(Wanted { of, decisions_only: true, ..Wanted::default() })
+            }
+            Err(why) => Route::Answer(no_such_session(&why)),
+        }
+    }
+
+    /// A session's events; those of one that has no record (any more) are found by the id as given.
+    fn of_session(&self, id: &str) -> Result<Of, LookupError> {
+        match lookup::find(self.engine.state(), id) {
+            Ok(found) => Ok(Of::Ids(lookup::ids(&found))),
+            Err(LookupError::Unknown { id }) => Ok(Of::Beginning(id)),
+            Err(why) => Err(why),
+        }
     }
 
     /// One envelope, or an array: all of them are taken or, if one is bad, none.
@@ -107,15 +141,8 @@ pub(crate) fn unavailable(why: &str) -> Response {
     Response::error(503, "unavailable", why)
 }
 
-fn history(request: &Request, session: Option<String>) -> Route {
-    let number = |name| request.query(name).map_or(Ok(0), str::parse::<u64>);
-    match number("since") {
-        Ok(from_seq) => Route::History(Wanted { from_seq, since_ms: 0, session }),
-        Err(_) => {
-            let message = "since takes the position of an event, such as since=120";
-            Route::Answer(Response::error(400, "bad_request", message))
-        }
-    }
+fn no_such_session(why: &LookupError) -> Response {
+    Response::error(404, why.code(), &why.to_string())
 }
 
 fn split(body: &[u8]) -> Result<Vec<&RawValue>, String> {

@@ -11,7 +11,8 @@ use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::paths::Paths;
 use mio::{Poll, Waker};
 use rustix::fd::OwnedFd;
-use rustix::fs::inotify;
+use rustix::fs::{Mode, inotify};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::background::Background;
 use crate::config::Config;
@@ -38,6 +39,9 @@ pub struct Options {
 /// Runs a coordinator until it is asked to end. `ready` is called once it takes events.
 pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let Options { paths, root, log_filter } = options;
+    // G11: whatever is made from here on is private, whatever the caller's umask.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    raise_file_limit();
     let config_file = paths.config_file();
     let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
     state_dir::prepare(&paths)?;
@@ -51,6 +55,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
     let started = now();
+    let registries = known_config_dirs(root.is_none(), &config);
     let mut coordinator = Coordinator::start(
         Parts {
             disk: RealDisk,
@@ -65,6 +70,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
         started,
     )?;
     coordinator.problems.extend(findings);
+    coordinator.watch_registries(&registries, started);
     let doors = Doors {
         spool_watch: watch_spool(&paths)?,
         signals: end_signals()?,
@@ -80,6 +86,25 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     coordinator.finish(now())?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// Every connection and every watched process takes a descriptor; the usual soft limit of 1024 is
+/// meant for programs that use `select`. Where it cannot be raised, less is served at once.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "limit of open files not raised");
+    }
+}
+
+/// Configuration directories that are watched before any hook named them: the named ones, and
+/// without a root of our own the client's default one.
+fn known_config_dirs(has_default: bool, config: &Config) -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|_| has_default).map(PathBuf::from);
+    let default = home.filter(|home| home.is_absolute()).map(|home| home.join(".claude"));
+    config.paths("tracking.config_dirs").iter().cloned().chain(default).collect()
 }
 
 /// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the
@@ -122,7 +147,7 @@ fn watch_spool(paths: &Paths) -> anyhow::Result<OwnedFd> {
 fn end_signals() -> anyhow::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read)

@@ -36,6 +36,7 @@ const LISTENER: Token = Token(0);
 pub(crate) const WAKER: Token = Token(1);
 const SIGNALS: Token = Token(2);
 const SPOOL: Token = Token(3);
+const REGISTRY: Token = Token(4);
 const FIRST_CONNECTION: usize = 16;
 
 /// Connections at once; the longest idle one goes first.
@@ -44,6 +45,8 @@ const CONNECTIONS_MAX: usize = 1024;
 const IDLE_NS: u64 = 60_000_000_000;
 /// The loop turns at least this often, so that a gap can be told from rest (H-32).
 const HEARTBEAT_NS: u64 = 5_000_000_000;
+/// Stopped processes are looked for this often: no source reports them.
+const SWEEP_NS: u64 = 1_000_000_000;
 /// A longer gap, or a jump of the wall clock, is an event.
 const GAP_NS: u64 = 10_000_000_000;
 /// A spool that a hook is writing to is tried again after this.
@@ -70,12 +73,13 @@ pub(crate) struct Server<D: Disk> {
     waker: Arc<Waker>,
     spool_again_at: Option<u64>,
     heartbeat_at: u64,
+    sweep_at: u64,
     last_turn: Now,
     is_ending: bool,
 }
 
-/// An answer for a connection.
-type Answer = (Token, Response);
+/// An answer for a connection, and whether the connection is kept.
+type Answer = (Token, Response, bool);
 
 /// What the loop needs from outside.
 #[derive(Debug)]
@@ -99,6 +103,8 @@ impl<D: Disk> Server<D> {
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
         registry.register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
         registry.register(&mut SourceFd(&spool_watch.as_raw_fd()), SPOOL, Interest::READABLE)?;
+        let watch = coordinator.registry_watch.fd().as_raw_fd();
+        registry.register(&mut SourceFd(&watch), REGISTRY, Interest::READABLE)?;
         let turn = now();
         let (answered, answers) = channel();
         Ok(Self {
@@ -116,6 +122,7 @@ impl<D: Disk> Server<D> {
             waker,
             spool_again_at: Some(turn.mono_ns),
             heartbeat_at: turn.mono_ns,
+            sweep_at: turn.mono_ns,
             last_turn: turn,
             is_ending: false,
         })
@@ -141,7 +148,10 @@ impl<D: Disk> Server<D> {
 
     fn wake_at(&self) -> u64 {
         let deadline = self.coordinator.next_deadline();
-        self.spool_again_at.into_iter().chain(deadline).fold(self.heartbeat_at, u64::min)
+        self.spool_again_at
+            .into_iter()
+            .chain(deadline)
+            .fold(self.heartbeat_at.min(self.sweep_at), u64::min)
     }
 
     /// H-32: the loop stood still, the machine slept, or the wall clock was set.
@@ -153,7 +163,7 @@ impl<D: Disk> Server<D> {
         if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
             let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
             tracing::warn!(stood_ms = ns / 1_000_000, "gap");
-            self.coordinator.record_or_say(Entry::Gap { ns }, turn);
+            self.coordinator.record_or_say(&Entry::Gap { ns }, turn);
         }
         self.last_turn = turn;
     }
@@ -163,6 +173,7 @@ impl<D: Disk> Server<D> {
             LISTENER => self.accept(),
             WAKER => (),
             SIGNALS => self.is_ending = true,
+            REGISTRY => self.coordinator.on_registry_changes(now()),
             SPOOL => {
                 self.forget_spool_events();
                 self.spool_again_at = Some(0);
@@ -194,6 +205,10 @@ impl<D: Disk> Server<D> {
             self.coordinator.tick(now());
         }
         self.coordinator.sync_if_due(!self.awaiting_sync.is_empty(), now());
+        if self.sweep_at <= turn.mono_ns {
+            self.sweep_at = turn.mono_ns.saturating_add(SWEEP_NS);
+            self.coordinator.look_for_stopped(turn);
+        }
         if self.heartbeat_at <= turn.mono_ns {
             self.heartbeat(turn);
         }
@@ -210,6 +225,7 @@ impl<D: Disk> Server<D> {
 
     fn heartbeat(&mut self, turn: Now) {
         self.heartbeat_at = turn.mono_ns.saturating_add(HEARTBEAT_NS);
+        self.coordinator.look_for_registries(turn);
         self.coordinator.restore_reserve();
         self.coordinator.check_invariants(turn);
         self.spool_again_at.get_or_insert(turn.mono_ns);
@@ -234,6 +250,11 @@ impl<D: Disk> Server<D> {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors: who waits longest for nothing makes room.
+                Err(error) if is_out_of_files(&error) && !self.connections.is_empty() => {
+                    self.close_idlest();
+                    continue;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accept");
                     return;
@@ -284,7 +305,7 @@ impl<D: Disk> Server<D> {
                 unavailable("too many histories at once; try again")
             }
             Route::History(wanted) => {
-                self.read_history(token, wanted);
+                self.read_history(token, wanted, keep_alive);
                 return;
             }
             Route::Down => {
@@ -352,7 +373,7 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    fn read_history(&mut self, token: Token, wanted: Wanted) {
+    fn read_history(&mut self, token: Token, wanted: Wanted, keep_alive: bool) {
         self.histories += 1;
         let (answers, waker) = (self.answered.clone(), Arc::clone(&self.waker));
         let disk = self.coordinator.disk.clone();
@@ -364,7 +385,7 @@ impl<D: Disk> Server<D> {
                 Ok(()) => Response::json(&lines),
                 Err(error) => Response::error(500, "store", &error.to_string()),
             };
-            if answers.send((token, response)).is_ok() {
+            if answers.send((token, response, keep_alive)).is_ok() {
                 // A loop that cannot be woken turns by itself within its heartbeat.
                 drop(waker.wake());
             }
@@ -376,9 +397,15 @@ impl<D: Disk> Server<D> {
     }
 
     fn answer_histories(&mut self) {
-        while let Ok((token, response)) = self.answers.try_recv() {
+        while let Ok((token, response, keep_alive)) = self.answers.try_recv() {
             self.histories = self.histories.saturating_sub(1);
-            self.answer_later(token, &response, false);
+            self.answer_later(token, &response, keep_alive);
         }
     }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()))
 }

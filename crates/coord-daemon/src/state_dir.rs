@@ -5,7 +5,7 @@
 //! `coord install`, `coord serve` and `coord down`; what is there stays.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -70,7 +70,11 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
         .mode(0o600)
         .open(&new)
         .with_context(failed)?;
-    file.write_all(&key).and_then(|()| file.sync_all()).with_context(failed)?;
+    // The mode above is cut by the umask, which may leave even its owner nothing.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+        .and_then(|()| file.write_all(&key))
+        .and_then(|()| file.sync_all())
+        .with_context(failed)?;
     match renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(RealDisk.sync_dir(&paths.state)?),
         // Another program made it at the same time: its key counts.
@@ -82,7 +86,6 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn paths(root: &Path) -> Paths {
         Paths::resolve(Some(root), "m1234567", 0, |_| None).unwrap()

@@ -1,7 +1,10 @@
 //! Shows the state: core records as the `inspect` schema's sessions. Decides nothing; what it shows
 //! follows from the record alone.
 
-use coord_core::{EndReason, Kind, Now, Presence, RegistryFact, Session, State, Turn, Word};
+use coord_core::{
+    EndReason, Kind, Now, Presence, RegistryFact, RegistryStatus, Session, State, Turn, WaitKind,
+    Word,
+};
 use coord_wire::envelope;
 use coord_wire::inspect;
 use coord_wire::stamp::rfc3339;
@@ -31,10 +34,11 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         state: word,
         since: rfc3339(session.word.since.wall_ms),
         because: session.word.because.clone(),
-        awaiting_permission: None,
+        rule: session.word.rule.clone(),
+        awaiting_permission: awaiting_permission(session),
         pending_recovery: None,
         recovery: inspect::Recovery::default(),
-        quota: None,
+        quota: quota(session),
         background: background.is_any().then_some(inspect::Background {
             tasks: background.tasks,
             subagents: background.subagents,
@@ -45,7 +49,10 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         parent: None,
         needs_operator: None,
         hold: None,
-        disagreement: None,
+        disagreement: session.contested.map(|since| inspect::Disagreement {
+            sources: vec!["hook".to_owned(), "registry".to_owned()],
+            since: rfc3339(since.wall_ms),
+        }),
         owner: session.owner.as_ref().map(|owner| inspect::Owner {
             pid: owner.id.process.pid,
             start_time: owner.id.process.start_time,
@@ -75,6 +82,27 @@ fn is_resumable(session: &Session) -> bool {
     0 < session.counts.turns && !is_cleared
 }
 
+/// The open permission dialog, with the tool where a hook named it.
+fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission> {
+    if session.word.word != Word::AwaitingPermission {
+        return None;
+    }
+    let wait = session.waits.iter().find(|wait| wait.kind == WaitKind::Permission);
+    let since_ms = wait.map_or(session.word.since, |wait| wait.since).wall_ms;
+    let tool = wait.map_or_else(String::new, |wait| wait.tool.clone());
+    Some(inspect::AwaitingPermission { since: rfc3339(since_ms), tool })
+}
+
+/// The limit at which the last turn ended. Hooks do not say when it resets.
+fn quota(session: &Session) -> Option<inspect::Quota> {
+    (session.word.word == Word::QuotaWait).then(|| inspect::Quota {
+        kind: session.failure.clone().unwrap_or_default(),
+        since: rfc3339(session.word.since.wall_ms),
+        until: None,
+        source: "hook".to_owned(),
+    })
+}
+
 fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     let fact = |fact: String, source: &str, at_ms: u64| inspect::Evidence {
         fact,
@@ -92,8 +120,10 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     }
     match session.registry {
         RegistryFact::Unknown => (),
-        RegistryFact::Present { at } => {
-            all.push(fact("registry entry present".to_owned(), "registry", at.wall_ms));
+        RegistryFact::Present { at, status, changed_ms } => {
+            let at_ms = if changed_ms == 0 { at.wall_ms } else { changed_ms };
+            let says = status.map_or("something unknown", registry_word);
+            all.push(fact(format!("registry says {says}"), "registry", at_ms));
         }
         RegistryFact::Removed { at } => {
             all.push(fact("registry entry removed".to_owned(), "registry", at.wall_ms));
@@ -106,12 +136,36 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         Turn::None => (),
         Turn::Open { since, .. } => all.push(fact("turn opened".to_owned(), "hook", since.wall_ms)),
         Turn::Closed { at } => all.push(fact("turn ended".to_owned(), "hook", at.wall_ms)),
+        Turn::Interrupted { at } => {
+            all.push(fact("turn interrupted".to_owned(), "registry", at.wall_ms));
+        }
+    }
+    for wait in &session.waits {
+        let what = match wait.kind {
+            WaitKind::Permission => "permission asked for",
+            WaitKind::Input => "answer asked for",
+        };
+        all.push(fact(
+            format!("{what} {}", wait.tool).trim_end().to_owned(),
+            "hook",
+            wait.since.wall_ms,
+        ));
     }
     if let Some(last) = &session.last {
         let mark = if last.verified { "" } else { " (sender not verified)" };
         all.push(fact(format!("last event {}{mark}", last.name), "hook", last.stamp.wall_ms));
     }
     all
+}
+
+fn registry_word(status: RegistryStatus) -> &'static str {
+    match status {
+        RegistryStatus::Idle => "idle",
+        RegistryStatus::Busy => "busy",
+        RegistryStatus::Shell => "shell",
+        RegistryStatus::WaitingPermission => "waiting for a permission",
+        RegistryStatus::WaitingInput => "waiting for an answer",
+    }
 }
 
 fn kind(kind: Kind) -> envelope::Kind {
@@ -127,6 +181,13 @@ fn word(word: Word) -> inspect::State {
         Word::Running => inspect::State::Running,
         Word::Idle => inspect::State::Idle,
         Word::Background => inspect::State::Background,
+        Word::AwaitingPermission => inspect::State::AwaitingPermission,
+        Word::AwaitingInput => inspect::State::AwaitingInput,
+        Word::QuotaWait => inspect::State::QuotaWait,
+        Word::BlockedAuth => inspect::State::BlockedAuth,
+        Word::BlockedBilling => inspect::State::BlockedBilling,
+        Word::Suspended => inspect::State::Suspended,
+        Word::Foreign => inspect::State::Foreign,
         Word::Interrupted => inspect::State::Interrupted,
         Word::Crashed => inspect::State::Crashed,
         Word::Elsewhere => inspect::State::Elsewhere,

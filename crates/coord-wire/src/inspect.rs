@@ -152,6 +152,9 @@ pub struct Session {
     /// Why this state, in words.
     #[serde(default)]
     pub because: String,
+    /// Requirement id of the rule that gave it.
+    #[serde(default)]
+    pub rule: String,
     /// The open permission dialog.
     pub awaiting_permission: Option<AwaitingPermission>,
     /// The recovery that waits.

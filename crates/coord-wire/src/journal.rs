@@ -23,6 +23,19 @@ pub struct Record {
     pub entry: Entry,
 }
 
+/// [`Record`], to be written.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordRef<'a> {
+    /// As in [`Record`].
+    pub seq: u64,
+    /// As in [`Record`].
+    pub at: WallMs,
+    /// As in [`Record`].
+    pub mono_ns: u64,
+    /// As in [`Record`].
+    pub entry: &'a Entry,
+}
+
 /// What can happen. Tagged from outside: only so can the envelope be kept as it came.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -127,6 +140,9 @@ pub struct ProcessSeen {
     pub alive: bool,
     /// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
     pub kind: Option<crate::envelope::Kind>,
+    /// Stopped by a signal (Ctrl-Z).
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 /// What a look at `sessions/PID.json` found. The file is undocumented: anything odd is `Strange`.
@@ -139,6 +155,21 @@ pub enum RegistryEntry {
         session_id: String,
         /// The client's own status word.
         status: Option<String>,
+        /// What it waits for, in its own words.
+        #[serde(default)]
+        waiting_for: Option<String>,
+        /// When it changed the status, milliseconds since 1970; 0 where it does not say.
+        #[serde(default)]
+        changed_ms: u64,
+        /// Its `kind` is not `interactive`: another supervisor owns it.
+        #[serde(default)]
+        foreign: bool,
+        /// Its working directory.
+        #[serde(default)]
+        cwd: String,
+        /// The configuration directory whose registry has it.
+        #[serde(default)]
+        config_dir: String,
     },
     /// The directory is there, the entry is not.
     Absent,

@@ -4,11 +4,13 @@ use std::io::{BufWriter, Write};
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
-use coord_daemon::history::{self, Line, Wanted};
+use coord_daemon::history::{self, Line, Of, Wanted};
+use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
 
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, columns, escape, fit};
+use crate::out::{Colour, Failure, Painter, columns, escape, fit, pad};
+use crate::verb::inspect;
 
 /// Show what happened, from the journal
 #[derive(Debug, clap::Args)]
@@ -17,6 +19,7 @@ use crate::out::{Colour, Failure, Painter, columns, escape, fit};
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Only what happened within this time, such as 90s, 10m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -35,14 +38,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let wanted = Wanted {
         from_seq: 0,
         since_ms: args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms)),
-        session: args.id.clone(),
+        of: args.id.as_deref().map(|id| of(id, context)).transpose()?,
+        decisions_only: false,
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let painter = Painter::for_stdout();
     let width = columns();
     let mut result = Ok(());
     let mut any = false;
-    if context.paths.journal().is_dir() {
+    if offline::is_there(&context.paths)? && context.paths.journal().is_dir() {
         let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
         history::read(&RealDisk, &context.paths.journal(), &wanted, |line| {
             any = true;
@@ -68,6 +72,21 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
 }
 
+/// All ids of the session that `id` means; without a record the history is searched for it.
+fn of(id: &str, context: &Context) -> Result<Of, Failure> {
+    let found = match inspect::look(Some(id), context) {
+        Ok(found) => found,
+        Err(Failure::NoSuchSession(_)) => return Ok(Of::Beginning(id.to_owned())),
+        Err(failure) => return Err(failure),
+    };
+    let ids = found
+        .answer
+        .sessions
+        .into_iter()
+        .flat_map(|session| session.previous_ids.into_iter().chain([session.session_id]));
+    Ok(Of::Ids(ids.collect()))
+}
+
 fn json(out: &mut impl Write, line: &Line) -> Result<(), Failure> {
     serde_json::to_writer(&mut *out, line)?;
     Ok(writeln!(out)?)
@@ -83,13 +102,16 @@ fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Re
         Some(false) => " (not verified)",
         Some(true) | None => "",
     };
-    let detail = fit(&escape(&format!("{}{mark}", line.detail)), width.saturating_sub(47));
-    writeln!(
-        out,
-        "{time:14}  {:8}  {:19}  {}",
-        escape(&id),
-        fit(&escape(&line.name), 19),
-        painter.paint(Colour::Dim, &detail)
-    )?;
+    let what = format!(
+        "{}  {}  {}",
+        pad(&time, 14, false),
+        pad(&fit(&escape(&id), 8), 8, false),
+        pad(&fit(&escape(&line.name), 19), 19, false),
+    );
+    let what = fit(&what, width);
+    let room = width.saturating_sub(14 + 2 + 8 + 2 + 19 + 2);
+    let detail = fit(&escape(&format!("{}{mark}", line.detail)), room);
+    let text = format!("{what}  {}", painter.paint(Colour::Dim, &detail));
+    writeln!(out, "{}", if detail.is_empty() { what.trim_end() } else { &text })?;
     Ok(())
 }

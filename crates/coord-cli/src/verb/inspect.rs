@@ -3,14 +3,18 @@
 
 use std::io::Write;
 
-use coord_daemon::{offline, view};
+use coord_daemon::config::Config;
+use coord_daemon::registry::Readable;
+use coord_daemon::{lookup, offline, view};
+use coord_wire::envelope::Kind;
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
 use coord_wire::stamp::parse_rfc3339;
 
 use crate::client;
 use crate::context::{Context, variable};
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+use crate::verb::status::not_reachable;
 
 /// Stopped sessions are listed this long (interfaces.md, retention).
 const STOPPED_LISTED_S: u64 = 24 * 3600;
@@ -22,6 +26,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one (4 characters or more)
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -32,14 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let path = match &args.id {
-        Some(id) => format!("/v1/sessions/{}", client::segment(id)),
-        None => "/v1/sessions".to_owned(),
-    };
-    let mut answer: Inspect = match client::get(context, &path) {
-        Ok(answer) => answer?,
-        Err(miss) => from_store(args.id.as_deref(), miss, context)?,
-    };
+    let Looked { mut answer, miss } = look(args.id.as_deref(), context)?;
     if args.id.is_none() && !args.all {
         answer.sessions.retain(|session| {
             session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
@@ -59,28 +57,56 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         }
         None => table(&mut out, &answer.sessions, painter, context)?,
     }
-    foot(&mut out, &answer.coordinator, painter)?;
+    if let Some(miss) = miss {
+        let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));
+        writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
+    }
+    for problem in &answer.coordinator.problems {
+        writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
+    }
     Ok(())
 }
 
+/// What was found, and why not by the coordinator.
+pub(crate) struct Looked {
+    pub(crate) answer: Inspect,
+    miss: Option<Miss>,
+}
+
+/// All sessions, or those that an id means: from the coordinator, else from the store.
+pub(crate) fn look(id: Option<&str>, context: &Context) -> Result<Looked, Failure> {
+    let path = match id {
+        Some(id) => format!("/v1/sessions/{}", client::segment(id)),
+        None => "/v1/sessions".to_owned(),
+    };
+    match client::get(context, &path) {
+        Ok(answer) => Ok(Looked { answer: answer?, miss: None }),
+        Err(miss) => Ok(Looked { answer: from_store(id, context)?, miss: Some(miss) }),
+    }
+}
+
 /// The same answer from the files.
-fn from_store(id: Option<&str>, miss: Miss, context: &Context) -> Result<Inspect, Failure> {
-    let (sessions, spool_pending, mut problems) = match id {
-        None => {
-            let store = offline::read(&context.paths, context.now)?;
-            let sessions = view::sessions(&store.state, context.now);
-            (sessions, store.spool_pending, store.problems)
-        }
+fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
+    let config_file = context.paths.config_file();
+    let (config, bad_config) = match Config::load(&config_file) {
+        Ok(config) => (config, None),
+        Err(error) => (Config::defaults(), Some(format!("{}: {error}", config_file.display()))),
+    };
+    let readable = Readable {
+        root: context.root.clone(),
+        named: config.paths("tracking.config_dirs").to_vec(),
+    };
+    let store = offline::read(&context.paths, &context.here, &readable, id, context.now)?;
+    let sessions = match id {
+        None => view::sessions(&store.state, context.now),
         Some(id) => {
-            let one = offline::read_one(&context.paths, id, context.now)?;
-            let found = one.sessions.map_err(Failure::NoSuchSession)?;
-            let sessions = found.iter().map(|session| view::session(session, context.now));
-            (sessions.collect(), one.spool_pending, one.problems)
+            let found = lookup::find(&store.state, id)?;
+            found.into_iter().map(|session| view::session(session, context.now)).collect()
         }
     };
-    if miss != Miss::Absent {
-        problems.push(format!("{miss}; this is what the store says"));
-    }
+    let mut problems = store.problems;
+    problems.extend(bad_config);
+    let spool_pending = store.spool_pending;
     let coordinator = Coordinator { spool_pending, problems, ..Coordinator::default() };
     Ok(Inspect { schema: SCHEMA, coordinator, sessions })
 }
@@ -126,6 +152,81 @@ fn tilde(path: &str) -> String {
     }
 }
 
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Session,
+    State,
+    Since,
+    Kind,
+    Pane,
+    Directory,
+    LastEvent,
+}
+
+impl Column {
+    fn head(self) -> &'static str {
+        match self {
+            Self::Session => "SESSION",
+            Self::State => "STATE",
+            Self::Since => "SINCE",
+            Self::Kind => "KIND",
+            Self::Pane => "PANE",
+            Self::Directory => "DIRECTORY",
+            Self::LastEvent => "LAST EVENT",
+        }
+    }
+
+    fn cell(self, session: &Session, width: usize, context: &Context) -> String {
+        match self {
+            Self::Session => {
+                fit(&escape(&session.session_id.chars().take(8).collect::<String>()), width)
+            }
+            Self::State => fit(&word(session.state), width),
+            Self::Since => fit(&age(age_s(&session.since, context)), width),
+            Self::Kind => match session.kind {
+                Some(Kind::Interactive) => "tty",
+                Some(Kind::Headless) => "-p",
+                None => "?",
+            }
+            .to_owned(),
+            Self::Pane => {
+                fit(&escape(session.tmux.as_ref().map_or("-", |tmux| tmux.pane.as_str())), width)
+            }
+            Self::Directory => fit_end(&escape(&tilde(&session.cwd)), width),
+            Self::LastEvent => {
+                let last = session.last_event.as_ref().map_or("-", |last| last.name.as_str());
+                fit(&escape(last), width)
+            }
+        }
+    }
+}
+
+/// The columns that `total` has room for, with their widths; two blanks stand between them.
+fn layout(total: usize, state: usize) -> Vec<(Column, usize)> {
+    const PATH_MIN: usize = 10;
+    let always = [(Column::Session, 8), (Column::State, state), (Column::Since, 5)];
+    let Some(rest) = total.checked_sub(8 + 2 + state + 2 + 5) else {
+        let state = total.saturating_sub(8 + 2);
+        return vec![(Column::Session, total.min(8)), (Column::State, state)];
+    };
+    let (place, room) = (4 + 5 + 2 * 2, PATH_MIN + 2);
+    let mut columns = always.to_vec();
+    if place + room <= rest {
+        columns.extend([(Column::Kind, 4), (Column::Pane, 5)]);
+    }
+    if place + 2 * room <= rest {
+        let rest = rest - place - 2 * 2;
+        let last = 18.min(rest / 2);
+        columns.extend([(Column::Directory, rest - last), (Column::LastEvent, last)]);
+    } else if place + room <= rest {
+        columns.push((Column::Directory, rest - place - 2));
+    } else if room <= rest {
+        columns.push((Column::Directory, rest - 2));
+    }
+    columns
+}
+
 fn table(
     out: &mut impl Write,
     sessions: &[Session],
@@ -133,42 +234,46 @@ fn table(
     context: &Context,
 ) -> Result<(), Failure> {
     if sessions.is_empty() {
-        writeln!(out, "No sessions. They appear when Claude Code runs with coord's hooks.")?;
+        writeln!(
+            out,
+            "No sessions. They appear when Claude Code runs with coord's hooks (coord install)."
+        )?;
         return Ok(());
     }
     let state_width = sessions.iter().map(|one| word(one.state).len()).max().unwrap_or(0).max(5);
-    // id 8, since 5, kind 4, pane 5, and two blanks between columns.
-    let rest = columns().saturating_sub(8 + state_width + 5 + 4 + 5 + 6 * 2);
-    let last_name = |one: &Session| one.last_event.as_ref().map_or(1, |last| last.name.len());
-    let last_width =
-        sessions.iter().map(last_name).max().unwrap_or(0).max("LAST EVENT".len()).min(rest / 2);
-    let cwd_width = rest - last_width;
-    let head = format!(
-        "{:8}  {:state_width$}  {:>5}  {:4}  {:5}  {:cwd_width$}  {}",
-        "SESSION", "STATE", "SINCE", "KIND", "PANE", "DIRECTORY", "LAST EVENT"
-    );
-    writeln!(out, "{}", painter.paint(Colour::Bold, head.trim_end()))?;
+    let columns = layout(columns(), state_width);
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|(column, width)| pad(&fit(column.head(), *width), *width, *column == Column::Since))
+        .collect();
+    writeln!(out, "{}", painter.paint(Colour::Bold, heads.join("  ").trim_end()))?;
     for session in sessions {
-        let kind = match session.kind {
-            Some(coord_wire::envelope::Kind::Interactive) => "tty",
-            Some(coord_wire::envelope::Kind::Headless) => "-p",
-            None => "?",
-        };
-        let pane = session.tmux.as_ref().map_or("-", |tmux| tmux.pane.as_str());
-        let last = session.last_event.as_ref().map_or("-", |last| last.name.as_str());
-        let state = format!("{:state_width$}", word(session.state));
-        writeln!(
-            out,
-            "{:8}  {}  {:>5}  {kind:4}  {:5}  {:cwd_width$}  {}",
-            fit(&escape(&session.session_id.chars().take(8).collect::<String>()), 8),
-            painter.paint(colour(session.state), &state),
-            age(age_s(&session.since, context)),
-            fit(&escape(pane), 5),
-            fit_end(&escape(&tilde(&session.cwd)), cwd_width),
-            fit(&escape(last), last_width)
-        )?;
+        let mut line = Vec::new();
+        for (column, width) in &columns {
+            let cell = column.cell(session, *width, context);
+            let cell = pad(&cell, *width, *column == Column::Since);
+            line.push(match column {
+                Column::State => painter.paint(colour(session.state), &cell),
+                Column::Session
+                | Column::Since
+                | Column::Kind
+                | Column::Pane
+                | Column::Directory
+                | Column::LastEvent => cell,
+            });
+        }
+        writeln!(out, "{}", line.join("  ").trim_end())?;
     }
     Ok(())
+}
+
+/// How a person brings the conversation back, where its process is gone (H-05). Only for an id of
+/// plain characters: what is shown is meant to be pasted into a shell.
+fn resume_command(session: &Session) -> Option<String> {
+    let is_gone = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let is_offered = session.resumable && is_gone && session.session_id.chars().all(is_plain);
+    is_offered.then(|| format!("claude --resume {} (in its directory)", session.session_id))
 }
 
 fn depth(
@@ -198,8 +303,8 @@ fn depth(
         format!("{} tasks, {} subagents, {} wake-ups", work.tasks, work.subagents, work.crons)
     });
     let kind = session.kind.map(|kind| match kind {
-        coord_wire::envelope::Kind::Interactive => "interactive".to_owned(),
-        coord_wire::envelope::Kind::Headless => "headless".to_owned(),
+        Kind::Interactive => "interactive".to_owned(),
+        Kind::Headless => "headless".to_owned(),
     });
     let previous = (!session.previous_ids.is_empty()).then(|| session.previous_ids.join(", "));
     let resumable = if session.resumable { "yes" } else { "no turn to resume is known" };
@@ -229,26 +334,6 @@ fn depth(
         let line = format!("{:10} {}", escape(&evidence.source), escape(&evidence.fact));
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
         writeln!(out, "    {line}  {ago}")?;
-    }
-    Ok(())
-}
-
-/// How a person brings the conversation back, where its process is gone (H-05). Only for an id of
-/// plain characters: what is shown is meant to be pasted into a shell.
-fn resume_command(session: &Session) -> Option<String> {
-    let is_gone = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let is_offered = session.resumable && is_gone && session.session_id.chars().all(is_plain);
-    is_offered.then(|| format!("claude --resume {} (in its directory)", session.session_id))
-}
-
-fn foot(out: &mut impl Write, head: &Coordinator, painter: Painter) -> Result<(), Failure> {
-    if !head.running {
-        let text = "coordinator not running: this is what the store says (start it: coord up)";
-        writeln!(out, "{}", painter.paint(Colour::Dim, text))?;
-    }
-    for problem in &head.problems {
-        writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }
     Ok(())
 }

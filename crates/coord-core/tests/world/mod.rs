@@ -4,8 +4,8 @@
 
 use coord_core::{
     Background, Decision, Effect, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Now,
-    ProcessRef, Registry, Session, Settings, StartSource, State, TmuxPane, ToolPhase, Via, Word,
-    step,
+    ProcessRef, Registry, RegistryEntry, RegistryStatus, Session, Settings, StartSource, State,
+    TmuxPane, ToolPhase, Via, Word, step,
 };
 
 pub(crate) const MACHINE: &str = "machine-1";
@@ -109,7 +109,9 @@ impl World {
             transcript_path: format!("/t/{id}.jsonl"),
             permission_mode: None,
             config_dir: "/home/dev/.claude".into(),
-            in_subagent: false,
+            agent: None,
+            tool: None,
+            digest: None,
             verified: true,
             via: Via::Socket,
         }
@@ -144,7 +146,12 @@ impl World {
     }
 
     pub(crate) fn seen_alive(&mut self, pid: u32) {
-        self.take(&Event::ProcessSeen { process: process(pid), alive: true, kind: None });
+        self.take(&Event::ProcessSeen {
+            process: process(pid),
+            alive: true,
+            kind: None,
+            is_stopped: false,
+        });
     }
 
     pub(crate) fn registry(&mut self, pid: u32, found: Registry, after_death: bool) {
@@ -184,7 +191,19 @@ pub(crate) fn process(pid: u32) -> ProcessRef {
 }
 
 pub(crate) fn present(id: &str) -> Registry {
-    Registry::Present { session_id: id.into() }
+    entry(id, None, 0)
+}
+
+/// An entry of session `id` whose status changed at `changed_ms`.
+pub(crate) fn entry(id: &str, status: Option<RegistryStatus>, changed_ms: u64) -> Registry {
+    Registry::Present(RegistryEntry {
+        session_id: id.into(),
+        status,
+        changed_ms,
+        is_foreign: false,
+        cwd: "/home/dev/project".into(),
+        config_dir: "/home/dev/.claude".into(),
+    })
 }
 
 pub(crate) fn pane(server: u32) -> TmuxPane {

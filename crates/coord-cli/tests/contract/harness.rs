@@ -1,0 +1,284 @@
+//! A stand-in for the client: a real process whose children are the real hooks, with or without a
+//! terminal, in or out of tmux, and with the registry entry that the client would keep.
+
+use coord_daemon::process;
+use coord_tests::coord::programs;
+use coord_tests::home::Home;
+use coord_tests::process::{Running, run};
+use coord_tests::wait::{PATIENCE, readable, wait_until};
+use coord_wire::stamp::ProcessRef;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Runs each line it is sent, and says how that ended.
+const SCRIPT: &str = r#"
+CLAUDE_PID=$$
+export CLAUDE_PID
+exec 3<"$1/in" 4>"$1/out"
+echo "$$" >&4
+while IFS= read -r line <&3; do
+    eval "$line" 3<&- 4>&-
+    echo "$?" >&4
+done
+"#;
+
+/// A harness under way; it goes with its home.
+pub(crate) struct Harness {
+    dir: PathBuf,
+    root: PathBuf,
+    config_dir: PathBuf,
+    session: String,
+    pub(crate) process: ProcessRef,
+    pidfd: OwnedFd,
+    commands: File,
+    answers: File,
+    /// What started it, where that waits for it; else tmux has it.
+    starter: Option<Running>,
+}
+
+/// Its own tmux server; dropping it ends the server.
+pub(crate) struct Tmux<'a> {
+    home: &'a Home,
+    pub(crate) server: u32,
+}
+
+impl Harness {
+    /// A headless run (`-p`).
+    #[track_caller]
+    pub(crate) fn headless(home: &Home, session: &str) -> Self {
+        Self::start(home, session, |dir| {
+            let mut command = home.command("/bin/sh");
+            command.arg(dir.join("script")).arg(dir).arg("-p").stdin(Stdio::null());
+            command.env("CLAUDE_CONFIG_DIR", home.config_dir());
+            Some(Running::start(command, &home.tmp(), "harness"))
+        })
+    }
+
+    /// A session at a terminal of its own.
+    #[track_caller]
+    pub(crate) fn at_terminal(home: &Home, session: &str) -> Self {
+        Self::start(home, session, |dir| {
+            let mut command = home.command("script");
+            command.args(["-qec", &shell_line(dir), "/dev/null"]).stdin(Stdio::null());
+            command.env("CLAUDE_CONFIG_DIR", home.config_dir());
+            Some(Running::start(command, &home.tmp(), "harness"))
+        })
+    }
+
+    /// A session in a pane.
+    #[track_caller]
+    pub(crate) fn in_tmux(tmux: &Tmux<'_>, session: &str) -> Self {
+        Self::start(tmux.home, session, |dir| {
+            tmux.run(&["new-window", "-d", &shell_line(dir)]);
+            None
+        })
+    }
+
+    #[track_caller]
+    fn start(home: &Home, session: &str, spawn: impl FnOnce(&PathBuf) -> Option<Running>) -> Self {
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let dir = home.dir().join(format!("harness-{number}"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("script"), SCRIPT).unwrap();
+        // Opened for both directions, so that neither side waits for the other to open.
+        let [commands, mut answers] = ["in", "out"].map(|name| {
+            let path = dir.join(name);
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+            fs::OpenOptions::new().read(true).write(true).open(path).unwrap()
+        });
+        let starter = spawn(&dir);
+        let pid: u32 = line(&mut answers).parse().unwrap();
+        let pidfd =
+            pidfd_open(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), PidfdFlags::empty());
+        let start_time = process::stat(pid).unwrap().start_time;
+        Self {
+            dir,
+            root: home.root(),
+            config_dir: home.config_dir(),
+            session: session.to_owned(),
+            process: ProcessRef { pid, start_time },
+            pidfd: pidfd.unwrap(),
+            commands,
+            answers,
+            starter,
+        }
+    }
+
+    /// Has the hook of an event run as the client does; its exit code.
+    #[track_caller]
+    pub(crate) fn report(&mut self, event: &str, fields: &Value) -> i32 {
+        let mut payload = json!({
+            "session_id": self.session, "hook_event_name": event, "cwd": self.dir,
+            "transcript_path": self.config_dir.join("transcript.jsonl"),
+        });
+        payload.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let file = self.dir.join("payload");
+        fs::write(&file, payload.to_string()).unwrap();
+        let hook = programs().join(match event {
+            "SessionStart" => "coord-hook-session-start",
+            "PostToolUse" => "coord-hook-post-tool-use",
+            "Stop" => "coord-hook-stop",
+            _ => "coord-hook-event",
+        });
+        let stderr = self.dir.join("stderr");
+        writeln!(
+            self.commands,
+            "'{}' --root '{}' <'{}' 2>'{}'",
+            hook.display(),
+            self.root.display(),
+            file.display(),
+            stderr.display()
+        )
+        .unwrap();
+        line(&mut self.answers).parse().unwrap()
+    }
+
+    /// Reports the session's start and a prompt: a turn is open.
+    #[track_caller]
+    pub(crate) fn begin_turn(&mut self) {
+        assert_eq!(self.report("SessionStart", &json!({"source": "startup"})), 0);
+        assert_eq!(self.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
+    }
+
+    /// Reports a SessionEnd and leaves.
+    #[track_caller]
+    pub(crate) fn end(mut self, reason: &str) {
+        assert_eq!(self.report("SessionEnd", &json!({"reason": reason})), 0);
+        writeln!(self.commands, "exit").unwrap();
+        self.wait();
+    }
+
+    /// The client's own registry entry, with the status it writes.
+    fn entry(&self) -> PathBuf {
+        self.config_dir.join(format!("sessions/{}.json", self.process.pid))
+    }
+
+    /// Makes the registry entry.
+    pub(crate) fn register(&self) {
+        let entry = json!({
+            "pid": self.process.pid, "procStart": self.process.start_time.to_string(),
+            "sessionId": self.session, "status": "busy",
+        });
+        self.register_as(&entry.to_string());
+    }
+
+    /// Makes a registry entry of any text.
+    pub(crate) fn register_as(&self, text: &str) {
+        fs::create_dir_all(self.config_dir.join("sessions")).unwrap();
+        fs::write(self.entry(), text).unwrap();
+    }
+
+    /// Removes the registry entry, as a clean end does.
+    pub(crate) fn unregister(&self) {
+        fs::remove_file(self.entry()).unwrap();
+    }
+
+    /// `kill -9`, and waits for its end.
+    #[track_caller]
+    pub(crate) fn kill(self) {
+        pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap();
+        self.wait();
+    }
+
+    #[track_caller]
+    fn wait(self) {
+        assert!(readable(&self.pidfd, PATIENCE), "the harness has not ended");
+        if let Some(starter) = self.starter {
+            starter.finish();
+        }
+    }
+}
+
+fn shell_line(dir: &std::path::Path) -> String {
+    format!("exec /bin/sh '{}/script' '{}'", dir.display(), dir.display())
+}
+
+/// One line from a FIFO.
+#[track_caller]
+fn line(from: &mut File) -> String {
+    let mut text = String::new();
+    loop {
+        assert!(readable(&*from, PATIENCE), "the harness says nothing");
+        let mut byte = [0];
+        from.read_exact(&mut byte).unwrap();
+        if byte == *b"\n" {
+            return text;
+        }
+        text.push(char::from(byte[0]));
+    }
+}
+
+impl<'a> Tmux<'a> {
+    /// Starts a server that reads nobody's configuration.
+    #[track_caller]
+    pub(crate) fn start(home: &'a Home) -> Self {
+        let mut tmux = Self { home, server: 0 };
+        tmux.run(&["new-session", "-d", "-s", "first", "exec cat"]);
+        tmux.server = tmux.run(&["display-message", "-p", "#{pid}"]).trim().parse().unwrap();
+        tmux
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let mut command = self.home.command("tmux");
+        command.args(["-L", "contract", "-f", "/dev/null"]).args(arguments);
+        command
+            .env("TMUX_TMPDIR", self.home.tmp())
+            .env("CLAUDE_CONFIG_DIR", self.home.config_dir());
+        run(command, &self.home.tmp(), "tmux").expect_success().stdout
+    }
+
+    /// `kill -9` of the server.
+    #[track_caller]
+    pub(crate) fn kill(self) {
+        let pid = Pid::from_raw(i32::try_from(self.server).unwrap()).unwrap();
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&pidfd, Signal::KILL).unwrap();
+        assert!(readable(&pidfd, PATIENCE), "the tmux server has not ended");
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        let mut command = self.home.command("tmux");
+        command.args(["-L", "contract", "kill-server"]).env("TMUX_TMPDIR", self.home.tmp());
+        let _is_gone_already = run(command, &self.home.tmp(), "tmux");
+    }
+}
+
+/// The processes of coord's programs that run with this home.
+#[track_caller]
+pub(crate) fn programs_of(home: &Home) -> Vec<u32> {
+    let variable = format!("HOME={}", home.home().display());
+    let dir = programs();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let exe = fs::read_link(entry.path().join("exe")).ok()?;
+            let environment = fs::read(entry.path().join("environ")).ok()?;
+            let is_ours =
+                environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes());
+            (is_ours && exe.parent() == Some(&dir)).then_some(pid)
+        })
+        .collect()
+}
+
+/// Waits until the spool is empty.
+#[track_caller]
+pub(crate) fn spool_is_empty(home: &Home) {
+    wait_until("the spool is taken in", || match coord_tests::coord::health(home) {
+        Some(health) if health.spool_pending == 0 => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}

@@ -1,0 +1,16 @@
+//! The contract of coordinator and command line (interfaces.md), with the real programs, the real
+//! hooks and raw sockets, each test in a root of its own.
+//!
+//! The programs beside this test are used: `cargo build --workspace` makes them.
+
+#![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
+
+mod background;
+mod cli;
+mod deaths;
+mod disk;
+mod harness;
+mod http;
+mod once;
+mod store;
+mod wire;
