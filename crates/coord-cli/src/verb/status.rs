@@ -44,13 +44,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     )?;
     writeln!(
         out,
-        "{} sessions, {} records in the journal, {} events in the spool",
-        health.sessions, health.seq, health.spool_pending
+        "{}, {} in the journal, {} in the spool",
+        counted(health.sessions, "session"),
+        counted(health.seq, "record"),
+        counted(health.spool_pending, "event")
     )?;
     for problem in &health.problems {
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }
     Ok(())
+}
+
+/// `1 session`, `2 sessions`.
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// One line with the remedy.
