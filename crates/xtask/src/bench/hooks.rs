@@ -3,7 +3,7 @@
 use super::Bench;
 use super::call::{Call, rotate};
 use super::events::payload;
-use super::programs::HOOKS;
+use super::programs::{HOOKS, Programs};
 use super::sample::{Sample, count};
 use super::sandbox::Sandbox;
 use super::table::{Goal, Table};
@@ -42,6 +42,8 @@ pub(super) fn executables(bench: &Bench, table: &mut Table) -> anyhow::Result<()
     let detail = "median, from /proc/PID/stat of the ended process".to_owned();
     table.row("page faults: floor", faults(&calls.floor)?, "", Goal::None, detail.clone());
     let goal = Goal::AtMost(30.0, 12.0);
+    let native = faults(&calls.native_floor)?;
+    table.row("page faults: floor with cc's own libc", native, "", Goal::None, detail.clone());
     table.row("page faults: hook, up", faults(&calls.up)?, "", goal, detail.clone());
     table.row("page faults: hook, down", faults(&calls.down)?, "", goal, detail);
     Ok(())
@@ -53,8 +55,12 @@ pub(super) fn one_at_a_time(bench: &Bench, table: &mut Table) -> anyhow::Result<
     let coordinator = up.serve()?;
     down.serve()?.down()?;
     let calls = Calls::new(bench, &up, &down)?;
-    let samples = rotate(&[&calls.floor, &calls.up, &calls.down], bench.rounds(3000))?;
-    let [floor, with, without] = samples.as_slice() else { bail!("three calls, three samples") };
+    let samples =
+        rotate(&[&calls.floor, &calls.native_floor, &calls.up, &calls.down], bench.rounds(3000))?;
+    let [floor, native, with, without] = samples.as_slice() else {
+        bail!("four calls, four samples")
+    };
+    table.ratio("floor with cc's own libc", native, floor, Goal::None);
     table.ratio("hook, coordinator up", with, floor, Goal::AtMost(2.0, 1.25));
     tail(table, "hook, coordinator up: p99", with, floor, Goal::AtMost(3.0, 3.0));
     table.ratio("hook, coordinator down (spool)", without, floor, Goal::AtMost(1.7, 1.0));
@@ -103,6 +109,7 @@ fn tail(table: &mut Table, what: &str, sample: &Sample, floor: &Sample, goal: Go
 /// The floor, and the hook in both situations.
 struct Calls {
     floor: Call,
+    native_floor: Call,
     up: Call,
     down: Call,
 }
@@ -110,11 +117,17 @@ struct Calls {
 impl Calls {
     fn new(bench: &Bench, up: &Sandbox, down: &Sandbox) -> anyhow::Result<Self> {
         let input = payload()?;
-        let (floor, hook) = (&bench.programs.floor, bench.programs.hook(HOOK));
+        let Programs { floor, native_floor, .. } = &bench.programs;
+        let hook = bench.programs.hook(HOOK);
         let call = |program: &Path, sandbox: &Sandbox| {
             Call::new(program, &input).with(&sandbox.arguments())
         };
-        Ok(Self { floor: call(floor, up), up: call(&hook, up), down: call(&hook, down) })
+        Ok(Self {
+            floor: call(floor, up),
+            native_floor: call(native_floor, up),
+            up: call(&hook, up),
+            down: call(&hook, down),
+        })
     }
 }
 
