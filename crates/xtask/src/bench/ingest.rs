@@ -95,11 +95,11 @@ fn together(
 ) -> anyhow::Result<(Duration, Engine<RealDisk>)> {
     let shared = (Mutex::new(engine), Condvar::new());
     let mut texts = texts.into_iter();
-    let shares: Vec<Vec<_>> = (0..WRITERS).map(|_| texts.by_ref().take(EACH).collect()).collect();
+    let portions: Vec<Vec<_>> = (0..WRITERS).map(|_| texts.by_ref().take(EACH).collect()).collect();
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let writers: Vec<_> =
-            shares.into_iter().map(|share| scope.spawn(|| write(&shared, share))).collect();
+            portions.into_iter().map(|own| scope.spawn(|| write(&shared, own))).collect();
         writers
             .into_iter()
             .try_for_each(|writer| writer.join().map_err(|_| anyhow!("a writer panicked"))?)

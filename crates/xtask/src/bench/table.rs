@@ -51,10 +51,12 @@ impl Table {
     ) {
         let (limits, reached) = match goal {
             Goal::AtMost(goal, stretch) => {
-                (Some((goal, stretch)), Some(verdict(measured <= goal, measured <= stretch)))
+                let stretched = stretch < goal && measured <= stretch;
+                (Some((goal, stretch)), Some(verdict(measured <= goal, stretched)))
             }
             Goal::AtLeast(goal, stretch) => {
-                (Some((goal, stretch)), Some(verdict(goal <= measured, stretch <= measured)))
+                let stretched = goal < stretch && stretch <= measured;
+                (Some((goal, stretch)), Some(verdict(goal <= measured, stretched)))
             }
             Goal::None => (None, None),
         };
@@ -166,13 +168,21 @@ mod tests {
             (2.5, Goal::AtMost(2.0, 1.0)),
             (2.5, Goal::AtLeast(1.0, 2.0)),
             (0.5, Goal::AtLeast(1.0, 2.0)),
+            (1.0, Goal::AtMost(1.0, 1.0)),
             (0.5, Goal::None),
         ] {
             table.row("x", measured, "x", goal, String::new());
         }
         let reached: Vec<_> = table.rows.iter().map(|row| row.reached).collect();
-        let expected =
-            [Some("stretch"), Some("yes"), Some("NO"), Some("stretch"), Some("NO"), None];
+        let expected = [
+            Some("stretch"),
+            Some("yes"),
+            Some("NO"),
+            Some("stretch"),
+            Some("NO"),
+            Some("yes"),
+            None,
+        ];
         assert_eq!(reached, expected);
     }
 }
