@@ -34,8 +34,8 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
             let begun = Instant::now();
             let coordinator = sandbox.serve()?;
             sample.push(begun.elapsed());
-            // Killed: a snapshot at its end would be measured with the next start.
-            drop(coordinator);
+            // Ended, not killed: else the next start would have this one to replay.
+            coordinator.down()?;
         }
     }
     let [bare, open, serve, serve_few] = &samples;

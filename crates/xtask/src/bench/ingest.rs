@@ -1,8 +1,8 @@
 //! Events taken in: applied to the state and durable, against append + fdatasync of as many bytes.
 //!
 //! Measured twice: with the coordinator's engine and journal inside this process (what the store
-//! can do), and over the socket of a coordinator (what a program gets). Writers wait for their own
-//! event; a flush covers all that were recorded before it began.
+//! can do; 64 writers are 64 events to a flush), and over the socket of a coordinator (what programs
+//! get; 64 writers are 64 threads, each waiting for its own event).
 
 use super::Bench;
 use super::events::{Events, sync, take};
@@ -10,14 +10,13 @@ use super::sample::Sample;
 use super::sandbox::Sandbox;
 use super::socket::Socket;
 use super::table::{Goal, Table};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use coord_daemon::engine::{Engine, now};
 use coord_store::RealDisk;
 use serde_json::value::RawValue;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Writers at once.
@@ -52,9 +51,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
         flush.push_each(begun.elapsed(), ALONE);
         one.push_each(alone(&mut engine, texts)?, ALONE);
         let texts = events.many("PostToolUse", SESSIONS, WRITERS * EACH)?;
-        let (time, back) = together(engine, texts)?;
-        engine = back;
-        many.push_each(time, WRITERS * EACH);
+        many.push_each(together(&mut engine, texts)?, WRITERS * EACH);
         let texts = events.many("PostToolUse", SESSIONS, ALONE)?;
         socket_one.push_each(over_sockets(&outside, &texts, 1)?, ALONE);
         let texts = events.many("PostToolUse", SESSIONS, WRITERS * EACH)?;
@@ -88,53 +85,17 @@ fn alone(engine: &mut Engine<RealDisk>, texts: Vec<Box<RawValue>>) -> anyhow::Re
     Ok(begun.elapsed())
 }
 
-/// Group commit: the writer that finds no flush under way does it, for all that wait.
-fn together(
-    engine: Engine<RealDisk>,
-    texts: Vec<Box<RawValue>>,
-) -> anyhow::Result<(Duration, Engine<RealDisk>)> {
-    let shared = (Mutex::new(engine), Condvar::new());
-    let mut texts = texts.into_iter();
-    let portions: Vec<Vec<_>> = (0..WRITERS).map(|_| texts.by_ref().take(EACH).collect()).collect();
+/// Group commit as the loop does it: what all writers sent while a flush was under way is recorded,
+/// then flushed together.
+fn together(engine: &mut Engine<RealDisk>, texts: Vec<Box<RawValue>>) -> anyhow::Result<Duration> {
     let begun = Instant::now();
-    std::thread::scope(|scope| {
-        let writers: Vec<_> =
-            portions.into_iter().map(|own| scope.spawn(|| write(&shared, own))).collect();
-        writers
-            .into_iter()
-            .try_for_each(|writer| writer.join().map_err(|_| anyhow!("a writer panicked"))?)
-    })?;
-    let time = begun.elapsed();
-    let engine = shared.0.into_inner().map_err(|_| anyhow!("a writer panicked"))?;
-    Ok((time, engine))
-}
-
-fn write(
-    (engine, flushed): &(Mutex<Engine<RealDisk>>, Condvar),
-    texts: Vec<Box<RawValue>>,
-) -> anyhow::Result<()> {
-    for text in texts {
-        let mut held = engine.lock().unwrap_or_else(PoisonError::into_inner);
-        take(&mut held, text, now())?;
-        let seq = held.journal().next_seq().saturating_sub(1);
-        while held.journal().synced_through() < seq {
-            if held.journal().is_read_only() {
-                bail!("the journal could not be synced");
-            }
-            held = match held.journal_mut().unsynced() {
-                Some(job) => {
-                    drop(held);
-                    let synced = job.run();
-                    let mut again = engine.lock().unwrap_or_else(PoisonError::into_inner);
-                    again.journal_mut().synced(synced)?;
-                    flushed.notify_all();
-                    again
-                }
-                None => flushed.wait(held).unwrap_or_else(PoisonError::into_inner),
-            };
+    for (at, text) in texts.into_iter().enumerate() {
+        take(engine, text, now())?;
+        if (at + 1) % WRITERS == 0 {
+            sync(engine)?;
         }
     }
-    Ok(())
+    Ok(begun.elapsed())
 }
 
 /// So many connections, each one event after the other.
