@@ -10,7 +10,7 @@ use coord_core::Now;
 use coord_daemon::engine::{Engine, now};
 use coord_store::{RealDisk, Spool};
 use coord_wire::envelope::{Envelope, Harness};
-use coord_wire::journal::Via;
+use coord_wire::journal::{Entry, Via};
 use coord_wire::stamp::{ProcessRef, rfc3339};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -122,7 +122,10 @@ pub(super) fn take(
     now: Now,
 ) -> anyhow::Result<()> {
     let envelope = Envelope::parse(text.get().as_bytes())?;
-    engine.record_hook(envelope, text, Via::Socket, true, now)?;
+    if !engine.is_duplicate(&envelope) {
+        engine.append(&Entry::Hook { via: Via::Socket, verified: true, envelope: text }, now)?;
+        engine.take_hook_in(envelope, Via::Socket, true, now);
+    }
     Ok(())
 }
 

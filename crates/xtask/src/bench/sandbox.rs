@@ -83,7 +83,7 @@ impl Sandbox {
             pid_ns: here.pid_ns,
             settings: serde_json::value::to_raw_value(&Settings::default())?,
         };
-        engine.record(Entry::Started(started), now)?;
+        engine.record(&Entry::Started(started), now)?;
         Ok(engine)
     }
 
