@@ -39,6 +39,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     }
     note_newest(session, event, stamp);
     if session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns) {
+        take_late_stop(session, event);
         return false;
     }
     session.sign = at.awake;
@@ -55,6 +56,15 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         open_if_closed(session, at);
     }
     true
+}
+
+/// A late Stop still answers one of the prompts that were counted: without it the turn of the newest
+/// prompt would seem to have another one behind it for ever.
+fn take_late_stop(session: &mut Session, event: &HookEvent) {
+    let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
+    if let (true, Turn::Open { queued, .. }) = (is_stop && !event.in_subagent, &mut session.turn) {
+        *queued = queued.saturating_sub(1);
+    }
 }
 
 /// Facts that every event carries, from the newest one.

@@ -98,6 +98,20 @@ fn an_event_takes_effect_once() {
     assert_eq!(world.session("s1").counts, before.sessions().next().unwrap().counts);
 }
 
+// R-02, G2: prompt, (its Stop comes late), prompt, Stop.
+#[test]
+fn r_02_a_late_stop_still_answers_its_prompt() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(60.0);
+    world.late_hook("s1", 100, PROMPT, 30.0);
+    world.late_hook("s1", 100, PROMPT, 10.0);
+    world.late_hook("s1", 100, STOP, 20.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.hook("s1", 100, STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
 // G2: a late event is counted and changes nothing.
 #[test]
 fn a_late_event_never_moves_a_session_backwards() {

@@ -98,7 +98,7 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
     if !is_payload {
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         diagnosis::keep_malformed(&place, &payload);
-        let line = "standard input was no hook payload; its shape is kept in the spool, see `coord doctor`";
+        let line = "standard input was no hook payload; its shape is kept in spool/malformed";
         diagnosis::say(&place, stamp.wall_ms, b"", line);
         return MALFORMED;
     }
@@ -156,12 +156,8 @@ fn spool(place: &Place, report: &mut Report, fields: &Fields, stamp: Stamp, end_
         Err(SpoolError::System(rustix::io::Errno::NOSPC)) => "the disk is full",
         Err(SpoolError::System(_)) => "the spool cannot be written",
     };
-    let line = [
-        "this event is lost: no coordinator answers and ",
-        why,
-        "; run `coord doctor`, then `coord up`",
-    ]
-    .concat();
+    let line =
+        ["this event is lost: no coordinator answers and ", why, "; see `coord status`"].concat();
     diagnosis::say(place, stamp.wall_ms, session_id.as_bytes(), &line);
     LOST
 }

@@ -117,7 +117,7 @@ fn check(name: &str, payload: &str, body: &[u8]) {
     assert!(envelope.cut.is_empty() && !envelope.incomplete);
 }
 
-// G1, G7, G11, R-18: the coordinator takes every event of every hook.
+// G1, G7, G11, R-18, S4-06, S4-08: the coordinator takes every event of every hook, all exit alike.
 #[test]
 fn coordinator_up() {
     let world = World::new();

@@ -87,7 +87,7 @@ impl fmt::Display for SnapshotError {
             ),
             Self::Damaged { file } => write!(
                 f,
-                "{} is damaged, and there is no older one to use: `coord doctor --fix` moves it aside and replays the journal",
+                "{} is damaged, and there is no older one to use: move it aside, and the journal is replayed as far back as it reaches",
                 file.display()
             ),
         }

@@ -109,7 +109,7 @@ fn g1_damage_below_a_mark_is_refused_and_says_what_can_be_saved() {
     assert!(matches!(error, JournalError::Damaged { before: 0, behind: 2, .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("0 records before and 2 behind it can be saved"), "{text}");
-    assert!(text.contains("coord doctor --fix"), "{text}");
+    assert!(text.contains("move the state directory aside"), "{text}");
     assert!(Tail::read(&disk, dir(), 0).is_err(), "a reader does not pass over it either");
 }
 

@@ -1,2 +1,57 @@
-//! -
-fn main() {}
+//! `cargo xtask`: what the repository needs beside its programs. One file per task.
+
+mod bench;
+mod soak;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Tasks of this repository
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Measure what things cost, as ratios to a floor measured in the same run
+    Bench(bench::Args),
+    /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements
+    Tidy,
+    /// Run the random tests for long, with fresh seeds
+    Soak(soak::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Bench(args) => bench::run(&args),
+        Task::Tidy => tidy::run(),
+        Task::Soak(args) => soak::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        say_error(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// The repository's top.
+fn root() -> &'static Path {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).unwrap_or(manifest)
+}
+
+/// One line for the person who waits.
+#[expect(clippy::print_stdout, reason = "a task's report goes to standard output")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+/// One line beside the report.
+#[expect(clippy::print_stderr, reason = "progress and errors must not stand in a JSON report")]
+fn say_error(line: &str) {
+    eprintln!("xtask: {line}");
+}

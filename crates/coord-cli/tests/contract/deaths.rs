@@ -286,12 +286,23 @@ fn h25_an_event_of_a_stranger_is_marked() {
     let mono_ns = coord_daemon::engine::now().mono_ns;
     let forged = with(event("session-one", "Stop", 1), fields);
     post(&home, &with(forged, json!({"mono_ns": mono_ns, "pid": std::process::id()})));
+    // A child of the harness that passes off another process's event is a stranger too.
+    let forged = with(event("session-one", "Stop", 2), harness_fields(&harness, here().pid_ns));
+    let forged = with(forged, json!({"mono_ns": mono_ns + 1, "pid": std::process::id()}));
+    let file = home.tmp().join("forged");
+    fs::write(&file, forged.to_string()).unwrap();
+    let (socket, file) = (home.paths().socket(), file.display().to_string());
+    let curl = format!(
+        "curl -sS --unix-socket '{}' -d '@{file}' http://coord/v1/events",
+        socket.display()
+    );
+    assert_eq!(harness.run(&curl), 0);
     let verified: Vec<Value> = events(&home, Some("session-one"))
         .into_iter()
         .filter(|line| line["source"] == "hook")
         .map(|line| line["verified"].clone())
         .collect();
-    assert_eq!(verified, [true, true, false]);
+    assert_eq!(verified, [true, true, false, false]);
     let depth = coord(&home, &["inspect", "session-one"]).expect_success().stdout;
     assert!(depth.contains("not verified"), "{depth}");
 }

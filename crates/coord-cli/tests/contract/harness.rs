@@ -129,16 +129,14 @@ impl Harness {
             "Stop" => "coord-hook-stop",
             _ => "coord-hook-event",
         });
-        let stderr = self.dir.join("stderr");
-        writeln!(
-            self.commands,
-            "'{}' --root '{}' <'{}' 2>'{}'",
-            hook.display(),
-            self.root.display(),
-            file.display(),
-            stderr.display()
-        )
-        .unwrap();
+        let (hook, root, file) = (hook.display(), self.root.display(), file.display());
+        self.run(&format!("'{hook}' --root '{root}' <'{file}'"))
+    }
+
+    /// Has a child of the harness run one line of shell; its exit code.
+    #[track_caller]
+    pub(crate) fn run(&mut self, command: &str) -> i32 {
+        writeln!(self.commands, "{command}").unwrap();
         line(&mut self.answers).parse().unwrap()
     }
 

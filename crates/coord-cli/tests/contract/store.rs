@@ -76,7 +76,13 @@ fn g11_everything_is_private_whatever_the_umask() {
         let home = Home::new();
         let mut command = home.command("/bin/sh");
         command
-            .args(["-c", &format!("umask {umask}; exec \"$0\" serve --root \"$1\"")])
+            // What is first made by another verb is as private.
+            .args([
+                "-c",
+                &format!(
+                    "umask {umask}; \"$0\" down --root \"$1\"; exec \"$0\" serve --root \"$1\""
+                ),
+            ])
             .arg(programs().join("coord"))
             .arg(home.root());
         let _serving = Running::start(command, &home.tmp(), "serve");

@@ -67,17 +67,17 @@ impl fmt::Display for JournalError {
             ),
             Self::Damaged { file, at, bytes, before, behind } => write!(
                 f,
-                "{} is damaged at offset {at} ({bytes} bytes): {before} records before and {behind} behind it can be saved; `coord doctor --fix` moves the file aside",
+                "{} is damaged at offset {at} ({bytes} bytes): {before} records before and {behind} behind it can be saved; keep a copy, then move the state directory aside to begin anew",
                 file.display()
             ),
             Self::Gap { dir, first, last } => write!(
                 f,
-                "records {first} to {last} are missing in {}: put their segments back, or `coord doctor --fix` goes on without them",
+                "records {first} to {last} are missing in {}: put their segments back, or move the state directory aside to begin anew",
                 dir.display()
             ),
             Self::Overlap { file, expected } => write!(
                 f,
-                "{} begins before record {expected}, where it should: `coord doctor --fix` moves the file aside",
+                "{} begins before record {expected}, where it should: move it out of the journal",
                 file.display()
             ),
         }

@@ -1,0 +1,109 @@
+//! `cargo xtask bench`: what things cost.
+//!
+//! Decides what is measured and beside which goal it is printed. Ratios hold from machine to
+//! machine, microseconds do not, so each figure is a ratio to a floor measured in the same run, in
+//! rotated order. A missed goal is shown and is no error: only a broken run is.
+
+mod call;
+mod cold_start;
+mod death;
+mod events;
+mod hooks;
+mod ingest;
+mod inspect;
+mod programs;
+mod sample;
+mod sandbox;
+mod scale;
+mod socket;
+mod table;
+
+use crate::{root, say, say_error};
+use anyhow::{Context, bail};
+use programs::Programs;
+use std::process::{Command, ExitCode};
+use table::Table;
+
+/// Measure what things cost
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
+)]
+pub(crate) struct Args {
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death
+    filters: Vec<String>,
+    /// Fewer calls: a first impression
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What every measurement is given.
+struct Bench {
+    programs: Programs,
+    quick: bool,
+}
+
+impl Bench {
+    /// How often something is repeated.
+    fn rounds(&self, full: usize) -> usize {
+        if self.quick { full.div_ceil(10) } else { full }
+    }
+}
+
+type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
+
+const GROUPS: [(&str, Measure); 8] = [
+    ("executables", hooks::executables),
+    ("hooks", hooks::one_at_a_time),
+    ("parallel", hooks::parallel),
+    ("ingest", ingest::measure),
+    ("scale", scale::measure),
+    ("start", cold_start::measure),
+    ("inspect", inspect::measure),
+    ("death", death::measure),
+];
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wanted = |name: &str| {
+        args.filters.is_empty() || args.filters.iter().any(|part| name.contains(part.as_str()))
+    };
+    if !GROUPS.iter().any(|(name, _)| wanted(name)) {
+        let names: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+        bail!("no group has such a name; there are {}", names.join(", "));
+    }
+    if cfg!(debug_assertions) {
+        return run_optimised();
+    }
+    let scratch = tempfile::tempdir().context("making a temporary directory")?;
+    let bench = Bench { programs: Programs::build(scratch.path())?, quick: args.quick };
+    let mut table = Table::new(&bench.programs);
+    for (name, measure) in GROUPS {
+        if wanted(name) {
+            say_error(&format!("measuring {name}"));
+            measure(&bench, &mut table).with_context(|| format!("measuring {name}"))?;
+        }
+    }
+    say(&if args.json { table.json()? } else { table.text() });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Parts of the coordinator are measured inside this program, so it is built as the coordinator is.
+fn run_optimised() -> anyhow::Result<ExitCode> {
+    let status = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--release", "--package", "xtask", "--target", programs::TARGET])
+        .arg("--")
+        .args(std::env::args_os().skip(1))
+        .current_dir(root())
+        .status()
+        .context("cargo")?;
+    if !status.success() {
+        bail!(
+            "the optimised run failed; is the target there? rustup target add {}",
+            programs::TARGET
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

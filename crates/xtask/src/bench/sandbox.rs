@@ -1,0 +1,133 @@
+//! A place of its own for each measurement: COORD_HOME in a temporary directory, and a coordinator
+//! that ends with it.
+
+use super::Bench;
+use anyhow::{Context, bail};
+use coord_core::Settings;
+use coord_daemon::engine::{Engine, now};
+use coord_daemon::host::Here;
+use coord_daemon::state_dir;
+use coord_store::RealDisk;
+use coord_wire::journal::{Entry, Started};
+use coord_wire::paths::Paths;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// No session uses up its share of the journal here: folding would be measured instead of taking.
+const CONFIG: &str = "[store]\ntool_events_per_minute = 1000000000\n";
+
+/// The directories of one coordinator.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    dir: TempDir,
+    coord: PathBuf,
+    /// Where its files lie.
+    pub(super) paths: Paths,
+}
+
+impl Sandbox {
+    /// Makes them, as an installation would.
+    pub(super) fn new(bench: &Bench) -> anyhow::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("coord-bench-").tempdir()?;
+        let here = Here::read(now().wall_ms);
+        let paths = Paths::resolve(Some(dir.path()), &here.machine, here.uid, |_| None)?;
+        std::fs::create_dir_all(&paths.config)?;
+        std::fs::write(paths.config_file(), CONFIG)?;
+        state_dir::prepare(&paths)?;
+        Ok(Self { dir, coord: bench.programs.coord.clone(), paths })
+    }
+
+    /// COORD_HOME.
+    pub(super) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The arguments that lead a program here.
+    pub(super) fn arguments(&self) -> [OsString; 2] {
+        ["--root".into(), self.root().into()]
+    }
+
+    /// Starts a coordinator; returns once it takes events.
+    pub(super) fn serve(&self) -> anyhow::Result<Coordinator<'_>> {
+        let mut child = self
+            .command()
+            .arg("serve")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("coord serve")?;
+        let mut line = String::new();
+        let stdout = child.stdout.take();
+        let coordinator = Coordinator { sandbox: self, child };
+        BufReader::new(stdout.context("standard output of coord serve")?).read_line(&mut line)?;
+        if line.is_empty() {
+            bail!("coord serve ended before it took events");
+        }
+        Ok(coordinator)
+    }
+
+    /// Opens the store inside this process, as a coordinator that has just started.
+    pub(super) fn engine(&self) -> anyhow::Result<Engine<RealDisk>> {
+        let (mut engine, _) = Engine::open(&RealDisk, &self.paths.state, &self.paths.journal())?;
+        let now = now();
+        let here = Here::read(now.wall_ms);
+        let started = Started {
+            version: coord_wire::VERSION.to_owned(),
+            machine: here.machine,
+            boot: here.boot,
+            boot_at: here.boot_at_ms,
+            pid_ns: here.pid_ns,
+            settings: serde_json::value::to_raw_value(&Settings::default())?,
+        };
+        engine.record(&Entry::Started(started), now)?;
+        Ok(engine)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.coord);
+        command.env_clear().env("HOME", self.root()).env("PATH", "/usr/bin:/bin");
+        command.args(self.arguments()).current_dir("/");
+        command
+    }
+}
+
+/// A coordinator in the foreground; it is killed if it is not ended.
+#[derive(Debug)]
+pub(super) struct Coordinator<'a> {
+    sandbox: &'a Sandbox,
+    child: Child,
+}
+
+impl Coordinator<'_> {
+    /// `coord down`: it leaves a snapshot behind.
+    pub(super) fn down(mut self) -> anyhow::Result<()> {
+        let status = self.sandbox.command().arg("down").stdout(Stdio::null()).status()?;
+        if !status.success() {
+            bail!("coord down ended with {status}");
+        }
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Memory in use, in bytes.
+    pub(super) fn resident(&self) -> anyhow::Result<usize> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let kilobytes = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<usize>().ok());
+        Ok(kilobytes.context("VmRSS")? * 1024)
+    }
+}
+
+impl Drop for Coordinator<'_> {
+    fn drop(&mut self) {
+        // After `down` it is gone already, and a reaped child is never signalled.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
