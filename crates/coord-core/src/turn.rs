@@ -62,7 +62,8 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
 /// prompt would seem to have another one behind it for ever.
 fn take_late_stop(session: &mut Session, event: &HookEvent) {
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
-    if let (true, Turn::Open { queued, .. }) = (is_stop && !event.in_subagent, &mut session.turn) {
+    if let (true, Turn::Open { queued, .. }) = (is_stop && event.agent.is_none(), &mut session.turn)
+    {
         *queued = queued.saturating_sub(1);
     }
 }

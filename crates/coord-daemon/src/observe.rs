@@ -38,13 +38,12 @@ impl<D: Disk> Coordinator<D> {
         for change in changes {
             match registry::read_pid(&self.readable, change.0.as_ref(), change.1) {
                 Ok((process, entry)) => self.on_entry(&change, process, entry, now),
-                Err(RegistryEntry::Absent) => {
+                Err(instead) if *instead == RegistryEntry::Absent => {
                     if let Some(process) = self.registry_watch.forget(&change) {
                         self.record_entry(process, RegistryEntry::Absent, now);
                     }
                 }
-                Err(RegistryEntry::Present { .. } | RegistryEntry::Strange { .. }) => (),
-                Err(RegistryEntry::Unreadable { why }) => tracing::debug!(why, "registry"),
+                Err(instead) => tracing::debug!(?instead, "registry"),
             }
         }
     }

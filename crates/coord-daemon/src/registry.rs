@@ -63,7 +63,7 @@ pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> Regi
         Ok(_) => RegistryEntry::Strange {
             why: "the entry is of another process with that pid".to_owned(),
         },
-        Err(entry) => entry,
+        Err(entry) => *entry,
     }
 }
 
@@ -73,8 +73,8 @@ pub fn read_pid(
     readable: &Readable,
     config_dir: &Path,
     pid: u32,
-) -> Result<(ProcessRef, RegistryEntry), RegistryEntry> {
-    let unreadable = |why: String| RegistryEntry::Unreadable { why };
+) -> Result<(ProcessRef, RegistryEntry), Box<RegistryEntry>> {
+    let unreadable = |why: String| Box::new(RegistryEntry::Unreadable { why });
     if !readable.allows(config_dir) {
         return Err(unreadable("the directory is outside COORD_HOME and not named".to_owned()));
     }
@@ -86,11 +86,11 @@ pub fn read_pid(
     let name = format!("{pid}.json");
     let file = match openat(&sessions, name.as_str(), flags, Mode::empty()) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Err(RegistryEntry::Absent),
+        Err(Errno::NOENT) => return Err(Box::new(RegistryEntry::Absent)),
         Err(error) => return Err(unreadable(format!("{name}: {error}"))),
     };
     owned(&file, FileType::RegularFile)
-        .map_err(|why| RegistryEntry::Strange { why: format!("{name} {why}") })?;
+        .map_err(|why| Box::new(RegistryEntry::Strange { why: format!("{name} {why}") }))?;
     let mut text = Vec::new();
     match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
         Ok(_) => parse(&text, pid, config_dir),
@@ -102,8 +102,8 @@ fn parse(
     text: &[u8],
     pid: u32,
     config_dir: &Path,
-) -> Result<(ProcessRef, RegistryEntry), RegistryEntry> {
-    let strange = |why: &str| RegistryEntry::Strange { why: why.to_owned() };
+) -> Result<(ProcessRef, RegistryEntry), Box<RegistryEntry>> {
+    let strange = |why: &str| Box::new(RegistryEntry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
     // Numbers and decimal strings are both taken: the shape may change with any release.
     let number = |name: &str| {
