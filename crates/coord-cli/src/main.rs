@@ -2,6 +2,7 @@
 
 mod client;
 mod context;
+mod follow;
 mod out;
 mod verb;
 
@@ -18,7 +19,7 @@ use crate::out::Failure;
     name = "coord",
     version,
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord events 3f2a        what happened in it\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
 )]
 struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
@@ -32,6 +33,10 @@ struct Cli {
 enum Verb {
     /// Show all sessions, or one in depth
     Inspect(verb::inspect::Args),
+    /// Show why a session is in its state
+    Explain(verb::explain::Args),
+    /// Wait until a session reaches a state
+    Wait(verb::wait::Args),
     /// Show what happened, from the journal
     Events(verb::events::Args),
     /// Show whether the coordinator runs and is well
@@ -57,6 +62,8 @@ fn main() -> ExitCode {
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
+            Verb::Explain(args) => verb::explain::run(&args, &context),
+            Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),
             Verb::Up(args) => verb::up::run(&args, &context),

@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     UnclearId(String),
     /// 4
     NotReachable(String),
+    /// 5: `coord wait` ran out of time.
+    TimedOut(String),
+    /// 6: `coord wait` for a state that can no longer come.
+    NeverComes(String),
     /// The reader of our output is gone: nothing to say, and nobody to say it to.
     ReaderGone,
 }
@@ -66,6 +70,8 @@ impl Failure {
             Self::Failed(error) => (format!("{error:#}"), 1),
             Self::NoSuchSession(text) | Self::UnclearId(text) => (text, 3),
             Self::NotReachable(text) => (text, 4),
+            Self::TimedOut(text) => (text, 5),
+            Self::NeverComes(text) => (text, 6),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
         // With standard error closed there is nowhere left to complain.
@@ -173,6 +179,12 @@ impl Painter {
 pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| 0 < *columns).unwrap_or(80)
+}
+
+/// A time such as `90s` or `10m` of the command line, milliseconds.
+pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
+    coord_daemon::config::duration_ms(text)
+        .ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
 }
 
 /// An age in one short word.

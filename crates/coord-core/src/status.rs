@@ -60,6 +60,32 @@ pub enum Word {
     Unknown,
 }
 
+impl Word {
+    /// What would change it, in words for people (G9).
+    pub fn changes_when(self) -> &'static str {
+        match self {
+            Self::Starting => "its first prompt, or its end",
+            Self::Running => {
+                "Stop or StopFailure; the registry saying idle (an interrupt); its process's end; \
+                 or no sign and no second source for tracking.unknown_after"
+            }
+            Self::Idle => "a prompt, a tool, the registry saying busy or waiting, or its end",
+            Self::Background => "a new turn, the end of that work, or its end",
+            Self::AwaitingPermission | Self::AwaitingInput => {
+                "the result of that call, the registry no longer waiting, a new prompt, or its end"
+            }
+            Self::QuotaWait | Self::BlockedAuth | Self::BlockedBilling => "a new turn, or its end",
+            Self::Suspended => "its process going on (fg), or its end",
+            Self::Foreign => "nothing here: it is another supervisor's",
+            Self::Interrupted | Self::Crashed | Self::Stopped => {
+                "a resume of the same id in another process"
+            }
+            Self::Elsewhere => "its own SessionEnd; its process is not ours to look at",
+            Self::Unknown => "any event of its own, or a look that finds its process or its end",
+        }
+    }
+}
+
 /// A word with its time and reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WordOf {

@@ -35,6 +35,7 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         since: rfc3339(session.word.since.wall_ms),
         because: session.word.because.clone(),
         rule: session.word.rule.clone(),
+        changes_when: session.word.word.changes_when().to_owned(),
         awaiting_permission: awaiting_permission(session),
         pending_recovery: None,
         recovery: inspect::Recovery::default(),

@@ -155,6 +155,9 @@ pub struct Session {
     /// Requirement id of the rule that gave it.
     #[serde(default)]
     pub rule: String,
+    /// What would change it, in words.
+    #[serde(default)]
+    pub changes_when: String,
     /// The open permission dialog.
     pub awaiting_permission: Option<AwaitingPermission>,
     /// The recovery that waits.

@@ -1,6 +1,7 @@
 //! `coord events [ID]`: the history, read from the journal itself, with or without a coordinator.
 
 use std::io::{BufWriter, Write};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
@@ -9,47 +10,66 @@ use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
 
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, columns, escape, fit, pad};
+use crate::follow::JournalWatch;
+use crate::out::{Colour, Failure, Painter, columns, duration_ms, escape, fit, pad};
 use crate::verb::inspect;
 
 /// Show what happened, from the journal
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord events                 everything\n  coord events 3f2a            one session\n  coord events --since 10m     the last ten minutes\n  coord events --json | jq .   one JSON object per line"
+    after_help = "Examples:\n  coord events                 everything\n  coord events 3f2a            one session\n  coord events --since 10m     the last ten minutes\n  coord events --follow        what happens from now on, too\n  coord events --json | jq .   one JSON object per line"
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Only what happened within this time, such as 90s, 10m, 2h, 1d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     since: Option<u64>,
+    /// Go on with what happens from now on
+    #[arg(long, short)]
+    follow: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-fn duration(text: &str) -> Result<u64, String> {
-    coord_daemon::config::duration_ms(text)
-        .ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
-}
-
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let wanted = Wanted {
+    let mut wanted = Wanted {
         from_seq: 0,
         since_ms: args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms)),
         of: args.id.as_deref().map(|id| of(id, context)).transpose()?,
         decisions_only: false,
     };
+    // Watched before the first look: what is written in between is news.
+    let journal = if args.follow { Some(JournalWatch::new(context)?) } else { None };
+    let any = print(args, &mut wanted, context)?;
+    if let Some(journal) = journal {
+        loop {
+            journal.pause(Duration::MAX)?;
+            print(args, &mut wanted, context)?;
+        }
+    }
+    match &args.id {
+        Some(id) if !any => Err(Failure::NoSuchSession(format!("no events of a session {id:?}"))),
+        None if !any && !args.json => Err(anyhow!(
+            "no events yet; they appear when Claude Code runs with coord's hooks (coord install)"
+        )
+        .into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Prints what is wanted, and moves `wanted` behind it. True if there was anything.
+fn print(args: &Args, wanted: &mut Wanted, context: &Context) -> Result<bool, Failure> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let painter = Painter::for_stdout();
-    let width = columns();
-    let mut result = Ok(());
-    let mut any = false;
+    let (painter, width) = (Painter::for_stdout(), columns());
+    let (mut result, mut any, mut next_seq) = (Ok(()), false, wanted.from_seq);
     if offline::is_there(&context.paths)? && context.paths.journal().is_dir() {
         let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
-        history::read(&RealDisk, &context.paths.journal(), &wanted, |line| {
+        history::read(&RealDisk, &context.paths.journal(), wanted, |line| {
             any = true;
+            next_seq = line.seq.saturating_add(1);
             if result.is_ok() {
                 result = if args.json {
                     json(&mut out, &line)
@@ -60,16 +80,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         })
         .map_err(anyhow::Error::from)?;
     }
+    wanted.from_seq = next_seq;
     result?;
     out.flush()?;
-    match &args.id {
-        Some(id) if !any => Err(Failure::NoSuchSession(format!("no events of a session {id:?}"))),
-        None if !any && !args.json => Err(anyhow!(
-            "no events yet; they appear when Claude Code runs with coord's hooks (coord install)"
-        )
-        .into()),
-        Some(_) | None => Ok(()),
-    }
+    Ok(any)
 }
 
 /// All ids of the session that `id` means; without a record the history is searched for it.

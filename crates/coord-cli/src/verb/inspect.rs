@@ -111,20 +111,20 @@ fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
     Ok(Inspect { schema: SCHEMA, coordinator, sessions })
 }
 
-fn age_s(at: &str, context: &Context) -> u64 {
+pub(crate) fn age_s(at: &str, context: &Context) -> u64 {
     let at_ms = parse_rfc3339(at).unwrap_or(context.now.wall_ms);
     context.now.wall_ms.saturating_sub(at_ms) / 1000
 }
 
 /// The word of a state as the JSON has it.
-fn word(state: State) -> String {
+pub(crate) fn word(state: State) -> String {
     match serde_json::to_value(state) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(_) | Err(_) => String::new(),
     }
 }
 
-fn colour(state: State) -> Colour {
+pub(crate) fn colour(state: State) -> Colour {
     match state {
         State::Running | State::Starting | State::Background | State::Recovering => Colour::Green,
         State::AwaitingPermission

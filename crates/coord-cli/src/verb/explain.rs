@@ -1,0 +1,105 @@
+//! `coord explain ID`: why a session is in its state: what was seen, which rule decided, what was
+//! decided before, and what would change it (G9).
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use coord_daemon::history::{self, Line, Of, Wanted};
+use coord_store::{RealDisk, StateLock};
+use coord_wire::inspect::Session;
+
+use crate::context::Context;
+use crate::out::{Colour, Failure, Painter, age, escape};
+use crate::verb::inspect::{age_s, colour, look, word};
+
+/// So many decisions are shown, the newest ones.
+const DECISIONS_MAX: usize = 20;
+
+/// Show why a session is in its state
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  coord explain 3f2a\n\nThe rules' names are requirement ids; crates/README.md says where each is decided."
+)]
+pub(crate) struct Args {
+    /// A session id, or the beginning of one
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let sessions = look(Some(&args.id), context)?.answer.sessions;
+    let mut out = std::io::stdout().lock();
+    let painter = Painter::for_stdout();
+    for session in &sessions {
+        let decisions = decisions(session, context)?;
+        if args.json {
+            let answer = serde_json::json!({
+                "schema": 1,
+                "session_id": session.session_id,
+                "state": session.state,
+                "since": session.since,
+                "rule": session.rule,
+                "because": session.because,
+                "evidence": session.evidence,
+                "disagreement": session.disagreement,
+                "changes_when": session.changes_when,
+                "decisions": decisions,
+            });
+            serde_json::to_writer(&mut out, &answer)?;
+            writeln!(out)?;
+        } else {
+            text(&mut out, session, &decisions, painter, context)?;
+        }
+    }
+    Ok(())
+}
+
+/// The newest decisions on the session, under any of its ids.
+fn decisions(session: &Session, context: &Context) -> Result<Vec<Line>, Failure> {
+    let ids: BTreeSet<String> =
+        session.previous_ids.iter().chain([&session.session_id]).cloned().collect();
+    let wanted = Wanted { of: Some(Of::Ids(ids)), decisions_only: true, ..Wanted::default() };
+    let mut found = Vec::new();
+    if context.paths.journal().is_dir() {
+        let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
+        history::read(&RealDisk, &context.paths.journal(), &wanted, |line| found.push(line))
+            .map_err(anyhow::Error::from)?;
+    }
+    Ok(found.split_off(found.len().saturating_sub(DECISIONS_MAX)))
+}
+
+fn text(
+    out: &mut impl Write,
+    session: &Session,
+    decisions: &[Line],
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "{}  {} for {}",
+        painter.paint(Colour::Bold, &escape(&session.session_id)),
+        painter.paint(colour(session.state), &word(session.state)),
+        age(age_s(&session.since, context))
+    )?;
+    writeln!(out, "  because   {} ({})", escape(&session.because), escape(&session.rule))?;
+    for evidence in &session.evidence {
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
+        let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
+        writeln!(out, "  seen      {source}: {fact}  {ago}")?;
+    }
+    if let Some(disagreement) = &session.disagreement {
+        let sources = escape(&disagreement.sources.join(" and "));
+        let since = age(age_s(&disagreement.since, context));
+        writeln!(out, "  disagree  {sources}, for {since}; nothing acts meanwhile")?;
+    }
+    writeln!(out, "  changes   {}", escape(&session.changes_when))?;
+    for line in decisions {
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&line.at, context))));
+        writeln!(out, "  decided   {}  {ago}", escape(&line.detail))?;
+    }
+    Ok(())
+}
