@@ -194,7 +194,11 @@ fn own(line: &mut Line, entry: Entry) {
         }
         Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
         Entry::ProcessSeen(seen) => {
-            let what = if seen.alive { "alive" } else { "gone" };
+            let what = match (seen.alive, seen.stopped) {
+                (false, _) => "gone",
+                (true, true) => "stopped (Ctrl-Z)",
+                (true, false) => "alive",
+            };
             ("ProcessSeen", "process", format!("pid {} {what}", seen.process.pid))
         }
         Entry::ProcessExited { process } => {

@@ -13,4 +13,5 @@ mod harness;
 mod http;
 mod once;
 mod store;
+mod why;
 mod wire;

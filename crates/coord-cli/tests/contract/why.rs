@@ -1,0 +1,96 @@
+//! `coord explain`, `coord wait` and `coord events --follow` (G9): why, until when, and what next.
+
+use crate::wire::{event, post};
+use coord_tests::coord::{Coordinator, coord, programs};
+use coord_tests::home::Home;
+use coord_tests::process::Running;
+use coord_tests::wait::wait_until;
+use serde_json::Value;
+
+/// `coord ARGUMENTS` in the background.
+fn start(home: &Home, arguments: &[&str]) -> Running {
+    let mut command = home.command(programs().join("coord"));
+    command.args(arguments).env("COORD_HOME", home.root());
+    Running::start(command, &home.tmp(), arguments[0])
+}
+
+// G9
+#[test]
+fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let text = coord(&home, &["explain", "aaaa"]).expect_success().stdout;
+    for part in [
+        "aaaa1111  running for ",
+        "a turn is open",
+        "(R-02)",
+        "last event UserPromptSubmit",
+        "changes   Stop",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let json = coord(&home, &["explain", "aaaa", "--json"]).expect_success().stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["schema"], &json["state"], &json["rule"]),
+        (&1.into(), &"running".into(), &"R-02".into())
+    );
+    assert!(json["evidence"].as_array().is_some_and(|facts| 2 <= facts.len()), "{json}");
+    assert_eq!(coord(&home, &["explain", "nobody"]).code(), Some(3));
+}
+
+#[test]
+fn wait_returns_when_the_state_is_reached() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    assert_eq!(coord(&home, &["wait", "aaaa", "--until", "running"]).code(), Some(0));
+    let waiting = start(&home, &["wait", "aaaa", "--until", "idle", "--until", "stopped"]);
+    assert!(!waiting.has_ended());
+    post(&home, &event("aaaa1111", "Stop", 2));
+    let line = waiting.finish().expect_success().stdout;
+    assert!(line.starts_with("aaaa1111 idle: "), "{line}");
+}
+
+#[test]
+fn wait_gives_up_with_a_code_of_its_own() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let over = coord(&home, &["wait", "aaaa", "--until", "idle", "--timeout", "50ms"]);
+    assert_eq!(
+        (over.code(), over.stderr.as_str()),
+        (Some(5), "coord: the session is still running\n")
+    );
+    post(&home, &event("aaaa1111", "SessionEnd", 2));
+    let never = coord(&home, &["wait", "aaaa", "--until", "idle"]);
+    assert_eq!(never.code(), Some(6));
+    assert!(never.stderr.starts_with("coord: the session is stopped: "), "{}", never.stderr);
+    assert_eq!(coord(&home, &["wait", "aaaa", "--until", "asleep"]).code(), Some(2));
+    assert_eq!(coord(&home, &["wait", "nobody", "--until", "idle"]).code(), Some(3));
+}
+
+#[test]
+fn events_follow_what_happens_next() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let following = start(&home, &["events", "aaaa", "--follow", "--json"]);
+    let names = || -> Vec<String> {
+        let [text, _] = following.output();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.map(|line| line["name"].as_str().unwrap_or("?").to_owned()).collect()
+    };
+    let wait_for = |wanted: &[&str]| {
+        wait_until(
+            "the events are there",
+            || if names() == wanted { Ok(()) } else { Err(names()) },
+        );
+    };
+    wait_for(&["UserPromptSubmit"]);
+    post(&home, &event("aaaa1111", "Stop", 2));
+    post(&home, &event("bbbb2222", "Stop", 3));
+    post(&home, &event("aaaa1111", "SessionEnd", 4));
+    wait_for(&["UserPromptSubmit", "Stop", "SessionEnd"]);
+}
