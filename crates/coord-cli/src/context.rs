@@ -9,7 +9,7 @@ use coord_daemon::{engine, host::Here};
 use coord_wire::paths::Paths;
 
 /// The environment of one call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Context {
     /// `--root`, else COORD_HOME.
     pub(crate) root: Option<PathBuf>,
@@ -27,6 +27,11 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 }
 
 impl Context {
+    /// The same at this moment.
+    pub(crate) fn at_present(&self) -> Self {
+        Self { now: engine::now(), ..self.clone() }
+    }
+
     /// Reads the environment.
     pub(crate) fn from_environment(root: Option<PathBuf>) -> anyhow::Result<Self> {
         let now = engine::now();

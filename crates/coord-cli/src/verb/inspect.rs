@@ -2,6 +2,7 @@
 //! when none answers.
 
 use std::io::Write;
+use std::time::Duration;
 
 use coord_daemon::config::Config;
 use coord_daemon::registry::Readable;
@@ -13,6 +14,7 @@ use coord_wire::stamp::parse_rfc3339;
 
 use crate::client;
 use crate::context::{Context, variable};
+use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
 use crate::verb::status::not_reachable;
 
@@ -22,7 +24,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 /// Show all sessions, or one in depth
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --json        for programs: schema 1, documented in the README\n\nWorks without a coordinator: then it reads the store itself."
+    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, shown anew whenever something happens\n  coord inspect --json        for programs: schema 1, documented in the README\n\nWorks without a coordinator: then it reads the store itself."
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one (4 characters or more)
@@ -34,28 +36,49 @@ pub(crate) struct Args {
     /// Also sessions that stopped over a day ago
     #[arg(long)]
     all: bool,
+    /// Show it anew whenever something happens, until interrupted
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
 }
 
+/// Cursor to the top left corner, rest of the screen cleared.
+const TOP_OF_SCREEN: &str = "\u{1b}[H\u{1b}[J";
+
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if !args.watch {
+        return show(args, context, &mut std::io::stdout().lock());
+    }
+    let journal = JournalWatch::new(context)?;
+    loop {
+        // Written at once, so that it does not flicker.
+        let mut screen = TOP_OF_SCREEN.as_bytes().to_vec();
+        show(args, &context.at_present(), &mut screen)?;
+        let mut out = std::io::stdout().lock();
+        out.write_all(&screen)?;
+        out.flush()?;
+        journal.pause(Duration::MAX)?;
+    }
+}
+
+fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Failure> {
     let Looked { mut answer, miss } = look(args.id.as_deref(), context)?;
     if args.id.is_none() && !args.all {
         answer.sessions.retain(|session| {
             session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
         });
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &answer)?;
+        serde_json::to_writer(&mut *out, &answer)?;
         return Ok(writeln!(out)?);
     }
     let painter = Painter::for_stdout();
     match args.id {
         Some(_) => {
             for session in &answer.sessions {
-                depth(&mut out, session, painter, context)?;
+                depth(out, session, painter, context)?;
             }
         }
-        None => table(&mut out, &answer.sessions, painter, context)?,
+        None => table(out, &answer.sessions, painter, context)?,
     }
     if let Some(miss) = miss {
         let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     // Watched before the first look: what changes between look and pause is news.
     let journal = JournalWatch::new(context)?;
     loop {
-        let sessions = look(Some(&args.id), context)?.answer.sessions;
+        let sessions = look(Some(&args.id), &context.at_present())?.answer.sessions;
         if let Some(session) = sessions.iter().find(|one| args.until.contains(&one.state)) {
             let because = escape(&session.because);
             let line =

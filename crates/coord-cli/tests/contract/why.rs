@@ -72,6 +72,24 @@ fn wait_gives_up_with_a_code_of_its_own() {
 }
 
 #[test]
+fn inspect_watch_shows_what_changed() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let watching = start(&home, &["inspect", "--watch"]);
+    let wait_for = |state: &str| {
+        wait_until(&format!("the newest screen shows {state}"), || {
+            let [text, _] = watching.output();
+            let screen = text.rsplit("\u{1b}[H\u{1b}[J").next().unwrap_or_default().to_owned();
+            if screen.contains(state) { Ok(()) } else { Err(text) }
+        });
+    };
+    wait_for("running");
+    post(&home, &event("aaaa1111", "Stop", 2));
+    wait_for("idle");
+}
+
+#[test]
 fn events_follow_what_happens_next() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
