@@ -5,13 +5,14 @@ use std::io::{ErrorKind, Read, Write};
 use mio::net::UnixStream;
 
 use crate::http::{Parsed, Request, Response, parse};
+use crate::process::Caller;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
-    /// The peer's pid, 0 if it is in another pid namespace.
-    pub(crate) peer_pid: u32,
+    /// The peer.
+    pub(crate) caller: Caller,
     /// When it was last of use, CLOCK_MONOTONIC.
     pub(crate) used_ns: u64,
     /// Whether the poll set has it.
@@ -37,10 +38,10 @@ pub(crate) enum Progress {
 
 impl Connection {
     /// Takes over an accepted stream.
-    pub(crate) fn new(stream: UnixStream, peer_pid: u32, now_ns: u64) -> Self {
+    pub(crate) fn new(stream: UnixStream, caller: Caller, now_ns: u64) -> Self {
         Self {
             stream,
-            peer_pid,
+            caller,
             used_ns: now_ns,
             is_registered: false,
             input: Vec::new(),

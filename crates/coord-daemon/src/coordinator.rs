@@ -20,6 +20,7 @@ use crate::config_dirs::ConfigDirs;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
+use crate::process::Caller;
 use crate::registry::Readable;
 use crate::registry_watch::RegistryWatch;
 use crate::share::Shares;
@@ -261,17 +262,14 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Whether the socket's peer is a child of the harness that the envelope names (H-25).
-    pub(crate) fn is_verified(&self, envelope: &Envelope, peer_pid: u32) -> bool {
+    pub(crate) fn is_verified(&self, envelope: &Envelope, caller: Caller) -> bool {
         let Some(harness) = &envelope.harness else { return false };
         let is_here = envelope.machine == self.here.machine && harness.pid_ns == self.here.pid_ns;
         is_here
-            && envelope.pid == peer_pid
-            && if self.watches.has(harness.process()) {
-                // Its pidfd says that it is alive.
-                process::stat(peer_pid).is_some_and(|stat| stat.ppid == harness.pid)
-            } else {
-                process::is_child_of(peer_pid, harness.process())
-            }
+            && envelope.pid == caller.pid
+            && caller.parent == Some(harness.pid)
+            // The pidfd of a watched harness says that it is alive.
+            && (self.watches.has(harness.process()) || process::is_alive(harness.process()))
     }
 
     fn mark_unsynced(&mut self, now: Now) {

@@ -37,7 +37,7 @@ impl Here {
             boot: read("/proc/sys/kernel/random/boot_id")
                 .map_or_else(String::new, |id| id.trim().to_owned()),
             boot_at_ms: wall_ms.saturating_sub(since_boot_ms),
-            pid_ns: pid_namespace(None).unwrap_or(0),
+            pid_ns: pid_namespace().unwrap_or(0),
             uid: rustix::process::geteuid().as_raw(),
             host,
         }

@@ -6,9 +6,28 @@
 use std::io::{self, Read};
 
 use coord_wire::envelope::Kind;
+use coord_wire::peer;
 use coord_wire::stamp::ProcessRef;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Who sends a request, as the kernel tells of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Its pid; 0 if it is not visible from here, and so in another pid namespace (H-15).
+    pub pid: u32,
+    /// Its parent when it was accepted, where that could be told.
+    pub parent: Option<u32>,
+}
+
+impl Caller {
+    /// The peer `pid` of an accepted connection.
+    pub fn of(stream: impl AsFd, pid: u32) -> Self {
+        // Its entry in the process table would have to be made, and unmade again at its end.
+        let parent = peer::parent(stream).ok().or_else(|| stat(pid).map(|stat| stat.ppid));
+        Self { pid, parent }
+    }
+}
 
 /// A harness's command line is read up to here, in bytes.
 const CMDLINE_BYTES_MAX: usize = 64 * 1024;
@@ -54,11 +73,6 @@ fn parse_stat(text: &str) -> Option<Stat> {
 /// Whether exactly this process is alive.
 pub fn is_alive(process: ProcessRef) -> bool {
     stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time && !stat.is_zombie)
-}
-
-/// Whether `child` is a child of `parent` (H-25).
-pub fn is_child_of(child: u32, parent: ProcessRef) -> bool {
-    stat(child).is_some_and(|stat| stat.ppid == parent.pid) && is_alive(parent)
 }
 
 /// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
@@ -128,15 +142,25 @@ mod tests {
 
     // H-25
     #[test]
-    fn a_child_is_known_by_its_parent() {
+    fn the_process_table_says_what_the_connection_says() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let parent = Some(std::os::unix::process::parent_id());
+        let own = std::process::id();
+        assert_eq!(Caller::of(&one, own), Caller { pid: own, parent });
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(Caller::of(&null, own), Caller { pid: own, parent });
+        assert_eq!(Caller::of(&null, 0), Caller { pid: 0, parent: None });
+    }
+
+    #[test]
+    fn a_dead_process_is_not_alive() {
         let mut child = std::process::Command::new("/bin/cat")
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let pid = child.id();
-        assert!(is_child_of(pid, me()));
-        assert!(!is_child_of(pid, ProcessRef { start_time: 1, ..me() }));
         let process = ProcessRef { pid, start_time: stat(pid).unwrap().start_time };
+        assert!(is_alive(process));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_alive(process));

@@ -3,6 +3,7 @@
 use coord_core::Now;
 use coord_store::{AppendError, Disk};
 use coord_wire::envelope::Envelope;
+use coord_wire::exchange::FORBIDDEN;
 use coord_wire::inspect::{Inspect, SCHEMA};
 use coord_wire::journal::Via;
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use crate::coordinator::Coordinator;
 use crate::history::{Of, Wanted};
 use crate::http::{Request, Response, decode};
 use crate::lookup::{self, LookupError};
+use crate::process::Caller;
 use crate::view;
 
 /// Events per `POST /v1/events`.
@@ -30,12 +32,16 @@ pub(crate) enum Route {
 }
 
 impl<D: Disk> Coordinator<D> {
-    /// Answers one request of the peer with this pid.
-    pub(crate) fn route(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
+    /// Answers one request.
+    pub(crate) fn route(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+        if caller.pid == 0 {
+            let message = "this coordinator is in another pid namespace than its caller";
+            return Route::Answer(Response::error(FORBIDDEN, "elsewhere", message));
+        }
         let path: Vec<String> = request.path.trim_matches('/').split('/').map(decode).collect();
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         Route::Answer(match (request.method.as_str(), path.as_slice()) {
-            ("POST", ["v1", "events"]) => return self.post_events(request, peer_pid, now),
+            ("POST", ["v1", "events"]) => return self.post_events(request, caller, now),
             ("GET", ["v1", "events"]) => return self.get_events(request),
             ("GET", ["v1", "sessions"]) => Response::json(&self.inspect(now)),
             ("GET", ["v1", "sessions", id]) => self.get_session(id, now),
@@ -100,7 +106,7 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// One envelope, or an array: all of them are taken or, if one is bad, none.
-    fn post_events(&mut self, request: &Request, peer_pid: u32, now: Now) -> Route {
+    fn post_events(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         let texts = match split(&request.body) {
             Ok(texts) => texts,
             Err(why) => return Route::Answer(Response::error(400, "bad_event", &why)),
@@ -118,7 +124,7 @@ impl<D: Disk> Coordinator<D> {
             if !self.has_room_for(&envelope.event) {
                 return Route::Answer(unavailable("the disk is full"));
             }
-            let verified = self.is_verified(&envelope, peer_pid);
+            let verified = self.is_verified(&envelope, caller);
             if let Err(error) = self.take_hook(envelope, text, Via::Socket, verified, now) {
                 return Route::Answer(refused(&error));
             }

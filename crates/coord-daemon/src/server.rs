@@ -15,12 +15,12 @@ use std::time::Duration;
 use coord_core::Now;
 use coord_store::Disk;
 use coord_wire::journal::Entry;
+use coord_wire::peer::Peer;
 use mio::net::UnixListener;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
-use rustix::net::sockopt::socket_peercred;
 
 use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
@@ -28,6 +28,7 @@ use crate::engine::now;
 use crate::history::{self, Wanted};
 use crate::http::Response;
 use crate::intake::Intake;
+use crate::process::Caller;
 use crate::routes::{Route, unavailable};
 use crate::watches;
 
@@ -261,18 +262,18 @@ impl<D: Disk> Server<D> {
                 }
             };
             // G11: only the user who owns the coordinator.
-            let peer = socket_peercred(&stream).ok();
-            let Some(peer) = peer.filter(|peer| peer.uid == rustix::process::geteuid()) else {
+            let euid = rustix::process::geteuid().as_raw();
+            let Some(peer) = Peer::of(&stream).ok().filter(|peer| peer.uid == euid) else {
                 tracing::warn!("a connection of another user was refused");
                 continue;
             };
-            let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
             if CONNECTIONS_MAX <= self.connections.len() {
                 self.close_idlest();
             }
             let token = Token(self.next_token);
             self.next_token += 1;
-            let connection = Connection::new(stream, pid, now().mono_ns);
+            let caller = Caller::of(&stream, peer.pid);
+            let connection = Connection::new(stream, caller, now().mono_ns);
             self.connections.insert(token, connection);
             // Most requests are there already: a hook's exchange ends without a second poll.
             self.advance(token);
@@ -287,7 +288,7 @@ impl<D: Disk> Server<D> {
                 Progress::Closed => return self.close(token),
                 Progress::Waiting => return self.listen_to(token),
                 Progress::Request(request) => {
-                    let route = self.coordinator.route(&request, connection.peer_pid, turn);
+                    let route = self.coordinator.route(&request, connection.caller, turn);
                     self.on_route(token, route, request.keep_alive);
                 }
             }

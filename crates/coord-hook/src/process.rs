@@ -6,7 +6,9 @@
 
 use crate::files::read_system;
 use crate::text::push_number;
-use rustix::fs::{Mode, OFlags, open};
+use coord_wire::exchange;
+use core::mem::MaybeUninit;
+use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -56,6 +58,28 @@ pub(crate) fn harness(claude_pid: Option<OsString>) -> Option<Process> {
         pid = process.parent;
     }
     None
+}
+
+/// Inode of this process's pid namespace.
+///
+/// A parent that can be seen shares it, and has its entries in `/proc` already; to make this
+/// process's own, and to unmake them at its end, costs more than all else that a hook looks up.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    let of_parent = || {
+        let parent = rustix::process::getppid().filter(|_| is_proc_ours())?;
+        let parent = u32::try_from(parent.as_raw_nonzero().get()).ok()?;
+        let mut path = [0; 32];
+        exchange::namespace(proc_path(&mut path, parent, b"/ns/pid")?)
+    };
+    of_parent().or_else(exchange::pid_namespace)
+}
+
+/// Whether `/proc` shows the processes of this namespace and not of one above.
+fn is_proc_ours() -> bool {
+    let mut digits = Vec::with_capacity(20);
+    push_number(&mut digits, std::process::id().into());
+    let mut rest = [MaybeUninit::uninit(); 20];
+    readlinkat_raw(CWD, "/proc/self", &mut rest).is_ok_and(|(own, _)| *own == *digits)
 }
 
 /// Whether the harness runs without a person at a terminal: with `-p`, or with no terminal.

@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::process::{self, Process};
 use crate::text::{push_escaped, push_hex, push_number};
 use coord_wire::VERSION;
-use coord_wire::exchange::{mono_ns, pid_namespace};
+use coord_wire::exchange::mono_ns;
 use coord_wire::limits::FIELD_BYTES_MAX;
 use coord_wire::stamp::write_rfc3339;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -68,7 +68,7 @@ impl Report {
         writer.short("machine", place.machine.as_bytes());
         let pid = u64::try_from(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(0);
         writer.number("pid", pid);
-        let pid_ns = pid_namespace(None).unwrap_or(0);
+        let pid_ns = process::pid_namespace().unwrap_or(0);
         let headless = if event == b"SessionStart" {
             place.harness.and_then(process::is_headless)
         } else {

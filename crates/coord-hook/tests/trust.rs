@@ -89,7 +89,7 @@ fn the_harness_and_its_terminal_are_read_from_the_process_table() {
     assert_eq!(harness.pid, me);
     assert_eq!(harness.start_time.to_string(), field(22));
     assert_eq!(harness.tty.to_string(), field(7));
-    assert_eq!(Some(harness.pid_ns), coord_wire::exchange::pid_namespace(None));
+    assert_eq!(Some(harness.pid_ns), coord_wire::exchange::pid_namespace());
     let headless = field(7) == "0" || std::env::args().any(|a| a == "-p" || a == "--print");
     let kind = if headless { Kind::Headless } else { Kind::Interactive };
     assert_eq!(harness.kind, Some(kind), "a variable does not decide it");
@@ -131,6 +131,32 @@ fn a_run_directory_of_others_is_not_used() {
     world.run(STOP, payload_of("Stop")).assert_silent();
     assert_eq!(world.spooled().len(), 1);
     assert!(!world.paths.miss().exists());
+}
+
+// H-15: a coordinator outside the hook's pid namespace is not used.
+#[test]
+fn a_coordinator_of_another_pid_namespace_is_not_used() {
+    let world = World::new();
+    let bodies = world.coordinator(Answer::Text(NO_CONTENT));
+    let mut command = world.bare_command("unshare");
+    let flags = if rustix::process::geteuid().is_root() { "-pf" } else { "-rpf" };
+    command.args([flags, STOP, "--root"]).arg(world.dir.path());
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    world::run(&mut command, payload_of("Stop")).assert_silent();
+    assert!(bodies.try_recv().is_err(), "it was not even told");
+    assert_eq!(world.spooled().len(), 1);
+    world.run(STOP, payload_of("Stop")).assert_silent();
+    envelope(&[bodies.recv().unwrap()]);
+}
+
+// H-15: nor one that does not see the hook.
+#[test]
+fn a_coordinator_that_refuses_the_hook_does_not_have_the_event() {
+    let world = World::new();
+    let _bodies =
+        world.coordinator(Answer::Text("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"));
+    world.run(STOP, payload_of("Stop")).assert_silent();
+    assert_eq!(world.spooled().len(), 1);
 }
 
 // H-37: after a miss hooks do not even try, for a while.

@@ -4,13 +4,14 @@
 //! SIGPIPE, talks only to a coordinator of the same user and pid namespace (H-15), and resolves no
 //! names.
 
+use crate::peer::Peer;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with, sockopt,
+    send, socket_with,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -51,6 +52,9 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// Status of the answer to a process that the coordinator does not see: in another pid namespace.
+pub const FORBIDDEN: u16 = 403;
+
 /// Nanoseconds of CLOCK_MONOTONIC: time the machine was awake since its boot.
 pub fn mono_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -77,14 +81,20 @@ pub fn exchange(
             Err(_) => return Err(Miss::Broken),
         }
     }
-    read_answer(&stream, bytes_max, deadline_ns)
+    match read_answer(&stream, bytes_max, deadline_ns)? {
+        // It does not see this process.
+        Answer { status: FORBIDDEN, .. } => Err(Miss::Foreign),
+        answer => Ok(answer),
+    }
 }
 
 /// The pid of the coordinator that listens at `socket`, whether it answers or hangs.
 pub fn listener_pid(socket: &Path) -> Result<u32, Miss> {
     let stream = open(socket)?;
-    let peer = sockopt::socket_peercred(&stream).map_err(|_| Miss::Foreign)?;
-    u32::try_from(peer.pid.as_raw_nonzero().get()).map_err(|_| Miss::Foreign)
+    let pid = Peer::of(&stream).map_err(|_| Miss::Foreign)?.pid;
+    // Without an exchange the listener cannot say that it does not see this process.
+    let theirs = namespace(&format!("/proc/{pid}/ns/pid"));
+    if theirs.is_some() && theirs == pid_namespace() { Ok(pid) } else { Err(Miss::Foreign) }
 }
 
 /// A request with a body, ready for [`exchange`].
@@ -113,25 +123,23 @@ fn open(path: &Path) -> Result<OwnedFd, Miss> {
     if is_ours(&stream) { Ok(stream) } else { Err(Miss::Foreign) }
 }
 
+/// Whether the listener is this user's, and seen from here. It answers only whom it sees in turn,
+/// and two processes that see each other share their pid namespace (H-15).
 fn is_ours(stream: &OwnedFd) -> bool {
-    let Ok(peer) = sockopt::socket_peercred(stream) else { return false };
-    if peer.uid != rustix::process::geteuid() {
-        return false;
-    }
-    // A peer in a pid namespace that is not ours or below shows as pid 0, which has no /proc entry.
-    let theirs = pid_namespace(Some(peer.pid.as_raw_nonzero().get()));
-    theirs.is_some() && theirs == pid_namespace(None)
+    let euid = rustix::process::geteuid().as_raw();
+    Peer::of(stream).is_ok_and(|peer| peer.uid == euid && peer.pid != 0)
 }
 
-/// Inode of the pid namespace of a process, or of this one.
-pub fn pid_namespace(pid: Option<i32>) -> Option<u64> {
-    let path = match pid {
-        Some(pid) => format!("/proc/{pid}/ns/pid"),
-        None => String::from("/proc/self/ns/pid"),
-    };
+/// Inode of this process's pid namespace.
+pub fn pid_namespace() -> Option<u64> {
+    namespace("/proc/self/ns/pid")
+}
+
+/// Inode of the namespace that an entry of `/proc/PID/ns` stands for.
+pub fn namespace(path: &str) -> Option<u64> {
     // `pid:[4026531836]`: the link's text costs half of what making its inode for `stat` does.
     let mut rest = [core::mem::MaybeUninit::uninit(); 32];
-    let (text, _) = rustix::fs::readlinkat_raw(rustix::fs::CWD, path.as_str(), &mut rest).ok()?;
+    let (text, _) = rustix::fs::readlinkat_raw(rustix::fs::CWD, path, &mut rest).ok()?;
     let digits = text.strip_prefix(b"pid:[")?.strip_suffix(b"]")?;
     core::str::from_utf8(digits).ok()?.parse().ok()
 }

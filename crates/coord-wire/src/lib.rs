@@ -12,6 +12,7 @@ pub mod inspect;
 pub mod journal;
 pub mod limits;
 pub mod paths;
+pub mod peer;
 pub mod spool;
 pub mod stamp;
 

@@ -11,6 +11,7 @@ mod deaths;
 mod disk;
 mod harness;
 mod http;
+mod namespaces;
 mod once;
 mod store;
 mod why;

@@ -39,7 +39,7 @@ impl Installed {
             coord: self.coord.to_str().unwrap().to_owned(),
             machine: self.world.machine.clone(),
             uid: rustix::process::geteuid().as_raw(),
-            pid_ns: coord_wire::exchange::pid_namespace(None).unwrap(),
+            pid_ns: coord_wire::exchange::pid_namespace().unwrap(),
             root: None,
         };
         change(&mut record);
