@@ -14,7 +14,7 @@ use crate::seen::REMEMBERED_MS;
 use crate::session::{
     EarlyEnd, LastEvent, OwnerId, Presence, RegistryFact, Session, SessionKey, Stamp,
 };
-use crate::state::State;
+use crate::state::{State, Taken};
 use crate::time::{Moment, Now};
 use crate::turn;
 
@@ -57,7 +57,7 @@ pub(crate) fn on_hook(
         }
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at);
-            let session = Session::begin(state.new_key(), event, at);
+            let session = Session::begin(state.new_key(), event, at).into();
             let early_end = claim_early_end(state, event, owner.as_ref());
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
             touched.extend(left);
@@ -147,7 +147,7 @@ fn leave(
 
 fn take_in(
     state: &mut State,
-    mut session: Session,
+    mut session: Taken,
     event: &HookEvent,
     owner: Option<OwnerId>,
     (at, now): (Moment, Now),

@@ -120,7 +120,7 @@ fn drop_old(state: &mut State, now: Now) {
             Presence::Alive | Presence::Dying { .. } => false,
         });
         if is_old {
-            state.take(key);
+            state.remove(key);
         }
     }
 }
