@@ -12,7 +12,7 @@ use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
 use crate::seen::REMEMBERED_MS;
 use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
-use crate::state::State;
+use crate::state::{State, Taken};
 use crate::time::{Moment, Now};
 use crate::turn;
 
@@ -55,7 +55,7 @@ pub(crate) fn on_hook(
         }
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at);
-            let session = Session::begin(state.new_key(), &event.session_id, at);
+            let session = Session::begin(state.new_key(), &event.session_id, at).into();
             let early_end = claim_early_end(state, event, owner.as_ref());
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
             touched.extend(left);
@@ -145,7 +145,7 @@ fn leave(
 
 fn take_in(
     state: &mut State,
-    mut session: Session,
+    mut session: Taken,
     event: &HookEvent,
     owner: Option<OwnerId>,
     (at, now): (Moment, Now),

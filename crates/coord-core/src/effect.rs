@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::event::ProcessRef;
 
 /// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// Look at the process, then report its death at once.
     WatchProcess {

@@ -93,9 +93,11 @@ impl State {
     /// Marks the records of one id that two live processes claim, and lifts the mark when one is
     /// gone. Returns the other records that changed.
     pub(crate) fn mark_two_owners(&mut self, key: SessionKey) -> alloc::vec::Vec<SessionKey> {
-        let Some(id) = self.get(key).map(|session| session.session_id.clone()) else {
+        let Some(session) = self.get(key) else { return alloc::vec::Vec::new() };
+        if !session.two_owners && self.keys_of_id(&session.session_id) == [key] {
             return alloc::vec::Vec::new();
-        };
+        }
+        let id = session.session_id.clone();
         let claims = |session: &Session| {
             session.may_live() && session.owner.is_some() && session.session_id == id
         };

@@ -59,7 +59,7 @@ impl State {
         session.config_dir.clone_from(&entry.config_dir);
         note(&mut session, &Registry::Present(entry.clone()), at);
         let key = session.key;
-        self.put(session);
+        self.put(session.into());
         fx.ask(Effect::WatchProcess { process });
         let mut touched = Vec::from([key]);
         touched.extend(self.mark_two_owners(key));

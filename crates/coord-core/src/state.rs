@@ -1,9 +1,11 @@
 //! The state: all records, with the indexes that keep every step's cost independent of how many
 //! there are. Indexes and deadlines are derived from the records and never stored.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{EventId, Host, ProcessRef};
@@ -63,11 +65,60 @@ pub struct Header {
 pub struct State {
     pub(crate) header: Header,
     pub(crate) seen: SeenIds,
-    records: BTreeMap<SessionKey, Session>,
+    records: BTreeMap<SessionKey, Record>,
+    /// Keys ascend, so that a state answers alike however it was put together.
     by_id: BTreeMap<String, Vec<SessionKey>>,
-    by_owner: BTreeMap<OwnerId, SessionKey>,
+    by_owner: BTreeSet<(OwnerSlot, SessionKey)>,
     by_deadline: BTreeSet<(Awake, SessionKey)>,
-    deadline_of: BTreeMap<SessionKey, Awake>,
+}
+
+/// What tells owners apart as a rule; the record says whether machine and boot are the same too.
+type OwnerSlot = (ProcessRef, u64);
+
+/// A record and the deadline under which it is indexed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Record {
+    /// Boxed: a record is large, and the map moves its neighbours when one is taken out.
+    session: Box<Session>,
+    deadline: Option<Awake>,
+}
+
+/// A record that was taken out to be changed. The indexes go on naming it as it was, so that
+/// putting it back costs no more than what changed.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    session: Box<Session>,
+    indexed: Indexed,
+}
+
+/// What the indexes say of a record.
+#[derive(Debug, Default)]
+struct Indexed {
+    session_id: Option<String>,
+    previous_ids: Vec<String>,
+    owner: Option<OwnerSlot>,
+    deadline: Option<Awake>,
+}
+
+impl From<Session> for Taken {
+    /// A record that no index knows yet.
+    fn from(session: Session) -> Self {
+        Self { session: Box::new(session), indexed: Indexed::default() }
+    }
+}
+
+impl Deref for Taken {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Taken {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
 }
 
 impl State {
@@ -75,7 +126,7 @@ impl State {
     pub fn from_parts(header: Header, sessions: Vec<Session>, seen: SeenIds) -> Self {
         let mut state = Self { header, seen, ..Self::default() };
         for session in sessions {
-            state.put(session);
+            state.put(session.into());
         }
         state
     }
@@ -97,12 +148,12 @@ impl State {
 
     /// All records, by number.
     pub fn sessions(&self) -> impl ExactSizeIterator<Item = &Session> {
-        self.records.values()
+        self.records.values().map(|record| &*record.session)
     }
 
     /// The records whose current or previous id is `id`.
     pub fn sessions_with_id(&self, id: &str) -> impl Iterator<Item = &Session> {
-        self.keys_of_id(id).iter().filter_map(|key| self.records.get(key))
+        self.keys_of_id(id).iter().filter_map(|key| self.get(*key))
     }
 
     /// The records with a current or previous id that begins with `prefix`, each once.
@@ -113,7 +164,7 @@ impl State {
             .take_while(|(id, _)| id.starts_with(prefix))
             .flat_map(|(_, keys)| keys.iter().copied())
             .collect();
-        keys.iter().filter_map(|key| self.records.get(key)).collect()
+        keys.iter().filter_map(|key| self.get(*key)).collect()
     }
 
     /// The time on the clock that the rules use.
@@ -133,11 +184,14 @@ impl State {
     }
 
     pub(crate) fn key_of_owner(&self, owner: &OwnerId) -> Option<SessionKey> {
-        self.by_owner.get(owner).copied()
+        let slot = owner_slot(owner);
+        let keys = self.by_owner.range((slot, SessionKey(0))..=(slot, SessionKey(u64::MAX)));
+        let mut keys = keys.map(|(_, key)| *key).rev();
+        keys.find(|key| self.get(*key).is_some_and(|session| session.is_owned_by(owner)))
     }
 
     pub(crate) fn get(&self, key: SessionKey) -> Option<&Session> {
-        self.records.get(&key)
+        self.records.get(&key).map(|record| &*record.session)
     }
 
     pub(crate) fn keys(&self) -> Vec<SessionKey> {
@@ -151,9 +205,49 @@ impl State {
     }
 
     /// Takes a record out to change it; [`Self::put`] brings it back.
-    pub(crate) fn take(&mut self, key: SessionKey) -> Option<Session> {
-        let session = self.records.remove(&key)?;
-        for id in session.previous_ids.iter().chain([&session.session_id]) {
+    pub(crate) fn take(&mut self, key: SessionKey) -> Option<Taken> {
+        let Record { session, deadline } = self.records.remove(&key)?;
+        let indexed = Indexed {
+            session_id: Some(session.session_id.clone()),
+            previous_ids: session.previous_ids.clone(),
+            owner: session.owner.as_ref().map(|owner| owner_slot(&owner.id)),
+            deadline,
+        };
+        Some(Taken { session, indexed })
+    }
+
+    /// Puts a record in, with its deadline.
+    pub(crate) fn put(&mut self, taken: Taken) {
+        let Taken { session, indexed } = taken;
+        let key = session.key;
+        if indexed.session_id.as_ref() != Some(&session.session_id)
+            || indexed.previous_ids != session.previous_ids
+        {
+            self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
+            for id in session.previous_ids.iter().chain([&session.session_id]) {
+                let keys = self.by_id.entry(id.clone()).or_default();
+                if let Err(at) = keys.binary_search(&key) {
+                    keys.insert(at, key);
+                }
+            }
+        }
+        let owner = session.owner.as_ref().map(|owner| owner_slot(&owner.id));
+        reindex(&mut self.by_owner, key, indexed.owner, owner);
+        let deadline = self.deadline(&session);
+        reindex(&mut self.by_deadline, key, indexed.deadline, deadline);
+        self.records.insert(key, Record { session, deadline });
+    }
+
+    /// Drops a record.
+    pub(crate) fn remove(&mut self, key: SessionKey) {
+        let Some(Taken { indexed, .. }) = self.take(key) else { return };
+        self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
+        reindex(&mut self.by_owner, key, indexed.owner, None);
+        reindex(&mut self.by_deadline, key, indexed.deadline, None);
+    }
+
+    fn forget_ids<'a>(&mut self, key: SessionKey, ids: impl Iterator<Item = &'a String>) {
+        for id in ids {
             if let Some(keys) = self.by_id.get_mut(id) {
                 keys.retain(|other| *other != key);
                 if keys.is_empty() {
@@ -161,39 +255,12 @@ impl State {
                 }
             }
         }
-        if let Some(owner) = &session.owner
-            && self.by_owner.get(&owner.id) == Some(&key)
-        {
-            self.by_owner.remove(&owner.id);
-        }
-        if let Some(deadline) = self.deadline_of.remove(&key) {
-            self.by_deadline.remove(&(deadline, key));
-        }
-        Some(session)
-    }
-
-    /// Puts a record in, with its deadline.
-    pub(crate) fn put(&mut self, session: Session) {
-        let key = session.key;
-        for id in session.previous_ids.iter().chain([&session.session_id]) {
-            let keys = self.by_id.entry(id.clone()).or_default();
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        if let Some(owner) = &session.owner {
-            self.by_owner.insert(owner.id.clone(), key);
-        }
-        if let Some(deadline) = self.deadline(&session) {
-            self.by_deadline.insert((deadline, key));
-            self.deadline_of.insert(key, deadline);
-        }
-        self.records.insert(key, session);
     }
 
     /// Whether putting this record in again would change nothing beside it.
     pub(crate) fn is_in_place(&self, session: &Session) -> bool {
-        self.deadline_of.get(&session.key).copied() == self.deadline(session)
+        let deadline = self.records.get(&session.key).and_then(|record| record.deadline);
+        deadline == self.deadline(session)
     }
 
     /// The records whose deadline has come.
@@ -225,5 +292,27 @@ impl State {
             | Presence::Crashed { .. }
             | Presence::Gone { .. } => None,
         }
+    }
+}
+
+fn owner_slot(owner: &OwnerId) -> OwnerSlot {
+    (owner.process, owner.pid_ns)
+}
+
+/// Moves a record in an index from one place to another.
+fn reindex<T: Ord>(
+    index: &mut BTreeSet<(T, SessionKey)>,
+    key: SessionKey,
+    from: Option<T>,
+    to: Option<T>,
+) {
+    if from == to {
+        return;
+    }
+    if let Some(from) = from {
+        index.remove(&(from, key));
+    }
+    if let Some(to) = to {
+        index.insert((to, key));
     }
 }

@@ -1,9 +1,10 @@
 //! `step`: calls the topics in a fixed order; nothing else calls from topic to topic.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::arrival::{self, ask_about, ask_for_dir};
-use crate::effect::Effects;
+use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
 use crate::session::{Presence, SessionKey};
@@ -89,16 +90,29 @@ fn on_started(
         settle(state, down_ns, "settling after a start", now);
     }
     drop_old(state, now);
-    for key in state.keys() {
-        if let Some(session) = state.get(key) {
-            ask_about(state, session, fx);
+    ask_anew(state, fx);
+    state.keys()
+}
+
+/// What a new coordinator wants to know of all records. A set tells what was asked already: looking
+/// through the list would cost the square of its length.
+fn ask_anew(state: &State, fx: &mut Effects) {
+    let mut asked: BTreeSet<Effect> = fx.effects.iter().cloned().collect();
+    let mut config_dirs = BTreeSet::new();
+    let mut of_dirs = Effects::default();
+    for session in state.sessions() {
+        let mut of_session = Effects::default();
+        ask_about(state, session, &mut of_session);
+        if config_dirs.insert(session.config_dir.as_str()) {
+            ask_for_dir(state, &session.config_dir, &mut of_dirs);
+        }
+        for effect in of_session.effects {
+            if asked.insert(effect.clone()) {
+                fx.effects.push(effect);
+            }
         }
     }
-    let dirs: Vec<_> = state.sessions().map(|session| session.config_dir.clone()).collect();
-    for config_dir in dirs {
-        ask_for_dir(state, &config_dir, fx);
-    }
-    state.keys()
+    fx.effects.append(&mut of_dirs.effects);
 }
 
 /// The loop did not turn for `gap_ns`: that time does not count, and nothing is concluded from
@@ -121,7 +135,7 @@ fn drop_old(state: &mut State, now: Now) {
             Presence::Alive | Presence::Dying { .. } => false,
         });
         if is_old {
-            state.take(key);
+            state.remove(key);
         }
     }
 }
