@@ -25,6 +25,7 @@ const TAIL_MIN: u64 = 2_000;
 pub struct Engine<D: Disk> {
     journal: Journal<D>,
     state: State,
+    /// What the next start has to replay, in records.
     since_snapshot: u64,
     duplicates: u64,
     line: Vec<u8>,
@@ -99,7 +100,8 @@ impl<D: Disk> Engine<D> {
             tracing::error!(%error, "an entry could not be written as JSON");
         }
         self.journal.append(&self.line)?;
-        self.since_snapshot = self.since_snapshot.saturating_add(1);
+        let cost = replay_cost(entry, &self.state);
+        self.since_snapshot = self.since_snapshot.saturating_add(cost);
         Ok(())
     }
 
@@ -167,7 +169,26 @@ impl<D: Disk> Engine<D> {
     }
 }
 
-/// The state from a snapshot and the journal's tail, and how many records were replayed.
+/// What an entry costs at replay, in records: a start or a gap touches every session. Without that
+/// a coordinator that is killed again and again would start slower each time.
+fn replay_cost(entry: &Entry, state: &State) -> u64 {
+    match entry {
+        Entry::Started(_) | Entry::Gap { .. } => {
+            u64::try_from(state.sessions().len()).unwrap_or(u64::MAX).max(1)
+        }
+        Entry::Hook { .. }
+        | Entry::Folded { .. }
+        | Entry::SpoolFolded { .. }
+        | Entry::Malformed { .. }
+        | Entry::ProcessSeen(_)
+        | Entry::ProcessExited { .. }
+        | Entry::RegistryRead { .. }
+        | Entry::ConfigDirLock { .. }
+        | Entry::Decision(_) => 1,
+    }
+}
+
+/// The state from a snapshot and the journal's tail, and what replaying it cost, in records.
 pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State, u64)> {
     let mut state = match snapshot {
         None => State::default(),
@@ -182,7 +203,7 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
             State::from_parts(header, sessions, SeenIds::from_bytes(snapshot.blob()))
         }
     };
-    let mut replayed = 0;
+    let mut replayed: u64 = 0;
     for (seq, payload) in tail.records() {
         let record: Record = serde_json::from_slice(payload)
             .with_context(|| format!("record {seq} of the journal does not fit this version"))?;
@@ -190,7 +211,7 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
         if let Some(event) = convert::event(&record.entry) {
             step(&mut state, &event, now);
         }
-        replayed += 1;
+        replayed = replayed.saturating_add(replay_cost(&record.entry, &state));
     }
     Ok((state, replayed))
 }
