@@ -14,46 +14,42 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 const BYTES: usize = 8 * coord_wire::limits::BODY_BYTES_MAX;
 
 /// The allocator of the hook executables.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
+pub struct Heap;
+
 #[repr(C, align(64))]
-pub struct Heap {
+struct Memory {
     used: AtomicUsize,
     region: UnsafeCell<MaybeUninit<[u8; BYTES]>>,
 }
 
+/// Linked behind all other data (see build.rs): what stands behind it would need pages of its own.
+#[unsafe(link_section = ".bss.~heap")]
+static MEMORY: Memory =
+    Memory { used: AtomicUsize::new(0), region: UnsafeCell::new(MaybeUninit::zeroed()) };
+
 // SAFETY: each change of `used` is one atomic step that begins or ends the last block, so no two
 // blocks overlap.
-unsafe impl Sync for Heap {}
+unsafe impl Sync for Memory {}
 
-impl Heap {
-    /// An empty heap.
-    pub const fn new() -> Self {
-        Self { used: AtomicUsize::new(0), region: UnsafeCell::new(MaybeUninit::zeroed()) }
-    }
-
+impl Memory {
     fn start(&self) -> *mut u8 {
         self.region.get().cast()
-    }
-}
-
-impl Default for Heap {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
 // SAFETY: blocks lie inside `region`, are aligned as asked and never overlap.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let start = self.start();
-        let mut used = self.used.load(Ordering::Relaxed);
+        let start = MEMORY.start();
+        let mut used = MEMORY.used.load(Ordering::Relaxed);
         loop {
             let padding = start.wrapping_add(used).align_offset(layout.align());
             let Some(from) = used.checked_add(padding) else { return core::ptr::null_mut() };
             let Some(end) = from.checked_add(layout.size()).filter(|end| *end <= BYTES) else {
                 return core::ptr::null_mut();
             };
-            match self.used.compare_exchange(used, end, Ordering::Relaxed, Ordering::Relaxed) {
+            match MEMORY.used.compare_exchange(used, end, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return start.wrapping_add(from),
                 Err(now) => used = now,
             }
@@ -61,19 +57,22 @@ unsafe impl GlobalAlloc for Heap {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let from = (block as usize).wrapping_sub(self.start() as usize);
+        let from = (block as usize).wrapping_sub(MEMORY.start() as usize);
         let end = from.wrapping_add(layout.size());
         let _kept_unless_last =
-            self.used.compare_exchange(end, from, Ordering::Relaxed, Ordering::Relaxed);
+            MEMORY.used.compare_exchange(end, from, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let from = (block as usize).wrapping_sub(self.start() as usize);
+        let from = (block as usize).wrapping_sub(MEMORY.start() as usize);
         let end = from.wrapping_add(layout.size());
         let wanted = from.saturating_add(size);
         // The last block grows where it is; this is how a growing buffer stays one buffer.
         if wanted <= BYTES
-            && self.used.compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && MEMORY
+                .used
+                .compare_exchange(end, wanted, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             return block;
         }

@@ -4,7 +4,7 @@
 use coord_hook::{Args, Heap, Program};
 
 #[global_allocator]
-static HEAP: Heap = Heap::new();
+static HEAP: Heap = Heap;
 
 #[expect(unsafe_code, reason = "the C library enters a program by this name")]
 #[unsafe(no_mangle)]
