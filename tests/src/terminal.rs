@@ -89,9 +89,9 @@ impl Pane {
     /// Types the client's command and waits until the client shows its input line. Returns its pid.
     #[track_caller]
     pub fn start(&self, arguments: &[&str]) -> u32 {
-        let words = arguments.iter().map(|word| format!(" '{word}'")).collect::<String>();
+        let words: Vec<String> = arguments.iter().map(|word| format!(" '{word}'")).collect();
         // What an earlier client left on the screen must not look like the new one's.
-        self.type_text(&format!("clear; claude{words}"));
+        self.type_text(&format!("clear; claude{}", words.concat()));
         self.keys(&["Enter"]);
         let pid = self.client_pid();
         self.wait_screen("❯\u{a0}");

@@ -92,10 +92,14 @@ impl Timeline {
     #[track_caller]
     pub fn wait(&self, what: &str, fits: impl Fn(&Seen) -> bool) -> Seen {
         wait_until(what, || {
-            let line = self.line();
-            let now = line.changes.last().map(|change| change.sessions.clone()).unwrap_or_default();
+            let now = self.sessions();
             now.iter().find(|seen| fits(seen)).cloned().ok_or(now)
         })
+    }
+
+    /// All sessions at the last look.
+    pub fn sessions(&self) -> Vec<Seen> {
+        self.line().changes.last().map(|change| change.sessions.clone()).unwrap_or_default()
     }
 
     /// Marks that something is about to be done, after which `session` has to be `expected`,
@@ -252,8 +256,9 @@ fn seen(session: &Session, registry: &Path, at_ms: u64) -> Seen {
     let entry: Option<PathBuf> = pid.map(|pid| registry.join(format!("{pid}.json")));
     let entry = entry.and_then(|entry| std::fs::read(entry).ok());
     let entry: Option<Value> = entry.and_then(|text| serde_json::from_slice(&text).ok());
-    let registry_ms = entry.and_then(|entry| entry["statusUpdatedAt"].as_u64());
-    let news = [hook_ms, registry_ms].into_iter().flatten().filter(|ms| *ms <= at_ms);
+    let time = |name: &str| entry.as_ref().and_then(|entry| entry[name].as_u64());
+    let news = [hook_ms, time("startedAt"), time("statusUpdatedAt")].into_iter().flatten();
+    let news = news.filter(|ms| *ms <= at_ms);
     Seen {
         ids: [&session.session_id].into_iter().chain(&session.previous_ids).cloned().collect(),
         pid,

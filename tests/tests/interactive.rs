@@ -15,6 +15,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+/// A case, with the client's registry to read or without.
+type Body = fn(bool);
+
 /// Delays of all marks, milliseconds.
 static DELAYS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
@@ -25,7 +28,7 @@ const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
 const WITH_BASH: [&str; 4] = ["--permission-mode", "manual", "--allowedTools", "Bash"];
 
 fn main() -> ExitCode {
-    let cases: [(&str, fn(bool)); 14] = [
+    let cases: [(&str, Body); 14] = [
         ("a_text_turn", a_text_turn),
         ("permission_prompts", permission_prompts),
         ("two_prompts_of_one_answer", two_prompts_of_one_answer),
@@ -161,12 +164,14 @@ impl Case {
         self.pid = self.pane.start(&["--resume", &self.id]);
         self.timeline.wait_owner(self.pid, |seen| seen.state == State::Idle);
         self.timeline.reach(10);
+        let sessions = self.timeline.sessions();
+        assert_eq!(sessions.len(), 1, "one record goes on: {sessions:#?}");
     }
 
     /// Signals the client.
     #[track_caller]
     fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.pid).unwrap()).unwrap();
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).expect("a pid");
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the client is there");
         pidfd_send_signal(&pidfd, signal).expect("signal the client");
     }
@@ -174,10 +179,16 @@ impl Case {
     /// Judges the whole line.
     #[track_caller]
     fn finish(self) {
+        self.finish_within(DELAY_MS_MAX);
+    }
+
+    /// The same, where the coordinator has to find out by itself.
+    #[track_caller]
+    fn finish_within(self, delay_ms_max: u64) {
         let delays = self.timeline.assert_kept();
         let longest = delays.iter().max().copied().unwrap_or(0);
-        assert!(longest <= DELAY_MS_MAX, "a state came {longest} ms late: {delays:?}");
-        DELAYS.lock().unwrap().extend(delays);
+        assert!(longest <= delay_ms_max, "a state came {longest} ms late: {delays:?}");
+        DELAYS.lock().expect("no thread panics while it adds delays").extend(delays);
     }
 }
 
@@ -313,7 +324,7 @@ fn escape(has_registry: bool) {
         case.pane.keys(&["C-u"]);
         case.prompt("Stream");
         case.step("Esc while text streams", State::Idle, |case| {
-            case.pane.wait_screen("A long");
+            case.pane.wait_screen("●");
             case.pane.keys(&["Escape"]);
         });
         case.prompt("Run it");
@@ -354,7 +365,8 @@ fn ctrl_z(has_registry: bool) {
     case.step("answered", State::Idle, |case| case.api.open("answer"));
     case.step("Ctrl-Z at the prompt", State::Suspended, |case| case.pane.keys(&["C-z"]));
     case.step("fg again", State::Idle, |case| case.pane.type_line("fg"));
-    case.finish();
+    // No source reports it: the process table is looked at once a second.
+    case.finish_within(DELAY_MS_MAX + 1_000);
 }
 
 fn sigkill(has_registry: bool) {
@@ -366,7 +378,7 @@ fn sigkill(has_registry: bool) {
     case.step("answered", State::Idle, |case| case.api.open("one"));
     case.prompt("Second prompt");
     case.step_through("SIGKILL in a turn", &[State::Unknown], dead, |case| {
-        case.signal(Signal::KILL)
+        case.signal(Signal::KILL);
     });
     case.finish();
 }
@@ -380,7 +392,7 @@ fn clear(has_registry: bool) {
     case.step_through("/clear", &[State::Stopped], State::Idle, |case| {
         case.pane.type_line("/clear");
         let followed = case.timeline.wait_owner(case.pid, |seen| 1 < seen.ids.len());
-        assert_eq!(followed.ids[1..], [case.id.clone()], "the record remembers its old id");
+        assert_eq!(followed.ids[1..], *std::slice::from_ref(&case.id), "it remembers its old id");
     });
     case.prompt("Second prompt");
     case.step("answered again", State::Idle, |case| case.api.open("two"));
