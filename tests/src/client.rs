@@ -37,11 +37,16 @@ pub fn program() -> PathBuf {
 /// starts from this one, whatever it is attached to.
 #[track_caller]
 pub fn command(home: &Home, api: &FakeApi, arguments: &[&str]) -> Command {
-    assert!(is_isolated(), "the client must never run outside the network namespace");
-    let mut command = home.command(program());
+    let mut command = surround(home.command(program()), home, api);
+    command.args(arguments).stdin(Stdio::null());
     command
-        .args(arguments)
-        .stdin(Stdio::null())
+}
+
+/// `command` with the environment that the client needs, for the client itself or what starts it.
+#[track_caller]
+pub fn surround(mut command: Command, home: &Home, api: &FakeApi) -> Command {
+    assert!(is_isolated(), "the client must never run outside the network namespace");
+    command
         .env("CLAUDE_CONFIG_DIR", home.config_dir())
         .env("CLAUDE_CODE_TMPDIR", home.tmp())
         .env("ANTHROPIC_BASE_URL", api.url())

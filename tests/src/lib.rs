@@ -13,4 +13,6 @@ pub mod netns;
 pub mod process;
 pub mod random;
 pub mod settings;
+pub mod terminal;
+pub mod timeline;
 pub mod wait;

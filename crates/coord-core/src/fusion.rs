@@ -103,10 +103,14 @@ fn by_hooks(session: &Session) -> Doing {
     }
 }
 
-/// The registry says `busy` for a background subagent and `idle` beside a scheduled wake-up: what
-/// kind of work it is, hooks know.
+/// The registry says `busy` for a background subagent and `idle` beside a scheduled wake-up, and it
+/// calls a plan a permission: what kind of work or prompt it is, hooks know.
 fn by_registry(status: RegistryStatus, hooks: Doing) -> Doing {
     match (status, hooks) {
+        (
+            RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput,
+            Doing::AwaitingPermission | Doing::AwaitingInput,
+        ) => hooks,
         (RegistryStatus::WaitingPermission, _) => Doing::AwaitingPermission,
         (RegistryStatus::WaitingInput, _) => Doing::AwaitingInput,
         (RegistryStatus::Busy | RegistryStatus::Idle, Doing::Background)

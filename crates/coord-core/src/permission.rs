@@ -63,10 +63,13 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, at: Moment) {
 }
 
 /// Whether the event says that this prompt is over. A notification's wait has no tool and is over
-/// with any result of its agent.
+/// with any result of its agent. A question's answer becomes part of the tool's input, so there the
+/// input does not tell.
 fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     let same_tool = event.tool.as_ref().is_some_and(|tool| *tool == wait.tool);
-    let same_input = wait.digest.is_none() || event.digest.is_none() || wait.digest == event.digest;
+    let is_answer = wait.kind == WaitKind::Input;
+    let same_input =
+        is_answer || wait.digest.is_none() || event.digest.is_none() || wait.digest == event.digest;
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 

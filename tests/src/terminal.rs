@@ -1,0 +1,183 @@
+//! The real client at a terminal: a tmux server of the test's own, one pane with a plain shell for
+//! each session.
+//!
+//! The server is the test's child, so it can be killed for certain, and what runs in its panes
+//! inherits the home's `HOME`, so [`crate::home::Home`] ends it. tmux offers no event for a screen
+//! that changed: it is asked again until it shows what is waited for.
+
+use crate::client::{program, surround};
+use crate::fake_api::FakeApi;
+use crate::home::Home;
+use crate::process::Running;
+use crate::wait::wait_until;
+use rustix::process::Signal;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A tmux server.
+#[derive(Debug)]
+pub struct Terminal {
+    server: Running,
+    tmux: Tmux,
+}
+
+/// A pane with a shell. Its client is whatever the shell's child is.
+#[derive(Debug)]
+pub struct Pane {
+    tmux: Tmux,
+    id: String,
+    pid: u32,
+}
+
+/// How the server is reached.
+#[derive(Debug, Clone)]
+struct Tmux {
+    socket: PathBuf,
+    folder: PathBuf,
+    path: String,
+}
+
+impl Terminal {
+    /// Starts a server without panes. Its shells find the client as `claude`.
+    #[track_caller]
+    pub fn start(home: &Home, api: &FakeApi) -> Self {
+        let programs = home.dir().join("programs");
+        std::fs::create_dir(&programs).expect("create a directory");
+        symlink(program(), programs.join("claude")).expect("link the client");
+        let path = std::env::var("PATH").expect("PATH is set");
+        let path = format!("{}:{path}", programs.display());
+        let tmux = Tmux { socket: home.tmp().join("tmux"), folder: home.project(), path };
+        let mut command = surround(home.command("tmux"), home, api);
+        command
+            .args(["-D", "-f", "/dev/null", "-S"])
+            .arg(&tmux.socket)
+            .env("PS1", "dev$ ")
+            .stdin(Stdio::null());
+        let server = Running::start(command, &home.tmp(), "tmux");
+        wait_until("the tmux server answers", || tmux.ask(&["show-options", "-s"]));
+        Self { server, tmux }
+    }
+
+    /// Opens a pane in a session of its own.
+    #[track_caller]
+    pub fn pane(&self) -> Pane {
+        let folder = self.tmux.folder.to_string_lossy().into_owned();
+        let size = ["new-session", "-d", "-x", "110", "-y", "40", "-c", &folder, "-P", "-F"];
+        let shell = ["#{pane_id} #{pane_pid}", "bash", "--norc", "--noprofile"];
+        let made = self.tmux.tell(&[&size[..], &shell].concat());
+        let (id, pid) = made.trim().split_once(' ').expect("tmux prints what was asked for");
+        let pid = pid.parse().expect("a pid is a number");
+        let pane = Pane { tmux: self.tmux.clone(), id: id.to_owned(), pid };
+        pane.wait_screen("dev$");
+        pane
+    }
+
+    /// Signals the server, and nothing else.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        self.server.signal(signal);
+    }
+}
+
+impl Pane {
+    /// The shell's pid.
+    pub fn pane_pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Types the client's command and waits until the client shows its input line. Returns its pid.
+    #[track_caller]
+    pub fn start(&self, arguments: &[&str]) -> u32 {
+        let words: Vec<String> = arguments.iter().map(|word| format!(" '{word}'")).collect();
+        // What an earlier client left on the screen must not look like the new one's.
+        self.type_text(&format!("clear; claude{}", words.concat()));
+        self.keys(&["Enter"]);
+        let pid = self.client_pid();
+        self.wait_screen("❯\u{a0}");
+        pid
+    }
+
+    /// The pid of the client that the shell runs, as soon as it does.
+    #[track_caller]
+    pub fn client_pid(&self) -> u32 {
+        let client = program();
+        wait_until("the pane's shell runs the client", || {
+            let children = format!("/proc/{0}/task/{0}/children", self.pid);
+            let children = std::fs::read_to_string(children).unwrap_or_default();
+            let is_client = |pid: &&str| {
+                std::fs::read_link(format!("/proc/{pid}/exe")).ok() == Some(client.clone())
+            };
+            let pid = children.split_whitespace().find(is_client).and_then(|pid| pid.parse().ok());
+            pid.ok_or_else(|| (children.clone(), self.screen()))
+        })
+    }
+
+    /// Types `text`, sees it on the screen, and presses Enter.
+    #[track_caller]
+    pub fn type_line(&self, text: &str) {
+        self.type_text(text);
+        // Sent together with the text, Enter would count as pasted.
+        self.wait_screen(text);
+        self.keys(&["Enter"]);
+    }
+
+    /// Types `text` and nothing behind it.
+    #[track_caller]
+    pub fn type_text(&self, text: &str) {
+        self.tmux.tell(&["send-keys", "-t", &self.id, "-l", text]);
+    }
+
+    /// Presses keys, by tmux's names.
+    #[track_caller]
+    pub fn keys(&self, keys: &[&str]) {
+        self.tmux.tell(&[&["send-keys", "-t", &self.id][..], keys].concat());
+    }
+
+    /// What the pane shows.
+    #[track_caller]
+    pub fn screen(&self) -> String {
+        self.tmux.tell(&["capture-pane", "-p", "-t", &self.id])
+    }
+
+    /// Waits until the pane shows `text`. Returns the screen.
+    #[track_caller]
+    pub fn wait_screen(&self, text: &str) -> String {
+        wait_until(&format!("the screen shows {text:?}"), || {
+            let screen = self.screen();
+            if screen.contains(text) { Ok(screen) } else { Err(Screen(screen)) }
+        })
+    }
+
+    /// Closes the pane, as a person does with the window's close button.
+    #[track_caller]
+    pub fn close(&self) {
+        self.tmux.tell(&["kill-pane", "-t", &self.id]);
+    }
+}
+
+/// A screen in a failure message, as it looks.
+struct Screen(String);
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\n{}", self.0.trim_end())
+    }
+}
+
+impl Tmux {
+    fn ask(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("tmux");
+        // A new pane gets the PATH of the one who asked for it, whatever the server's is.
+        command.env_clear().env("PATH", &self.path);
+        command.env("LANG", "C.UTF-8").arg("-S").arg(&self.socket).args(arguments);
+        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    #[track_caller]
+    fn tell(&self, arguments: &[&str]) -> String {
+        self.ask(arguments).unwrap_or_else(|error| panic!("tmux {arguments:?}: {error}"))
+    }
+}
