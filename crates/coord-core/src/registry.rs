@@ -53,13 +53,20 @@ impl State {
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
         let process = owner.process;
-        let mut session = Session::begin(self.new_key(), &entry.session_id, at);
+        // A resume in a new process continues the record of a former owner that is gone (H-42).
+        let gone = self
+            .sessions_with_id(&entry.session_id)
+            .find(|session| session.session_id == entry.session_id && !session.may_live())
+            .map(|session| session.key);
+        let mut session = gone
+            .and_then(|key| self.take(key))
+            .unwrap_or_else(|| Session::begin(self.new_key(), &entry.session_id, at).into());
         session.change_owner(owner);
         session.cwd.clone_from(&entry.cwd);
         session.config_dir.clone_from(&entry.config_dir);
         note(&mut session, &Registry::Present(entry.clone()), at);
         let key = session.key;
-        self.put(session.into());
+        self.put(session);
         fx.ask(Effect::WatchProcess { process });
         let mut touched = Vec::from([key]);
         touched.extend(self.mark_two_owners(key));

@@ -233,6 +233,19 @@ fn r_21_a_session_no_hook_reported_is_listed_and_becomes_an_ordinary_one() {
     assert_eq!(world.word("s2"), Word::Stopped);
 }
 
+// H-42: the registry may know of a resume before its SessionStart arrives.
+#[test]
+fn h_42_a_resume_that_the_registry_tells_first_is_the_same_record() {
+    let mut world = in_a_turn();
+    world.die(100, entry("s1", Some(RegistryStatus::Busy), 0));
+    assert_eq!(world.word("s1"), Word::Crashed);
+    let resumed = entry("s1", Some(RegistryStatus::Idle), world.now().wall_ms);
+    world.registry(200, resumed, false);
+    assert_eq!((world.word("s1"), world.state.sessions().len()), (Word::Idle, 1));
+    world.hook("s1", 200, HookKind::SessionStart(StartSource::Resume));
+    assert_eq!((world.word("s1"), world.state.sessions().len()), (Word::Idle, 1));
+}
+
 #[test]
 fn r_20_what_another_supervisor_owns_is_foreign() {
     let mut world = World::new();
