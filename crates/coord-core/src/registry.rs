@@ -44,7 +44,8 @@ impl State {
     }
 
     /// A session that no hook reported: started before the hooks were registered, or with silenced
-    /// ones (H-24). Listed, and never acted on (H-14).
+    /// ones (H-24). Listed, and never acted on (H-14). A resume of a session whose owner is gone goes
+    /// on with its record, as it would if its hook had been first (H-42).
     fn discover(
         &mut self,
         owner: OwnerId,
@@ -53,7 +54,10 @@ impl State {
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
         let process = owner.process;
-        let mut session = Session::begin(self.new_key(), &entry.session_id, at);
+        let of_the_past = self.sessions_with_id(&entry.session_id).find(|one| !one.may_live());
+        let of_the_past = of_the_past.map(|session| session.key).and_then(|key| self.take(key));
+        let mut session =
+            of_the_past.unwrap_or_else(|| Session::begin(self.new_key(), &entry.session_id, at));
         session.change_owner(owner);
         session.cwd.clone_from(&entry.cwd);
         session.config_dir.clone_from(&entry.config_dir);
