@@ -7,7 +7,7 @@ use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns;
 use coord_tests::terminal::{Pane, Terminal};
-use coord_tests::timeline::Timeline;
+use coord_tests::timeline::{Seen, Timeline};
 use coord_wire::inspect::State;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -28,7 +28,7 @@ const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
 const WITH_BASH: [&str; 4] = ["--permission-mode", "manual", "--allowedTools", "Bash"];
 
 fn main() -> ExitCode {
-    let cases: [(&str, Body); 14] = [
+    let cases: [(&str, Body); 15] = [
         ("a_text_turn", a_text_turn),
         ("permission_prompts", permission_prompts),
         ("two_prompts_of_one_answer", two_prompts_of_one_answer),
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         ("a_killed_tmux_server", a_killed_tmux_server),
         ("api_errors", api_errors),
         ("a_resume_in_a_new_process", a_resume_in_a_new_process),
+        ("a_fork_is_another_session", a_fork_is_another_session),
     ];
     let trials = cases.into_iter().flat_map(|(name, body)| {
         [("", true), ("_without_registry", false)].map(|(suffix, has_registry)| {
@@ -155,6 +156,21 @@ impl Case {
             case.pane.type_line(text);
             case.api.wait_for(text);
         });
+    }
+
+    /// Types /clear and waits until the record has its next id.
+    #[track_caller]
+    fn clear(&mut self) -> Seen {
+        let n_ids = self.timeline.wait_owner(self.pid, |_| true).ids.len();
+        let (pid, mut followed) = (self.pid, None);
+        // The registry may be busy with it for a moment.
+        let on_the_way = [State::Running, State::Stopped];
+        self.step_through("/clear", &on_the_way, State::Idle, |case| {
+            case.pane.type_line("/clear");
+            let has_followed = |seen: &Seen| n_ids < seen.ids.len() && seen.state == State::Idle;
+            followed = Some(case.timeline.wait_owner(pid, has_followed));
+        });
+        followed.expect("the step waited for it")
     }
 
     /// Resumes the session in a new process of the same shell.
@@ -293,12 +309,13 @@ fn a_question_and_a_plan(has_registry: bool) {
     case.step("question answered", State::Running, |case| case.pane.keys(&["Enter"]));
     case.step("answered", State::Idle, |case| case.api.open("answer"));
     case.prompt("Plan it");
-    case.step("plan shown", State::AwaitingInput, |case| {
+    // The registry calls a plan a permission; where it is first, its word stands until the hook's.
+    case.step_through("plan shown", &[State::AwaitingPermission], State::AwaitingInput, |case| {
         case.api.open("plan");
         case.pane.wait_screen("1. Yes");
     });
     case.timeline.reach(150);
-    // The registry calls a plan a permission, and follows its quick approval a moment after the hook.
+    // It follows the approval a moment after the hook.
     case.step_through("plan approved", &[State::AwaitingPermission], State::Running, |case| {
         case.pane.keys(&["Enter"]);
     });
@@ -389,11 +406,8 @@ fn clear(has_registry: bool) {
     let mut case = Case::start(has_registry, turns, &[]);
     case.prompt("First prompt");
     case.step("answered", State::Idle, |case| case.api.open("one"));
-    case.step_through("/clear", &[State::Stopped], State::Idle, |case| {
-        case.pane.type_line("/clear");
-        let followed = case.timeline.wait_owner(case.pid, |seen| 1 < seen.ids.len());
-        assert_eq!(followed.ids[1..], *std::slice::from_ref(&case.id), "it remembers its old id");
-    });
+    let followed = case.clear();
+    assert_eq!(followed.ids[1..], *std::slice::from_ref(&case.id), "it remembers its old id");
     case.prompt("Second prompt");
     case.step("answered again", State::Idle, |case| case.api.open("two"));
     case.finish();
@@ -429,7 +443,10 @@ fn a_killed_tmux_server(has_registry: bool) {
 fn api_errors(has_registry: bool) {
     //
     let error = |status, kind: &str, message: &str, tag: &str| {
-        Turn::error(status, kind, message).header("x-should-retry", "false").only_for(tag)
+        Turn::error(status, kind, message)
+            .header("x-should-retry", "false")
+            .only_for(tag)
+            .behind(tag)
     };
     let turns = [
         error(529, "overloaded_error", "Overloaded", "TAG-OVERLOADED"),
@@ -444,14 +461,10 @@ fn api_errors(has_registry: bool) {
         ("TAG-CREDIT", State::BlockedBilling),
         ("TAG-OVERLOADED", State::Idle),
     ] {
-        case.step_through(tag, &[State::Running, State::Idle], state, |case| {
-            case.pane.type_line(tag);
-            case.api.wait_for(tag);
-            case.pane.wait_screen("API Error");
-        });
-        case.step_through("/clear", &[State::Stopped], State::Idle, |case| {
-            case.pane.type_line("/clear");
-        });
+        case.prompt(tag);
+        // The registry may be back at its prompt before StopFailure has told why.
+        case.step_through("refused", &[State::Idle], state, |case| case.api.open(tag));
+        case.clear();
     }
     case.finish();
 }
@@ -474,5 +487,30 @@ fn a_resume_in_a_new_process(has_registry: bool) {
         case.signal(Signal::KILL);
     });
     case.resume();
+    case.finish();
+}
+
+fn a_fork_is_another_session(has_registry: bool) {
+    // H-42: the session that was forked stays as its user left it.
+    let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
+    let mut case = Case::start(has_registry, turns, &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("/exit", State::Stopped, |case| {
+        case.pane.type_line("/exit");
+        case.pane.wait_screen("dev$");
+    });
+    case.step("forked", State::Stopped, |case| {
+        let pid = case.pane.start(&["--resume", &case.id, "--fork-session"]);
+        let fork = case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        assert!(!fork.ids.contains(&case.id), "{fork:#?}");
+        case.pane.type_line("Second prompt");
+        case.api.wait_for("Second prompt");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Running);
+        case.api.open("two");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+    });
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 2, "{sessions:#?}");
     case.finish();
 }
