@@ -28,7 +28,7 @@ const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
 const WITH_BASH: [&str; 4] = ["--permission-mode", "manual", "--allowedTools", "Bash"];
 
 fn main() -> ExitCode {
-    let cases: [(&str, Body); 15] = [
+    let cases: [(&str, Body); 17] = [
         ("a_text_turn", a_text_turn),
         ("permission_prompts", permission_prompts),
         ("two_prompts_of_one_answer", two_prompts_of_one_answer),
@@ -44,6 +44,8 @@ fn main() -> ExitCode {
         ("api_errors", api_errors),
         ("a_resume_in_a_new_process", a_resume_in_a_new_process),
         ("a_fork_is_another_session", a_fork_is_another_session),
+        ("one_session_resumed_twice", one_session_resumed_twice),
+        ("a_background_shell", a_background_shell),
     ];
     let trials = cases.into_iter().flat_map(|(name, body)| {
         [("", true), ("_without_registry", false)].map(|(suffix, has_registry)| {
@@ -512,5 +514,35 @@ fn a_fork_is_another_session(has_registry: bool) {
     });
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    case.finish();
+}
+
+fn one_session_resumed_twice(has_registry: bool) {
+    // the client does not guard a session; both are unknown while both are there.
+    let mut case = Case::start(has_registry, [Turn::text("One.").behind("one")], &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    let second = case.terminal.pane();
+    case.step("resumed beside it", State::Unknown, |case| {
+        let pid = second.start(&["--resume", &case.id]);
+        let seen = case.timeline.wait_owner(pid, |seen| seen.state == State::Unknown);
+        assert!(seen.because.starts_with("two_owners"), "{seen:#?}");
+    });
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    assert!(sessions.iter().all(|seen| seen.state == State::Unknown), "{sessions:#?}");
+    case.finish();
+}
+
+fn a_background_shell(has_registry: bool) {
+    // the turn ended, the work goes on.
+    let command = json!({
+        "command": "tail -f /dev/null", "description": "Serve", "run_in_background": true,
+    });
+    let turns = [Turn::tool("Bash", command), Turn::text("It serves.").behind("served")];
+    let mut case = Case::start(has_registry, turns, &WITH_BASH);
+    case.prompt("Serve it");
+    case.step("answered", State::Background, |case| case.api.open("served"));
+    case.timeline.reach(150);
     case.finish();
 }
