@@ -29,15 +29,16 @@ pub(crate) struct Args {
 }
 
 fn state(text: &str) -> Result<State, String> {
-    serde_json::from_value(serde_json::Value::from(text)).map_err(|_| {
-        "no state; `coord inspect --help` has an example, the README the list".to_owned()
-    })
+    // Its own words list the states there are.
+    serde_json::from_value(serde_json::Value::from(text)).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let timeout = args.timeout.map_or(Duration::MAX, Duration::from_millis);
     let began_ns = mono_ns();
-    // Watched before the first look: what changes between look and pause is news.
+    // An id that means nothing is told before a journal that is not there.
+    look(Some(&args.id), context)?;
+    // Watched before the look that counts: what changes between look and pause is news.
     let journal = JournalWatch::new(context)?;
     loop {
         let sessions = look(Some(&args.id), &context.at_present())?.answer.sessions;

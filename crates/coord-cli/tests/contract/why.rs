@@ -67,7 +67,11 @@ fn wait_gives_up_with_a_code_of_its_own() {
     let never = coord(&home, &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(never.code(), Some(6));
     assert!(never.stderr.starts_with("coord: the session is stopped: "), "{}", never.stderr);
-    assert_eq!(coord(&home, &["wait", "aaaa", "--until", "asleep"]).code(), Some(2));
+    let unknown = coord(&home, &["wait", "aaaa", "--until", "asleep"]);
+    assert_eq!(unknown.code(), Some(2));
+    assert!(unknown.stderr.contains("awaiting_permission"), "it lists them: {}", unknown.stderr);
+    let nowhere = coord(&Home::new(), &["wait", "aaaa", "--until", "idle"]);
+    assert_eq!(nowhere.code(), Some(3), "{}", nowhere.stderr);
     assert_eq!(coord(&home, &["wait", "nobody", "--until", "idle"]).code(), Some(3));
 }
 
