@@ -7,9 +7,10 @@
 use alloc::vec::Vec;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind, StartSource, Via};
+use crate::event::{HookEvent, HookKind, Kind, StartSource, Via};
 use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
+use crate::pane;
 use crate::seen::REMEMBERED_MS;
 use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
 use crate::state::{State, Taken};
@@ -243,6 +244,9 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
         Presence::Alive => {
             fx.ask(Effect::WatchProcess { process });
             fx.ask(Effect::ReadRegistry { process, config_dir, after_death: false });
+            if session.kind != Some(Kind::Headless) {
+                pane::ask_for_look(session, fx);
+            }
         }
         Presence::Dying { .. } => {
             fx.ask(Effect::ReadRegistry { process, config_dir, after_death: true });
@@ -252,8 +256,8 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
         | Presence::Crashed { .. }
         | Presence::Gone { .. } => return,
     }
-    if let Some(tmux) = session.tmux.as_ref().filter(|tmux| tmux.server.start_time != 0) {
-        fx.ask(Effect::WatchProcess { process: tmux.server });
+    if let Some(pane) = session.pane().filter(|pane| pane.server.start_time != 0) {
+        fx.ask(Effect::WatchProcess { process: pane.server });
     }
 }
 

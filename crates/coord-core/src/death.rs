@@ -1,17 +1,22 @@
 //! Decides what the death of a harness means (H-05, S0-25f, S0-28a): stopped, crashed, or unknown.
 //!
+//! The registry judges; without one the client's farewell on its pane does.
+//!
 //! The death itself is known at once, from the process. What it means is judged only after the
 //! socket and the spool have been emptied and the registry has been read, because the SessionEnd
 //! hook ends before its process does and may still be on its way. Crashed needs a positive sign.
 //! A SessionEnd that arrives after the judgement still corrects it (`turn`).
 
-use alloc::borrow::ToOwned;
+use alloc::string::String;
 
-use crate::effect::{Decision, Effect, Effects};
-use crate::event::{ProcessRef, Registry};
-use crate::session::{OwnerId, Presence, RegistryFact, Session, SessionKey};
+use crate::effect::{Effect, Effects};
+use crate::event::{PaneFound, ProcessRef, Registry};
+use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
+
+/// The client writes its farewell before it ends; tmux has painted it within this.
+const FAREWELL_WITHIN_MS: u64 = 800;
 
 impl State {
     /// The name of a process that this coordinator can see, on this boot.
@@ -37,7 +42,7 @@ impl State {
             owner.seen_alive = Some((false, at));
         }
         if session.may_live() {
-            session.presence = Presence::Dying { since: at };
+            session.presence = Presence::Dying { since: at, asks_pane: false };
             fx.ask(Effect::ReadRegistry {
                 process,
                 config_dir: session.config_dir.clone(),
@@ -51,42 +56,80 @@ impl State {
     /// The facts for a judgement did not come in time: it is made without them.
     pub(crate) fn judge_late(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         if let Some(mut session) = self.take(key) {
-            judge(&mut session, &Registry::Unreadable, at, fx);
+            let saw = "process gone, no SessionEnd, neither registry nor pane says how";
+            conclude(&mut session, Presence::Gone { at }, saw, "unknown", fx);
             self.put(session);
         }
     }
 }
 
-/// Judges a death by what it left behind.
+/// Judges a death by what it left in the registry; where that says nothing, its pane is asked.
 pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
-    let Presence::Dying { .. } = session.presence else { return };
+    let Presence::Dying { since, .. } = session.presence else { return };
     let was_present =
         matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
-    let (presence, saw, did) = match found {
+    match found {
         Registry::Present(_) => {
             session.registry = RegistryFact::LeftBehind { at };
             let saw = "process gone, no SessionEnd, registry entry left behind";
-            (Presence::Crashed { at }, saw, "crashed")
+            conclude(session, Presence::Crashed { at }, saw, "crashed", fx);
         }
         Registry::Absent if was_present => {
             session.registry = RegistryFact::Removed { at };
             let saw = "process gone, no SessionEnd, registry entry removed";
-            (Presence::Ended { reason: None, at }, saw, "stopped")
+            conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
+        }
+        Registry::Absent | Registry::Unreadable if matches!(session.pane, PaneFact::Its(_)) => {
+            session.look = at.awake;
+            session.presence = Presence::Dying { since, asks_pane: true };
         }
         Registry::Absent => {
             let saw = "process gone, no SessionEnd, no registry entry seen before or after";
-            (Presence::Gone { at }, saw, "unknown")
+            conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
         Registry::Unreadable => {
             let saw = "process gone, no SessionEnd, registry not readable";
-            (Presence::Gone { at }, saw, "unknown")
+            conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
+    }
+}
+
+/// Judges a death by the pane: the client's farewell is a clean end; an open turn without one, once
+/// it had time to appear, is a crash; rest without one proves nothing.
+pub(crate) fn judge_by_pane(
+    session: &mut Session,
+    found: &PaneFound,
+    at: Moment,
+    fx: &mut Effects,
+) {
+    let Presence::Dying { since, asks_pane: true } = session.presence else { return };
+    let seen = match found {
+        PaneFound::Its(seen) => seen,
+        PaneFound::NotThere => {
+            let saw = "process and pane gone, no SessionEnd, no registry";
+            return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
+        }
+        PaneFound::Unreadable => return,
     };
+    let is_own = |id: &String| *id == session.session_id || session.previous_ids.contains(id);
+    if seen.farewell.as_ref().is_some_and(is_own) {
+        let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
+        return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
+    }
+    if at.awake.ms_since(since.awake) < FAREWELL_WITHIN_MS {
+        return;
+    }
+    if let Turn::Open { .. } = session.turn {
+        let saw =
+            "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
+        conclude(session, Presence::Crashed { at }, saw, "crashed", fx);
+    } else {
+        let saw = "process gone at rest, no SessionEnd, no registry, no farewell on the pane";
+        conclude(session, Presence::Gone { at }, saw, "unknown", fx);
+    }
+}
+
+fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {
     session.presence = presence;
-    fx.decisions.push(Decision {
-        session_id: session.session_id.clone(),
-        rule: "H-05",
-        saw: saw.to_owned(),
-        did: did.to_owned(),
-    });
+    fx.decide(session, "H-05", saw, did);
 }

@@ -5,10 +5,12 @@
 //! outcome is simply repeated (the first event of a new coordinator asks for them anew); a *once*
 //! effect would never be repeated blindly, and there is none yet.
 
+use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::event::ProcessRef;
+use crate::event::{PaneProof, ProcessRef, TmuxPane};
+use crate::session::Session;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,11 +35,43 @@ pub enum Effect {
         /// The directory.
         config_dir: String,
     },
+    /// Look at the pane of the process.
+    CapturePane {
+        /// The process.
+        process: ProcessRef,
+        /// The pane: proved before, or as its environment claims.
+        pane: TmuxPane,
+        /// The proof, where there was one; after a death it is all that tells the pane.
+        proof: Option<PaneProof>,
+        /// What for.
+        look: Look,
+    },
+    /// Read the end of the process's transcript now, and again whenever it changes while the
+    /// session is in doubt.
+    ReadTranscript {
+        /// The process.
+        process: ProcessRef,
+        /// The transcript.
+        path: String,
+        /// The configuration directory it must lie in (H-27).
+        config_dir: String,
+    },
     /// Try the lock on a configuration directory (H-14).
     LockConfigDir {
         /// The directory.
         config_dir: String,
     },
+}
+
+/// What a look at a pane is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Look {
+    /// The slow sweep: a pane without activity since the last look need not be read again.
+    Sweep,
+    /// Something is decided on it.
+    Decision,
+    /// The process died, and its farewell is looked for (H-05).
+    AfterDeath,
 }
 
 /// Whether an effect may be repeated.
@@ -56,6 +90,8 @@ impl Effect {
             Self::WatchProcess { .. }
             | Self::ReadRegistry { .. }
             | Self::WatchRegistry { .. }
+            | Self::CapturePane { .. }
+            | Self::ReadTranscript { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
         }
     }
@@ -84,6 +120,16 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Records a decision about `session`.
+    pub(crate) fn decide(&mut self, session: &Session, rule: &'static str, saw: &str, did: &str) {
+        self.decisions.push(Decision {
+            session_id: session.session_id.clone(),
+            rule,
+            saw: saw.to_owned(),
+            did: did.to_owned(),
+        });
+    }
+
     pub(crate) fn ask(&mut self, effect: Effect) {
         if !self.effects.contains(&effect) {
             self.effects.push(effect);

@@ -45,6 +45,8 @@ pub enum Event {
         kind: Option<Kind>,
         /// Stopped by a signal (Ctrl-Z).
         is_stopped: bool,
+        /// The session that its command line forks.
+        forked_from: Option<String>,
     },
     /// A watched process is gone.
     ProcessExited {
@@ -59,6 +61,24 @@ pub enum Event {
         found: Registry,
         /// Looked for after the death, socket and spool having been emptied first (H-05).
         after_death: bool,
+    },
+    /// The pane of a process was looked at (H-16).
+    PaneSeen {
+        /// The process.
+        process: ProcessRef,
+        /// What was there.
+        found: PaneFound,
+        /// The look followed its death (H-05).
+        after_death: bool,
+    },
+    /// The end of a process's transcript was read.
+    TranscriptRead {
+        /// The process.
+        process: ProcessRef,
+        /// When its newest entry, an interrupt, was written, milliseconds since 1970.
+        interrupted_ms: Option<u64>,
+        /// The crash signature that stands in it as content (S0-29).
+        signature: Option<String>,
     },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
@@ -144,6 +164,8 @@ pub struct HookEvent {
     pub config_dir: String,
     /// The subagent it came from; none for the main thread.
     pub agent: Option<String>,
+    /// The prompt it belongs to.
+    pub prompt_id: Option<String>,
     /// The tool, for tool and permission events.
     pub tool: Option<String>,
     /// Keyed digest of the tool's input.
@@ -166,7 +188,7 @@ pub struct Harness {
 }
 
 /// A pane as the environment named it; a claim until the terminal proves it (H-16).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TmuxPane {
     /// Socket of the server.
     pub socket: String,
@@ -305,6 +327,68 @@ pub enum RegistryStatus {
     WaitingPermission,
     /// A question, a plan, or a dialog of the client's own is open.
     WaitingInput,
+}
+
+/// What a look at a process's pane found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PaneFound {
+    /// The pane whose terminal is the process's own.
+    Its(PaneSeen),
+    /// Its server has no pane on the process's terminal.
+    NotThere,
+    /// No answer.
+    Unreadable,
+}
+
+/// A proved pane and what stands on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneSeen {
+    /// Which pane, proved by its terminal and not by what an environment claims.
+    pub pane: TmuxPane,
+    /// What stays the same while it is the same pane.
+    pub proof: PaneProof,
+    /// The class of its screen, if it fits one.
+    pub screen: Option<Screen>,
+    /// The session id of the client's farewell, if that is the last thing on it.
+    pub farewell: Option<String>,
+    /// The name of a crash signature on it (S0-01).
+    pub signature: Option<String>,
+}
+
+/// What makes a pane the same pane (H-16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PaneProof {
+    /// Its first process.
+    pub pane_pid: u32,
+    /// Its terminal's device number.
+    pub tty: u64,
+}
+
+/// What stands on a screen. A hint, never more: a dead client leaves its last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Screen {
+    /// The client's input line, with or without a draft.
+    Prompt,
+    /// A turn runs.
+    Working,
+    /// The client waits to try the API again.
+    Retry,
+    /// A permission dialog.
+    Permission,
+    /// A question to its user.
+    Question,
+    /// A plan to be approved.
+    Plan,
+    /// Another dialog of the client.
+    Dialog,
+    /// Whether to trust the folder; no session has begun.
+    Trust,
+    /// The input line below an API error.
+    Error,
+    /// A shell.
+    Shell,
+    /// A shell, the client being stopped by Ctrl-Z.
+    Suspended,
 }
 
 impl HookKind {

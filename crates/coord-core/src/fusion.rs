@@ -3,9 +3,9 @@
 //! | question | sources, the winner first |
 //! |---|---|
 //! | is the process there | the process table, for ever; else hooks, for `unknown_after` |
-//! | how did it end | SessionEnd; registry entry left or removed; else unknown (`death`) |
-//! | is a prompt open | registry `waiting`, or hooks' waits the registry has not contradicted |
-//! | is a turn open | the registry, from the moment it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks; hooks alone for `unknown_after` |
+//! | how did it end | SessionEnd; registry entry left or removed; the client's farewell on its pane; else unknown (`death`) |
+//! | is a prompt open | registry `waiting`, or hooks' waits the registry has not contradicted; without a registry the pane |
+//! | is a turn open | the registry, from the moment it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two looks in a row at the pane, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after` |
 //! | is background work live | hooks' counts at the last Stop, for as long as the registry says busy, shell or idle without a new turn |
 //! | is it stopped by Ctrl-Z | the process table alone |
 //!
@@ -14,14 +14,25 @@
 //! edge has the newer news (an interrupt fires no hook; a queued prompt is busy after Stop); one that
 //! did not change within [`LAG_MS`] of an edge that contradicts it is a disagreement: shown, and
 //! nothing acts on either. A word that is not in the table counts as no source.
+//!
+//! A screen is a level too, and a weak one: it is asked only where there is no registry, holds for
+//! [`SCREEN_FRESH_MS`], and while its first look contradicts the hooks nobody knows.
 
-use crate::event::RegistryStatus;
+use serde::{Deserialize, Serialize};
+
+use crate::event::{RegistryStatus, Screen};
 use crate::permission::WaitKind;
-use crate::session::{Session, Turn};
+use crate::session::{PaneFact, Session, Turn};
 use crate::time::Awake;
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;
+/// A screen shows a change within this: the client paints several times a second.
+pub(crate) const PAINTED_MS: u64 = 1_000;
+/// A look at a screen counts for this long: a few periods of `tracking.look_every`.
+pub(crate) const SCREEN_FRESH_MS: u64 = 150_000;
+/// Looks in a row that make a screen's word count against the hooks'.
+pub(crate) const LOOKS: u32 = 2;
 
 /// What a living session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +47,8 @@ pub(crate) enum Doing {
     Background,
     /// At its prompt.
     Rest,
+    /// Its screen contradicts the hooks, and was seen only once.
+    Unclear,
 }
 
 /// What the sources make of it.
@@ -45,31 +58,72 @@ pub(crate) struct Verdict {
     pub(crate) doing: Doing,
     /// Whose word that is.
     pub(crate) by: Source,
-    /// Hooks and registry contradict each other, and time enough has passed.
-    pub(crate) is_contested: bool,
+    /// Who contradicts it, once time enough has passed.
+    pub(crate) against: Option<Source>,
 }
 
-/// A source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+/// A source of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
     /// Hooks.
     Hooks,
     /// The client's registry.
     Registry,
+    /// The pane's screen.
+    Pane,
+    /// The transcript.
+    Transcript,
 }
 
-/// Weighs hooks against the registry.
+/// Weighs the sources.
 pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let hooks = by_hooks(session);
-    let by_hooks = |is_contested| Verdict { doing: hooks, by: Source::Hooks, is_contested };
-    let Some(level) = session.registry.level() else { return by_hooks(false) };
-    let registry = by_registry(level.status, hooks);
+    let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
+    let Some(level) = session.registry.level() else { return by_screen(session, hooks, awake) };
+    let registry = by_level(level.status, hooks);
     let is_newer = newest_edge_ms(session) <= level.changed_ms;
     if registry == hooks || is_newer {
-        return Verdict { doing: registry, by: Source::Registry, is_contested: false };
+        return Verdict { doing: registry, by: Source::Registry, against: None };
     }
     // Not changed since the edge: first the registry gets its time to follow.
-    by_hooks(lag_is_over(session) <= awake)
+    by_hooks((lag_is_over(session) <= awake).then_some(Source::Registry))
+}
+
+/// Without a registry: hooks, unless the screen contradicts them.
+fn by_screen(session: &Session, hooks: Doing, awake: Awake) -> Verdict {
+    let by_hooks = Verdict { doing: hooks, by: Source::Hooks, against: None };
+    let Some((status, looks)) = screen_level(session, awake) else { return by_hooks };
+    let screen = by_level(status, hooks);
+    if screen == hooks {
+        by_hooks
+    } else if LOOKS <= looks {
+        Verdict { doing: screen, by: Source::Pane, against: None }
+    } else {
+        Verdict { doing: Doing::Unclear, by: Source::Hooks, against: Some(Source::Pane) }
+    }
+}
+
+/// The screen's word in the registry's terms, and how often it was seen, if it is newer than what
+/// the hooks said and fresh.
+fn screen_level(session: &Session, awake: Awake) -> Option<(RegistryStatus, u32)> {
+    let PaneFact::Its(view) = &session.pane else { return None };
+    let is_painted = session.edge_at.plus_ms(PAINTED_MS) <= view.at.awake;
+    let is_fresh = awake <= view.at.awake.plus_ms(SCREEN_FRESH_MS);
+    let status = match view.screen.filter(|_| is_painted && is_fresh)? {
+        Screen::Prompt | Screen::Error => RegistryStatus::Idle,
+        Screen::Working | Screen::Retry => RegistryStatus::Busy,
+        Screen::Permission => RegistryStatus::WaitingPermission,
+        Screen::Question | Screen::Plan | Screen::Dialog => RegistryStatus::WaitingInput,
+        Screen::Trust | Screen::Shell | Screen::Suspended => return None,
+    };
+    Some((status, view.looks))
+}
+
+/// Whether a living session's state rests on hooks that nothing confirms: pane and transcript are
+/// worth a look.
+pub fn is_in_doubt(session: &Session) -> bool {
+    let is_busy = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
+    session.may_live() && is_busy && session.registry.level().is_none()
 }
 
 /// When the registry's time to follow the newest edge is over.
@@ -105,7 +159,7 @@ fn by_hooks(session: &Session) -> Doing {
 
 /// The registry says `busy` for a background subagent and `idle` beside a scheduled wake-up, and it
 /// calls a plan a permission: what kind of work or prompt it is, hooks know.
-fn by_registry(status: RegistryStatus, hooks: Doing) -> Doing {
+fn by_level(status: RegistryStatus, hooks: Doing) -> Doing {
     match (status, hooks) {
         (
             RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput,

@@ -35,6 +35,8 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             Effect::WatchProcess { .. }
             | Effect::ReadRegistry { .. }
             | Effect::WatchRegistry { .. }
+            | Effect::CapturePane { .. }
+            | Effect::ReadTranscript { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

@@ -4,11 +4,10 @@
 //! Sessions that their user ended stay stopped. A headless run always ends with `other`, so for it
 //! only a turn that was still open makes an end an interruption.
 
-use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Decision, Effects};
+use crate::effect::Effects;
 use crate::event::{EndReason, Kind, ProcessRef};
 use crate::session::{Presence, Session, SessionKey};
 use crate::state::State;
@@ -66,7 +65,7 @@ impl State {
     ) -> Vec<SessionKey> {
         let of_server: Vec<SessionKey> = self
             .sessions()
-            .filter(|session| session.tmux.as_ref().is_some_and(|tmux| tmux.server == process))
+            .filter(|session| session.pane().is_some_and(|pane| pane.server == process))
             .map(|session| session.key)
             .collect();
         if of_server.is_empty() {
@@ -91,7 +90,7 @@ impl State {
     ) -> Vec<SessionKey> {
         let within_ms = self.header.settings.interrupted_within_ms;
         let Some(session) = self.get(key) else { return Vec::new() };
-        let server = session.tmux.as_ref().map(|tmux| tmux.server);
+        let server = session.pane().map(|pane| pane.server);
         let counts = session.kind == Some(Kind::Interactive)
             && matches!(session.presence, Presence::Ended { reason: Some(EndReason::Other), .. });
         let server_died = self.header.dead_servers.iter().any(|(process, died)| {
@@ -146,10 +145,5 @@ fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects)
         HostEvent::ManyEnds => "three or more interactive sessions ended within seconds",
     };
     session.presence = Presence::Interrupted { by, at };
-    fx.decisions.push(Decision {
-        session_id: session.session_id.clone(),
-        rule: "H-10",
-        saw: saw.to_owned(),
-        did: "interrupted".to_owned(),
-    });
+    fx.decide(session, "H-10", saw, "interrupted");
 }

@@ -27,6 +27,7 @@ mod hold;
 mod host_event;
 mod identity;
 mod invariants;
+mod pane;
 mod permission;
 mod registry;
 mod seen;
@@ -39,19 +40,21 @@ mod time;
 mod turn;
 
 pub use budget::{Budget, BudgetDecision, Delay, Limits};
-pub use effect::{Decision, Effect, EffectClass, Effects};
+pub use effect::{Decision, Effect, EffectClass, Effects, Look};
 pub use event::{
-    Background, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind, ProcessRef,
-    Registry, RegistryEntry, RegistryStatus, StartSource, TmuxPane, ToolPhase, Via,
+    Background, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind, PaneFound,
+    PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, StartSource,
+    TmuxPane, ToolPhase, Via,
 };
+pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::HostEvent;
 pub use permission::{Wait, WaitKind};
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, Presence, RegistryFact, Session,
-    SessionKey, Stamp, Turn,
+    Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, PaneFact, PaneView, Presence, RegistryFact,
+    Session, SessionKey, Signature, Stamp, Turn,
 };
 pub use settings::Settings;
 pub use state::{Counters, Header, State};

@@ -9,10 +9,11 @@ use alloc::vec::Vec;
 use crate::death;
 use crate::effect::{Effect, Effects};
 use crate::event::{ProcessRef, Registry, RegistryEntry, RegistryStatus};
-use crate::fusion;
+use crate::fusion::{self, Source};
 use crate::session::{OwnerId, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
+use crate::turn;
 
 impl State {
     /// The registry entry of a process was looked for. Returns the records that changed.
@@ -35,7 +36,7 @@ impl State {
         if after_death {
             death::judge(&mut session, found, at, fx);
         } else {
-            note(&mut session, found, at);
+            note(&mut session, found, at, fx);
         }
         self.put(session);
         let mut touched = Vec::from([key]);
@@ -64,7 +65,7 @@ impl State {
         session.change_owner(owner);
         session.cwd.clone_from(&entry.cwd);
         session.config_dir.clone_from(&entry.config_dir);
-        note(&mut session, &Registry::Present(entry.clone()), at);
+        note(&mut session, &Registry::Present(entry.clone()), at, fx);
         let key = session.key;
         self.put(session);
         fx.ask(Effect::WatchProcess { process });
@@ -76,7 +77,7 @@ impl State {
 
 /// A living process's entry. One that vanished or became unreadable is no source any more; that it
 /// was removed counts when the process ends (H-05).
-fn note(session: &mut Session, found: &Registry, at: Moment) {
+fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     let entry = match (found, session.registry) {
         (Registry::Present(entry), _) => entry,
         (Registry::Absent, RegistryFact::Present { .. } | RegistryFact::Removed { .. }) => {
@@ -106,7 +107,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment) {
     if let (Some(RegistryStatus::Idle), Turn::Open { .. }, true) =
         (entry.status, session.turn, is_news)
     {
-        session.turn = Turn::Interrupted { at };
+        turn::interrupt(session, Source::Registry, at, fx);
     }
     if !is_waiting {
         // S0-18: a status other than `waiting`, newer than the prompt, says that it is over.

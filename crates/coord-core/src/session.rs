@@ -5,7 +5,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Background, EndReason, Kind, ProcessRef, RegistryStatus, TmuxPane, Via};
+use crate::event::{
+    Background, EndReason, Kind, PaneProof, ProcessRef, RegistryStatus, Screen, TmuxPane, Via,
+};
+use crate::fusion::Source;
 use crate::host_event::HostEvent;
 use crate::permission::Wait;
 use crate::status::WordOf;
@@ -57,6 +60,8 @@ pub enum Presence {
     Dying {
         /// Since when.
         since: Moment,
+        /// The registry said nothing: its pane is asked.
+        asks_pane: bool,
     },
     /// It ended its session.
     Ended {
@@ -105,6 +110,8 @@ pub enum Turn {
     Interrupted {
         /// When.
         at: Moment,
+        /// Which source.
+        by: Source,
     },
 }
 
@@ -161,6 +168,46 @@ pub enum RegistryFact {
         /// When.
         at: Moment,
     },
+}
+
+/// What was seen of the harness's pane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PaneFact {
+    /// Nothing yet, or the server did not answer.
+    Unknown,
+    /// The pane is proved by its terminal (H-16).
+    Its(PaneView),
+    /// No pane of that server has the harness's terminal, whatever its environment claims.
+    NotThere {
+        /// When that was seen.
+        at: Moment,
+    },
+}
+
+/// A proved pane, as it was seen last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneView {
+    /// When.
+    pub at: Moment,
+    /// Which.
+    pub pane: TmuxPane,
+    /// What makes it the same pane.
+    pub proof: PaneProof,
+    /// What stood on its screen.
+    pub screen: Option<Screen>,
+    /// Looks in a row that found the same screen.
+    pub looks: u32,
+}
+
+/// A crash signature that was seen on the pane of the present harness: evidence, nothing else (H-07).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// Its name.
+    pub name: String,
+    /// When it was seen first.
+    pub at: Moment,
+    /// Whether it stands in the transcript as content (S0-29); none where that is not known.
+    pub is_content: Option<bool>,
 }
 
 /// The registry's word, as far as it is a source.
@@ -223,12 +270,22 @@ pub struct Session {
     pub former_owners: Vec<OwnerId>,
     /// Another live process claims the same id.
     pub two_owners: bool,
-    /// The pane its environment named.
+    /// The session it was forked from, where its command line says so.
+    pub forked_from: Option<String>,
+    /// The pane its environment named: a claim.
     pub tmux: Option<TmuxPane>,
+    /// The pane as it was seen.
+    pub pane: PaneFact,
+    /// When the pane and the transcript were asked for last.
+    pub look: Awake,
+    /// A crash signature seen on the pane.
+    pub signature: Option<Signature>,
     /// Whether the harness is there.
     pub presence: Presence,
     /// The turn.
     pub turn: Turn,
+    /// Ids of the prompts that the open turn and those behind it answer, oldest first.
+    pub prompts: Vec<String>,
     /// Open prompts, as hooks tell (S0-18).
     pub waits: Vec<Wait>,
     /// Background work at the last Stop.
@@ -247,8 +304,8 @@ pub struct Session {
     pub edge: Option<Stamp>,
     /// When the newest turn edge or prompt arrived: the registry may lag behind it for a while.
     pub edge_at: Awake,
-    /// Since when hooks and registry contradict each other.
-    pub contested: Option<Moment>,
+    /// Which source contradicts the hooks, and since when.
+    pub contested: Option<(Source, Moment)>,
     /// The newest event.
     pub last: Option<LastEvent>,
     /// The last sign of life of any kind.
@@ -279,9 +336,14 @@ impl Session {
             owner: None,
             former_owners: Vec::new(),
             two_owners: false,
+            forked_from: None,
             tmux: None,
+            pane: PaneFact::Unknown,
+            look: at.awake,
+            signature: None,
             presence: Presence::Alive,
             turn: Turn::None,
+            prompts: Vec::new(),
             waits: Vec::new(),
             background: Background::default(),
             failure: None,
@@ -306,6 +368,15 @@ impl Session {
         matches!(self.presence, Presence::Alive)
     }
 
+    /// The pane it runs in: the proved one, else the one its environment names (H-16).
+    pub fn pane(&self) -> Option<&TmuxPane> {
+        match &self.pane {
+            PaneFact::Its(view) => Some(&view.pane),
+            PaneFact::Unknown => self.tmux.as_ref(),
+            PaneFact::NotThere { .. } => None,
+        }
+    }
+
     /// Whether `owner` holds it.
     pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
         self.owner.as_ref().is_some_and(|mine| mine.id == *owner)
@@ -324,6 +395,10 @@ impl Session {
             self.waits.clear();
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
+            self.prompts.clear();
+            self.pane = PaneFact::Unknown;
+            self.signature = None;
+            self.forked_from = None;
             self.kind = None;
         }
         self.owner = Some(Owner { id, seen_alive: None, is_stopped: false });
@@ -358,10 +433,12 @@ impl Session {
     pub(crate) fn rebase(&mut self, awake: Awake) {
         self.sign = awake;
         self.edge_at = awake;
+        self.look = awake;
+        self.pane = PaneFact::Unknown;
         self.word.since.awake = awake;
         match &mut self.presence {
             Presence::Alive => (),
-            Presence::Dying { since: at }
+            Presence::Dying { since: at, .. }
             | Presence::Ended { at, .. }
             | Presence::Interrupted { at, .. }
             | Presence::Crashed { at }
@@ -369,7 +446,7 @@ impl Session {
         }
         match &mut self.turn {
             Turn::None => (),
-            Turn::Open { since: at, .. } | Turn::Closed { at } | Turn::Interrupted { at } => {
+            Turn::Open { since: at, .. } | Turn::Closed { at } | Turn::Interrupted { at, .. } => {
                 at.awake = awake;
             }
         }

@@ -10,6 +10,10 @@ pub struct Settings {
     /// An open turn, or an idle session without a known process, is `unknown` when nothing was
     /// heard for this long (R-01, resolved contradiction C4: 900 s without a second source).
     pub unknown_after_ms: u64,
+    /// Panes of living sessions are looked at this often (S0-30).
+    pub sweep_ms: u64,
+    /// The same where nothing confirms what hooks say of an open turn or prompt.
+    pub look_every_ms: u64,
     /// The judgement of a death does not wait longer for its facts (H-05).
     pub death_judged_within_ms: u64,
     /// A SessionEnd this close to a host event is part of it (H-10).
@@ -27,6 +31,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             unknown_after_ms: 900_000,
+            sweep_ms: 5_000,
+            look_every_ms: 2_000,
             death_judged_within_ms: 5_000,
             interrupted_within_ms: 10_000,
             interrupted_before_boot_ms: 120_000,

@@ -276,7 +276,10 @@ impl State {
     fn deadline(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
         match session.presence {
-            Presence::Dying { since } => Some(since.awake.plus_ms(settings.death_judged_within_ms)),
+            Presence::Dying { since, .. } => {
+                let judged = since.awake.plus_ms(settings.death_judged_within_ms);
+                self.next_look(session).into_iter().chain([judged]).min()
+            }
             Presence::Alive => {
                 let silence = self.is_told_by_silence(session).then(|| {
                     let due = session.sign.plus_ms(settings.unknown_after_ms);
@@ -285,7 +288,7 @@ impl State {
                 });
                 let is_open = fusion::is_behind(session) && session.contested.is_none();
                 let lag = is_open.then(|| fusion::lag_is_over(session));
-                silence.into_iter().chain(lag).min()
+                silence.into_iter().chain(lag).chain(self.next_look(session)).min()
             }
             Presence::Ended { .. }
             | Presence::Interrupted { .. }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EndReason, Kind};
 use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
-use crate::session::{Presence, Session, Turn};
+use crate::session::{Presence, RegistryFact, Session, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -110,11 +110,12 @@ pub(crate) struct Answer {
     pub(crate) word: Word,
     pub(crate) rule: &'static str,
     pub(crate) because: String,
-    pub(crate) is_contested: bool,
+    /// Who contradicts it.
+    pub(crate) against: Option<Source>,
 }
 
 fn answer(word: Word, rule: &'static str, because: impl Into<String>) -> Answer {
-    Answer { word, rule, because: because.into(), is_contested: false }
+    Answer { word, rule, because: because.into(), against: None }
 }
 
 impl State {
@@ -196,7 +197,10 @@ fn ended(session: &Session) -> Option<Answer> {
                 Some(EndReason::Clear) => "its conversation was cleared (SessionEnd clear)",
                 Some(EndReason::Resume) => "its process went over to another session",
                 Some(EndReason::Other) => "it ended by itself or by a signal (SessionEnd other)",
-                None => "its process is gone and removed its registry entry, as a clean end does",
+                None if matches!(session.registry, RegistryFact::Removed { .. }) => {
+                    "its process is gone and removed its registry entry, as a clean end does"
+                }
+                None => "its process is gone and left the client's farewell on its pane",
             };
             Some(answer(Word::Stopped, "S0-25f", because))
         }
@@ -222,7 +226,11 @@ fn process(session: &Session) -> Option<Answer> {
         }
         Presence::Crashed { .. } => (
             Word::Crashed,
-            "its process is gone without SessionEnd and left its registry entry behind",
+            if matches!(session.registry, RegistryFact::LeftBehind { .. }) {
+                "its process is gone without SessionEnd and left its registry entry behind"
+            } else {
+                "its process is gone in an open turn, without SessionEnd and without its farewell on its pane"
+            },
         ),
         Presence::Gone { .. } => {
             (Word::Unknown, "its process is gone and nothing proves how it ended")
@@ -245,10 +253,7 @@ fn suspended(session: &Session) -> Option<Answer> {
 /// What a living session is doing, by the weight of its sources.
 fn living(session: &Session, awake: Awake) -> Answer {
     let verdict = fusion::weigh(session, awake);
-    let by = match verdict.by {
-        Source::Hooks => "hooks",
-        Source::Registry => "the client's registry",
-    };
+    let by = said_by(verdict.by);
     let mut given = match verdict.doing {
         Doing::AwaitingPermission => answer(
             Word::AwaitingPermission,
@@ -263,12 +268,24 @@ fn living(session: &Session, awake: Awake) -> Answer {
         Doing::Turn => answer(Word::Running, "R-02", running(session, by)),
         Doing::Background => answer(Word::Background, "R-03", background(session)),
         Doing::Rest => at_rest(session, by),
+        Doing::Unclear => {
+            answer(Word::Unknown, "R-01", "its screen contradicts the hooks; it is looked at again")
+        }
     };
-    if verdict.is_contested {
-        given.is_contested = true;
+    given.against = verdict.against;
+    if verdict.against == Some(Source::Registry) {
         given.because.push_str("; the client's registry contradicts it");
     }
     given
+}
+
+fn said_by(source: Source) -> &'static str {
+    match source {
+        Source::Hooks => "hooks",
+        Source::Registry => "the client's registry",
+        Source::Pane => "its screen",
+        Source::Transcript => "its transcript",
+    }
 }
 
 fn running(session: &Session, by: &str) -> String {
@@ -297,7 +314,11 @@ fn at_rest(session: &Session, by: &str) -> Answer {
             answer(Word::Starting, "R-21", "it started and has not taken its prompt yet")
         }
         (Turn::None, _, _) => answer(Word::Idle, "R-21", format!("it waits for a prompt, by {by}")),
-        (Turn::Open { .. } | Turn::Interrupted { .. }, _, _) => {
+        (Turn::Interrupted { by, .. }, _, _) => {
+            let by = said_by(by);
+            answer(Word::Idle, "R-01", format!("the turn was interrupted, by {by}"))
+        }
+        (Turn::Open { .. }, _, _) => {
             answer(Word::Idle, "R-01", format!("the turn was interrupted, by {by}"))
         }
         (Turn::Closed { .. }, _, Some(error)) => {

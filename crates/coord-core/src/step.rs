@@ -7,9 +7,10 @@ use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
-use crate::session::{Presence, SessionKey};
+use crate::session::{Presence, Session, SessionKey};
 use crate::settings::Settings;
 use crate::state::State;
+use crate::status::{Answer, Word};
 use crate::time::{Moment, Now};
 
 /// Takes one event in.
@@ -38,8 +39,8 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             counters.malformed = counters.malformed.saturating_add(1);
             Vec::new()
         }
-        Event::ProcessSeen { process, alive: true, kind, is_stopped } => {
-            on_seen(state, *process, *kind, *is_stopped, now)
+        Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from } => {
+            on_seen(state, *process, (*kind, *is_stopped, forked_from.as_deref()), now)
         }
         Event::ProcessSeen { process, alive: false, .. } | Event::ProcessExited { process } => {
             on_exit(state, *process, now, &mut fx)
@@ -52,6 +53,20 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             }
             touched
         }
+        Event::PaneSeen { process, found, after_death } => {
+            let at = state.moment(now);
+            let key = state.on_pane(*process, found, *after_death, at, &mut fx);
+            let mut touched: Vec<SessionKey> = key.into_iter().collect();
+            if let Some(key) = key.filter(|_| *after_death) {
+                touched.extend(state.on_end(key, at, &mut fx));
+            }
+            touched
+        }
+        Event::TranscriptRead { process, interrupted_ms, signature } => {
+            let (at, signature) = (state.moment(now), signature.as_deref());
+            let key = state.on_transcript(*process, *interrupted_ms, signature, at, &mut fx);
+            key.into_iter().collect()
+        }
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
             Vec::new()
@@ -60,7 +75,7 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     };
     on_due(state, now, &mut fx);
     at.awake = state.moment(now).awake;
-    refresh(state, &touched, at);
+    refresh(state, &touched, at, &mut fx);
     state.header.last = Some(now);
     fx
 }
@@ -159,8 +174,7 @@ fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<
 fn on_seen(
     state: &mut State,
     process: ProcessRef,
-    kind: Option<Kind>,
-    is_stopped: bool,
+    (kind, is_stopped, forked_from): (Option<Kind>, bool, Option<&str>),
     now: Now,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
@@ -171,6 +185,9 @@ fn on_seen(
             owner.is_stopped = is_stopped;
         }
         session.kind = session.kind.or(kind);
+        if session.forked_from.is_none() && forked_from != Some(&session.session_id) {
+            session.forked_from = forked_from.map(Into::into);
+        }
         state.put(session);
     }
     key.into_iter().collect()
@@ -191,33 +208,55 @@ fn on_exit(state: &mut State, process: ProcessRef, now: Now, fx: &mut Effects) -
 fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
     let at = state.moment(now);
     let due = state.due(at.awake);
+    let judged_within_ms = state.header.settings.death_judged_within_ms;
     for key in &due {
-        if let Some(Presence::Dying { .. }) = state.get(*key).map(|session| &session.presence) {
-            state.judge_late(*key, at, fx);
+        let Some(session) = state.get(*key) else { continue };
+        match session.presence {
+            Presence::Dying { since, .. } if since.awake.plus_ms(judged_within_ms) <= at.awake => {
+                state.judge_late(*key, at, fx);
+            }
+            _ if state.next_look(session).is_some_and(|due| due <= at.awake) => {
+                state.look(*key, at, fx);
+            }
+            _ => (),
         }
     }
-    refresh(state, &due, at);
+    refresh(state, &due, at, fx);
+}
+
+/// G9: that nobody knows, or whose session it is, is a decision to leave it alone.
+fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
+    let is_there = matches!(session.presence, Presence::Alive);
+    let is_left_alone = matches!(answer.word, Word::Unknown | Word::Elsewhere | Word::Foreign);
+    let is_new = session.word.word != answer.word || session.word.because.is_empty();
+    let before = session.contested.map(|(source, _)| source);
+    let is_newly_contested = answer.against.is_some() && before != answer.against;
+    if (is_left_alone && is_new && is_there) || is_newly_contested {
+        fx.decide(session, answer.rule, &answer.because, "left alone: nothing acts on it");
+    }
 }
 
 /// Decides the word of the records that were touched.
-fn refresh(state: &mut State, touched: &[SessionKey], at: Moment) {
+fn refresh(state: &mut State, touched: &[SessionKey], at: Moment, fx: &mut Effects) {
     for key in touched {
         let Some(session) = state.get(*key) else { continue };
         let answer = state.word(session, at.awake);
         let is_same = session.word.word == answer.word
             && session.word.because == answer.because
-            && session.contested.is_some() == answer.is_contested;
+            && session.contested.map(|(source, _)| source) == answer.against;
         if is_same && state.is_in_place(session) {
             continue;
         }
         let Some(mut session) = state.take(*key) else { continue };
+        note_deferral(&session, &answer, fx);
         if session.word.word != answer.word {
             session.word.since = at;
         }
         session.word.word = answer.word;
         session.word.rule = answer.rule.into();
         session.word.because = answer.because;
-        session.contested = session.contested.or(Some(at)).filter(|_| answer.is_contested);
+        let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
+        session.contested = before.or(answer.against.map(|source| (source, at)));
         state.put(session);
     }
 }

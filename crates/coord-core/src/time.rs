@@ -24,6 +24,13 @@ impl Awake {
         Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
     }
 
+    /// The first moment after this one that is a multiple of `period_ms`.
+    #[must_use]
+    pub fn next_multiple_of_ms(self, period_ms: u64) -> Self {
+        let period_ns = period_ms.saturating_mul(1_000_000).max(1);
+        Self((self.0 / period_ns).saturating_add(1).saturating_mul(period_ns))
+    }
+
     /// Milliseconds from `earlier` to this moment; 0 if `earlier` is later.
     pub fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0) / 1_000_000

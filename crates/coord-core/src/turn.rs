@@ -6,10 +6,18 @@
 //! counts. Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::effect::Effects;
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
+use crate::fusion::Source;
 use crate::permission;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::time::Moment;
+
+/// Prompts told apart by their id; more are only counted.
+const PROMPTS_MAX: usize = 32;
 
 /// Whether an event is a turn edge.
 fn is_edge(event: &HookEvent) -> bool {
@@ -64,7 +72,7 @@ fn take_late_stop(session: &mut Session, event: &HookEvent) {
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     if let (true, Turn::Open { queued, .. }) = (is_stop && event.agent.is_none(), &mut session.turn)
     {
-        *queued = queued.saturating_sub(1);
+        *queued = queued.saturating_sub(answered(&mut session.prompts, event));
     }
 }
 
@@ -104,6 +112,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     match &event.kind {
         HookKind::SessionStart(_) => {
             session.turn = Turn::None;
+            session.prompts.clear();
             session.background = Background::default();
             session.failure = None;
         }
@@ -114,15 +123,20 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
                 }
                 Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => opened(session, at),
             };
+            if let Some(id) =
+                event.prompt_id.as_ref().filter(|_| session.prompts.len() < PROMPTS_MAX)
+            {
+                session.prompts.push(id.clone());
+            }
         }
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
-            session.turn = closed(session.turn, at);
+            close(session, event, at);
         }
         HookKind::StopFailure(error) => {
             session.failure = Some(error.clone());
-            session.turn = closed(session.turn, at);
+            close(session, event, at);
         }
         HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
         HookKind::Tool(_)
@@ -179,12 +193,42 @@ fn opened(session: &mut Session, at: Moment) -> Turn {
 }
 
 /// A turn ends; with a prompt waiting, the next one is open already.
-fn closed(turn: Turn, at: Moment) -> Turn {
-    match turn {
-        Turn::Open { queued, .. } => match queued.checked_sub(1) {
+fn close(session: &mut Session, event: &HookEvent, at: Moment) {
+    let n_answered = answered(&mut session.prompts, event);
+    session.turn = match session.turn {
+        Turn::Open { queued, .. } => match queued.checked_sub(n_answered) {
             Some(queued) => Turn::Open { since: at, queued },
             None => Turn::Closed { at },
         },
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Turn::Closed { at },
+    };
+}
+
+/// How many of the prompts this end of a turn answers: its own, and those before it whose turn an
+/// interrupt ended unseen. One, where the event does not say.
+fn answered(prompts: &mut Vec<String>, event: &HookEvent) -> u32 {
+    let own = event.prompt_id.as_ref();
+    let at = prompts.iter().position(|id| Some(id) == own).unwrap_or(0);
+    prompts.drain(..prompts.len().min(at.saturating_add(1)));
+    u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// No hook reports an interrupt or a refusal; the source `by` does.
+pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut Effects) {
+    let is_open = matches!(session.turn, Turn::Open { .. });
+    if !is_open && session.waits.is_empty() {
+        return;
     }
+    session.waits.clear();
+    session.prompts.clear();
+    session.sign = at.awake;
+    if is_open {
+        session.turn = Turn::Interrupted { at, by };
+    }
+    let saw = match by {
+        Source::Transcript => "the transcript ends with an interrupt, no hook reported an end",
+        Source::Pane => "the screen shows the input line twice in a row, no hook reported an end",
+        Source::Registry | Source::Hooks => "the registry says idle, no hook reported an end",
+    };
+    fx.decide(session, "R-01", saw, "the turn is over: interrupted or refused");
 }

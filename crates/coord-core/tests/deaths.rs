@@ -239,6 +239,7 @@ fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
         alive: false,
         kind: None,
         is_stopped: false,
+        forked_from: None,
     });
     world.registry(100, present("s1"), true);
     assert_eq!(world.word("s1"), Word::Crashed);

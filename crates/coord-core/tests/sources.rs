@@ -267,7 +267,14 @@ fn r_10_ctrl_z_is_told_by_the_process_alone() {
     says(&mut world, RegistryStatus::Busy);
     for (is_stopped, word) in [(true, Word::Suspended), (false, Word::Running)] {
         let process = process(100);
-        world.take(&Event::ProcessSeen { process, alive: true, kind: None, is_stopped });
+        let forked_from = None;
+        world.take(&Event::ProcessSeen {
+            process,
+            alive: true,
+            kind: None,
+            is_stopped,
+            forked_from,
+        });
         assert_eq!(world.word("s1"), word);
     }
 }

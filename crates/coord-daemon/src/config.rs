@@ -54,7 +54,7 @@ const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 11] = [
+pub const KEYS: [Key; 15] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -104,16 +104,40 @@ pub const KEYS: [Key; 11] = [
         about: "an end this close to a host event is part of it (H-10)",
     },
     Key {
+        name: "tracking.look_every",
+        kind: Kind::Duration,
+        default: "\"2s\"",
+        about: "pane and transcript of a busy session are looked at this often without a registry (R-01)",
+    },
+    Key {
         name: "tracking.settle",
         kind: Kind::Duration,
         default: "\"30s\"",
         about: "nothing is concluded from silence for this long after a start or gap (H-32)",
     },
     Key {
+        name: "tracking.sweep",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "panes of living sessions are looked at this often (S0-30)",
+    },
+    Key {
         name: "tracking.stopped_kept",
         kind: Kind::Duration,
         default: "\"30d\"",
         about: "records of ended sessions are dropped after this",
+    },
+    Key {
+        name: "tracking.tmux",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "where the tmux program may be, before the usual places (H-24)",
+    },
+    Key {
+        name: "tracking.tmux_sockets",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "tmux sockets to ask although COORD_HOME is set (H-14)",
     },
     Key {
         name: "tracking.unknown_after",
@@ -272,6 +296,8 @@ impl Config {
     pub fn settings(&self) -> Settings {
         Settings {
             unknown_after_ms: self.ms("tracking.unknown_after"),
+            sweep_ms: self.ms("tracking.sweep"),
+            look_every_ms: self.ms("tracking.look_every"),
             death_judged_within_ms: self.ms("tracking.death_judged_within"),
             interrupted_within_ms: self.ms("tracking.interrupted_within"),
             interrupted_before_boot_ms: self.ms("tracking.interrupted_before_boot"),

@@ -2,11 +2,12 @@
 //! the running coordinator and by replay alike.
 
 use coord_core::{
-    Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, ProcessRef, Registry,
-    RegistryStatus, Settings, StartSource, TmuxPane, ToolPhase, Via,
+    Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, PaneFound, PaneProof,
+    PaneSeen, ProcessRef, Registry, RegistryStatus, Screen, Settings, StartSource, TmuxPane,
+    ToolPhase, Via,
 };
 use coord_wire::envelope::{self, Envelope};
-use coord_wire::journal::{Entry, ProcessSeen, RegistryEntry, Started};
+use coord_wire::journal::{Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
 
 /// The core event of an entry; none for entries that only people read.
@@ -24,17 +25,28 @@ pub fn event(entry: &Entry) -> Option<Event> {
         }
         Entry::SpoolFolded { events } => Event::SpoolFolded { events: *events },
         Entry::Malformed { .. } => Event::Malformed,
-        Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped }) => Event::ProcessSeen {
-            process: process_ref(*process),
-            alive: *alive,
-            kind: kind.map(kind_of),
-            is_stopped: *stopped,
+        Entry::ProcessSeen(seen) => Event::ProcessSeen {
+            process: process_ref(seen.process),
+            alive: seen.alive,
+            kind: seen.kind.map(kind_of),
+            is_stopped: seen.stopped,
+            forked_from: seen.forked_from.clone(),
         },
         Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
         Entry::RegistryRead { process, entry, after_death } => Event::RegistryRead {
             process: process_ref(*process),
             found: registry(entry),
             after_death: *after_death,
+        },
+        Entry::PaneSeen { process, pane, after_death } => Event::PaneSeen {
+            process: process_ref(*process),
+            found: pane_found(pane),
+            after_death: *after_death,
+        },
+        Entry::TranscriptRead { process, interrupted_ms, signature } => Event::TranscriptRead {
+            process: process_ref(*process),
+            interrupted_ms: *interrupted_ms,
+            signature: signature.clone(),
         },
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
@@ -80,6 +92,7 @@ pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Opti
         permission_mode: envelope.permission_mode,
         config_dir: envelope.config_dir,
         agent: envelope.agent_id,
+        prompt_id: envelope.prompt_id,
         tool: envelope.tool_name,
         digest: envelope.tool_input_digest.and_then(|digest| u64::from_str_radix(&digest, 16).ok()),
         verified,
@@ -168,6 +181,45 @@ fn registry_status(status: Option<&str>, waiting_for: Option<&str>) -> Option<Re
         ("waiting", _) => Some(RegistryStatus::WaitingInput),
         _ => None,
     }
+}
+
+/// What a look at a pane found, in the core's terms.
+pub fn pane_found(pane: &Pane) -> PaneFound {
+    match pane {
+        Pane::Its { socket, server, pane, pane_pid, tty, screen, farewell, signature } => {
+            PaneFound::Its(PaneSeen {
+                pane: TmuxPane {
+                    socket: socket.clone(),
+                    server: process_ref(*server),
+                    pane: pane.clone(),
+                },
+                proof: PaneProof { pane_pid: *pane_pid, tty: *tty },
+                screen: screen.as_deref().and_then(screen_of),
+                farewell: farewell.clone(),
+                signature: signature.clone(),
+            })
+        }
+        Pane::NotThere => PaneFound::NotThere,
+        Pane::Unreadable { .. } => PaneFound::Unreadable,
+    }
+}
+
+/// The words of `coord-screen`; another one is no class.
+fn screen_of(word: &str) -> Option<Screen> {
+    Some(match word {
+        "prompt" => Screen::Prompt,
+        "working" => Screen::Working,
+        "retry" => Screen::Retry,
+        "permission" => Screen::Permission,
+        "question" => Screen::Question,
+        "plan" => Screen::Plan,
+        "dialog" => Screen::Dialog,
+        "trust" => Screen::Trust,
+        "error" => Screen::Error,
+        "shell" => Screen::Shell,
+        "suspended" => Screen::Suspended,
+        _ => return None,
+    })
 }
 
 fn kind_of(kind: envelope::Kind) -> Kind {

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use coord_core::{Admission, Effect, Mode, Now, admit};
 use coord_store::{AppendError, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, ProcessSeen, Started, Via};
+use coord_wire::journal::{Entry, Started, Via};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SYNC_WITHIN_MS, is_reserved};
 use coord_wire::paths::Paths;
 use coord_wire::stamp::ProcessRef;
@@ -228,6 +228,7 @@ impl<D: Disk> Coordinator<D> {
                 let changes = self.registry_watch.add(&self.readable, &config_dir);
                 self.read_changes(changes, now);
             }
+            Effect::CapturePane { .. } | Effect::ReadTranscript { .. } => {}
             Effect::LockConfigDir { config_dir } => {
                 let held = self.config_dirs.lock(&self.readable, &config_dir);
                 self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);
@@ -243,11 +244,7 @@ impl<D: Disk> Coordinator<D> {
                 return;
             }
         };
-        let kind = if alive { process::kind(process) } else { None };
-        self.record_or_say(
-            &Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped: false }),
-            now,
-        );
+        self.record_or_say(&Entry::ProcessSeen(process::seen(process, alive)), now);
     }
 
     fn read_registry(

@@ -183,6 +183,8 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::ProcessSeen(_)
         | Entry::ProcessExited { .. }
         | Entry::RegistryRead { .. }
+        | Entry::PaneSeen { .. }
+        | Entry::TranscriptRead { .. }
         | Entry::ConfigDirLock { .. }
         | Entry::Decision(_) => 1,
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use coord_store::journal::read_segments;
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Record, RegistryEntry, Via};
+use coord_wire::journal::{Entry, Pane, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
 
@@ -146,6 +146,8 @@ pub fn line(record: Record) -> Line {
         | Entry::ProcessSeen(_)
         | Entry::ProcessExited { .. }
         | Entry::RegistryRead { .. }
+        | Entry::PaneSeen { .. }
+        | Entry::TranscriptRead { .. }
         | Entry::ConfigDirLock { .. }) => own(&mut line, entry),
     }
     line
@@ -182,6 +184,24 @@ fn registry_words(entry: &RegistryEntry) -> String {
     }
 }
 
+fn pane_words(pane: &Pane) -> String {
+    match pane {
+        Pane::Its { pane, screen, farewell, signature, .. } => {
+            let mut words =
+                format!("pane {pane}, {}", screen.as_deref().unwrap_or("no known screen"));
+            if farewell.is_some() {
+                words.push_str(", the client's farewell");
+            }
+            if let Some(name) = signature {
+                words.push_str(&format!(", crash signature {name}"));
+            }
+            words
+        }
+        Pane::NotThere => "no pane has its terminal".to_owned(),
+        Pane::Unreadable { why } => format!("not read: {why}"),
+    }
+}
+
 /// Entries of the coordinator itself.
 fn own(line: &mut Line, entry: Entry) {
     let (name, source, detail) = match entry {
@@ -206,6 +226,15 @@ fn own(line: &mut Line, entry: Entry) {
         }
         Entry::RegistryRead { process, entry, .. } => {
             ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&entry)))
+        }
+        Entry::PaneSeen { process, pane, .. } => {
+            ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&pane)))
+        }
+        Entry::TranscriptRead { process, interrupted_ms, signature } => {
+            let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
+            let content = signature.map(|name| format!("has the words of {name} as content"));
+            let what: Vec<String> = interrupted.into_iter().chain(content).collect();
+            ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
         }
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };

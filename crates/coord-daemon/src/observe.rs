@@ -3,7 +3,6 @@
 
 use coord_core::{Kind, Now, Session};
 use coord_store::Disk;
-use coord_wire::envelope;
 use coord_wire::journal::{Entry, ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 
@@ -79,6 +78,5 @@ fn stopped_or_not(session: &Session) -> Option<ProcessSeen> {
     let process = wire_process(owner.id.process);
     let stat = process::stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let is_news = stat.is_stopped != owner.is_stopped;
-    let kind = session.kind.map(|_| envelope::Kind::Interactive);
-    is_news.then_some(ProcessSeen { process, alive: true, kind, stopped: stat.is_stopped })
+    is_news.then(|| ProcessSeen { stopped: stat.is_stopped, ..process::seen(process, true) })
 }

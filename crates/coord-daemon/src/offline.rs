@@ -10,7 +10,7 @@ use coord_core::{Effect, Event, Now, SeenIds, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, ProcessSeen, Via};
+use coord_wire::journal::{Entry, Via};
 use coord_wire::paths::Paths;
 
 use crate::convert::wire_process;
@@ -114,16 +114,18 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         Effect::WatchProcess { process } => {
             let process = wire_process(process);
             let alive = process::is_alive(process);
-            let kind = if alive { process::kind(process) } else { None };
-            Entry::ProcessSeen(ProcessSeen { process, alive, kind, stopped: false })
+            Entry::ProcessSeen(process::seen(process, alive))
         }
         Effect::ReadRegistry { process, config_dir, after_death } => {
             let process = wire_process(process);
             let entry = registry::read(readable, config_dir.as_ref(), process);
             Entry::RegistryRead { process, entry, after_death }
         }
-        // Only who acts needs the lock, and only who stays needs to watch.
-        Effect::LockConfigDir { .. } | Effect::WatchRegistry { .. } => return None,
+        // Only who acts needs the lock, and only who stays needs to watch and to look.
+        Effect::LockConfigDir { .. }
+        | Effect::WatchRegistry { .. }
+        | Effect::CapturePane { .. }
+        | Effect::ReadTranscript { .. } => return None,
     };
     convert::event(&entry)
 }

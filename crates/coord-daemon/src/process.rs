@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 
 use coord_wire::envelope::Kind;
+use coord_wire::journal::ProcessSeen;
 use coord_wire::peer;
 use coord_wire::stamp::ProcessRef;
 use rustix::fd::{AsFd, OwnedFd};
@@ -75,8 +76,15 @@ pub fn is_alive(process: ProcessRef) -> bool {
     stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time && !stat.is_zombie)
 }
 
-/// Interactive or headless, judged from argv and terminal (H-24); none where unreadable.
-pub fn kind(process: ProcessRef) -> Option<Kind> {
+/// What its command line and its terminal say of a process that is alive, or was.
+pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
+    let told = if alive { told(process) } else { None };
+    let (kind, forked_from) = told.map_or((None, None), |(kind, forked)| (Some(kind), forked));
+    ProcessSeen { process, alive, kind, stopped: false, forked_from }
+}
+
+/// Interactive or headless (H-24), and the session it forks; none where unreadable.
+fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let file = std::fs::File::open(format!("/proc/{}/cmdline", process.pid)).ok()?;
     let mut cmdline = Vec::new();
@@ -84,17 +92,36 @@ pub fn kind(process: ProcessRef) -> Option<Kind> {
     if cmdline.is_empty() {
         return None;
     }
-    Some(kind_of(&cmdline, stat.tty))
+    Some((kind_of(&cmdline, stat.tty), forked_from(&cmdline)))
+}
+
+/// The client's options; behind `--` there are none.
+fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
+    cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())
 }
 
 fn kind_of(cmdline: &[u8], tty: i64) -> Kind {
-    let mut words =
-        cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice());
+    let mut words = options(cmdline);
     if tty == 0 || words.any(|word| word == b"-p" || word == b"--print") {
         Kind::Headless
     } else {
         Kind::Interactive
     }
+}
+
+/// The id of `--resume ID` beside `--fork-session` (H-42); a name or a search text is no id.
+fn forked_from(cmdline: &[u8]) -> Option<String> {
+    if !options(cmdline).any(|word| word == b"--fork-session") {
+        return None;
+    }
+    let mut words = options(cmdline);
+    let id = words.find_map(|word| match word.strip_prefix(b"--resume=") {
+        Some(id) => Some(Some(id)),
+        None => (word == b"--resume" || word == b"-r").then_some(None),
+    })?;
+    let id = std::str::from_utf8(id.or_else(|| words.next())?).ok()?;
+    let is_id = id.len() == 36 && id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    is_id.then(|| id.to_owned())
 }
 
 /// A pidfd of exactly this process: it becomes readable when the process is gone.
@@ -177,6 +204,24 @@ mod tests {
             (b"claude\0", 0, Kind::Headless),
         ] {
             assert_eq!(kind_of(cmdline, tty), kind, "{}", String::from_utf8_lossy(cmdline));
+        }
+    }
+
+    // H-42
+    #[test]
+    fn a_fork_is_told_by_the_command_line() {
+        let id = "957877fb-b0ac-40c5-9e5e-238cd1474e63";
+        for (words, is_fork) in [
+            (format!("claude\0--resume\0{id}\0--fork-session\0"), true),
+            (format!("claude\0--fork-session\0-r\0{id}\0"), true),
+            (format!("claude\0--fork-session\0--resume={id}\0"), true),
+            (format!("claude\0--resume\0{id}\0"), false),
+            (format!("claude\0--resume\0{id}\0--\0--fork-session\0"), false),
+            ("claude\0--resume\0my talk\0--fork-session\0".to_owned(), false),
+            ("claude\0--fork-session\0--resume\0".to_owned(), false),
+        ] {
+            let forked = forked_from(words.as_bytes());
+            assert_eq!(forked, is_fork.then(|| id.to_owned()), "{words:?}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //! follows from the record alone.
 
 use coord_core::{
-    EndReason, Kind, Now, Presence, RegistryFact, RegistryStatus, Session, State, Turn, WaitKind,
-    Word,
+    EndReason, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen, Session,
+    Source, State, Turn, WaitKind, Word,
 };
 use coord_wire::envelope;
 use coord_wire::inspect;
@@ -23,7 +23,7 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
     inspect::Session {
         session_id: session.session_id.clone(),
         previous_ids: session.previous_ids.clone(),
-        forked_from: None,
+        forked_from: session.forked_from.clone(),
         host: session.host.clone(),
         config_dir: session.config_dir.clone(),
         resumable: is_resumable(session),
@@ -50,8 +50,8 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         parent: None,
         needs_operator: None,
         hold: None,
-        disagreement: session.contested.map(|since| inspect::Disagreement {
-            sources: vec!["hook".to_owned(), "registry".to_owned()],
+        disagreement: session.contested.map(|(with, since)| inspect::Disagreement {
+            sources: vec!["hook".to_owned(), source(with).to_owned()],
             since: rfc3339(since.wall_ms),
         }),
         owner: session.owner.as_ref().map(|owner| inspect::Owner {
@@ -60,8 +60,7 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
             alive: owner.seen_alive.map(|(alive, _)| alive),
         }),
         tmux: session
-            .tmux
-            .as_ref()
+            .pane()
             .map(|tmux| inspect::Tmux { socket: tmux.socket.clone(), pane: tmux.pane.clone() }),
         cwd: session.cwd.clone(),
         transcript_path: session.transcript_path.clone(),
@@ -137,8 +136,27 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         Turn::None => (),
         Turn::Open { since, .. } => all.push(fact("turn opened".to_owned(), "hook", since.wall_ms)),
         Turn::Closed { at } => all.push(fact("turn ended".to_owned(), "hook", at.wall_ms)),
-        Turn::Interrupted { at } => {
-            all.push(fact("turn interrupted".to_owned(), "registry", at.wall_ms));
+        Turn::Interrupted { at, by } => {
+            all.push(fact("turn interrupted".to_owned(), source(by), at.wall_ms));
+        }
+    }
+    match &session.pane {
+        PaneFact::Unknown => (),
+        PaneFact::NotThere { at } => {
+            all.push(fact("no pane of its tmux has its terminal".to_owned(), "pane", at.wall_ms));
+        }
+        PaneFact::Its(view) => {
+            let shows = view.screen.map_or("no known screen", screen);
+            let pane = &view.pane.pane;
+            all.push(fact(format!("pane {pane} shows {shows}"), "pane", view.at.wall_ms));
+        }
+    }
+    if let Some(signature) = &session.signature {
+        let at_ms = signature.at.wall_ms;
+        all.push(fact(format!("crash signature {} on the screen", signature.name), "pane", at_ms));
+        if signature.is_content == Some(true) {
+            let what = "the words of the signature are content of the conversation".to_owned();
+            all.push(fact(what, "transcript", at_ms));
         }
     }
     for wait in &session.waits {
@@ -157,6 +175,31 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         all.push(fact(format!("last event {}{mark}", last.name), "hook", last.stamp.wall_ms));
     }
     all
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Hooks => "hook",
+        Source::Registry => "registry",
+        Source::Pane => "pane",
+        Source::Transcript => "transcript",
+    }
+}
+
+fn screen(screen: Screen) -> &'static str {
+    match screen {
+        Screen::Prompt => "the input line",
+        Screen::Working => "a running turn",
+        Screen::Retry => "a retry of the API",
+        Screen::Permission => "a permission dialog",
+        Screen::Question => "a question",
+        Screen::Plan => "a plan to be approved",
+        Screen::Dialog => "a dialog",
+        Screen::Trust => "the trust dialog",
+        Screen::Error => "an API error above the input line",
+        Screen::Shell => "a shell",
+        Screen::Suspended => "a shell, the client being suspended",
+    }
 }
 
 fn registry_word(status: RegistryStatus) -> &'static str {

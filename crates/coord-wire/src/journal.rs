@@ -93,6 +93,27 @@ pub enum Entry {
         /// The look followed the process's death, after socket and spool were emptied (H-05).
         after_death: bool,
     },
+    /// The pane of a process was looked at (H-16).
+    PaneSeen {
+        /// The process: alive, or the one that died.
+        process: ProcessRef,
+        /// What was there.
+        pane: Pane,
+        /// The look followed the process's death (H-05).
+        after_death: bool,
+    },
+    /// The end of a transcript was read: it has something that no hook said.
+    TranscriptRead {
+        /// The process that writes it.
+        process: ProcessRef,
+        /// When the client wrote "[Request interrupted by user" as its newest entry of the main
+        /// thread, milliseconds since 1970.
+        #[serde(default)]
+        interrupted_ms: Option<u64>,
+        /// The name of a crash signature that stands in it as content (S0-29).
+        #[serde(default)]
+        signature: Option<String>,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.
@@ -143,6 +164,9 @@ pub struct ProcessSeen {
     /// Stopped by a signal (Ctrl-Z).
     #[serde(default)]
     pub stopped: bool,
+    /// The session that its command line resumes under a new id (`--resume ID --fork-session`).
+    #[serde(default)]
+    pub forked_from: Option<String>,
 }
 
 /// What a look at `sessions/PID.json` found. The file is undocumented: anything odd is `Strange`.
@@ -181,6 +205,40 @@ pub enum RegistryEntry {
     /// The file is there and is not this process's entry, or is of another shape.
     Strange {
         /// What is odd.
+        why: String,
+    },
+}
+
+/// What a look at a process's pane found. The text itself is never kept (G11).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
+pub enum Pane {
+    /// The pane whose terminal is the process's own (H-16).
+    Its {
+        /// Socket of its server.
+        socket: String,
+        /// The server.
+        server: ProcessRef,
+        /// The pane's id, as `%3`.
+        pane: String,
+        /// The pane's first process.
+        pane_pid: u32,
+        /// The terminal's device number.
+        tty: u64,
+        /// What stands on its screen: a word of `coord-screen`; none where it fits no class.
+        screen: Option<String>,
+        /// The session id that the client's farewell names, if that is the last thing on it (H-05).
+        #[serde(default)]
+        farewell: Option<String>,
+        /// The name of a crash signature on the screen (S0-01).
+        #[serde(default)]
+        signature: Option<String>,
+    },
+    /// The server answered and has no pane on the process's terminal.
+    NotThere,
+    /// No answer, or not to be asked (H-14, H-27).
+    Unreadable {
+        /// Why.
         why: String,
     },
 }

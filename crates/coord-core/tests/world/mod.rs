@@ -114,6 +114,7 @@ impl World {
             permission_mode: None,
             config_dir: "/home/dev/.claude".into(),
             agent: None,
+            prompt_id: None,
             tool: None,
             digest: None,
             verified: true,
@@ -155,6 +156,7 @@ impl World {
             alive: true,
             kind: None,
             is_stopped: false,
+            forked_from: None,
         });
     }
 

@@ -1,0 +1,199 @@
+//! Decides when the pane and the transcript of a session are looked at, and what they say (R-01,
+//! R-10, H-05, H-07, H-16, S0-01, S0-18, S0-29).
+//!
+//! A pane is a session's only if its terminal is the harness's own. What its screen is worth against
+//! the hooks is decided in `fusion`. Looks fall on multiples of their period, so that those of many
+//! sessions fall together and cost one process.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+
+use crate::death;
+use crate::effect::{Effect, Effects, Look};
+use crate::event::{Kind, PaneFound, ProcessRef, Screen};
+use crate::fusion::{self, LOOKS, Source};
+use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature};
+use crate::state::State;
+use crate::time::{Awake, Moment};
+use crate::turn;
+
+/// A screen that contradicts the hooks is looked at again after this.
+const AGAIN_MS: u64 = 500;
+/// Between looks for a dead client's farewell.
+const FAREWELL_MS: u64 = 300;
+
+impl State {
+    /// When this session's pane or transcript is to be looked at next.
+    pub(crate) fn next_look(&self, session: &Session) -> Option<Awake> {
+        if let Presence::Dying { asks_pane, .. } = session.presence {
+            return asks_pane.then(|| session.look.plus_ms(FAREWELL_MS));
+        }
+        if !session.may_live() || !self.is_looked_at(session) {
+            return None;
+        }
+        let settings = &self.header.settings;
+        let period_ms = if fusion::is_in_doubt(session) {
+            settings.look_every_ms
+        } else {
+            session.pane()?;
+            settings.sweep_ms
+        };
+        let is_unclear = session.contested.is_some() && session.registry.level().is_none();
+        if is_unclear {
+            return Some(session.look.plus_ms(AGAIN_MS));
+        }
+        Some(session.look.next_multiple_of_ms(period_ms))
+    }
+
+    /// Only interactive sessions of this machine have a pane of their own.
+    fn is_looked_at(&self, session: &Session) -> bool {
+        let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
+        self.is_local(session)
+            && session.kind == Some(Kind::Interactive)
+            && matches!(seen, Some((true, _)))
+    }
+
+    /// Asks for the look that is due.
+    pub(crate) fn look(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
+        let Some(mut session) = self.take(key) else { return };
+        session.look = at.awake;
+        ask_for_look(&session, fx);
+        self.put(session);
+    }
+
+    /// The pane of a process was looked at. Returns the record.
+    pub(crate) fn on_pane(
+        &mut self,
+        process: ProcessRef,
+        found: &PaneFound,
+        after_death: bool,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let key = self.key_of_owner(&self.local_owner(process)?)?;
+        let mut session = self.take(key)?;
+        session.look = at.awake;
+        if after_death {
+            death::judge_by_pane(&mut session, found, at, fx);
+        } else {
+            note(&mut session, found, at, fx);
+            conclude(&mut session, at, fx);
+        }
+        self.put(session);
+        Some(key)
+    }
+
+    /// The end of a process's transcript was read. Returns the record.
+    pub(crate) fn on_transcript(
+        &mut self,
+        process: ProcessRef,
+        interrupted_ms: Option<u64>,
+        signature: Option<&str>,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let key = self.key_of_owner(&self.local_owner(process)?)?;
+        let mut session = self.take(key)?;
+        let is_news = interrupted_ms.is_some_and(|ms| fusion::newest_edge_ms(&session) <= ms);
+        if is_news && fusion::is_in_doubt(&session) {
+            turn::interrupt(&mut session, Source::Transcript, at, fx);
+        }
+        if let (Some(seen), Some(name)) = (&mut session.signature, signature)
+            && seen.name == name
+        {
+            seen.is_content = Some(true);
+        }
+        self.put(session);
+        Some(key)
+    }
+}
+
+/// Looks at the pane, and at the transcript while nothing confirms the hooks.
+pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
+    let Some(owner) = &session.owner else { return };
+    let process = owner.id.process;
+    let look = match session.presence {
+        Presence::Dying { .. } => Look::AfterDeath,
+        _ if fusion::is_in_doubt(session) || session.contested.is_some() => Look::Decision,
+        _ => Look::Sweep,
+    };
+    if let Some(pane) = session.pane() {
+        let proof = match &session.pane {
+            PaneFact::Its(view) => Some(view.proof),
+            PaneFact::Unknown | PaneFact::NotThere { .. } => None,
+        };
+        fx.ask(Effect::CapturePane { process, pane: pane.clone(), proof, look });
+    }
+    let wants_signature =
+        session.signature.as_ref().is_some_and(|signature| signature.is_content.is_none());
+    let wants_transcript = fusion::is_in_doubt(session) || wants_signature;
+    if session.may_live() && wants_transcript && !session.transcript_path.is_empty() {
+        fx.ask(Effect::ReadTranscript {
+            process,
+            path: session.transcript_path.clone(),
+            config_dir: session.config_dir.clone(),
+        });
+    }
+}
+
+/// Takes down what was seen.
+fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) {
+    let seen = match found {
+        PaneFound::Its(seen) => seen,
+        PaneFound::NotThere => {
+            session.pane = PaneFact::NotThere { at };
+            return;
+        }
+        // What was proved before stays so; its screen grows old by itself.
+        PaneFound::Unreadable => return,
+    };
+    let is_painted = |view: &PaneView| session.edge_at.plus_ms(fusion::PAINTED_MS) <= view.at.awake;
+    let looks = match &session.pane {
+        PaneFact::Its(view) if view.screen == seen.screen && is_painted(view) => {
+            view.looks.saturating_add(1)
+        }
+        PaneFact::Its(_) | PaneFact::Unknown | PaneFact::NotThere { .. } => 1,
+    };
+    session.pane = PaneFact::Its(PaneView {
+        at,
+        pane: seen.pane.clone(),
+        proof: seen.proof,
+        screen: seen.screen,
+        looks,
+    });
+    if let Some(name) = &seen.signature {
+        note_signature(session, name, at, fx);
+    }
+}
+
+/// H-07: text counts once per harness process, and only as evidence.
+fn note_signature(session: &mut Session, name: &str, at: Moment, fx: &mut Effects) {
+    if session.signature.is_some() {
+        return;
+    }
+    session.signature = Some(Signature { name: name.to_owned(), at, is_content: None });
+    let saw = format!("crash signature {name} on the screen");
+    fx.decide(session, "S0-01", &saw, "noted as evidence, nothing else");
+}
+
+/// What the screen settles: it showed the same twice, newer than the hooks' word (R-01, S0-18).
+fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
+    let PaneFact::Its(view) = &session.pane else { return };
+    let is_told = LOOKS <= view.looks && session.registry.level().is_none();
+    let is_painted = session.edge_at.plus_ms(fusion::PAINTED_MS) <= view.at.awake;
+    if !is_told || !is_painted {
+        return;
+    }
+    match view.screen {
+        Some(Screen::Prompt | Screen::Error) => turn::interrupt(session, Source::Pane, at, fx),
+        // The dialog is gone and work goes on: it was approved.
+        Some(Screen::Working | Screen::Retry) => {
+            session.waits.clear();
+            session.sign = at.awake;
+        }
+        Some(Screen::Permission | Screen::Question | Screen::Plan | Screen::Dialog) => {
+            session.sign = at.awake;
+        }
+        Some(Screen::Trust | Screen::Shell | Screen::Suspended) | None => (),
+    }
+}
