@@ -10,7 +10,7 @@
 use alloc::string::String;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{PaneFound, ProcessRef, Registry};
+use crate::event::{PaneFound, PaneProof, ProcessRef, Registry};
 use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
@@ -104,8 +104,8 @@ pub(crate) fn judge_by_pane(
 ) {
     let Presence::Dying { since, asks_pane: true } = session.presence else { return };
     let seen = match found {
-        PaneFound::Its(seen) => seen,
-        PaneFound::NotThere => {
+        PaneFound::Its(seen) if is_same_pane(session, seen.proof) => seen,
+        PaneFound::Its(_) | PaneFound::NotThere => {
             let saw = "process and pane gone, no SessionEnd, no registry";
             return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
@@ -127,6 +127,11 @@ pub(crate) fn judge_by_pane(
         let saw = "process gone at rest, no SessionEnd, no registry, no farewell on the pane";
         conclude(session, Presence::Gone { at }, saw, "unknown", fx);
     }
+}
+
+/// Pane ids begin anew with a new server: only the proof tells (H-16).
+fn is_same_pane(session: &Session, proof: PaneProof) -> bool {
+    matches!(&session.pane, PaneFact::Its(view) if view.proof == proof)
 }
 
 fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {

@@ -4,8 +4,8 @@
 
 use coord_core::{
     Background, Decision, Effect, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Now,
-    ProcessRef, Registry, RegistryEntry, RegistryStatus, Session, Settings, StartSource, State,
-    TmuxPane, ToolPhase, Via, Word, step,
+    PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen,
+    Session, Settings, StartSource, State, TmuxPane, ToolPhase, Via, Word, step,
 };
 
 pub(crate) const MACHINE: &str = "machine-1";
@@ -164,6 +164,22 @@ impl World {
         self.take(&Event::RegistryRead { process: process(pid), found, after_death });
     }
 
+    /// The pane of process `pid` is looked at and shows `screen`.
+    pub(crate) fn screen(&mut self, pid: u32, screen: Screen) {
+        self.seen_on_pane(pid, its(PaneSeen { screen: Some(screen), ..blank() }), false);
+    }
+
+    pub(crate) fn seen_on_pane(&mut self, pid: u32, found: PaneFound, after_death: bool) {
+        self.take(&Event::PaneSeen { process: process(pid), found, after_death });
+    }
+
+    /// The transcript of process `pid` ends with an interrupt written now.
+    pub(crate) fn interrupted(&mut self, pid: u32) {
+        let interrupted_ms = Some(self.wall_ms(0.0));
+        let process = process(pid);
+        self.take(&Event::TranscriptRead { process, interrupted_ms, signature: None });
+    }
+
     pub(crate) fn exit(&mut self, pid: u32) {
         self.take(&Event::ProcessExited { process: process(pid) });
     }
@@ -214,6 +230,16 @@ pub(crate) fn entry(id: &str, status: Option<RegistryStatus>, changed_ms: u64) -
 
 pub(crate) fn pane(server: u32) -> TmuxPane {
     TmuxPane { socket: "/tmp/t/default".into(), server: process(server), pane: "%1".into() }
+}
+
+/// A proved pane with a screen that fits no class.
+pub(crate) fn blank() -> PaneSeen {
+    let proof = PaneProof { pane_pid: 50, tty: 34_816 };
+    PaneSeen { pane: pane(7), proof, screen: None, farewell: None, signature: None }
+}
+
+pub(crate) fn its(seen: PaneSeen) -> PaneFound {
+    PaneFound::Its(seen)
 }
 
 pub(crate) const START: HookKind = HookKind::SessionStart(StartSource::Startup);
