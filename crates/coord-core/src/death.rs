@@ -10,7 +10,7 @@
 use alloc::string::String;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{PaneFound, PaneProof, ProcessRef, Registry};
+use crate::event::{Domain, PaneFound, PaneProof, ProcessRef, Registry};
 use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
@@ -27,6 +27,15 @@ impl State {
             pid_ns: host.pid_ns,
             process,
         })
+    }
+
+    /// The name of a process of `domain`; without one, of this coordinator's own. A boot is known only
+    /// of this machine.
+    pub(crate) fn owner_in(&self, domain: Option<&Domain>, process: ProcessRef) -> Option<OwnerId> {
+        let local = self.local_owner(process)?;
+        let Some(Domain { machine, pid_ns }) = domain else { return Some(local) };
+        let boot = if *machine == local.machine { local.boot } else { String::new() };
+        Some(OwnerId { machine: machine.clone(), boot, pid_ns: *pid_ns, process })
     }
 
     /// The process of a record is gone.

@@ -61,6 +61,8 @@ pub enum Event {
         found: Registry,
         /// Looked for after the death, socket and spool having been emptied first (H-05).
         after_death: bool,
+        /// Where the process lives, if not where the coordinator does (H-15).
+        domain: Option<Domain>,
     },
     /// The pane of a process was looked at (H-16).
     PaneSeen {
@@ -111,6 +113,15 @@ pub struct ProcessRef {
     pub pid: u32,
     /// Clock ticks since boot.
     pub start_time: u64,
+}
+
+/// Where a pid means something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Domain {
+    /// Machine id.
+    pub machine: String,
+    /// Inode of the pid namespace.
+    pub pid_ns: u64,
 }
 
 /// Kind of run (H-24).

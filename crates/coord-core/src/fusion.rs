@@ -107,9 +107,8 @@ fn by_screen(session: &Session, hooks: Doing, awake: Awake) -> Verdict {
 /// the hooks said and fresh.
 fn screen_level(session: &Session, awake: Awake) -> Option<(RegistryStatus, u32)> {
     let PaneFact::Its(view) = &session.pane else { return None };
-    let is_painted = session.edge_at.plus_ms(PAINTED_MS) <= view.at.awake;
     let is_fresh = awake <= view.at.awake.plus_ms(SCREEN_FRESH_MS);
-    let status = match view.screen.filter(|_| is_painted && is_fresh)? {
+    let status = match view.screen.filter(|_| is_fresh && is_painted(session, view.at.awake))? {
         Screen::Prompt | Screen::Error => RegistryStatus::Idle,
         Screen::Working | Screen::Retry => RegistryStatus::Busy,
         Screen::Permission => RegistryStatus::WaitingPermission,
@@ -117,6 +116,11 @@ fn screen_level(session: &Session, awake: Awake) -> Option<(RegistryStatus, u32)
         Screen::Trust | Screen::Shell | Screen::Suspended => return None,
     };
     Some((status, view.looks))
+}
+
+/// Whether a look at that time shows what happened after the newest thing that hooks said.
+pub(crate) fn is_painted(session: &Session, looked: Awake) -> bool {
+    session.edge_at.plus_ms(PAINTED_MS) <= looked
 }
 
 /// Whether a living session's state rests on hooks that nothing confirms: pane and transcript are

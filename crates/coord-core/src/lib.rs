@@ -42,14 +42,15 @@ mod turn;
 pub use budget::{Budget, BudgetDecision, Delay, Limits};
 pub use effect::{Decision, Effect, EffectClass, Effects, Look};
 pub use event::{
-    Background, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind, PaneFound,
-    PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, StartSource,
-    TmuxPane, ToolPhase, Via,
+    Background, Domain, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind,
+    PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen,
+    StartSource, TmuxPane, ToolPhase, Via,
 };
 pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::HostEvent;
+pub use pane::is_news;
 pub use permission::{Wait, WaitKind};
 pub use seen::SeenIds;
 pub use session::{

@@ -108,6 +108,24 @@ impl State {
     }
 }
 
+/// Whether a look found something that has to be recorded: another pane or screen, a signature, or
+/// the same screen again where it is to confirm or to contradict what hooks said.
+pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
+    let (seen, view) = match (found, &session.pane) {
+        (PaneFound::Unreadable, _) | (PaneFound::NotThere, PaneFact::NotThere { .. }) => {
+            return false;
+        }
+        (PaneFound::Its(seen), PaneFact::Its(view)) => (seen, view),
+        (PaneFound::NotThere | PaneFound::Its(_), _) => return true,
+    };
+    let is_other = seen.pane != view.pane || seen.proof != view.proof || seen.screen != view.screen;
+    let has_signature = seen.signature.is_some() && session.signature.is_none();
+    let is_weighed = session.registry.level().is_none();
+    let is_confirmed = LOOKS <= view.looks && fusion::is_painted(session, view.at.awake);
+    let is_old = view.at.awake.plus_ms(fusion::SCREEN_FRESH_MS / 2) <= awake;
+    is_other || has_signature || (is_weighed && (!is_confirmed || is_old))
+}
+
 /// Looks at the pane, and at the transcript while nothing confirms the hooks.
 pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     let Some(owner) = &session.owner else { return };
@@ -147,9 +165,10 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
         // What was proved before stays so; its screen grows old by itself.
         PaneFound::Unreadable => return,
     };
-    let is_painted = |view: &PaneView| session.edge_at.plus_ms(fusion::PAINTED_MS) <= view.at.awake;
     let looks = match &session.pane {
-        PaneFact::Its(view) if view.screen == seen.screen && is_painted(view) => {
+        PaneFact::Its(view)
+            if view.screen == seen.screen && fusion::is_painted(session, view.at.awake) =>
+        {
             view.looks.saturating_add(1)
         }
         PaneFact::Its(_) | PaneFact::Unknown | PaneFact::NotThere { .. } => 1,
@@ -180,8 +199,7 @@ fn note_signature(session: &mut Session, name: &str, at: Moment, fx: &mut Effect
 fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
     let PaneFact::Its(view) = &session.pane else { return };
     let is_told = LOOKS <= view.looks && session.registry.level().is_none();
-    let is_painted = session.edge_at.plus_ms(fusion::PAINTED_MS) <= view.at.awake;
-    if !is_told || !is_painted {
+    if !is_told || !fusion::is_painted(session, view.at.awake) {
         return;
     }
     match view.screen {

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use crate::death;
 use crate::effect::{Effect, Effects};
-use crate::event::{ProcessRef, Registry, RegistryEntry, RegistryStatus};
+use crate::event::{Registry, RegistryEntry, RegistryStatus};
 use crate::fusion::{self, Source};
-use crate::session::{OwnerId, RegistryFact, Session, SessionKey, Turn};
+use crate::session::{OwnerId, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
 use crate::turn;
@@ -19,13 +19,12 @@ impl State {
     /// The registry entry of a process was looked for. Returns the records that changed.
     pub(crate) fn on_registry(
         &mut self,
-        process: ProcessRef,
+        owner: OwnerId,
         found: &Registry,
         after_death: bool,
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
-        let Some(owner) = self.local_owner(process) else { return Vec::new() };
         let Some(key) = self.key_of_owner(&owner) else {
             return match found {
                 Registry::Present(entry) if !after_death => self.discover(owner, entry, at, fx),
@@ -37,6 +36,10 @@ impl State {
             death::judge(&mut session, found, at, fx);
         } else {
             note(&mut session, found, at, fx);
+            if !self.is_local(&session) && *found == Registry::Absent && session.may_live() {
+                // It may have ended, and another container's client may have the same file (H-15).
+                session.presence = Presence::Gone { at };
+            }
         }
         self.put(session);
         let mut touched = Vec::from([key]);
@@ -54,12 +57,15 @@ impl State {
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
         let process = owner.process;
-        // A resume in a new process continues the record of a former owner that is gone (H-42).
-        let gone = self
-            .sessions_with_id(&entry.session_id)
-            .find(|session| session.session_id == entry.session_id && !session.may_live())
-            .map(|session| session.key);
-        let mut session = gone
+        // A resume in a new process continues the record of a former owner that is gone, or was never
+        // known (H-42).
+        let is_free = |session: &&Session| {
+            session.session_id == entry.session_id
+                && (!session.may_live() || session.owner.is_none())
+        };
+        let free = self.sessions_with_id(&entry.session_id).find(is_free);
+        let free = free.map(|session| session.key);
+        let mut session = free
             .and_then(|key| self.take(key))
             .unwrap_or_else(|| Session::begin(self.new_key(), &entry.session_id, at).into());
         session.change_owner(owner);
@@ -67,8 +73,10 @@ impl State {
         session.config_dir.clone_from(&entry.config_dir);
         note(&mut session, &Registry::Present(entry.clone()), at, fx);
         let key = session.key;
+        if self.is_local(&session) {
+            fx.ask(Effect::WatchProcess { process });
+        }
         self.put(session);
-        fx.ask(Effect::WatchProcess { process });
         let mut touched = Vec::from([key]);
         touched.extend(self.mark_two_owners(key));
         touched

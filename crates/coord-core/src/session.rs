@@ -284,8 +284,8 @@ pub struct Session {
     pub presence: Presence,
     /// The turn.
     pub turn: Turn,
-    /// Ids of the prompts that the open turn and those behind it answer, oldest first.
-    pub prompts: Vec<String>,
+    /// The client's id of the open turn, where an event named it.
+    pub turn_id: Option<String>,
     /// Open prompts, as hooks tell (S0-18).
     pub waits: Vec<Wait>,
     /// Background work at the last Stop.
@@ -343,7 +343,7 @@ impl Session {
             signature: None,
             presence: Presence::Alive,
             turn: Turn::None,
-            prompts: Vec::new(),
+            turn_id: None,
             waits: Vec::new(),
             background: Background::default(),
             failure: None,
@@ -395,7 +395,7 @@ impl Session {
             self.waits.clear();
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
-            self.prompts.clear();
+            self.turn_id = None;
             self.pane = PaneFact::Unknown;
             self.signature = None;
             self.forked_from = None;

@@ -232,6 +232,9 @@ fn process(session: &Session) -> Option<Answer> {
                 "its process is gone in an open turn, without SessionEnd and without its farewell on its pane"
             },
         ),
+        Presence::Gone { .. } if matches!(session.registry, RegistryFact::Removed { .. }) => {
+            (Word::Unknown, "its registry entry is gone, and its process is not ours to look at")
+        }
         Presence::Gone { .. } => {
             (Word::Unknown, "its process is gone and nothing proves how it ended")
         }

@@ -45,9 +45,12 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         Event::ProcessSeen { process, alive: false, .. } | Event::ProcessExited { process } => {
             on_exit(state, *process, now, &mut fx)
         }
-        Event::RegistryRead { process, found, after_death } => {
+        Event::RegistryRead { process, found, after_death, domain } => {
             let at = state.moment(now);
-            let mut touched = state.on_registry(*process, found, *after_death, at, &mut fx);
+            let owner = state.owner_in(domain.as_ref(), *process);
+            let mut touched = owner.map_or_else(Vec::new, |owner| {
+                state.on_registry(owner, found, *after_death, at, &mut fx)
+            });
             if let Some(key) = touched.first().copied().filter(|_| *after_death) {
                 touched.extend(state.on_end(key, at, &mut fx));
             }

@@ -6,18 +6,12 @@
 //! counts. Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use crate::effect::Effects;
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::fusion::Source;
 use crate::permission;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::time::Moment;
-
-/// Prompts told apart by their id; more are only counted.
-const PROMPTS_MAX: usize = 32;
 
 /// Whether an event is a turn edge.
 fn is_edge(event: &HookEvent) -> bool {
@@ -61,18 +55,18 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         revive(session);
-        open_if_closed(session, at);
+        open_if_closed(session, event, at);
     }
     true
 }
 
-/// A late Stop still answers one of the prompts that were counted: without it the turn of the newest
-/// prompt would seem to have another one behind it for ever.
+/// A late Stop without a turn's id still answers one of the prompts that were counted: without it
+/// the turn of the newest prompt would seem to have another one behind it for ever.
 fn take_late_stop(session: &mut Session, event: &HookEvent) {
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
-    if let (true, Turn::Open { queued, .. }) = (is_stop && event.agent.is_none(), &mut session.turn)
-    {
-        *queued = queued.saturating_sub(answered(&mut session.prompts, event));
+    let is_counted = is_stop && event.agent.is_none() && event.prompt_id.is_none();
+    if let (true, Turn::Open { queued, .. }) = (is_counted, &mut session.turn) {
+        *queued = queued.saturating_sub(1);
     }
 }
 
@@ -112,23 +106,11 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     match &event.kind {
         HookKind::SessionStart(_) => {
             session.turn = Turn::None;
-            session.prompts.clear();
+            session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
         }
-        HookKind::UserPromptSubmit => {
-            session.turn = match session.turn {
-                Turn::Open { since, queued } => {
-                    Turn::Open { since, queued: queued.saturating_add(1) }
-                }
-                Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => opened(session, at),
-            };
-            if let Some(id) =
-                event.prompt_id.as_ref().filter(|_| session.prompts.len() < PROMPTS_MAX)
-            {
-                session.prompts.push(id.clone());
-            }
-        }
+        HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
@@ -176,41 +158,60 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
     }
 }
 
-fn open_if_closed(session: &mut Session, at: Moment) {
+/// A prompt typed while a turn runs carries the id of that turn (measured) and waits for its end;
+/// one with another id says that the turn before was interrupted unseen.
+fn on_prompt(session: &mut Session, event: &HookEvent, at: Moment) {
+    let is_other = session.turn_id.is_some()
+        && event.prompt_id.is_some()
+        && session.turn_id != event.prompt_id;
     match session.turn {
-        Turn::Open { .. } => (),
-        Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
-            session.turn = opened(session, at);
+        Turn::Open { since, queued } if !is_other => {
+            session.turn = Turn::Open { since, queued: queued.saturating_add(1) };
+            learn_turn_id(session, event);
+        }
+        Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
+            open(session, event, at);
         }
     }
 }
 
-fn opened(session: &mut Session, at: Moment) -> Turn {
+fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
+    match session.turn {
+        Turn::Open { .. } => learn_turn_id(session, event),
+        Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => open(session, event, at),
+    }
+}
+
+fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     session.counts.turns = session.counts.turns.saturating_add(1);
     session.background = Background::default();
     session.failure = None;
-    Turn::Open { since: at, queued: 0 }
+    session.turn_id.clone_from(&event.prompt_id);
+    session.turn = Turn::Open { since: at, queued: 0 };
 }
 
-/// A turn ends; with a prompt waiting, the next one is open already.
+/// The turn of queued prompts has an id of its own, which its first event names.
+fn learn_turn_id(session: &mut Session, event: &HookEvent) {
+    if session.turn_id.is_none() {
+        session.turn_id.clone_from(&event.prompt_id);
+    }
+}
+
+/// A turn ends; with prompts waiting, the next one is open already. All that wait become one
+/// turn (measured); where no ids are given, they are counted. An end with another id than the open
+/// turn's is that of the turn behind it: the Stop between them was lost.
 fn close(session: &mut Session, event: &HookEvent, at: Moment) {
-    let n_answered = answered(&mut session.prompts, event);
+    let is_told = event.prompt_id.is_some();
+    let is_later = is_told && session.turn_id.is_some() && session.turn_id != event.prompt_id;
     session.turn = match session.turn {
-        Turn::Open { queued, .. } => match queued.checked_sub(n_answered) {
-            Some(queued) => Turn::Open { since: at, queued },
-            None => Turn::Closed { at },
-        },
-        Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Turn::Closed { at },
+        Turn::Open { queued: queued @ 1.., .. } if !is_later => {
+            Turn::Open { since: at, queued: if is_told { 0 } else { queued.saturating_sub(1) } }
+        }
+        Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
+            Turn::Closed { at }
+        }
     };
-}
-
-/// How many of the prompts this end of a turn answers: its own, and those before it whose turn an
-/// interrupt ended unseen. One, where the event does not say.
-fn answered(prompts: &mut Vec<String>, event: &HookEvent) -> u32 {
-    let own = event.prompt_id.as_ref();
-    let at = prompts.iter().position(|id| Some(id) == own).unwrap_or(0);
-    prompts.drain(..prompts.len().min(at.saturating_add(1)));
-    u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1)
+    session.turn_id = None;
 }
 
 /// No hook reports an interrupt or a refusal; the source `by` does.
@@ -220,7 +221,7 @@ pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut 
         return;
     }
     session.waits.clear();
-    session.prompts.clear();
+    session.turn_id = None;
     session.sign = at.awake;
     if is_open {
         session.turn = Turn::Interrupted { at, by };

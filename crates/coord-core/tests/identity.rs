@@ -1,9 +1,13 @@
 //! Whose event is it: ids, processes, owners, machines (R-06 to R-09, H-14, H-15, H-25, H-42).
+#![expect(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 mod world;
 
-use coord_core::{Effect, EndReason, HookKind, Kind, Presence, SeenIds, StartSource, State, Word};
-use world::{END, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
+use coord_core::{
+    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Registry, SeenIds, StartSource,
+    State, Word,
+};
+use world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
 
@@ -64,7 +68,7 @@ fn r_07_two_live_processes_on_one_id_are_two_unknown_records() {
     assert_eq!(words(&world), [(Word::Unknown, true), (Word::Unknown, true)]);
     world.seen_alive(200);
     world.exit(200);
-    world.registry(200, coord_core::Registry::Unreadable, true);
+    world.registry(200, Registry::Unreadable, true);
     assert_eq!(words(&world)[0], (Word::Idle, false));
 }
 
@@ -117,7 +121,7 @@ fn r_09_a_reused_pid_is_another_process() {
 // H-15
 #[test]
 fn h_15_another_machine_or_pid_namespace_is_elsewhere_and_never_dead() {
-    for (machine, pid_ns) in [("machine-2", world::NS), (world::MACHINE, 7)] {
+    for (machine, pid_ns) in [("machine-2", NS), (MACHINE, 7)] {
         let mut world = World::new();
         let mut event = world.event("s1", 100, START, 0.0);
         event.machine = machine.into();
@@ -160,7 +164,7 @@ fn h_14_a_config_dir_is_locked_once() {
     world.open("s1", 100, Kind::Interactive);
     assert_eq!(asks(&world), 1);
     let config_dir = "/home/dev/.claude".to_owned();
-    world.take(&coord_core::Event::ConfigDirLock { config_dir, held: false });
+    world.take(&Event::ConfigDirLock { config_dir, held: false });
     world.open("s2", 200, Kind::Interactive);
     assert_eq!(asks(&world), 1);
     assert_eq!(world.state.header().config_dirs.values().copied().collect::<Vec<_>>(), [false]);
@@ -175,7 +179,7 @@ fn h_29_a_folded_event_is_counted_once_and_is_a_sign_of_life() {
     world.pass(800.0);
     let id = world.event("s1", 100, TOOL, 0.0).id;
     for _ in 0..2 {
-        world.take(&coord_core::Event::Folded { id, session_id: "s1".into() });
+        world.take(&Event::Folded { id, session_id: "s1".into() });
     }
     world.pass(800.0);
     assert_eq!(world.word("s1"), Word::Running);
@@ -202,4 +206,49 @@ fn g10_a_stored_state_is_the_same_state() {
     );
     assert_eq!(again, world.state);
     assert_eq!(again.next_deadline(), world.state.next_deadline());
+}
+
+// H-15: another container's client is listed from its registry entry, never judged dead, and its
+// first hook finds the same record.
+#[test]
+fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
+    for (machine, pid_ns) in [(MACHINE, 99), ("machine-2", NS)] {
+        let mut world = World::new();
+        let domain = Domain { machine: machine.into(), pid_ns };
+        let read = |world: &mut World, found: Registry| {
+            world.take(&Event::RegistryRead {
+                process: process(1),
+                found,
+                after_death: false,
+                domain: Some(domain.clone()),
+            });
+        };
+        read(&mut world, present("s1"));
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        let mut event = world.event("s1", 1, PROMPT, 0.0);
+        event.machine = machine.into();
+        event.harness.as_mut().unwrap().pid_ns = pid_ns;
+        if machine != MACHINE {
+            event.boot = "another boot".into();
+        }
+        world.send(event);
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert!(
+            !world.effects.iter().any(|one| matches!(one, Effect::WatchProcess { .. })),
+            "its pid means nothing here"
+        );
+        read(&mut world, Registry::Absent);
+        assert!(matches!(world.word("s1"), Word::Unknown | Word::Elsewhere));
+    }
+}
+
+// A session without a known process is adopted by the registry entry that names its id.
+#[test]
+fn a_record_without_an_owner_is_completed_by_the_registry() {
+    let mut world = World::new();
+    let mut event = world.event("s1", 100, START, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.registry(100, present("s1"), false);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
 }

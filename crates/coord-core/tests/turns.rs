@@ -258,6 +258,62 @@ fn h_32_nothing_is_concluded_right_after_a_gap_and_nothing_is_taken_back() {
     assert_eq!(world.word("s1"), Word::Unknown);
 }
 
+fn of_turn(world: &mut World, turn: &str, kind: HookKind) {
+    let mut event = world.event("s1", 100, kind, 0.0);
+    event.prompt_id = Some(turn.into());
+    world.send(event);
+    world.seconds += 0.001;
+}
+
+// prompts typed into a turn carry its id; all of them become one turn, with an id of its own.
+#[test]
+fn r_02_queued_prompts_are_one_turn() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    for _ in 0..3 {
+        of_turn(&mut world, "a", PROMPT);
+    }
+    of_turn(&mut world, "a", STOP);
+    assert_eq!(world.word("s1"), Word::Running);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+#[test]
+fn r_02_a_prompt_queued_behind_queued_prompts_waits_too() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", STOP);
+    of_turn(&mut world, "b", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Running);
+    of_turn(&mut world, "c", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// the turn before was interrupted, and nothing said so.
+#[test]
+fn r_01_a_prompt_with_another_id_is_not_queued() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "b", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+#[test]
+fn a_lost_stop_between_two_turns_does_not_keep_the_second_open() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
 // H-42: prompts outstanding belong to the process they were typed into.
 #[test]
 fn a_new_process_begins_without_a_turn() {

@@ -7,7 +7,7 @@ use coord_core::{
     ToolPhase, Via,
 };
 use coord_wire::envelope::{self, Envelope};
-use coord_wire::journal::{Entry, Pane, RegistryEntry, Started};
+use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
 
 /// The core event of an entry; none for entries that only people read.
@@ -33,10 +33,13 @@ pub fn event(entry: &Entry) -> Option<Event> {
             forked_from: seen.forked_from.clone(),
         },
         Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
-        Entry::RegistryRead { process, entry, after_death } => Event::RegistryRead {
+        Entry::RegistryRead { process, entry, after_death, domain } => Event::RegistryRead {
             process: process_ref(*process),
             found: registry(entry),
             after_death: *after_death,
+            domain: domain
+                .clone()
+                .map(|Domain { machine, pid_ns }| coord_core::Domain { machine, pid_ns }),
         },
         Entry::PaneSeen { process, pane, after_death } => Event::PaneSeen {
             process: process_ref(*process),

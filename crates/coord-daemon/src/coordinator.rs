@@ -255,7 +255,8 @@ impl<D: Disk> Coordinator<D> {
         now: Now,
     ) {
         let entry = registry::read(&self.readable, config_dir.as_ref(), process);
-        self.record_or_say(&Entry::RegistryRead { process, entry, after_death }, now);
+        let read = Entry::RegistryRead { process, entry, after_death, domain: None };
+        self.record_or_say(&read, now);
     }
 
     /// Whether the socket's peer is a child of the harness that the envelope names (H-25).

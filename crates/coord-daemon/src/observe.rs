@@ -3,11 +3,12 @@
 
 use coord_core::{Kind, Now, Session};
 use coord_store::Disk;
-use coord_wire::journal::{Entry, ProcessSeen, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
+use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
+use coord_wire::paths::MADE_UP_ID;
 
 use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
+use crate::registry::Found;
 use crate::registry_watch::Change;
 use crate::{process, registry};
 
@@ -36,10 +37,10 @@ impl<D: Disk> Coordinator<D> {
     pub(crate) fn read_changes(&mut self, changes: Vec<Change>, now: Now) {
         for change in changes {
             match registry::read_pid(&self.readable, change.0.as_ref(), change.1) {
-                Ok((process, entry)) => self.on_entry(&change, process, entry, now),
+                Ok(found) => self.on_entry(&change, found, now),
                 Err(instead) if *instead == RegistryEntry::Absent => {
-                    if let Some(process) = self.registry_watch.forget(&change) {
-                        self.record_entry(process, RegistryEntry::Absent, now);
+                    if let Some(found) = self.registry_watch.forget(&change) {
+                        self.record_entry(Found { entry: RegistryEntry::Absent, ..found }, now);
                     }
                 }
                 Err(instead) => tracing::debug!(?instead, "registry"),
@@ -48,14 +49,26 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Entries outlive their clients after a kill, and the machine: only a living process's counts.
-    fn on_entry(&mut self, change: &Change, process: ProcessRef, entry: RegistryEntry, now: Now) {
-        if process::is_alive(process) && self.registry_watch.is_news(change, process, &entry) {
-            self.record_entry(process, entry, now);
+    /// One that lives elsewhere cannot be looked at (H-15).
+    fn on_entry(&mut self, change: &Change, mut found: Found, now: Now) {
+        let is_alive = process::is_alive(found.process);
+        // The client makes up another id than ours where the machine has none.
+        let has_no_id = self.here.machine.starts_with(MADE_UP_ID);
+        let is_here = |domain: &Domain| {
+            let is_machine = domain.machine == self.here.machine || has_no_id || is_alive;
+            domain.pid_ns == self.here.pid_ns && is_machine
+        };
+        found.domain = found.domain.filter(|domain| !is_here(domain));
+        let counts = found.domain.is_some() || is_alive;
+        if counts && self.registry_watch.is_news(change, &found) {
+            self.record_entry(found, now);
         }
     }
 
-    fn record_entry(&mut self, process: ProcessRef, entry: RegistryEntry, now: Now) {
-        self.record_or_say(&Entry::RegistryRead { process, entry, after_death: false }, now);
+    fn record_entry(&mut self, found: Found, now: Now) {
+        let Found { process, domain, entry } = found;
+        let read = Entry::RegistryRead { process, entry, after_death: false, domain };
+        self.record_or_say(&read, now);
     }
 
     /// Looks whether watched interactive harnesses were stopped or go on: no source reports it.

@@ -119,7 +119,7 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         Effect::ReadRegistry { process, config_dir, after_death } => {
             let process = wire_process(process);
             let entry = registry::read(readable, config_dir.as_ref(), process);
-            Entry::RegistryRead { process, entry, after_death }
+            Entry::RegistryRead { process, entry, after_death, domain: None }
         }
         // Only who acts needs the lock, and only who stays needs to watch and to look.
         Effect::LockConfigDir { .. }

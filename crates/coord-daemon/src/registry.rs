@@ -8,7 +8,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use coord_wire::journal::RegistryEntry;
+use coord_wire::journal::{Domain, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
@@ -59,7 +59,7 @@ fn owned(fd: &OwnedFd, wanted: FileType) -> Result<(), String> {
 /// Looks for the entry of `process` below `config_dir`.
 pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> RegistryEntry {
     match read_pid(readable, config_dir, process.pid) {
-        Ok((found, entry)) if found == process => entry,
+        Ok(found) if found.process == process => found.entry,
         Ok(_) => RegistryEntry::Strange {
             why: "the entry is of another process with that pid".to_owned(),
         },
@@ -67,13 +67,23 @@ pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> Regi
     }
 }
 
-/// The entry of whatever process has this pid, and which process that is; else what is there
-/// instead.
+/// An entry, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The process it names.
+    pub process: ProcessRef,
+    /// Where that process lives, if the entry says so.
+    pub domain: Option<Domain>,
+    /// What it says.
+    pub entry: RegistryEntry,
+}
+
+/// The entry of whatever process has this pid; else what is there instead.
 pub fn read_pid(
     readable: &Readable,
     config_dir: &Path,
     pid: u32,
-) -> Result<(ProcessRef, RegistryEntry), Box<RegistryEntry>> {
+) -> Result<Found, Box<RegistryEntry>> {
     let unreadable = |why: String| Box::new(RegistryEntry::Unreadable { why });
     if !readable.allows(config_dir) {
         return Err(unreadable("the directory is outside COORD_HOME and not named".to_owned()));
@@ -98,11 +108,7 @@ pub fn read_pid(
     }
 }
 
-fn parse(
-    text: &[u8],
-    pid: u32,
-    config_dir: &Path,
-) -> Result<(ProcessRef, RegistryEntry), Box<RegistryEntry>> {
+fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<RegistryEntry>> {
     let strange = |why: &str| Box::new(RegistryEntry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
     // Numbers and decimal strings are both taken: the shape may change with any release.
@@ -118,7 +124,8 @@ fn parse(
         let text = entry.get(name)?.as_str()?;
         Some(text.chars().take(TEXT_CHARS_MAX).collect::<String>())
     };
-    let found = RegistryEntry::Present {
+    let domain = text_of("pidDomain").and_then(|domain| domain_of(&domain));
+    let entry = RegistryEntry::Present {
         session_id: text_of("sessionId").ok_or_else(|| strange("the entry names no session"))?,
         status: text_of("status"),
         waiting_for: text_of("waitingFor"),
@@ -127,7 +134,15 @@ fn parse(
         cwd: text_of("cwd").unwrap_or_default(),
         config_dir: config_dir.to_string_lossy().into_owned(),
     };
-    Ok((ProcessRef { pid, start_time }, found))
+    Ok(Found { process: ProcessRef { pid, start_time }, domain, entry })
+}
+
+/// `linux:MACHINE-ID:pid:[NAMESPACE]`, as the client writes it.
+fn domain_of(text: &str) -> Option<Domain> {
+    let rest = text.strip_prefix("linux:")?;
+    let (machine, namespace) = rest.split_once(":pid:[")?;
+    let pid_ns = namespace.strip_suffix(']')?.parse().ok()?;
+    Some(Domain { machine: machine.to_owned(), pid_ns })
 }
 
 #[cfg(test)]
@@ -164,6 +179,16 @@ mod tests {
         let reused = ProcessRef { start_time: 9, ..PROCESS };
         let other = read(&Readable::default(), dir.path(), reused);
         assert!(matches!(other, RegistryEntry::Strange { .. }), "{other:?}");
+    }
+
+    // H-15
+    #[test]
+    fn an_entry_says_where_its_process_lives() {
+        let here = Domain { machine: "m1".to_owned(), pid_ns: 4_026_531_836 };
+        assert_eq!(domain_of("linux:m1:pid:[4026531836]"), Some(here));
+        for odd in ["", "linux:m1", "darwin:m1:pid:[7]", "linux:m1:pid:[x]", "linux:m1:pid:7"] {
+            assert_eq!(domain_of(odd), None, "{odd}");
+        }
     }
 
     // tolerated in any shape.

@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use coord_wire::journal::RegistryEntry;
-use coord_wire::stamp::ProcessRef;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
-use crate::registry::{Readable, open_config_dir};
+use crate::registry::{Found, Readable, open_config_dir};
 
 /// Entries remembered; a user has a few hundred sessions.
 const ENTRIES_MAX: usize = 10_000;
@@ -26,7 +24,7 @@ pub(crate) struct RegistryWatch {
     /// Watch descriptor of each directory that is being watched.
     dirs: BTreeMap<String, Option<i32>>,
     /// What was last seen of each entry.
-    seen: BTreeMap<(String, u32), (ProcessRef, RegistryEntry)>,
+    seen: BTreeMap<Change, Found>,
 }
 
 /// An entry that may have changed.
@@ -102,25 +100,19 @@ impl RegistryWatch {
     }
 
     /// Notes what an entry says now. Returns whether that is news.
-    pub(crate) fn is_news(
-        &mut self,
-        change: &Change,
-        process: ProcessRef,
-        entry: &RegistryEntry,
-    ) -> bool {
-        let now = (process, entry.clone());
-        if self.seen.get(change) == Some(&now) {
+    pub(crate) fn is_news(&mut self, change: &Change, found: &Found) -> bool {
+        if self.seen.get(change) == Some(found) {
             return false;
         }
         if self.seen.len() < ENTRIES_MAX {
-            self.seen.insert(change.clone(), now);
+            self.seen.insert(change.clone(), found.clone());
         }
         true
     }
 
-    /// An entry is gone: the process it was of, if it was seen before.
-    pub(crate) fn forget(&mut self, change: &Change) -> Option<ProcessRef> {
-        self.seen.remove(change).map(|(process, _)| process)
+    /// An entry is gone: what it said last, if it was seen before.
+    pub(crate) fn forget(&mut self, change: &Change) -> Option<Found> {
+        self.seen.remove(change)
     }
 }
 

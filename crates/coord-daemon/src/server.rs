@@ -47,7 +47,7 @@ const IDLE_NS: u64 = 60_000_000_000;
 /// The loop turns at least this often, so that a gap can be told from rest (H-32).
 const HEARTBEAT_NS: u64 = 5_000_000_000;
 /// Stopped processes are looked for this often: no source reports them.
-const SWEEP_NS: u64 = 1_000_000_000;
+const STOPPED_NS: u64 = 800_000_000;
 /// A longer gap, or a jump of the wall clock, is an event.
 const GAP_NS: u64 = 10_000_000_000;
 /// A spool that a hook is writing to is tried again after this.
@@ -74,7 +74,7 @@ pub(crate) struct Server<D: Disk> {
     waker: Arc<Waker>,
     spool_again_at: Option<u64>,
     heartbeat_at: u64,
-    sweep_at: u64,
+    stopped_at: u64,
     last_turn: Now,
     is_ending: bool,
 }
@@ -123,7 +123,7 @@ impl<D: Disk> Server<D> {
             waker,
             spool_again_at: Some(turn.mono_ns),
             heartbeat_at: turn.mono_ns,
-            sweep_at: turn.mono_ns,
+            stopped_at: turn.mono_ns,
             last_turn: turn,
             is_ending: false,
         })
@@ -152,7 +152,7 @@ impl<D: Disk> Server<D> {
         self.spool_again_at
             .into_iter()
             .chain(deadline)
-            .fold(self.heartbeat_at.min(self.sweep_at), u64::min)
+            .fold(self.heartbeat_at.min(self.stopped_at), u64::min)
     }
 
     /// H-32: the loop stood still, the machine slept, or the wall clock was set.
@@ -206,8 +206,8 @@ impl<D: Disk> Server<D> {
             self.coordinator.tick(now());
         }
         self.coordinator.sync_if_due(!self.awaiting_sync.is_empty(), now());
-        if self.sweep_at <= turn.mono_ns {
-            self.sweep_at = turn.mono_ns.saturating_add(SWEEP_NS);
+        if self.stopped_at <= turn.mono_ns {
+            self.stopped_at = turn.mono_ns.saturating_add(STOPPED_NS);
             self.coordinator.look_for_stopped(turn);
         }
         if self.heartbeat_at <= turn.mono_ns {

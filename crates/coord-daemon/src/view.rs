@@ -170,6 +170,11 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
             wait.since.wall_ms,
         ));
     }
+    if session.last.is_none() {
+        // H-24: started before the hooks were registered, or with silenced ones.
+        let what = "no hook has reported: nothing will act on it".to_owned();
+        all.push(fact(what, "hook", now.wall_ms));
+    }
     if let Some(last) = &session.last {
         let mark = if last.verified { "" } else { " (sender not verified)" };
         all.push(fact(format!("last event {}{mark}", last.name), "hook", last.stamp.wall_ms));

@@ -92,6 +92,9 @@ pub enum Entry {
         entry: RegistryEntry,
         /// The look followed the process's death, after socket and spool were emptied (H-05).
         after_death: bool,
+        /// Where the process lives, if that is not where this coordinator does (H-15).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        domain: Option<Domain>,
     },
     /// The pane of a process was looked at (H-16).
     PaneSeen {
@@ -167,6 +170,15 @@ pub struct ProcessSeen {
     /// The session that its command line resumes under a new id (`--resume ID --fork-session`).
     #[serde(default)]
     pub forked_from: Option<String>,
+}
+
+/// Where a pid means something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Domain {
+    /// Machine id.
+    pub machine: String,
+    /// Inode of the pid namespace.
+    pub pid_ns: u64,
 }
 
 /// What a look at `sessions/PID.json` found. The file is undocumented: anything odd is `Strange`.

@@ -149,6 +149,9 @@ fn short_enough(run: PathBuf, uid: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/coord-{uid}-{hash:016x}"))
 }
 
+/// How a machine id begins that was made from the host's name, the machine having none.
+pub const MADE_UP_ID: &str = "host-";
+
 /// This machine's id from the text of `/etc/machine-id`, or from its host name where there is none.
 /// The result is safe as a file name.
 pub fn machine_id(machine_id_file: Option<&str>, nodename: &str) -> String {
@@ -157,7 +160,7 @@ pub fn machine_id(machine_id_file: Option<&str>, nodename: &str) -> String {
     {
         return id.to_owned();
     }
-    let mut name = String::from("host-");
+    let mut name = String::from(MADE_UP_ID);
     name.extend(nodename.chars().take(64).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }));
     name
 }

@@ -161,7 +161,8 @@ impl World {
     }
 
     pub(crate) fn registry(&mut self, pid: u32, found: Registry, after_death: bool) {
-        self.take(&Event::RegistryRead { process: process(pid), found, after_death });
+        let process = process(pid);
+        self.take(&Event::RegistryRead { process, found, after_death, domain: None });
     }
 
     /// The pane of process `pid` is looked at and shows `screen`.
