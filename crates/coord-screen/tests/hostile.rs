@@ -147,3 +147,23 @@ fn a_huge_screen_is_read_from_its_end() {
         assert_eq!(read(&text).screen, Some(Screen::Prompt), "{unit:?}");
     }
 }
+
+// the shell told of the death and has not painted its prompt over the rest yet.
+#[test]
+fn a_box_with_the_shell_s_report_in_it_is_unknown() {
+    for report in ["Killed", "a draftKilled", "Aborted (core dumped)"] {
+        let text = format!(
+            "✻ Baked for 3s\n\n{RULE}\n❯\u{a0}{report}\n{RULE}\n  ⏸ manual mode on · esc to interrupt\n"
+        );
+        assert_eq!(read(&text).screen, None, "{text}");
+    }
+}
+
+#[test]
+fn a_retry_whose_line_is_broken() {
+    let broken = "✻ 429 This request would exceed your account's rate limit.\n  Please try again … · retrying in 1s · attempt 2/2";
+    let text = format!(
+        "❯ Go\n\n{broken}\n\n{RULE}\n❯\u{a0}\n{RULE}\n  ⏸ manual mode on · esc to interrupt\n"
+    );
+    assert_eq!(read(&text).screen, Some(Screen::Retry));
+}
