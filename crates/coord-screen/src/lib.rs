@@ -43,18 +43,18 @@ pub enum Screen {
     Suspended,
 }
 
-const WORDS: [(Screen, &str); 11] = [
-    (Screen::Prompt, "prompt"),
-    (Screen::Working, "working"),
-    (Screen::Retry, "retry"),
-    (Screen::Permission, "permission"),
-    (Screen::Question, "question"),
-    (Screen::Plan, "plan"),
-    (Screen::Dialog, "dialog"),
-    (Screen::Trust, "trust"),
-    (Screen::Error, "error"),
-    (Screen::Shell, "shell"),
-    (Screen::Suspended, "suspended"),
+const SCREENS: [Screen; 11] = [
+    Screen::Prompt,
+    Screen::Working,
+    Screen::Retry,
+    Screen::Permission,
+    Screen::Question,
+    Screen::Plan,
+    Screen::Dialog,
+    Screen::Trust,
+    Screen::Error,
+    Screen::Shell,
+    Screen::Suspended,
 ];
 
 impl Screen {
@@ -77,7 +77,7 @@ impl Screen {
 
     /// The class of that word; none for an unknown one.
     pub fn from_word(word: &str) -> Option<Self> {
-        WORDS.iter().find(|(_, known)| *known == word).map(|(screen, _)| *screen)
+        SCREENS.into_iter().find(|screen| screen.word() == word)
     }
 }
 
@@ -128,9 +128,8 @@ mod tests {
 
     #[test]
     fn words_come_back() {
-        for (screen, word) in WORDS {
-            assert_eq!(screen.word(), word);
-            assert_eq!(Screen::from_word(word), Some(screen));
+        for screen in SCREENS {
+            assert_eq!(Screen::from_word(screen.word()), Some(screen));
         }
         assert_eq!(Screen::from_word("unknown"), None);
     }

@@ -8,12 +8,12 @@ use crate::layout::{Layout, Region};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-const SCREENS: &str = include_str!("../screens.toml");
+const FILE: &str = include_str!("../screens.toml");
 /// The version of the file's format that this code reads.
 const VERSION: u32 = 1;
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    let rules: Rules = toml::from_str(SCREENS).expect("the file is part of the program and tested");
+    let rules: Rules = toml::from_str(FILE).expect("the file is part of the program and tested");
     debug_assert_eq!(rules.version, VERSION, "another format");
     rules
 });
@@ -103,7 +103,7 @@ mod tests {
                 assert!(!(some.is_empty() && none.is_empty()), "{screen}: {region:?} holds always");
             }
         }
-        for word in crate::WORDS.map(|(_, word)| word) {
+        for word in crate::SCREENS.map(Screen::word) {
             assert!(RULES.class.iter().any(|class| class.screen == word), "{word}: no class");
         }
     }
