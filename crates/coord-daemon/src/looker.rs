@@ -169,3 +169,93 @@ impl Eyes {
         Seen::Transcript { process: wish.process, interrupted_ms, signature }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tmux::Reading;
+    use coord_core::{Look, TmuxPane};
+    use coord_wire::journal::Pane;
+    use mio::{Events, Poll, Token};
+    use std::path::Path;
+
+    const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
+
+    fn eyes() -> Eyes {
+        let tmux = Tmux::new(Vec::new(), Readable::default(), |_| Reading::default());
+        Eyes { tmux, readable: Readable::default(), signature_in: |_| Some("boom") }
+    }
+
+    /// A wish for a pane of a server that there is not.
+    fn pane(process: ProcessRef, look: Look) -> PaneWish {
+        let server = coord_core::ProcessRef { pid: 1, start_time: 1 };
+        let pane = TmuxPane { socket: "nowhere".to_owned(), server, pane: "%0".to_owned() };
+        PaneWish { process, pane, proof: None, look }
+    }
+
+    fn transcript(config_dir: &Path) -> TranscriptWish {
+        let path = config_dir.join("projects/s.jsonl");
+        TranscriptWish {
+            process: PROCESS,
+            path: path.to_str().unwrap().to_owned(),
+            config_dir: config_dir.to_str().unwrap().to_owned(),
+            signature: Some("boom".to_owned()),
+        }
+    }
+
+    fn next(poll: &mut Poll, looker: &Looker) -> Seen {
+        let mut events = Events::with_capacity(4);
+        loop {
+            if let Some(seen) = looker.take() {
+                return seen;
+            }
+            poll.poll(&mut events, None).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_wish_is_answered_and_the_loop_is_woken() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("projects")).unwrap();
+        std::fs::write(dir.path().join("projects/s.jsonl"), "{}\n").unwrap();
+        let mut poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let looker = Looker::start(eyes(), waker).unwrap();
+        looker.read_transcript(transcript(dir.path()));
+        let found = Seen::Transcript {
+            process: PROCESS,
+            interrupted_ms: None,
+            signature: Some("boom".to_owned()),
+        };
+        assert_eq!(next(&mut poll, &looker), found);
+        looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
+        let Seen::Pane(PaneAnswer { process, pane, after_death }) = next(&mut poll, &looker) else {
+            panic!("a pane");
+        };
+        assert_eq!((process, after_death), (PROCESS, true));
+        assert!(matches!(pane, Pane::Unreadable { .. }));
+        // What cannot be read is answered too.
+        looker.read_transcript(transcript(Path::new("/nowhere")));
+        let nothing = Seen::Transcript { process: PROCESS, interrupted_ms: None, signature: None };
+        assert_eq!(next(&mut poll, &looker), nothing);
+    }
+
+    #[test]
+    fn who_waits_already_does_not_wait_twice() {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let desk = Arc::new(Desk::default());
+        let (_, seen) = channel();
+        // Nobody works at this desk.
+        let thread = std::thread::spawn(move || drop(waker));
+        let looker = Looker { desk, thread: Some(thread), seen };
+        let other = ProcessRef { pid: 8, start_time: 1 };
+        looker.look_at_panes(vec![pane(PROCESS, Look::Sweep), pane(other, Look::AfterDeath)]);
+        looker.look_at_panes(vec![pane(PROCESS, Look::Decision), pane(other, Look::Sweep)]);
+        let wishes = looker.desk.take().unwrap();
+        let looks: Vec<Look> = wishes.panes.values().map(|wish| wish.look).collect();
+        assert_eq!(looks, [Look::Decision, Look::AfterDeath]);
+        looker.desk.put(|all| all.is_over = true);
+        assert!(looker.desk.take().is_none());
+    }
+}

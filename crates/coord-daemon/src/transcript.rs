@@ -170,3 +170,6 @@ fn end_of(file: &File) -> std::io::Result<Vec<u8>> {
     }
     Ok(end)
 }
+
+#[cfg(test)]
+mod tests;
