@@ -100,10 +100,9 @@ fn tmux() -> Tmux {
 
 /// Looks once; the pane's id and the text on it.
 fn text_of(tmux: &mut Tmux, wish: PaneWish) -> (String, String) {
-    match one(tmux, wish) {
-        Pane::Its { pane, farewell, .. } => (pane, farewell.unwrap()),
-        other => panic!("{other:?}"),
-    }
+    let seen = one(tmux, wish);
+    let Pane::Its { pane, farewell, .. } = seen else { panic!("{seen:?}") };
+    (pane, farewell.unwrap())
 }
 
 fn one(tmux: &mut Tmux, wish: PaneWish) -> Pane {
@@ -113,10 +112,8 @@ fn one(tmux: &mut Tmux, wish: PaneWish) -> Pane {
 }
 
 fn why(pane: Pane) -> String {
-    match pane {
-        Pane::Unreadable { why } => why,
-        other => panic!("{other:?}"),
-    }
+    let Pane::Unreadable { why } = pane else { panic!("{pane:?}") };
+    why
 }
 
 /// A command that prints `text`, says that it did, and waits.
@@ -196,9 +193,9 @@ fn no_text_passes_for_another_pane() {
     let texts: BTreeMap<ProcessRef, String> = tmux()
         .look(wishes)
         .into_iter()
-        .map(|answer| match answer.pane {
-            Pane::Its { farewell, .. } => (answer.process, farewell.unwrap()),
-            other => panic!("{other:?}"),
+        .map(|answer| {
+            let Pane::Its { farewell, .. } = answer.pane else { panic!("{answer:?}") };
+            (answer.process, farewell.unwrap())
         })
         .collect();
     assert_eq!(texts[&processes[0]], forged);
