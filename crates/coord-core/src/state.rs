@@ -167,6 +167,11 @@ impl State {
         keys.iter().filter_map(|key| self.get(*key)).collect()
     }
 
+    /// The record that a process of this machine holds.
+    pub fn session_of(&self, process: ProcessRef) -> Option<&Session> {
+        self.get(self.key_of_owner(&self.local_owner(process)?)?)
+    }
+
     /// The time on the clock that the rules use.
     pub fn moment(&self, now: Now) -> Moment {
         let awake = Awake(now.mono_ns.saturating_sub(self.header.paused_ns));

@@ -1,5 +1,4 @@
 //! Whose event is it: ids, processes, owners, machines (R-06 to R-09, H-14, H-15, H-25, H-42).
-#![expect(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 mod world;
 

@@ -1,6 +1,5 @@
 //! What panes and transcripts tell where no registry does (R-01, R-10, H-05, H-07, H-16, S0-01,
 //! S0-18, S0-29).
-#![expect(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 mod world;
 

@@ -6,6 +6,7 @@ use coord_core::{
     PaneSeen, ProcessRef, Registry, RegistryStatus, Screen, Settings, StartSource, TmuxPane,
     ToolPhase, Via,
 };
+use coord_screen::Screen as Classified;
 use coord_wire::envelope::{self, Envelope};
 use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
@@ -197,7 +198,7 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
                     pane: pane.clone(),
                 },
                 proof: PaneProof { pane_pid: *pane_pid, tty: *tty },
-                screen: screen.as_deref().and_then(screen_of),
+                screen: screen.as_deref().and_then(Classified::from_word).map(screen_of),
                 farewell: farewell.clone(),
                 signature: signature.clone(),
             })
@@ -207,22 +208,20 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
     }
 }
 
-/// The words of `coord-screen`; another one is no class.
-fn screen_of(word: &str) -> Option<Screen> {
-    Some(match word {
-        "prompt" => Screen::Prompt,
-        "working" => Screen::Working,
-        "retry" => Screen::Retry,
-        "permission" => Screen::Permission,
-        "question" => Screen::Question,
-        "plan" => Screen::Plan,
-        "dialog" => Screen::Dialog,
-        "trust" => Screen::Trust,
-        "error" => Screen::Error,
-        "shell" => Screen::Shell,
-        "suspended" => Screen::Suspended,
-        _ => return None,
-    })
+fn screen_of(screen: Classified) -> Screen {
+    match screen {
+        Classified::Prompt => Screen::Prompt,
+        Classified::Working => Screen::Working,
+        Classified::Retry => Screen::Retry,
+        Classified::Permission => Screen::Permission,
+        Classified::Question => Screen::Question,
+        Classified::Plan => Screen::Plan,
+        Classified::Dialog => Screen::Dialog,
+        Classified::Trust => Screen::Trust,
+        Classified::Error => Screen::Error,
+        Classified::Shell => Screen::Shell,
+        Classified::Suspended => Screen::Suspended,
+    }
 }
 
 fn kind_of(kind: envelope::Kind) -> Kind {

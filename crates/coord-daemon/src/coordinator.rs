@@ -20,10 +20,13 @@ use crate::config_dirs::ConfigDirs;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
+use crate::looker::Looker;
 use crate::process::Caller;
 use crate::registry::Readable;
 use crate::registry_watch::RegistryWatch;
 use crate::share::Shares;
+use crate::tmux::PaneWish;
+use crate::transcript_watch::TranscriptWatch;
 use crate::watches::Watches;
 use crate::{process, registry};
 
@@ -52,6 +55,10 @@ pub(crate) struct Coordinator<D: Disk> {
     pub(crate) readable: Readable,
     config_dirs: ConfigDirs,
     pub(crate) registry_watch: RegistryWatch,
+    pub(crate) transcript_watch: TranscriptWatch,
+    pub(crate) looker: Looker,
+    /// Panes to be looked at when this turn of the loop ends: together.
+    pub(crate) panes: Vec<PaneWish>,
     shares: Shares,
     reserve: Reserve<D>,
     is_full: bool,
@@ -77,6 +84,8 @@ pub(crate) struct Parts<D: Disk> {
     pub(crate) engine: Engine<D>,
     /// The disk thread.
     pub(crate) background: Background<D>,
+    /// The looking thread.
+    pub(crate) looker: Looker,
     /// The loop's poll set.
     pub(crate) registry: Registry,
 }
@@ -84,7 +93,7 @@ pub(crate) struct Parts<D: Disk> {
 impl<D: Disk> Coordinator<D> {
     /// Puts it together and records the start.
     pub(crate) fn start(parts: Parts<D>, now: Now) -> anyhow::Result<Self> {
-        let Parts { disk, paths, root, here, config, engine, background, registry } = parts;
+        let Parts { disk, paths, root, here, config, engine, background, looker, registry } = parts;
         let mut coordinator = Self {
             engine,
             started: now,
@@ -99,6 +108,9 @@ impl<D: Disk> Coordinator<D> {
             readable: Readable { root, named: config.paths("tracking.config_dirs").to_vec() },
             config_dirs: ConfigDirs::default(),
             registry_watch: RegistryWatch::new()?,
+            transcript_watch: TranscriptWatch::new()?,
+            looker,
+            panes: Vec::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -228,7 +240,12 @@ impl<D: Disk> Coordinator<D> {
                 let changes = self.registry_watch.add(&self.readable, &config_dir);
                 self.read_changes(changes, now);
             }
-            Effect::CapturePane { .. } | Effect::ReadTranscript { .. } => {}
+            Effect::CapturePane { process, pane, proof, look } => {
+                self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
+            }
+            Effect::ReadTranscript { process, path, config_dir } => {
+                self.read_transcript(wire_process(process), path, config_dir);
+            }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.config_dirs.lock(&self.readable, &config_dir);
                 self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);

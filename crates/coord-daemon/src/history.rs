@@ -187,15 +187,10 @@ fn registry_words(entry: &RegistryEntry) -> String {
 fn pane_words(pane: &Pane) -> String {
     match pane {
         Pane::Its { pane, screen, farewell, signature, .. } => {
-            let mut words =
-                format!("pane {pane}, {}", screen.as_deref().unwrap_or("no known screen"));
-            if farewell.is_some() {
-                words.push_str(", the client's farewell");
-            }
-            if let Some(name) = signature {
-                words.push_str(&format!(", crash signature {name}"));
-            }
-            words
+            let screen = screen.as_deref().unwrap_or("no known screen");
+            let farewell = if farewell.is_some() { ", the client's farewell" } else { "" };
+            let crash = signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
+            format!("pane {pane}, {screen}{farewell}{crash}")
         }
         Pane::NotThere => "no pane has its terminal".to_owned(),
         Pane::Unreadable { why } => format!("not read: {why}"),

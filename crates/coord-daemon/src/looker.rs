@@ -40,8 +40,6 @@ pub struct Eyes {
     pub tmux: Tmux,
     /// Which configuration directories may be read.
     pub readable: Readable,
-    /// Names the crash signature that a text holds.
-    pub signature_in: fn(&str) -> Option<&'static str>,
 }
 
 /// The thread's two ends.
@@ -159,7 +157,7 @@ fn tell(seen: Vec<Seen>, answers: &Sender<Seen>, waker: &Waker) -> bool {
 
 impl Eyes {
     fn read(&self, wish: TranscriptWish) -> Seen {
-        let tail = transcript::read(&self.readable, &wish, self.signature_in);
+        let tail = transcript::read(&self.readable, &wish);
         let Tail { interrupted_ms, has_signature } = tail.unwrap_or_else(|why| {
             // What cannot be read says nothing; a new session has no transcript yet.
             tracing::debug!(why, "transcript");
@@ -173,17 +171,17 @@ impl Eyes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tmux::Reading;
     use coord_core::{Look, TmuxPane};
     use coord_wire::journal::Pane;
     use mio::{Events, Poll, Token};
     use std::path::Path;
 
     const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
+    const SIGNATURE: &str = "RangeError: Maximum call stack size exceeded";
 
     fn eyes() -> Eyes {
-        let tmux = Tmux::new(Vec::new(), Readable::default(), |_| Reading::default());
-        Eyes { tmux, readable: Readable::default(), signature_in: |_| Some("boom") }
+        let tmux = Tmux::new(Vec::new(), Readable::default(), coord_screen::read);
+        Eyes { tmux, readable: Readable::default() }
     }
 
     /// A wish for a pane of a server that there is not.
@@ -199,7 +197,7 @@ mod tests {
             process: PROCESS,
             path: path.to_str().unwrap().to_owned(),
             config_dir: config_dir.to_str().unwrap().to_owned(),
-            signature: Some("boom".to_owned()),
+            signature: Some(SIGNATURE.to_owned()),
         }
     }
 
@@ -217,7 +215,7 @@ mod tests {
     fn every_wish_is_answered_and_the_loop_is_woken() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("projects")).unwrap();
-        std::fs::write(dir.path().join("projects/s.jsonl"), "{}\n").unwrap();
+        std::fs::write(dir.path().join("projects/s.jsonl"), format!("{SIGNATURE}\n")).unwrap();
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
         let looker = Looker::start(eyes(), waker).unwrap();
@@ -225,7 +223,7 @@ mod tests {
         let found = Seen::Transcript {
             process: PROCESS,
             interrupted_ms: None,
-            signature: Some("boom".to_owned()),
+            signature: Some(SIGNATURE.to_owned()),
         };
         assert_eq!(next(&mut poll, &looker), found);
         looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);

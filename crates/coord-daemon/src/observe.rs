@@ -1,15 +1,19 @@
-//! Looks at what nobody reports: entries of the client's registry, and processes that were stopped
-//! . Records what is news; concludes nothing.
+//! Looks at what nobody reports: entries of the client's registry, processes that were stopped, panes
+//! and transcripts. Records what is news; concludes nothing.
 
-use coord_core::{Kind, Now, Session};
+use coord_core::{Kind, Now, Session, is_in_doubt, is_news};
 use coord_store::Disk;
-use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
+use coord_wire::journal::{Domain, Entry, Pane, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
+use coord_wire::stamp::ProcessRef;
 
-use crate::convert::wire_process;
+use crate::convert::{pane_found, process_ref, wire_process};
 use crate::coordinator::Coordinator;
+use crate::looker::Seen;
 use crate::registry::Found;
 use crate::registry_watch::Change;
+use crate::tmux::PaneAnswer;
+use crate::transcript::TranscriptWish;
 use crate::{process, registry};
 
 impl<D: Disk> Coordinator<D> {
@@ -69,6 +73,68 @@ impl<D: Disk> Coordinator<D> {
         let Found { process, domain, entry } = found;
         let read = Entry::RegistryRead { process, entry, after_death: false, domain };
         self.record_or_say(&read, now);
+    }
+
+    /// Sends the looks at panes off that were asked for in this turn of the loop.
+    pub(crate) fn look_at_panes(&mut self) {
+        if !self.panes.is_empty() {
+            self.looker.look_at_panes(std::mem::take(&mut self.panes));
+        }
+    }
+
+    /// Reads the end of a transcript, and again when it changes.
+    pub(crate) fn read_transcript(
+        &mut self,
+        process: ProcessRef,
+        path: String,
+        config_dir: String,
+    ) {
+        self.transcript_watch.add(process, path.as_ref());
+        let named = self.session_of(process).and_then(|session| session.signature.as_ref());
+        let signature = named.map(|signature| signature.name.clone());
+        self.looker.read_transcript(TranscriptWish { process, path, config_dir, signature });
+    }
+
+    /// Transcripts changed: those of sessions in doubt are read.
+    pub(crate) fn on_transcript_changes(&mut self) {
+        for process in self.transcript_watch.take() {
+            let session = self.session_of(process).filter(|session| is_in_doubt(session));
+            let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
+            match of {
+                Some((path, config_dir)) => self.read_transcript(process, path, config_dir),
+                None => self.transcript_watch.remove(process),
+            }
+        }
+    }
+
+    /// Records what the looking thread saw, as far as it is news.
+    pub(crate) fn take_seen(&mut self, now: Now) {
+        while let Some(seen) = self.looker.take() {
+            match seen {
+                Seen::Pane(PaneAnswer { process, pane, after_death }) => {
+                    let awake = self.engine.state().moment(now).awake;
+                    let is_news = self.session_of(process).is_some_and(|session| {
+                        after_death || is_news(session, &pane_found(&pane), awake)
+                    });
+                    if is_news {
+                        let seen = Entry::PaneSeen { process, pane, after_death };
+                        self.record_or_say(&seen, now);
+                    } else if let Pane::Unreadable { why } = pane {
+                        tracing::debug!(pid = process.pid, why, "pane");
+                    }
+                }
+                Seen::Transcript { process, interrupted_ms, signature } => {
+                    if interrupted_ms.is_some() || signature.is_some() {
+                        let read = Entry::TranscriptRead { process, interrupted_ms, signature };
+                        self.record_or_say(&read, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn session_of(&self, process: ProcessRef) -> Option<&Session> {
+        self.engine.state().session_of(process_ref(process))
     }
 
     /// Looks whether watched interactive harnesses were stopped or go on: no source reports it.

@@ -19,7 +19,10 @@ use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::host::Here;
+use crate::looker::{Eyes, Looker};
+use crate::registry::Readable;
 use crate::server::{Doors, Server, WAKER};
+use crate::tmux::Tmux;
 use crate::{log, state_dir};
 
 /// Connections that may wait to be accepted: every session's hooks at once.
@@ -56,6 +59,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
+    let eyes = eyes(root.as_ref(), &config);
     let mut coordinator = Coordinator::start(
         Parts {
             disk: RealDisk,
@@ -64,6 +68,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
             config,
             engine,
             background: Background::start(Arc::clone(&waker))?,
+            looker: Looker::start(eyes, Arc::clone(&waker))?,
             registry: poll.registry().try_clone()?,
             paths: paths.clone(),
         },
@@ -86,6 +91,15 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     coordinator.finish(now())?;
     tracing::info!("ended");
     Ok(())
+}
+
+/// What panes and transcripts are looked at with.
+fn eyes(root: Option<&PathBuf>, config: &Config) -> Eyes {
+    let readable =
+        |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
+    let places = config.paths("tracking.tmux").to_vec();
+    let tmux = Tmux::new(places, readable("tracking.tmux_sockets"), coord_screen::read);
+    Eyes { tmux, readable: readable("tracking.config_dirs") }
 }
 
 /// Every connection and every watched process takes a descriptor; the usual soft limit of 1024 is

@@ -38,6 +38,7 @@ pub(crate) const WAKER: Token = Token(1);
 const SIGNALS: Token = Token(2);
 const SPOOL: Token = Token(3);
 const REGISTRY: Token = Token(4);
+const TRANSCRIPTS: Token = Token(5);
 const FIRST_CONNECTION: usize = 16;
 
 /// Connections at once; the longest idle one goes first.
@@ -106,6 +107,8 @@ impl<D: Disk> Server<D> {
         registry.register(&mut SourceFd(&spool_watch.as_raw_fd()), SPOOL, Interest::READABLE)?;
         let watch = coordinator.registry_watch.fd().as_raw_fd();
         registry.register(&mut SourceFd(&watch), REGISTRY, Interest::READABLE)?;
+        let watch = coordinator.transcript_watch.fd().as_raw_fd();
+        registry.register(&mut SourceFd(&watch), TRANSCRIPTS, Interest::READABLE)?;
         let turn = now();
         let (answered, answers) = channel();
         Ok(Self {
@@ -175,6 +178,7 @@ impl<D: Disk> Server<D> {
             WAKER => (),
             SIGNALS => self.is_ending = true,
             REGISTRY => self.coordinator.on_registry_changes(now()),
+            TRANSCRIPTS => self.coordinator.on_transcript_changes(),
             SPOOL => {
                 self.forget_spool_events();
                 self.spool_again_at = Some(0);
@@ -190,6 +194,7 @@ impl<D: Disk> Server<D> {
     fn after_events(&mut self) {
         let turn = now();
         self.coordinator.take_done(turn);
+        self.coordinator.take_seen(turn);
         self.answer_synced();
         self.answer_histories();
         let is_judging = !self.coordinator.deaths.is_empty();
@@ -205,6 +210,7 @@ impl<D: Disk> Server<D> {
         if self.coordinator.next_deadline().is_some_and(|at| at <= turn.mono_ns) {
             self.coordinator.tick(now());
         }
+        self.coordinator.look_at_panes();
         self.coordinator.sync_if_due(!self.awaiting_sync.is_empty(), now());
         if self.stopped_at <= turn.mono_ns {
             self.stopped_at = turn.mono_ns.saturating_add(STOPPED_NS);

@@ -17,6 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use coord_core::{Look, PaneProof, TmuxPane};
+use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 use coord_wire::journal::Pane;
 use coord_wire::stamp::ProcessRef;
@@ -28,17 +29,6 @@ use socket::{Door, Doors};
 
 /// Answers remembered for sweeps; beyond this those of dead processes are dropped.
 const KNOWN_MAX: usize = 1024;
-
-/// What a screen says. Reading it is `coord-screen`'s.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// The word of its class; none where it fits none.
-    pub screen: Option<&'static str>,
-    /// The session id of the client's farewell, if that is the last thing on it.
-    pub farewell: Option<String>,
-    /// The name of a crash signature on it.
-    pub signature: Option<String>,
-}
 
 /// A wish to look at the pane of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +200,7 @@ impl Tmux {
             pane: format!("%{}", pane.id),
             pane_pid: pane.pid,
             tty,
-            screen: screen.map(str::to_owned),
+            screen: screen.map(|screen| screen.word().to_owned()),
             farewell,
             signature,
         };

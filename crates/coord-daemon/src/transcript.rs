@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
+use coord_screen::signature_in;
 use coord_wire::stamp::{ProcessRef, parse_rfc3339};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
@@ -44,12 +45,8 @@ pub struct Tail {
     pub has_signature: bool,
 }
 
-/// Reads the end of a transcript. `signature_in` names the crash signature that a text holds.
-pub fn read(
-    readable: &Readable,
-    wish: &TranscriptWish,
-    signature_in: fn(&str) -> Option<&'static str>,
-) -> Result<Tail, String> {
+/// Reads the end of a transcript.
+pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> {
     let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
         .map_err(|why| format!("{}: {why}", wish.path))?;
     let end = end_of(&file).map_err(|error| format!("{}: {error}", wish.path))?;

@@ -140,25 +140,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
             all.push(fact("turn interrupted".to_owned(), source(by), at.wall_ms));
         }
     }
-    match &session.pane {
-        PaneFact::Unknown => (),
-        PaneFact::NotThere { at } => {
-            all.push(fact("no pane of its tmux has its terminal".to_owned(), "pane", at.wall_ms));
-        }
-        PaneFact::Its(view) => {
-            let shows = view.screen.map_or("no known screen", screen);
-            let pane = &view.pane.pane;
-            all.push(fact(format!("pane {pane} shows {shows}"), "pane", view.at.wall_ms));
-        }
-    }
-    if let Some(signature) = &session.signature {
-        let at_ms = signature.at.wall_ms;
-        all.push(fact(format!("crash signature {} on the screen", signature.name), "pane", at_ms));
-        if signature.is_content == Some(true) {
-            let what = "the words of the signature are content of the conversation".to_owned();
-            all.push(fact(what, "transcript", at_ms));
-        }
-    }
+    all.extend(of_pane(session).into_iter().map(|(what, from, at_ms)| fact(what, from, at_ms)));
     for wait in &session.waits {
         let what = match wait.kind {
             WaitKind::Permission => "permission asked for",
@@ -178,6 +160,31 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     if let Some(last) = &session.last {
         let mark = if last.verified { "" } else { " (sender not verified)" };
         all.push(fact(format!("last event {}{mark}", last.name), "hook", last.stamp.wall_ms));
+    }
+    all
+}
+
+/// What was seen on the pane, and in the transcript because of it: fact, source, time.
+fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
+    let mut all = Vec::new();
+    match &session.pane {
+        PaneFact::Unknown => (),
+        PaneFact::NotThere { at } => {
+            all.push(("no pane of its tmux has its terminal".to_owned(), "pane", at.wall_ms));
+        }
+        PaneFact::Its(view) => {
+            let shows = view.screen.map_or("no known screen", screen);
+            let pane = &view.pane.pane;
+            all.push((format!("pane {pane} shows {shows}"), "pane", view.at.wall_ms));
+        }
+    }
+    if let Some(signature) = &session.signature {
+        let at_ms = signature.at.wall_ms;
+        all.push((format!("crash signature {} on the screen", signature.name), "pane", at_ms));
+        if signature.is_content == Some(true) {
+            let what = "the words of the signature are content of the conversation".to_owned();
+            all.push((what, "transcript", at_ms));
+        }
     }
     all
 }

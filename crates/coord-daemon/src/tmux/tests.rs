@@ -1,5 +1,6 @@
 //! The adapter against real tmux servers, each in a directory of its own and ended with its test.
 
+use coord_screen::Screen;
 use std::fs::{File, Permissions, set_permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -91,7 +92,7 @@ fn line_of(fifo: &str) -> String {
 fn read(text: &str) -> Reading {
     // The text itself is handed out, which only a test may do.
     let farewell = Some(text.trim_end().to_owned());
-    Reading { screen: Some("shell"), farewell, signature: None }
+    Reading { screen: Some(Screen::Shell), farewell, signature: None }
 }
 
 fn tmux() -> Tmux {

@@ -18,21 +18,19 @@ fn home() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
+const SIGNATURE: &str = "RangeError: Maximum call stack size exceeded";
+
 fn wish(config_dir: &Path, path: &Path) -> TranscriptWish {
     TranscriptWish {
         process: ProcessRef { pid: 7, start_time: 1 },
         path: path.to_str().unwrap().to_owned(),
         config_dir: config_dir.to_str().unwrap().to_owned(),
-        signature: Some("boom".to_owned()),
+        signature: Some(SIGNATURE.to_owned()),
     }
 }
 
-fn signature_in(text: &str) -> Option<&'static str> {
-    text.contains("it went boom").then_some("boom")
-}
-
 fn tail(config_dir: &Path, path: &Path) -> Result<Tail, String> {
-    read(&Readable::default(), &wish(config_dir, path), signature_in)
+    read(&Readable::default(), &wish(config_dir, path))
 }
 
 /// What is read from a transcript of this text.
@@ -140,13 +138,16 @@ fn of_a_long_transcript_the_end_is_read() {
 // S0-29
 #[test]
 fn a_signature_that_is_content_is_found() {
-    let text = line("assistant", r#"[{"type":"text","text":"then it went boom, I read"}]"#);
+    let text = line(
+        "assistant",
+        r#"[{"type":"text","text":"RangeError: Maximum call stack size exceeded, I read"}]"#,
+    );
     assert!(tail_of(text.as_bytes()).has_signature);
     assert!(!tail_of(line("assistant", ANSWER).as_bytes()).has_signature);
     let (dir, path) = home();
     write(&path, text).unwrap();
     let other = TranscriptWish { signature: Some("other".to_owned()), ..wish(dir.path(), &path) };
-    let tail = read(&Readable::default(), &other, signature_in).unwrap();
+    let tail = read(&Readable::default(), &other).unwrap();
     assert!(!tail.has_signature);
 }
 
@@ -188,6 +189,6 @@ fn with_a_root_only_transcripts_below_it_are_read() {
     let (dir, path) = home();
     write(&path, "").unwrap();
     let readable = Readable { root: Some("/elsewhere".into()), named: Vec::new() };
-    let why = read(&readable, &wish(dir.path(), &path), signature_in).unwrap_err();
+    let why = read(&readable, &wish(dir.path(), &path)).unwrap_err();
     assert!(why.contains("outside COORD_HOME"), "{why}");
 }

@@ -7,7 +7,7 @@ use super::table::{Goal, Table};
 use anyhow::{Context, bail};
 use coord_core::{Look, TmuxPane};
 use coord_daemon::registry::Readable;
-use coord_daemon::tmux::{PaneWish, Reading, Tmux};
+use coord_daemon::tmux::{PaneWish, Tmux};
 use coord_daemon::{convert, process};
 use coord_wire::journal::Pane;
 use coord_wire::stamp::ProcessRef;
@@ -35,7 +35,7 @@ struct Server {
 
 pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let mut server = Server::start()?;
-    let mut tmux = Tmux::new(Vec::new(), Readable::default(), |_| Reading::default());
+    let mut tmux = Tmux::new(Vec::new(), Readable::default(), coord_screen::read);
     let (mut floor, mut full, mut sweep) =
         (Sample::default(), Sample::default(), Sample::default());
     server.look(&mut tmux, Look::Decision)?;
