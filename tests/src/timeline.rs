@@ -11,7 +11,7 @@
 //! what the coordinator may not know, its judge may.
 
 use crate::home::Home;
-use crate::truth::{self, Measured};
+use crate::truth::{self, CONTINUED, GONE, Measured, SUSPENDED};
 use crate::wait::wait_until;
 use coord_wire::envelope::Kind;
 use coord_wire::exchange::{exchange, mono_ns, request};
@@ -19,6 +19,7 @@ use coord_wire::inspect::{Inspect, Session, State};
 use coord_wire::limits::BODY_BYTES_MAX;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -53,7 +54,7 @@ pub(crate) struct Change {
     pub(crate) sessions: Option<Vec<Seen>>,
 }
 
-/// What the client itself wrote of one of its sessions.
+/// What the client itself wrote of one of its sessions, or what became of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) at_ms: u64,
@@ -177,15 +178,7 @@ impl Timeline {
         let mark = self.marks.last().expect("a mark comes first");
         wait_until(&format!("the client itself is {:?}", mark.expected.truth), || {
             let told = self.line().told.clone();
-            let (truth, process) = (mark.expected.truth, process_state(mark.session.pid));
-            let is_done = if truth == State::Suspended {
-                process == Some('T')
-            } else if matches!(truth, State::Stopped | State::Crashed | State::Interrupted) {
-                matches!(process, None | Some('Z'))
-            } else {
-                truth::told_ms(&told, mark).is_some()
-            };
-            if is_done { Ok(()) } else { Err(told) }
+            truth::told_ms(&told, mark).ok_or(told)
         });
     }
 
@@ -371,8 +364,33 @@ fn wall_ms() -> u64 {
     u64::try_from(now.tv_sec * 1000 + now.tv_nsec / 1_000_000).expect("after 1970")
 }
 
+/// What became of the processes of the client's sessions since the last look.
+fn changed_processes(told: &[Told], at_ms: u64) -> Vec<Told> {
+    let mut newest: BTreeMap<u64, (&Told, bool)> = BTreeMap::new();
+    for told in told {
+        let was_stopped = newest.get(&told.pid).is_some_and(|(_, was_stopped)| *was_stopped);
+        let is_stopped = match told.status.as_str() {
+            SUSPENDED => true,
+            CONTINUED => false,
+            _ => was_stopped,
+        };
+        newest.insert(told.pid, (told, is_stopped));
+    }
+    let alive = newest.into_values().filter(|(told, _)| told.status != GONE);
+    let changed = alive.filter_map(|(told, was_stopped)| {
+        let status = match (process_state(told.pid), was_stopped) {
+            (None | Some('Z'), _) => GONE,
+            (Some('T'), false) => SUSPENDED,
+            (Some(state), true) if state != 'T' => CONTINUED,
+            (Some(_), _) => return None,
+        };
+        Some(Told { at_ms, status: status.to_owned(), ..told.clone() })
+    });
+    changed.collect()
+}
+
 /// The letter of a process's state; none if there is no such process.
-fn process_state(pid: u32) -> Option<char> {
+fn process_state(pid: u64) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
@@ -388,11 +406,13 @@ fn look(line: &Mutex<Line>, socket: &Path, registry: &Path) {
             return;
         }
         for told in entries.iter().filter_map(|entry| told(entry, at_ms)) {
-            let last = line.told.iter().rfind(|last| last.pid == told.pid);
-            if last != Some(&told) {
+            let is_known = |known: &Told| *known == told;
+            if !line.told.iter().any(is_known) {
                 line.told.push(told);
             }
         }
+        let processes = changed_processes(&line.told, at_ms);
+        line.told.extend(processes);
         let now: Option<Vec<Seen>> = sessions.map(|sessions| {
             sessions.iter().map(|session| seen(session, &entries, at_ms)).collect()
         });

@@ -1,7 +1,7 @@
 //! How much of what was stated of a session was true, and how late the truth came.
 //!
 //! What is true at a moment is what the script's last mark says, from when the client itself did it:
-//! from its own registry's word where that came after the mark, else from the newest news that the
+//! from its own registry's word, or its process's end or stop, where that came after the mark, else from the newest news that the
 //! state was shown with (a hook's stamp), else from the mark. Before that it is what the mark before
 //! said. Any other state shown is false, those too that a mark lets pass on the way; only `unknown`
 //! is never false: it says that it does not know, and is counted for itself. While nobody answers,
@@ -17,8 +17,8 @@ use std::path::Path;
 /// So long after a change of the truth an old state is late, not merely behind.
 const LATE_MS: u64 = 1000;
 
-/// The client's own words for its states.
-const STATUSES: [(State, &str); 9] = [
+/// The client's own words for its states, and those for what becomes of its process.
+const STATUSES: [(State, &str); 15] = [
     (State::Running, "busy"),
     (State::AwaitingPermission, "waiting"),
     (State::AwaitingInput, "waiting"),
@@ -28,7 +28,19 @@ const STATUSES: [(State, &str); 9] = [
     (State::QuotaWait, "idle"),
     (State::BlockedAuth, "idle"),
     (State::BlockedBilling, "idle"),
+    (State::Suspended, SUSPENDED),
+    (State::Running, CONTINUED),
+    (State::Idle, CONTINUED),
+    (State::Stopped, GONE),
+    (State::Crashed, GONE),
+    (State::Interrupted, GONE),
 ];
+/// A process that Ctrl-Z stopped.
+pub(crate) const SUSPENDED: &str = "suspended";
+/// It goes on.
+pub(crate) const CONTINUED: &str = "continued";
+/// A process that has ended.
+pub(crate) const GONE: &str = "gone";
 
 /// What was stated after one mark.
 #[derive(Debug)]
@@ -57,13 +69,18 @@ struct Times {
     late: u64,
 }
 
-/// When the client's own registry said so, where it did.
+/// When the client itself was seen to do what the mark says, where it was: by its registry, by its
+/// process. Nobody knows of a session from when another process took its id.
 pub(crate) fn told_ms(told: &[Told], mark: &Mark) -> Option<u64> {
+    let truth = mark.expected.truth;
     let fits = |told: &&Told| {
-        told.session == mark.session.id
-            && told.pid == u64::from(mark.session.pid)
-            && mark.at_ms <= told.at_ms
-            && STATUSES.contains(&(mark.expected.truth, &told.status))
+        let is_own = told.pid == u64::from(mark.session.pid);
+        let is_it = if truth == State::Unknown {
+            !is_own
+        } else {
+            is_own && STATUSES.contains(&(truth, &told.status))
+        };
+        is_it && told.session == mark.session.id && mark.at_ms <= told.at_ms
     };
     told.iter().find(fits).map(|told| told.at_ms)
 }
