@@ -130,10 +130,12 @@ pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
 pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     let Some(owner) = &session.owner else { return };
     let process = owner.id.process;
-    let look = match session.presence {
-        Presence::Dying { .. } => Look::AfterDeath,
-        _ if fusion::is_in_doubt(session) || session.contested.is_some() => Look::Decision,
-        _ => Look::Sweep,
+    let look = if let Presence::Dying { .. } = session.presence {
+        Look::AfterDeath
+    } else if fusion::is_in_doubt(session) || session.contested.is_some() {
+        Look::Decision
+    } else {
+        Look::Sweep
     };
     if let Some(pane) = session.pane() {
         let proof = match &session.pane {

@@ -214,14 +214,18 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
     let judged_within_ms = state.header.settings.death_judged_within_ms;
     for key in &due {
         let Some(session) = state.get(*key) else { continue };
-        match session.presence {
-            Presence::Dying { since, .. } if since.awake.plus_ms(judged_within_ms) <= at.awake => {
-                state.judge_late(*key, at, fx);
-            }
-            _ if state.next_look(session).is_some_and(|due| due <= at.awake) => {
-                state.look(*key, at, fx);
-            }
-            _ => (),
+        let is_late = match session.presence {
+            Presence::Dying { since, .. } => since.awake.plus_ms(judged_within_ms) <= at.awake,
+            Presence::Alive
+            | Presence::Ended { .. }
+            | Presence::Interrupted { .. }
+            | Presence::Crashed { .. }
+            | Presence::Gone { .. } => false,
+        };
+        if is_late {
+            state.judge_late(*key, at, fx);
+        } else if state.next_look(session).is_some_and(|due| due <= at.awake) {
+            state.look(*key, at, fx);
         }
     }
     refresh(state, &due, at, fx);

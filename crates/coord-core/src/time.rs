@@ -26,9 +26,10 @@ impl Awake {
 
     /// The first moment after this one that is a multiple of `period_ms`.
     #[must_use]
-    pub fn next_multiple_of_ms(self, period_ms: u64) -> Self {
-        let period_ns = period_ms.saturating_mul(1_000_000).max(1);
-        Self((self.0 / period_ns).saturating_add(1).saturating_mul(period_ns))
+    pub fn next_multiple_of_ms(self, ms: u64) -> Self {
+        let period = ms.saturating_mul(1_000_000).max(1);
+        let periods = self.0.checked_div(period).unwrap_or(0);
+        Self(periods.saturating_add(1).saturating_mul(period))
     }
 
     /// Milliseconds from `earlier` to this moment; 0 if `earlier` is later.

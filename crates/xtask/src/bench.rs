@@ -11,6 +11,7 @@ mod events;
 mod hooks;
 mod ingest;
 mod inspect;
+mod panes;
 mod programs;
 mod sample;
 mod sandbox;
@@ -30,7 +31,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -55,7 +56,7 @@ impl Bench {
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 8] = [
+const GROUPS: [(&str, Measure); 9] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -64,6 +65,7 @@ const GROUPS: [(&str, Measure); 8] = [
     ("start", cold_start::measure),
     ("inspect", inspect::measure),
     ("death", death::measure),
+    ("panes", panes::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

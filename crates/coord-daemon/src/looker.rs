@@ -1,0 +1,261 @@
+//! The one thread that looks at panes and transcripts, so that the loop never waits for tmux or for a
+//! file that others name (H-27).
+//!
+//! Decides nothing: wishes go in, each is answered once, and the loop is woken. What is wished for
+//! while a look is under way waits and is looked at together; a process that already waits for the
+//! same look does not wait twice.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use coord_wire::stamp::ProcessRef;
+use mio::Waker;
+
+use crate::registry::Readable;
+use crate::tmux::{PaneAnswer, PaneWish, Tmux};
+use crate::transcript::{self, Tail, TranscriptWish};
+
+/// What was seen.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A pane.
+    Pane(PaneAnswer),
+    /// The end of a transcript.
+    Transcript {
+        /// The process that writes it.
+        process: ProcessRef,
+        /// When the client wrote the interrupt that is its newest word, milliseconds since 1970.
+        interrupted_ms: Option<u64>,
+        /// The wished signature, if it stands in the transcript.
+        signature: Option<String>,
+    },
+}
+
+/// What the thread looks with.
+#[derive(Debug)]
+pub struct Eyes {
+    /// Panes.
+    pub tmux: Tmux,
+    /// Which configuration directories may be read.
+    pub readable: Readable,
+    /// Names the crash signature that a text holds.
+    pub signature_in: fn(&str) -> Option<&'static str>,
+}
+
+/// The thread's two ends.
+#[derive(Debug)]
+pub struct Looker {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+    seen: Receiver<Seen>,
+}
+
+/// Where wishes lie until the thread takes them.
+#[derive(Debug, Default)]
+struct Desk {
+    wishes: Mutex<Wishes>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    panes: BTreeMap<ProcessRef, PaneWish>,
+    transcripts: BTreeMap<ProcessRef, TranscriptWish>,
+    is_over: bool,
+}
+
+impl Desk {
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        // Nothing is left half done under the lock.
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Wishes)) {
+        put(&mut self.wishes());
+        self.more.notify_one();
+    }
+
+    /// All wishes there are, once there are some; none when it is over.
+    fn take(&self) -> Option<Wishes> {
+        let nothing =
+            |wishes: &mut Wishes| wishes.panes.is_empty() && wishes.transcripts.is_empty();
+        let wishes = self.more.wait_while(self.wishes(), |all| !all.is_over && nothing(all));
+        let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
+        (!wishes.is_over).then(|| std::mem::take(&mut *wishes))
+    }
+}
+
+impl Looker {
+    /// Starts the thread; `waker` wakes the loop when something was seen.
+    pub fn start(eyes: Eyes, waker: Arc<Waker>) -> std::io::Result<Self> {
+        let desk = Arc::new(Desk::default());
+        let (answers, seen) = channel();
+        let thread = std::thread::Builder::new().name("coord-looker".to_owned());
+        let work = Arc::clone(&desk);
+        let thread = thread.spawn(move || look_on(eyes, &work, &answers, &waker))?;
+        Ok(Self { desk, thread: Some(thread), seen })
+    }
+
+    /// Wishes for looks at panes. Of two for one process the more urgent one is answered.
+    pub fn look_at_panes(&self, wishes: Vec<PaneWish>) {
+        self.warn_if_gone();
+        self.desk.put(|all| {
+            for wish in wishes {
+                match all.panes.get(&wish.process) {
+                    Some(waiting) if wish.look < waiting.look => (),
+                    Some(_) | None => drop(all.panes.insert(wish.process, wish)),
+                }
+            }
+        });
+    }
+
+    /// Wishes for the end of a transcript.
+    pub fn read_transcript(&self, wish: TranscriptWish) {
+        self.warn_if_gone();
+        self.desk.put(|all| drop(all.transcripts.insert(wish.process, wish)));
+    }
+
+    /// Something that was seen, if there is any.
+    pub fn take(&self) -> Option<Seen> {
+        self.seen.try_recv().ok()
+    }
+
+    fn warn_if_gone(&self) {
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            tracing::error!("the thread that looks at panes is gone; restart the coordinator");
+        }
+    }
+}
+
+impl Drop for Looker {
+    /// Ends the thread, after the look that is under way.
+    fn drop(&mut self) {
+        self.desk.put(|all| all.is_over = true);
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread that looks at panes panicked");
+        }
+    }
+}
+
+fn look_on(mut eyes: Eyes, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
+    while let Some(wishes) = desk.take() {
+        // A file is read at once; a server may take its time.
+        let transcripts = wishes.transcripts.into_values().map(|wish| eyes.read(wish)).collect();
+        let is_heard = tell(transcripts, answers, waker);
+        let panes = eyes.tmux.look(wishes.panes.into_values().collect());
+        if !is_heard || !tell(panes.into_iter().map(Seen::Pane).collect(), answers, waker) {
+            return;
+        }
+    }
+}
+
+/// Whether there still is somebody to tell.
+fn tell(seen: Vec<Seen>, answers: &Sender<Seen>, waker: &Waker) -> bool {
+    seen.is_empty()
+        || (seen.into_iter().all(|one| answers.send(one).is_ok()) && waker.wake().is_ok())
+}
+
+impl Eyes {
+    fn read(&self, wish: TranscriptWish) -> Seen {
+        let tail = transcript::read(&self.readable, &wish, self.signature_in);
+        let Tail { interrupted_ms, has_signature } = tail.unwrap_or_else(|why| {
+            // What cannot be read says nothing; a new session has no transcript yet.
+            tracing::debug!(why, "transcript");
+            Tail::default()
+        });
+        let signature = wish.signature.filter(|_| has_signature);
+        Seen::Transcript { process: wish.process, interrupted_ms, signature }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tmux::Reading;
+    use coord_core::{Look, TmuxPane};
+    use coord_wire::journal::Pane;
+    use mio::{Events, Poll, Token};
+    use std::path::Path;
+
+    const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
+
+    fn eyes() -> Eyes {
+        let tmux = Tmux::new(Vec::new(), Readable::default(), |_| Reading::default());
+        Eyes { tmux, readable: Readable::default(), signature_in: |_| Some("boom") }
+    }
+
+    /// A wish for a pane of a server that there is not.
+    fn pane(process: ProcessRef, look: Look) -> PaneWish {
+        let server = coord_core::ProcessRef { pid: 1, start_time: 1 };
+        let pane = TmuxPane { socket: "nowhere".to_owned(), server, pane: "%0".to_owned() };
+        PaneWish { process, pane, proof: None, look }
+    }
+
+    fn transcript(config_dir: &Path) -> TranscriptWish {
+        let path = config_dir.join("projects/s.jsonl");
+        TranscriptWish {
+            process: PROCESS,
+            path: path.to_str().unwrap().to_owned(),
+            config_dir: config_dir.to_str().unwrap().to_owned(),
+            signature: Some("boom".to_owned()),
+        }
+    }
+
+    fn next(poll: &mut Poll, looker: &Looker) -> Seen {
+        let mut events = Events::with_capacity(4);
+        loop {
+            if let Some(seen) = looker.take() {
+                return seen;
+            }
+            poll.poll(&mut events, None).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_wish_is_answered_and_the_loop_is_woken() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("projects")).unwrap();
+        std::fs::write(dir.path().join("projects/s.jsonl"), "{}\n").unwrap();
+        let mut poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let looker = Looker::start(eyes(), waker).unwrap();
+        looker.read_transcript(transcript(dir.path()));
+        let found = Seen::Transcript {
+            process: PROCESS,
+            interrupted_ms: None,
+            signature: Some("boom".to_owned()),
+        };
+        assert_eq!(next(&mut poll, &looker), found);
+        looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
+        let Seen::Pane(PaneAnswer { process, pane, after_death }) = next(&mut poll, &looker) else {
+            panic!("a pane");
+        };
+        assert_eq!((process, after_death), (PROCESS, true));
+        assert!(matches!(pane, Pane::Unreadable { .. }));
+        // What cannot be read is answered too.
+        looker.read_transcript(transcript(Path::new("/nowhere")));
+        let nothing = Seen::Transcript { process: PROCESS, interrupted_ms: None, signature: None };
+        assert_eq!(next(&mut poll, &looker), nothing);
+    }
+
+    #[test]
+    fn who_waits_already_does_not_wait_twice() {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let desk = Arc::new(Desk::default());
+        let (_, seen) = channel();
+        // Nobody works at this desk.
+        let thread = std::thread::spawn(move || drop(waker));
+        let looker = Looker { desk, thread: Some(thread), seen };
+        let other = ProcessRef { pid: 8, start_time: 1 };
+        looker.look_at_panes(vec![pane(PROCESS, Look::Sweep), pane(other, Look::AfterDeath)]);
+        looker.look_at_panes(vec![pane(PROCESS, Look::Decision), pane(other, Look::Sweep)]);
+        let wishes = looker.desk.take().unwrap();
+        let looks: Vec<Look> = wishes.panes.values().map(|wish| wish.look).collect();
+        assert_eq!(looks, [Look::Decision, Look::AfterDeath]);
+        looker.desk.put(|all| all.is_over = true);
+        assert!(looker.desk.take().is_none());
+    }
+}

@@ -1,0 +1,147 @@
+//! What is asked of a tmux server, and how its answer is taken apart.
+//!
+//! All commands of one look run in one turn of the server, so the list and the captures show one
+//! moment. The text of panes is hostile, and no mark separates one pane's from the next one's: each
+//! listed pane gives exactly as many lines as it is high, whatever stands on it, and a pane that is
+//! not listed gives none. An answer that does not add up is no answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// One line for each pane; none of the fields can hold a space.
+const FORMAT: &str = "#{pane_id} #{pane_pid} #{pane_dead} #{pane_height} \
+                      #{window_id}:#{window_activity} #{pid} #{pane_tty}";
+/// Ends the list; everything before it is tmux's own.
+const END: &str = "end";
+
+/// A pane as the server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) id: u32,
+    /// Its first process.
+    pub(super) pid: u32,
+    /// That process has ended, and the pane was kept.
+    pub(super) is_dead: bool,
+    /// Window and time of its last output: unchanged as long as nothing happens in it.
+    pub(super) happened: String,
+    /// That time, seconds since 1970.
+    pub(super) happened_s: u64,
+    pub(super) tty: PathBuf,
+    height: usize,
+}
+
+/// One moment of a server.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) server_pid: u32,
+    pub(super) panes: BTreeMap<u32, Listed>,
+    /// The text of those captured panes that exist.
+    pub(super) texts: BTreeMap<u32, String>,
+}
+
+/// A pane id, as `%3`. It goes into a command, and comes from an environment.
+pub(super) fn pane_id(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix('%')?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The commands that list all panes and capture these.
+pub(super) fn script(captures: &BTreeSet<u32>) -> String {
+    let mut script = format!("list-panes -a -F \"{FORMAT}\"\ndisplay-message -p {END}\n");
+    for id in captures {
+        // Each on a line of its own: one that fails does not stop the others.
+        let _ = writeln!(script, "capture-pane -p -t %{id}");
+    }
+    script
+}
+
+/// Takes the answer to [`script`] apart.
+pub(super) fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
+    let cut = || "the answer is cut".to_owned();
+    let whole = stdout.strip_suffix(b"\n").ok_or_else(cut)?;
+    let mut lines = whole.split(|byte| *byte == b'\n');
+    let mut view = View { server_pid: 0, panes: BTreeMap::new(), texts: BTreeMap::new() };
+    loop {
+        let line = std::str::from_utf8(lines.next().ok_or_else(cut)?)
+            .map_err(|_| "the list of panes is no text")?;
+        if line == END {
+            break;
+        }
+        // A window that is linked to several sessions is listed for each of them.
+        let (server_pid, pane) = listed(line).ok_or("the list of panes has an unknown shape")?;
+        view.server_pid = server_pid;
+        view.panes.insert(pane.id, pane);
+    }
+    for id in captures {
+        let Some(pane) = view.panes.get(id) else { continue };
+        let mut text = Vec::new();
+        for _ in 0..pane.height {
+            text.extend_from_slice(lines.next().ok_or_else(cut)?);
+            text.push(b'\n');
+        }
+        view.texts.insert(*id, String::from_utf8_lossy(&text).into_owned());
+    }
+    match lines.next() {
+        None => Ok(view),
+        Some(_) => Err("the answer is longer than its panes".to_owned()),
+    }
+}
+
+fn listed(line: &str) -> Option<(u32, Listed)> {
+    let mut fields = line.splitn(7, ' ');
+    let id = pane_id(fields.next()?)?;
+    let pid = fields.next()?.parse().ok()?;
+    let is_dead = fields.next()? == "1";
+    let height = fields.next()?.parse().ok()?;
+    let happened = fields.next()?.to_owned();
+    let happened_s = happened.split_once(':')?.1.parse().ok()?;
+    let server_pid = fields.next()?.parse().ok()?;
+    let tty = PathBuf::from(fields.next()?);
+    Some((server_pid, Listed { id, pid, is_dead, happened, happened_s, tty, height }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str =
+        "%0 11 0 2 @0:1700000000 9 /dev/pts/4\n%3 12 1 1 @1:1700000001 9 /dev/pts/5\nend\n";
+
+    fn parsed(text: &str, captures: &[u32]) -> Result<View, String> {
+        parse(format!("{LIST}{text}").as_bytes(), &captures.iter().copied().collect())
+    }
+
+    #[test]
+    fn pane_ids_are_digits_behind_a_percent_sign() {
+        assert_eq!(pane_id("%17"), Some(17));
+        for bad in ["", "%", "17", "%1 ; kill-server", "%+1", "%-1", "%99999999999"] {
+            assert_eq!(pane_id(bad), None, "{bad}");
+        }
+    }
+
+    // H-16: whatever stands on a pane, its text stays its own.
+    #[test]
+    fn each_pane_gives_as_many_lines_as_it_is_high() {
+        let view = parsed("end\n%0 66 0 9 @0:1 9 /dev/pts/6\n\n", &[0, 2, 3]).unwrap();
+        assert_eq!(view.server_pid, 9);
+        assert_eq!(view.panes.len(), 2);
+        assert_eq!(view.panes[&0].pid, 11);
+        assert!(view.panes[&3].is_dead);
+        assert_eq!(view.texts[&0], "end\n%0 66 0 9 @0:1 9 /dev/pts/6\n");
+        assert_eq!(view.texts[&3], "\n");
+        assert!(!view.texts.contains_key(&2), "what is not listed gives no line");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_add_up_is_none() {
+        for (text, captures) in
+            [("one\n", &[0][..]), ("one\ntwo", &[0]), ("one\ntwo\nthree\n", &[0]), ("one\n", &[])]
+        {
+            assert!(parsed(text, captures).is_err(), "{text:?}");
+        }
+        for text in ["", "end", "%0 11\nend\n", "\nend\n", "no server\n"] {
+            assert!(parse(text.as_bytes(), &BTreeSet::new()).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs the tmux program: found without PATH (H-24), with a bare environment, a deadline and a bound
+//! for its answer.
+//!
+//! The commands go in by standard input and not as arguments: those may have 16 KB at most, are
+//! readable by everybody, and stop at the first command that fails. tmux 3.1 is needed for that.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Access, MemfdFlags, OFlags, access, fcntl_setfl, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::socket::Door;
+
+/// Looked for in this order.
+const USUAL: [&str; 5] =
+    ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
+/// A tmux process that has not answered by then is ended.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// An answer is read up to here, in bytes: 200 panes of 50 lines of 200 characters are 2 MB.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Of what it complains about, this much is kept, in bytes.
+const COMPLAINT_BYTES_MAX: usize = 4096;
+
+/// The program: the first that may be run of `places`, which are files or their directories, and the
+/// usual ones.
+pub(super) fn find(places: &[PathBuf]) -> Result<PathBuf, String> {
+    let places = places.iter().map(PathBuf::as_path).chain(USUAL.iter().map(Path::new));
+    let programs = places
+        .filter(|place| place.is_absolute())
+        .map(|place| if place.is_dir() { place.join("tmux") } else { place.to_owned() });
+    let mut usable =
+        programs.filter(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok());
+    usable
+        .next()
+        .ok_or_else(|| format!("no tmux in {}; name it in tracking.tmux", USUAL.join(", ")))
+}
+
+/// What a tmux process said.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Output {
+    /// The first line of its complaints.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.stderr);
+        text.lines().next().map(|line| line.chars().filter(|one| !one.is_control()).collect())
+    }
+}
+
+/// Has the server behind `door` run these commands. It starts no server.
+pub(super) fn run(program: &Path, door: &Door, script: &str) -> Result<Output, String> {
+    let name = program.display();
+    let mut stdin = File::from(
+        memfd_create("commands", MemfdFlags::CLOEXEC)
+            .map_err(|error| format!("{name}: {error}"))?,
+    );
+    stdin
+        .write_all(script.as_bytes())
+        .and_then(|()| stdin.rewind())
+        .map_err(|error| format!("{name}: {error}"))?;
+    let child = Command::new(program)
+        .arg("-S")
+        .arg(&door.name)
+        .args(["source-file", "-"])
+        .current_dir(door.dir())
+        .env_clear()
+        .env("LANG", "C.UTF-8")
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{name}: {error}"))?;
+    gather(&mut Running(child)).map_err(|why| format!("{name}: {why}"))
+}
+
+/// A process that is gone when this is.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A reaped child is never signalled.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn gather(running: &mut Running) -> Result<Output, String> {
+    let child = &mut running.0;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err("no pipes".to_owned());
+    };
+    let exit = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(text)?;
+    let mut answer = Pipe::new(stdout)?;
+    let mut complaints = Pipe::new(stderr)?;
+    let until = Instant::now() + DEADLINE;
+    let mut has_ended = false;
+    while !has_ended {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(format!("no answer within {} s", DEADLINE.as_secs()));
+        }
+        has_ended = wait(exit.as_fd(), [answer.fd(), complaints.fd()], left)?;
+        // After its end, what it has written is in the pipes.
+        answer.drain()?;
+        complaints.drain()?;
+        complaints.bytes.truncate(COMPLAINT_BYTES_MAX);
+        if ANSWER_BYTES_MAX < answer.bytes.len() {
+            return Err(format!("an answer of over {ANSWER_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(Output { stdout: answer.bytes, stderr: complaints.bytes })
+}
+
+/// Waits until something is to be read or the process has ended; says whether it has.
+fn wait(
+    exit: BorrowedFd<'_>,
+    pipes: [Option<BorrowedFd<'_>>; 2],
+    left: Duration,
+) -> Result<bool, String> {
+    let mut fds = vec![PollFd::from_borrowed_fd(exit, PollFlags::IN)];
+    let open = pipes.into_iter().flatten();
+    fds.extend(open.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    match poll(&mut fds, Some(&Timespec::try_from(left).map_err(|error| error.to_string())?)) {
+        Ok(_) | Err(Errno::INTR) => {
+            Ok(fds.first().is_some_and(|exit| exit.revents().contains(PollFlags::IN)))
+        }
+        Err(error) => Err(text(error)),
+    }
+}
+
+/// One end of a pipe, and what came out of it.
+struct Pipe<F> {
+    /// None at its end.
+    from: Option<F>,
+    bytes: Vec<u8>,
+}
+
+impl<F: Read + AsFd> Pipe<F> {
+    fn new(from: F) -> Result<Self, String> {
+        fcntl_setfl(&from, OFlags::NONBLOCK).map_err(text)?;
+        Ok(Self { from: Some(from), bytes: Vec::new() })
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.from.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Reads what is there, a bounded piece at a time.
+    fn drain(&mut self) -> Result<(), String> {
+        let Some(from) = &mut self.from else { return Ok(()) };
+        match from.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut self.bytes) {
+            Ok(_) => self.from = None,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => (),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+}
+
+fn text(error: Errno) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    // H-24: what PATH says is not asked.
+    #[test]
+    fn the_program_is_the_first_that_can_be_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tmux");
+        std::fs::write(&file, "").unwrap();
+        let elsewhere = find(&[]);
+        assert_eq!(find(std::slice::from_ref(&file)), elsewhere, "not executable");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(find(&["tmux".into(), file.clone()]), Ok(file.clone()));
+        assert_eq!(find(&[dir.path().to_owned()]), Ok(file));
+        assert_eq!(find(&["/nowhere/tmux".into()]), elsewhere);
+    }
+}

@@ -1,0 +1,382 @@
+//! The adapter against real tmux servers, each in a directory of its own and ended with its test.
+
+use std::fs::{File, Permissions, set_permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::TempDir;
+
+use super::*;
+
+/// A tmux server, and FIFOs by which its panes say that they are ready.
+struct Server {
+    dir: TempDir,
+    process: ProcessRef,
+}
+
+impl Server {
+    /// With one pane that runs `command`.
+    fn new(command: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+        let me = ProcessRef { pid: 0, start_time: 0 };
+        let mut server = Self { dir, process: me };
+        server.tell(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "10", command]);
+        let pid = server.tell(&["display-message", "-p", "#{pid}"]).parse().unwrap();
+        server.process = process_of(pid);
+        server
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    fn tell(&self, words: &[&str]) -> String {
+        let output = Command::new("/usr/bin/env")
+            .args(["-i", "tmux", "-S"])
+            .arg(self.socket())
+            .args(words)
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// A new pane that runs `command`; its id.
+    fn pane(&self, command: &str) -> String {
+        self.tell(&["new-window", "-d", "-P", "-F", "#{pane_id}", command])
+    }
+
+    /// The first process of a pane.
+    fn first(&self, pane: &str) -> ProcessRef {
+        process_of(
+            self.tell(&["display-message", "-p", "-t", pane, "#{pane_pid}"]).parse().unwrap(),
+        )
+    }
+
+    fn fifo(&self, name: &str) -> String {
+        let path = self.dir.path().join(name);
+        mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn wish(&self, process: ProcessRef, claimed: &str, look: Look) -> PaneWish {
+        let server =
+            coord_core::ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
+        let socket = self.socket().to_str().unwrap().to_owned();
+        let pane = TmuxPane { socket, server, pane: claimed.to_owned() };
+        PaneWish { process, pane, proof: None, look }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tell(&["kill-server"]);
+    }
+}
+
+fn process_of(pid: u32) -> ProcessRef {
+    ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
+}
+
+/// Waits until somebody writes a line there.
+fn line_of(fifo: &str) -> String {
+    let mut line = String::new();
+    BufReader::new(File::open(fifo).unwrap()).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn read(text: &str) -> Reading {
+    // The text itself is handed out, which only a test may do.
+    let farewell = Some(text.trim_end().to_owned());
+    Reading { screen: Some("shell"), farewell, signature: None }
+}
+
+fn tmux() -> Tmux {
+    Tmux::new(Vec::new(), Readable::default(), read)
+}
+
+/// Looks once; the pane's id and the text on it.
+fn text_of(tmux: &mut Tmux, wish: PaneWish) -> (String, String) {
+    let seen = one(tmux, wish);
+    let Pane::Its { pane, farewell, .. } = seen else { panic!("{seen:?}") };
+    (pane, farewell.unwrap())
+}
+
+fn one(tmux: &mut Tmux, wish: PaneWish) -> Pane {
+    let mut answers = tmux.look(vec![wish]);
+    assert_eq!(answers.len(), 1);
+    answers.remove(0).pane
+}
+
+fn why(pane: Pane) -> String {
+    let Pane::Unreadable { why } = pane else { panic!("{pane:?}") };
+    why
+}
+
+/// A command that prints `text`, says that it did, and waits.
+fn prints(text: &str, ready: &str) -> String {
+    format!("printf '%s' '{text}'; echo > {ready}; exec cat")
+}
+
+/// The tmux program behind a counter: each start writes a line.
+fn counting(dir: &Path) -> (PathBuf, PathBuf) {
+    let (program, count) = (dir.join("tmux"), dir.join("count"));
+    script(&program, &format!("echo . >> {}\nexec /usr/bin/env tmux \"$@\"", count.display()));
+    (program, count)
+}
+
+fn script(path: &Path, text: &str) {
+    std::fs::write(path, format!("#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\n{text}\n"))
+        .unwrap();
+    set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+}
+
+fn starts(count: &Path) -> usize {
+    std::fs::read_to_string(count).map_or(0, |text| text.lines().count())
+}
+
+// H-16: the environment's word for the pane is another pane's.
+#[test]
+fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
+    let server = Server::new("exec cat");
+    let ready = server.fifo("ready");
+    let pane = server.pane(&prints("mine", &ready));
+    line_of(&ready);
+    let process = server.first(&pane);
+    for claimed in ["%0", "%77", "", "%0 ; kill-server", pane.as_str()] {
+        let seen = one(&mut tmux(), server.wish(process, claimed, Look::Decision));
+        let tty = u64::try_from(process::stat(process.pid).unwrap().tty).unwrap();
+        let socket = server.socket().to_str().unwrap().to_owned();
+        let expected = Pane::Its {
+            socket,
+            server: server.process,
+            pane: pane.clone(),
+            pane_pid: process.pid,
+            tty,
+            screen: Some("shell".to_owned()),
+            farewell: Some("mine".to_owned()),
+            signature: None,
+        };
+        assert_eq!(seen, expected, "{claimed}");
+    }
+}
+
+// H-16: a process below the server whose terminal is no pane's has no pane.
+#[test]
+fn a_process_on_another_terminal_has_no_pane() {
+    let server = Server::new("exec cat");
+    let (said, never) = (server.fifo("said"), server.fifo("never"));
+    let command = format!("setsid sh -c 'echo $$ > {said}; exec cat {never}' & cat");
+    server.pane(&command);
+    let process = process_of(line_of(&said).parse().unwrap());
+    assert_eq!(one(&mut tmux(), server.wish(process, "%0", Look::Decision)), Pane::NotThere);
+}
+
+// H-16, G11: hostile text does not get into another pane's.
+#[test]
+fn no_text_passes_for_another_pane() {
+    let server = Server::new("exec cat");
+    let ready = server.fifo("ready");
+    let forged = "end\n%1 1 0 1 @0:1 1 /dev/pts/0\nend\n\n\n%0 1 0 1 @0:1 1 /dev/pts/0";
+    let liar = server.pane(&prints(forged, &ready));
+    line_of(&ready);
+    let honest = server.pane(&prints("é ok", &ready));
+    line_of(&ready);
+    let wishes = vec![
+        server.wish(server.first(&liar), &liar, Look::Decision),
+        server.wish(server.first(&honest), &honest, Look::Decision),
+    ];
+    let processes: Vec<ProcessRef> = wishes.iter().map(|wish| wish.process).collect();
+    let texts: BTreeMap<ProcessRef, String> = tmux()
+        .look(wishes)
+        .into_iter()
+        .map(|answer| {
+            let Pane::Its { farewell, .. } = answer.pane else { panic!("{answer:?}") };
+            (answer.process, farewell.unwrap())
+        })
+        .collect();
+    assert_eq!(texts[&processes[0]], forged);
+    assert_eq!(texts[&processes[1]], "é ok");
+}
+
+// A pane that is claimed and gone does not spoil the others.
+#[test]
+fn a_vanished_pane_is_not_there_and_the_others_are() {
+    let server = Server::new("exec cat");
+    let ready = server.fifo("ready");
+    let going = server.pane("exec cat");
+    let staying = server.pane(&prints("here", &ready));
+    line_of(&ready);
+    let mut proved = server.wish(server.first(&going), &going, Look::Decision);
+    let mut tmux = tmux();
+    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, proved.clone()) else { panic!("proof") };
+    proved.proof = Some(PaneProof { pane_pid, tty });
+    proved.look = Look::AfterDeath;
+    server.tell(&["kill-pane", "-t", &going]);
+    let stays = server.wish(server.first(&staying), &staying, Look::Decision);
+    let answers = tmux.look(vec![proved.clone(), stays.clone()]);
+    let of = |process| &answers.iter().find(|answer| answer.process == process).unwrap().pane;
+    assert_eq!(*of(proved.process), Pane::NotThere);
+    assert!(matches!(of(stays.process), Pane::Its { pane, .. } if *pane == staying));
+}
+
+// H-05: a dead harness's pane is the one that was proved while it lived.
+#[test]
+fn after_a_death_the_proved_pane_is_read() {
+    let server = Server::new("exec cat");
+    let (said, ended) = (server.fifo("said"), server.fifo("ended"));
+    let command = format!("sh -c 'echo $$ > {said}; exec cat'; echo bye; echo > {ended}; exec cat");
+    let pane = server.pane(&command);
+    let process = process_of(line_of(&said).parse().unwrap());
+    let mut tmux = tmux();
+    let mut wish = server.wish(process, &pane, Look::Decision);
+    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    assert_ne!(pane_pid, process.pid);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    line_of(&ended);
+
+    wish.look = Look::AfterDeath;
+    assert!(why(one(&mut tmux, wish.clone())).contains("no ancestor"), "never proved");
+    wish.proof = Some(PaneProof { pane_pid, tty });
+    let late = PaneWish { look: Look::Decision, ..wish.clone() };
+    assert_eq!(why(one(&mut tmux, late)), "the process is gone");
+    let (id, text) = text_of(&mut tmux, wish.clone());
+    assert_eq!(id, pane);
+    assert!(text.ends_with("bye"), "{text}");
+    let other = PaneProof { pane_pid: pane_pid + 1, tty };
+    let respawned = PaneWish { proof: Some(other), ..wish.clone() };
+    assert_eq!(one(&mut tmux, respawned), Pane::NotThere);
+    wish.pane.server.start_time += 1;
+    assert!(why(one(&mut tmux, wish)).contains("no ancestor"), "another server");
+}
+
+// H-05: a pane that is kept after its only process died still shows its last screen.
+#[test]
+fn a_dead_pane_is_read_too() {
+    let server = Server::new("exec cat");
+    server.tell(&["set-option", "-g", "remain-on-exit", "on"]);
+    let ready = server.fifo("ready");
+    let go = server.fifo("go");
+    let pane = server.pane(&format!("echo; echo bye; echo > {ready}; read x < {go}"));
+    line_of(&ready);
+    let process = server.first(&pane);
+    let mut tmux = tmux();
+    let mut wish = server.wish(process, &pane, Look::Decision);
+    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    server.tell(&["set-hook", "-g", "pane-died", "wait-for -S died"]);
+    std::fs::write(&go, "\n").unwrap();
+    server.tell(&["wait-for", "died"]);
+    // The next pane gets the terminal that the dead one still names.
+    let next = server.pane(&prints("next", &ready));
+    line_of(&ready);
+    wish.proof = Some(PaneProof { pane_pid, tty });
+    wish.look = Look::AfterDeath;
+    let (id, text) = text_of(&mut tmux, wish);
+    assert_eq!(id, pane);
+    assert!(text.starts_with("bye\n"), "{text}");
+    let alive = server.wish(server.first(&next), &next, Look::Decision);
+    assert_eq!(text_of(&mut tmux, alive), (next, "next".to_owned()));
+}
+
+#[test]
+fn a_server_that_is_gone_is_unreadable() {
+    let server = Server::new("exec cat");
+    let wish = server.wish(server.first("%0"), "%0", Look::Decision);
+    let mut tmux = tmux();
+    assert!(matches!(one(&mut tmux, wish.clone()), Pane::Its { .. }));
+    server.tell(&["kill-server"]);
+    assert!(!why(one(&mut tmux, wish)).is_empty());
+}
+
+// H-27: whoever listens at the named socket is asked only if the process runs below it.
+#[test]
+fn a_stranger_is_not_asked() {
+    let server = Server::new("exec cat");
+    let (program, count) = counting(server.dir.path());
+    let mut tmux = Tmux::new(vec![program], Readable::default(), read);
+    let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
+    let wish = server.wish(process_of(child.id()), "%0", Look::Decision);
+    assert!(why(one(&mut tmux, wish)).contains("no ancestor"));
+    assert_eq!(starts(&count), 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+// S0-30: one tmux process for all panes of a server, and none per pane.
+#[test]
+fn fifty_panes_cost_one_process() {
+    let server = Server::new("exec cat");
+    let (program, count) = counting(server.dir.path());
+    let mut tmux = Tmux::new(vec![program], Readable::default(), read);
+    let panes: Vec<String> = (0..49).map(|_| server.pane("exec cat")).collect();
+    let wishes: Vec<PaneWish> = std::iter::once("%0")
+        .chain(panes.iter().map(String::as_str))
+        .map(|pane| server.wish(server.first(pane), pane, Look::Decision))
+        .collect();
+    let answers = tmux.look(wishes.clone());
+    let found = answers.iter().filter(|answer| matches!(answer.pane, Pane::Its { .. })).count();
+    assert_eq!((answers.len(), found, starts(&count)), (50, 50, 1));
+    // With all names wrong a second process puts it right.
+    let strays = wishes
+        .into_iter()
+        .map(|wish| PaneWish { pane: TmuxPane { pane: "%0".to_owned(), ..wish.pane }, ..wish });
+    let mut tmux = Tmux::new(vec![server.dir.path().join("tmux")], Readable::default(), read);
+    let answers = tmux.look(strays.collect());
+    let found = answers.iter().filter(|answer| matches!(answer.pane, Pane::Its { .. })).count();
+    assert_eq!((found, starts(&count)), (50, 3));
+}
+
+// S0-30: a sweep reads only panes in which something happened, and misses nothing.
+#[test]
+fn a_sweep_reads_what_changed() {
+    let server = Server::new("exec cat");
+    let ready = server.fifo("ready");
+    let go = server.fifo("go");
+    let command = "echo one; echo > READY; read x < GO; echo two; echo > READY; exec cat";
+    let pane = server.pane(&command.replace("READY", &ready).replace("GO", &go));
+    line_of(&ready);
+    let mut tmux = tmux();
+    let wish = server.wish(server.first(&pane), &pane, Look::Sweep);
+    assert_eq!(text_of(&mut tmux, wish.clone()).1, "one");
+    // As if the first look had been long after the pane's last output.
+    let known = tmux.known.get_mut(&wish.process).unwrap();
+    known.may_have_more = false;
+    let Pane::Its { farewell, .. } = &mut known.seen else { panic!("seen") };
+    *farewell = Some("remembered".to_owned());
+    known.happened = known.happened.replace(':', ":x");
+    assert_eq!(text_of(&mut tmux, wish.clone()).1, "one", "something happened: read anew");
+    let known = tmux.known.get_mut(&wish.process).unwrap();
+    known.may_have_more = false;
+    let Pane::Its { farewell, .. } = &mut known.seen else { panic!("seen") };
+    *farewell = Some("remembered".to_owned());
+    assert_eq!(text_of(&mut tmux, wish.clone()).1, "remembered", "nothing happened");
+    let decision = PaneWish { look: Look::Decision, ..wish.clone() };
+    assert_eq!(text_of(&mut tmux, decision).1, "one", "a decision is never made on memory");
+    // Output within the second of the last output is not missed.
+    std::fs::write(&go, "\n").unwrap();
+    line_of(&ready);
+    assert_eq!(text_of(&mut tmux, wish).1, "one\ntwo");
+}
+
+// A tmux that hangs or babbles is ended.
+#[test]
+fn a_program_that_does_not_end_is_ended() {
+    let server = Server::new("exec cat");
+    let process = server.first("%0");
+    let program = server.dir.path().join("tmux");
+    for (text, said) in [
+        (format!("exec cat {}", server.fifo("never")), "no answer within"),
+        ("exec yes".to_owned(), "bytes"),
+        ("exec 1>&- 2>&-; exec cat".to_owned(), "answer is cut"),
+        ("echo 'lost server' >&2; exit 1".to_owned(), "lost server"),
+    ] {
+        script(&program, &text);
+        let mut tmux = Tmux::new(vec![program.clone()], Readable::default(), read);
+        let why = why(one(&mut tmux, server.wish(process, "%0", Look::Decision)));
+        assert!(why.contains(said), "{why}");
+    }
+}

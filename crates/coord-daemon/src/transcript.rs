@@ -1,0 +1,175 @@
+//! Reads the end of a session's transcript: whether its newest word is an interrupt, and
+//! whether the text of a crash signature is its content (S0-29).
+//!
+//! Decides nothing else. The file is named by an event, so it is opened piece by piece below the
+//! session's own configuration directory, following no link and never blocking, must be a regular
+//! file of ours, and only its end is read (H-27, H-14). Its format is undocumented: a line that is
+//! not understood says nothing. No text is kept (G11).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path};
+
+use coord_wire::stamp::{ProcessRef, parse_rfc3339};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use serde_json::Value;
+
+use crate::registry::{Readable, open_config_dir};
+
+/// Of a longer transcript only the end is read, in bytes.
+const END_BYTES: u64 = 256 * 1024;
+/// What the client writes in its user's name when a turn is interrupted.
+const INTERRUPTED: &str = "[Request interrupted by user";
+
+/// A wish to read the end of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TranscriptWish {
+    /// The process that writes it.
+    pub process: ProcessRef,
+    /// The transcript.
+    pub path: String,
+    /// The configuration directory it must lie in.
+    pub config_dir: String,
+    /// The name of a crash signature to look for.
+    pub signature: Option<String>,
+}
+
+/// What a transcript's end says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tail {
+    /// When the client wrote the interrupt that is its newest word, milliseconds since 1970.
+    pub interrupted_ms: Option<u64>,
+    /// The wished signature stands in it.
+    pub has_signature: bool,
+}
+
+/// Reads the end of a transcript. `signature_in` names the crash signature that a text holds.
+pub fn read(
+    readable: &Readable,
+    wish: &TranscriptWish,
+    signature_in: fn(&str) -> Option<&'static str>,
+) -> Result<Tail, String> {
+    let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
+        .map_err(|why| format!("{}: {why}", wish.path))?;
+    let end = end_of(&file).map_err(|error| format!("{}: {error}", wish.path))?;
+    let lines = || end.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
+    let interrupted_ms = interrupted(lines().filter_map(word_of));
+    let has_signature = wish.signature.as_deref().is_some_and(|name| {
+        lines().any(|line| signature_in(&String::from_utf8_lossy(line)) == Some(name))
+    });
+    Ok(Tail { interrupted_ms, has_signature })
+}
+
+/// A line of the main thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    /// The interrupt, and when it was written.
+    Interrupt(u64),
+    /// What tools gave back.
+    ToolResult,
+    /// The agent's own.
+    Assistant,
+    /// A prompt, or what is not understood.
+    Other,
+}
+
+/// When the newest turn was interrupted, if that is the newest word; `words` come newest first.
+///
+/// Interrupted with a message in its queue, the client goes on with that message, and writes it
+/// *before* the interrupt (measured): then a prompt and not the agent's word comes before it, and the
+/// turn that runs is a newer one.
+fn interrupted(mut words: impl Iterator<Item = Word>) -> Option<u64> {
+    let Some(Word::Interrupt(at)) = words.next() else { return None };
+    let before = words.find(|word| !matches!(word, Word::Interrupt(_) | Word::ToolResult));
+    (before == Some(Word::Assistant)).then_some(at)
+}
+
+/// What a line says; none for those that say nothing of the main thread's turns.
+fn word_of(line: &[u8]) -> Option<Word> {
+    let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Word::Other) };
+    if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    match line.get("type").and_then(Value::as_str) {
+        Some("assistant") => Some(Word::Assistant),
+        Some("user") => Some(user_word(&line)),
+        Some(_) | None => None,
+    }
+}
+
+fn user_word(line: &Value) -> Word {
+    // A text that the user typed is a string: only the client itself writes a lone block of text.
+    let blocks = line.pointer("/message/content").and_then(Value::as_array);
+    let blocks = blocks.map_or(&[][..], Vec::as_slice);
+    let is_kind = |block: &Value, kind: &str| block.get("type").is_some_and(|is| is == kind);
+    if let [block] = blocks
+        && is_kind(block, "text")
+        && block.get("text").and_then(Value::as_str).is_some_and(is_interrupt)
+    {
+        let at = line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339);
+        return at.map_or(Word::Other, Word::Interrupt);
+    }
+    let is_result = !blocks.is_empty() && blocks.iter().all(|one| is_kind(one, "tool_result"));
+    if is_result { Word::ToolResult } else { Word::Other }
+}
+
+fn is_interrupt(text: &str) -> bool {
+    text.starts_with(INTERRUPTED) && text.ends_with(']')
+}
+
+fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Result<File, String> {
+    if !readable.allows(config_dir) {
+        return Err("the directory is outside COORD_HOME and not named".to_owned());
+    }
+    let outside = || "is not below its configuration directory's projects".to_owned();
+    let inside = path.strip_prefix(config_dir).map_err(|_| outside())?;
+    let mut parts = Vec::new();
+    for part in inside.components() {
+        let Component::Normal(part) = part else { return Err(outside()) };
+        parts.push(part);
+    }
+    let (Some((name, dirs)), true) = (parts.split_last(), inside.starts_with("projects")) else {
+        return Err(outside());
+    };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let step = |at: &OwnedFd, part, flags| {
+        openat(at, part, flags, Mode::empty()).map_err(|error| error.to_string())
+    };
+    let mut at = open_config_dir(config_dir)?;
+    for dir in dirs {
+        at = step(&at, *dir, flags | OFlags::DIRECTORY)?;
+    }
+    let file = step(&at, *name, flags | OFlags::NOCTTY)?;
+    let stat = fstat(&file).map_err(|error| error.to_string())?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err("is no file of ours".to_owned());
+    }
+    Ok(file.into())
+}
+
+/// The complete lines at the end of the file; a line that is longer than all that is read is none.
+fn end_of(file: &File) -> std::io::Result<Vec<u8>> {
+    let from = file.metadata()?.len().saturating_sub(END_BYTES);
+    let mut end = vec![0; usize::try_from(END_BYTES).unwrap_or(usize::MAX)];
+    let mut n = 0;
+    while let Some(rest) = end.get_mut(n..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, from + n as u64) {
+            Ok(0) => break,
+            Ok(read) => n += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    end.truncate(n);
+    let newline = |byte: &u8| *byte == b'\n';
+    end.truncate(end.iter().rposition(newline).map_or(0, |last| last + 1));
+    if from > 0 {
+        end.drain(..end.iter().position(newline).map_or(0, |first| first + 1));
+    }
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests;

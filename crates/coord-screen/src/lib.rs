@@ -1,0 +1,145 @@
+//! What a captured pane (`tmux capture-pane -p`) shows of a Claude Code client.
+//!
+//! Decides by text alone: which of a few classes the screen belongs to, whether the client's
+//! farewell is the last thing on it, and whether words of a crash stand on it. It knows nothing of
+//! sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
+//! behind, and an agent can print anything; so only what the client itself draws at the bottom of
+//! the screen decides, and what fits no class is unknown. Classes and signatures are data,
+//! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-15, S0-27 and H-05.
+
+mod farewell;
+mod layout;
+mod rules;
+
+use layout::Layout;
+
+/// More than this of a screen is not read: only its end.
+const SCREEN_BYTES_MAX: usize = 256 * 1024;
+
+/// What a screen shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Screen {
+    /// The client waits for a prompt; a draft may stand in its input.
+    Prompt,
+    /// A turn, a command or a hook is under way.
+    Working,
+    /// The API failed and will be asked again.
+    Retry,
+    /// The user is asked whether a tool may run.
+    Permission,
+    /// The agent asks its user.
+    Question,
+    /// The agent asks its user to accept a plan.
+    Plan,
+    /// Another dialog or menu of the client.
+    Dialog,
+    /// The user is asked whether the directory is to be trusted.
+    Trust,
+    /// At its prompt, the last turn ended with an API error.
+    Error,
+    /// A shell's prompt.
+    Shell,
+    /// The client was stopped with Ctrl-Z.
+    Suspended,
+}
+
+const SCREENS: [Screen; 11] = [
+    Screen::Prompt,
+    Screen::Working,
+    Screen::Retry,
+    Screen::Permission,
+    Screen::Question,
+    Screen::Plan,
+    Screen::Dialog,
+    Screen::Trust,
+    Screen::Error,
+    Screen::Shell,
+    Screen::Suspended,
+];
+
+impl Screen {
+    /// The word that goes into the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Working => "working",
+            Self::Retry => "retry",
+            Self::Permission => "permission",
+            Self::Question => "question",
+            Self::Plan => "plan",
+            Self::Dialog => "dialog",
+            Self::Trust => "trust",
+            Self::Error => "error",
+            Self::Shell => "shell",
+            Self::Suspended => "suspended",
+        }
+    }
+
+    /// The class of that word; none for an unknown one.
+    pub fn from_word(word: &str) -> Option<Self> {
+        SCREENS.into_iter().find(|screen| screen.word() == word)
+    }
+}
+
+/// What was read from a screen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// None: unknown.
+    pub screen: Option<Screen>,
+    /// The session id of the client's farewell ("Resume this session with"), if that is the last
+    /// thing on the screen but for a shell's prompt.
+    pub farewell: Option<String>,
+    /// The crash signature that stands anywhere on the screen. Evidence and nothing more: these
+    /// words are everyday output of an agent (H-07).
+    pub signature: Option<String>,
+}
+
+/// Reads a screen, of a long one its end.
+pub fn read(text: &str) -> Reading {
+    let text = end_of(text);
+    let layout = Layout::of(text);
+    Reading {
+        screen: rules::class_of(&layout),
+        farewell: farewell::session_in(layout.lines()),
+        signature: signature_in(text).map(str::to_owned),
+    }
+}
+
+/// The crash signature that the text holds, however its lines are broken.
+pub fn signature_in(text: &str) -> Option<&'static str> {
+    rules::signature_in(text)
+}
+
+/// At most the last [`SCREEN_BYTES_MAX`], from the start of a line where there is one.
+fn end_of(text: &str) -> &str {
+    let Some(mut from) = text.len().checked_sub(SCREEN_BYTES_MAX).filter(|from| *from > 0) else {
+        return text;
+    };
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let end = &text[from..];
+    end.split_once('\n').map_or(end, |(_, whole_lines)| whole_lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back() {
+        for screen in SCREENS {
+            assert_eq!(Screen::from_word(screen.word()), Some(screen));
+        }
+        assert_eq!(Screen::from_word("unknown"), None);
+    }
+
+    #[test]
+    fn of_a_long_screen_the_end_is_read() {
+        let long = "é\n".repeat(SCREEN_BYTES_MAX);
+        assert!(end_of(&long).len() <= SCREEN_BYTES_MAX);
+        assert_eq!(end_of("short"), "short");
+        let one_line = format!("x{}", "é".repeat(SCREEN_BYTES_MAX));
+        assert!(end_of(&one_line).len() <= SCREEN_BYTES_MAX);
+    }
+}
