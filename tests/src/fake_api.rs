@@ -25,6 +25,7 @@ use crate::wait::PATIENCE;
 pub struct Turn {
     answer: Answer,
     only_for: Option<String>,
+    only_after: Option<String>,
     gate: Option<String>,
     lasts: bool,
 }
@@ -33,7 +34,7 @@ pub struct Turn {
 #[derive(Debug, Clone)]
 enum Answer {
     /// A message: text, then tool calls.
-    Message { text: Option<String>, calls: Vec<(String, Value)> },
+    Message { text: Option<String>, calls: Vec<(String, Value)>, is_cut_off: bool },
     /// An HTTP error.
     Error { status: u16, kind: String, message: String, headers: Vec<(String, String)> },
     /// Nothing, until the client leaves.
@@ -44,17 +45,25 @@ enum Answer {
 
 impl Turn {
     fn new(answer: Answer) -> Self {
-        Self { answer, only_for: None, gate: None, lasts: false }
+        Self { answer, only_for: None, only_after: None, gate: None, lasts: false }
     }
 
     /// A message of text, which ends the client's turn.
     pub fn text(text: &str) -> Self {
-        Self::new(Answer::Message { text: Some(text.to_owned()), calls: Vec::new() })
+        let text = Some(text.to_owned());
+        Self::new(Answer::Message { text, calls: Vec::new(), is_cut_off: false })
+    }
+
+    /// A message that ends at the limit of output tokens, as often as it is asked for.
+    pub fn too_long(text: &str) -> Self {
+        let text = Some(text.to_owned());
+        Self::new(Answer::Message { text, calls: Vec::new(), is_cut_off: true }).lasting()
     }
 
     /// A message of one tool call; [`Turn::and_tool`] adds more.
     pub fn tool(name: &str, input: Value) -> Self {
-        Self::new(Answer::Message { text: None, calls: vec![(name.to_owned(), input)] })
+        let calls = vec![(name.to_owned(), input)];
+        Self::new(Answer::Message { text: None, calls, is_cut_off: false })
     }
 
     /// A call of the Bash tool.
@@ -105,10 +114,25 @@ impl Turn {
         self
     }
 
+    /// Only for a request whose last user message holds `tag`: a subagent's first one, or a prompt
+    /// that later requests carry along too.
+    #[must_use]
+    pub fn only_after(mut self, tag: &str) -> Self {
+        self.only_after = Some(tag.to_owned());
+        self
+    }
+
     /// Held back until [`FakeApi::open`] names this gate.
     #[must_use]
     pub fn behind(mut self, gate: &str) -> Self {
         self.gate = Some(gate.to_owned());
+        self
+    }
+
+    /// Used up by one request, as all but errors are by themselves.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.lasts = false;
         self
     }
 
@@ -119,8 +143,16 @@ impl Turn {
         self
     }
 
-    fn fits(&self, messages: &str) -> bool {
-        self.only_for.as_ref().is_some_and(|tag| messages.contains(tag.as_str()))
+    /// Whether it is meant for this very request.
+    fn is_for(&self, messages: &str, last: &str) -> bool {
+        let is_in = |tag: &Option<String>, text: &str| {
+            tag.as_ref().is_some_and(|tag| text.contains(tag.as_str()))
+        };
+        is_in(&self.only_for, messages) || is_in(&self.only_after, last)
+    }
+
+    fn is_for_any(&self) -> bool {
+        self.only_for.is_none() && self.only_after.is_none()
     }
 }
 
@@ -250,19 +282,25 @@ impl Shared {
     fn take_turn(&self, what: &str, body: &Value) -> Turn {
         let is_background = body["tools"].as_array().is_none_or(Vec::is_empty);
         let messages = body["messages"].to_string();
+        let last = last_user_text(body);
         let mut state = self.lock();
         state.requests.push(Request {
             what: what.to_owned(),
             model: body["model"].as_str().unwrap_or_default().to_owned(),
-            last_user_text: last_user_text(body),
+            last_user_text: last.clone(),
             is_background,
             is_stream: body["stream"] == true,
         });
         self.changed.notify_all();
+        let turns = &mut state.turns;
         if is_background {
-            Turn::text(r#"{"title": "A test", "isNewTopic": false}"#)
-        } else {
-            next_turn(&mut state.turns, &messages)
+            return Turn::text(r#"{"title": "A test", "isNewTopic": false}"#);
+        }
+        let named = turns.iter().position(|turn| turn.is_for(&messages, &last));
+        match named.or_else(|| turns.iter().position(Turn::is_for_any)) {
+            Some(at) if turns[at].lasts => turns[at].clone(),
+            Some(at) => turns.remove(at),
+            None => Turn::text("done."),
         }
     }
 
@@ -273,16 +311,6 @@ impl Shared {
             state = self.changed.wait(state).expect("no panic under it");
         }
         if state.closing { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
-    }
-}
-
-fn next_turn(turns: &mut Vec<Turn>, messages: &str) -> Turn {
-    let named = turns.iter().position(|turn| turn.fits(messages));
-    let plain = || turns.iter().position(|turn| turn.only_for.is_none());
-    match named.or_else(plain) {
-        Some(at) if turns[at].lasts => turns[at].clone(),
-        Some(at) => turns.remove(at),
-        None => Turn::text("done."),
     }
 }
 

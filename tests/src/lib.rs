@@ -15,4 +15,5 @@ pub mod random;
 pub mod settings;
 pub mod terminal;
 pub mod timeline;
+pub mod truth;
 pub mod wait;

@@ -13,12 +13,23 @@ use std::process::{Command, ExitCode};
 
 /// Runs a test program's tests inside the namespace.
 pub fn run(tests: Vec<Trial>) -> ExitCode {
-    let arguments = Arguments::from_args();
+    run_with(&Arguments::from_args(), tests)
+}
+
+/// The same, with so many tests at once if the command line does not say: for tests that mostly
+/// wait.
+pub fn run_at_once(n_tests: usize, tests: Vec<Trial>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(n_tests);
+    run_with(&arguments, tests)
+}
+
+fn run_with(arguments: &Arguments, tests: Vec<Trial>) -> ExitCode {
     if !arguments.list && !is_isolated() {
         let why = enter();
         return complain(&why);
     }
-    libtest_mimic::run(&arguments, tests).exit_code()
+    libtest_mimic::run(arguments, tests).exit_code()
 }
 
 /// A test that passes unless it panics.

@@ -47,7 +47,7 @@ impl Terminal {
         symlink(program(), programs.join("claude")).expect("link the client");
         let path = std::env::var("PATH").expect("PATH is set");
         let path = format!("{}:{path}", programs.display());
-        let tmux = Tmux { socket: home.tmp().join("tmux"), folder: home.project(), path };
+        let tmux = Tmux { socket: Self::socket(home), folder: home.project(), path };
         let mut command = surround(home.command("tmux"), home, api);
         command
             .args(["-D", "-f", "/dev/null", "-S"])
@@ -57,6 +57,11 @@ impl Terminal {
         let server = Running::start(command, &home.tmp(), "tmux");
         wait_until("the tmux server answers", || tmux.ask(&["show-options", "-s"]));
         Self { server, tmux }
+    }
+
+    /// Where the server of a home listens.
+    pub fn socket(home: &Home) -> PathBuf {
+        home.tmp().join("tmux")
     }
 
     /// Opens a pane in a session of its own.
@@ -89,13 +94,25 @@ impl Pane {
     /// Types the client's command and waits until the client shows its input line. Returns its pid.
     #[track_caller]
     pub fn start(&self, arguments: &[&str]) -> u32 {
+        self.start_with("", arguments)
+    }
+
+    /// The same, with `variables` set for it alone.
+    #[track_caller]
+    pub fn start_with(&self, variables: &str, arguments: &[&str]) -> u32 {
         let words: Vec<String> = arguments.iter().map(|word| format!(" '{word}'")).collect();
-        // What an earlier client left on the screen must not look like the new one's.
-        self.type_text(&format!("clear; claude{}", words.concat()));
-        self.keys(&["Enter"]);
+        self.command(&format!("{variables} claude{}", words.concat()));
         let pid = self.client_pid();
         self.wait_screen("❯\u{a0}");
         pid
+    }
+
+    /// Types a command into the shell, on a cleared screen: what an earlier client left there must
+    /// not look like the new one's.
+    #[track_caller]
+    pub fn command(&self, line: &str) {
+        self.type_text(&format!("clear; {line}"));
+        self.keys(&["Enter"]);
     }
 
     /// The pid of the client that the shell runs, as soon as it does.

@@ -4,21 +4,28 @@
 //! A thread asks `GET /v1/sessions` every few milliseconds and keeps every change. A script marks
 //! what it does and which state has to follow; [`Timeline::assert_kept`] then judges the whole line:
 //! each state reached, nothing else on the way but what the mark allows, and no change until the
-//! next mark. A delay is measured from the newest news that the client itself gave (a hook's stamp,
-//! the time in its registry entry), else from the mark.
+//! next mark. While nobody answers nothing is stated, and only a script that killed the coordinator
+//! may have that. How much of what was stated was true is measured in [`crate::truth`].
+//!
+//! The thread also reads what the client itself writes of its sessions, in every configuration:
+//! what the coordinator may not know, its judge may.
 
 use crate::home::Home;
+use crate::truth::{self, CONTINUED, GONE, Measured, SUSPENDED};
 use crate::wait::wait_until;
+use coord_wire::envelope::Kind;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session, State};
 use coord_wire::limits::BODY_BYTES_MAX;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(20);
@@ -35,14 +42,25 @@ pub struct Timeline {
 struct Line {
     looks: u64,
     changes: Vec<Change>,
+    told: Vec<Told>,
     is_over: bool,
 }
 
 /// From this moment on the sessions were like this.
 #[derive(Debug, Clone)]
-struct Change {
-    at_ms: u64,
-    sessions: Vec<Seen>,
+pub(crate) struct Change {
+    pub(crate) at_ms: u64,
+    /// None while nobody answered.
+    pub(crate) sessions: Option<Vec<Seen>>,
+}
+
+/// What the client itself wrote of one of its sessions, or what became of its process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) at_ms: u64,
+    pub(crate) pid: u64,
+    pub(crate) session: String,
+    pub(crate) status: String,
 }
 
 /// One session at one moment.
@@ -56,18 +74,44 @@ pub struct Seen {
     pub state: State,
     /// Why.
     pub because: String,
+    /// Interactive or headless.
+    pub kind: Option<Kind>,
     /// The newest thing the client said of it, milliseconds since 1970.
-    news_ms: u64,
+    pub(crate) news_ms: u64,
+}
+
+/// What has to follow: what is true, and what the coordinator can know of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// What the client does.
+    pub truth: State,
+    /// What has to be shown.
+    pub shown: State,
+}
+
+impl From<State> for Expected {
+    fn from(state: State) -> Self {
+        Self { truth: state, shown: state }
+    }
+}
+
+/// A session as a script names it: its id, and its client's pid, for two may hold one id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) id: String,
+    pub(crate) pid: u32,
 }
 
 /// Something done, and what has to follow.
 #[derive(Debug)]
-struct Mark {
-    what: String,
-    at_ms: u64,
-    session: String,
-    expected: State,
+pub(crate) struct Mark {
+    pub(crate) what: String,
+    pub(crate) at_ms: u64,
+    pub(crate) session: Named,
+    pub(crate) expected: Expected,
     through: Vec<State>,
+    /// Whether the coordinator may be away for a while.
+    has_gap: bool,
 }
 
 impl Timeline {
@@ -97,39 +141,82 @@ impl Timeline {
         })
     }
 
-    /// All sessions at the last look.
+    /// All sessions at the last look; none while nobody answers.
     pub fn sessions(&self) -> Vec<Seen> {
-        self.line().changes.last().map(|change| change.sessions.clone()).unwrap_or_default()
+        let last = self.line().changes.last().cloned();
+        last.and_then(|change| change.sessions).unwrap_or_default()
     }
 
-    /// Marks that something is about to be done, after which `session` has to be `expected`,
-    /// possibly going `through` others.
-    pub fn mark(&mut self, what: &str, session: &str, expected: State, through: &[State]) {
-        let (what, session, at_ms) = (what.to_owned(), session.to_owned(), wall_ms());
-        self.marks.push(Mark { what, at_ms, session, expected, through: through.to_owned() });
+    /// Marks that something is about to be done, after which the session of that id and process has
+    /// to be `expected`, possibly going `through` others.
+    pub fn mark(
+        &mut self,
+        what: &str,
+        (id, pid): (&str, u32),
+        expected: impl Into<Expected>,
+        through: &[State],
+    ) {
+        let session = Named { id: id.to_owned(), pid };
+        let (what, at_ms) = (what.to_owned(), wall_ms());
+        let (expected, through) = (expected.into(), through.to_owned());
+        self.marks.push(Mark { what, at_ms, session, expected, through, has_gap: false });
+    }
+
+    /// Allows that nobody answers for a while after the last mark, and that what comes then is first
+    /// the state before it, or unknown.
+    #[track_caller]
+    pub fn allow_gap(&mut self) {
+        let mark = self.marks.last_mut().expect("a mark comes first");
+        mark.has_gap = true;
+        mark.through.push(State::Unknown);
+    }
+
+    /// Waits until the client itself has come to the last mark's state, whoever knows of it: its
+    /// own registry says so, or its process does.
+    #[track_caller]
+    pub fn wait_done(&self) {
+        let mark = self.marks.last().expect("a mark comes first");
+        wait_until(&format!("the client itself is {:?}", mark.expected.truth), || {
+            let told = self.line().told.clone();
+            truth::told_ms(&told, mark).ok_or(told)
+        });
     }
 
     /// Says which session the last mark is about, where that was not known before.
     #[track_caller]
-    pub fn name(&mut self, session: &str) {
-        session.clone_into(&mut self.marks.last_mut().expect("a mark comes first").session);
+    pub fn name(&mut self, id: &str, pid: u32) {
+        let mark = self.marks.last_mut().expect("a mark comes first");
+        mark.session = Named { id: id.to_owned(), pid };
     }
 
     /// Waits until the last mark's state is there, and for `looks` more looks.
     #[track_caller]
     pub fn reach(&self, looks: u64) {
         let mark = self.marks.last().expect("a mark comes first");
-        let what = format!("{:?} after {:?}", mark.expected, mark.what);
-        let is_it = |seen: &Seen| seen.ids.contains(&mark.session) && seen.state == mark.expected;
-        wait_until(&what, || {
-            let line = self.line();
-            let now = line.changes.last().cloned();
-            if now.as_ref().is_some_and(|now| now.sessions.iter().any(is_it)) {
+        let expected = mark.expected.shown;
+        wait_until(&format!("{expected:?} after {:?}", mark.what), || {
+            let sessions = self.sessions();
+            if mark.session.among(&sessions).is_some_and(|seen| seen.state == expected) {
                 Ok(())
             } else {
-                Err((now, self.text(&line, &mark.session)))
+                Err(Text(self.text(&self.line(), &mark.session)))
             }
         });
+        self.look_on(looks);
+    }
+
+    /// Looks on for as long as that; for what happens by itself after a time.
+    #[track_caller]
+    pub fn stay(&self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            self.look_on(10);
+        }
+    }
+
+    /// Waits for so many more looks.
+    #[track_caller]
+    pub fn look_on(&self, looks: u64) {
         let until = self.line().looks + looks;
         wait_until("more looks", || {
             let looks = self.line().looks;
@@ -137,19 +224,22 @@ impl Timeline {
         });
     }
 
-    /// Judges the line. Returns the delay of each mark, in milliseconds.
+    /// Judges the line.
     #[track_caller]
-    pub fn assert_kept(&self) -> Vec<u64> {
+    pub fn assert_kept(&self) {
         let line = self.line();
         let ends = self.marks.iter().skip(1).map(|mark| mark.at_ms).chain([u64::MAX]);
-        let mut delays = Vec::new();
         for (mark, end_ms) in self.marks.iter().zip(ends) {
-            match judge(&line.changes, mark, end_ms) {
-                Ok(delay) => delays.push(delay),
-                Err(why) => panic!("{why}\n{}", self.text(&line, &mark.session)),
+            if let Err(why) = judge(&line.changes, mark, end_ms) {
+                panic!("{why}\n{}", self.text(&line, &mark.session));
             }
         }
-        delays
+    }
+
+    /// How true the line was, mark by mark.
+    pub fn measure(&self) -> Vec<Measured> {
+        let line = self.line();
+        truth::measure(&line.changes, &line.told, &self.marks, wall_ms())
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -157,13 +247,16 @@ impl Timeline {
     }
 
     /// Marks and changes of one session in their order.
-    fn text(&self, line: &Line, session: &str) -> String {
+    fn text(&self, line: &Line, session: &Named) -> String {
         let mut lines: Vec<(u64, String)> = Vec::new();
         for mark in &self.marks {
-            lines.push((mark.at_ms, format!("{} -> {:?}", mark.what, mark.expected)));
+            lines.push((mark.at_ms, format!("{} -> {:?}", mark.what, mark.expected.shown)));
         }
-        for (at_ms, seen) in changes_of(&line.changes, session) {
-            lines.push((at_ms, format!("    {:?}: {}", seen.state, seen.because)));
+        for told in line.told.iter().filter(|told| told.session == session.id) {
+            lines.push((told.at_ms, format!("  process {} says {}", told.pid, told.status)));
+        }
+        for (at_ms, said) in line_of(&line.changes, session) {
+            lines.push((at_ms, format!("    {said:?}")));
         }
         lines.sort_by_key(|(at_ms, _)| *at_ms);
         let begin_ms = lines.first().map_or(0, |(at_ms, _)| *at_ms);
@@ -183,35 +276,87 @@ impl Drop for Timeline {
     }
 }
 
-/// How a session changed.
-fn changes_of<'a>(
+impl Named {
+    /// Its record: that of its process, where several hold the id.
+    fn among<'a>(&self, sessions: &'a [Seen]) -> Option<&'a Seen> {
+        let with_id = || sessions.iter().filter(|seen| seen.ids.contains(&self.id));
+        with_id().find(|seen| seen.pid == Some(self.pid)).or_else(|| with_id().next())
+    }
+}
+
+/// A text in a failure message, as it looks.
+struct Text(String);
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.0.trim_end())
+    }
+}
+
+/// What was said of one session from some moment on.
+#[derive(Clone, Copy)]
+pub(crate) enum Said<'a> {
+    /// It was like this.
+    Is(&'a Seen),
+    /// It was not among those listed.
+    Nothing,
+    /// Nobody answered.
+    Silence,
+}
+
+impl fmt::Debug for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(seen) => write!(f, "{:?}: {}", seen.state, seen.because),
+            Self::Nothing => f.write_str("not listed"),
+            Self::Silence => f.write_str("no answer"),
+        }
+    }
+}
+
+/// What was said of one session.
+pub(crate) fn line_of<'a>(
     changes: &'a [Change],
-    session: &'a str,
-) -> impl DoubleEndedIterator<Item = (u64, &'a Seen)> {
-    changes.iter().filter_map(move |change| {
-        let is_it = |seen: &&Seen| seen.ids.iter().any(|id| id == session);
-        change.sessions.iter().find(is_it).map(|seen| (change.at_ms, seen))
+    session: &'a Named,
+) -> impl DoubleEndedIterator<Item = (u64, Said<'a>)> {
+    changes.iter().map(move |change| {
+        let said = match change.sessions.as_ref().map(|sessions| session.among(sessions)) {
+            Some(Some(seen)) => Said::Is(seen),
+            Some(None) => Said::Nothing,
+            None => Said::Silence,
+        };
+        (change.at_ms, said)
     })
 }
 
-/// Judges what followed one mark up to the next. Returns the delay.
-fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<u64, String> {
-    let of_session = || changes_of(changes, &mark.session);
-    let before = of_session().rfind(|(at_ms, _)| *at_ms < mark.at_ms).map(|(_, seen)| seen.state);
-    let during = of_session().filter(|(at_ms, _)| (mark.at_ms..end_ms).contains(at_ms));
-    let mut delay = before.filter(|state| *state == mark.expected).map(|_| 0);
-    for (at_ms, seen) in during {
-        let is_on_the_way = mark.through.contains(&seen.state) || Some(seen.state) == before;
-        if seen.state == mark.expected {
-            let cause_ms = if mark.at_ms < seen.news_ms { seen.news_ms } else { mark.at_ms };
-            delay = delay.or(Some(at_ms.saturating_sub(cause_ms)));
-        } else if is_on_the_way && (delay.is_none() || mark.through.contains(&seen.state)) {
-            delay = None;
+/// Judges what followed one mark up to the next.
+fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<(), String> {
+    let expected = mark.expected.shown;
+    let before = line_of(changes, &mark.session).rev().find_map(|(at_ms, said)| match said {
+        Said::Is(seen) if at_ms < mark.at_ms => Some(seen.state),
+        Said::Is(_) | Said::Nothing | Said::Silence => None,
+    });
+    let during = line_of(changes, &mark.session);
+    let during = during.filter(|(at_ms, _)| (mark.at_ms..end_ms).contains(at_ms));
+    let mut is_there = before == Some(expected);
+    for (_, said) in during {
+        let state = match said {
+            Said::Is(seen) => seen.state,
+            Said::Silence if mark.has_gap => continue,
+            // Before its first event a session is not known.
+            Said::Nothing if before.is_none() && !is_there => continue,
+            Said::Nothing | Said::Silence => return Err(format!("{said:?} after {:?}", mark.what)),
+        };
+        let is_allowed = mark.through.contains(&state);
+        if state == expected {
+            is_there = true;
+        } else if is_allowed || (Some(state) == before && !is_there) {
+            is_there = false;
         } else {
-            return Err(format!("{:?} after {:?}", seen.state, mark.what));
+            return Err(format!("{state:?} after {:?}", mark.what));
         }
     }
-    delay.ok_or_else(|| format!("not {:?} after {:?}", mark.expected, mark.what))
+    if is_there { Ok(()) } else { Err(format!("not {expected:?} after {:?}", mark.what)) }
 }
 
 fn wall_ms() -> u64 {
@@ -219,28 +364,84 @@ fn wall_ms() -> u64 {
     u64::try_from(now.tv_sec * 1000 + now.tv_nsec / 1_000_000).expect("after 1970")
 }
 
+/// What became of the processes of the client's sessions since the last look.
+fn changed_processes(told: &[Told], at_ms: u64) -> Vec<Told> {
+    let mut newest: BTreeMap<u64, (&Told, bool)> = BTreeMap::new();
+    for told in told {
+        let was_stopped = newest.get(&told.pid).is_some_and(|(_, was_stopped)| *was_stopped);
+        let is_stopped = match told.status.as_str() {
+            SUSPENDED => true,
+            CONTINUED => false,
+            _ => was_stopped,
+        };
+        newest.insert(told.pid, (told, is_stopped));
+    }
+    let alive = newest.into_values().filter(|(told, _)| told.status != GONE);
+    let changed = alive.filter_map(|(told, was_stopped)| {
+        let status = match (process_state(told.pid), was_stopped) {
+            (None | Some('Z'), _) => GONE,
+            (Some('T'), false) => SUSPENDED,
+            (Some(state), true) if state != 'T' => CONTINUED,
+            (Some(_), _) => return None,
+        };
+        Some(Told { at_ms, status: status.to_owned(), ..told.clone() })
+    });
+    changed.collect()
+}
+
+/// The letter of a process's state; none if there is no such process.
+fn process_state(pid: u64) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 /// Looks until the line is over.
 fn look(line: &Mutex<Line>, socket: &Path, registry: &Path) {
     loop {
+        let entries = read_registry(registry);
         let sessions = ask(socket);
         let at_ms = wall_ms();
         let Ok(mut line) = line.lock() else { return };
         if line.is_over {
             return;
         }
-        if let Some(sessions) = sessions {
-            line.looks += 1;
-            let of = |seen: &Seen| (seen.ids.clone(), seen.pid, seen.state);
-            let before = line.changes.last().map(|change| change.sessions.iter().map(of));
-            let now: Vec<Seen> =
-                sessions.iter().map(|session| seen(session, registry, at_ms)).collect();
-            if !before.is_some_and(|before| before.eq(now.iter().map(of))) {
-                line.changes.push(Change { at_ms, sessions: now });
+        for told in entries.iter().filter_map(|entry| told(entry, at_ms)) {
+            let is_known = |known: &Told| *known == told;
+            if !line.told.iter().any(is_known) {
+                line.told.push(told);
             }
+        }
+        let processes = changed_processes(&line.told, at_ms);
+        line.told.extend(processes);
+        let now: Option<Vec<Seen>> = sessions.map(|sessions| {
+            sessions.iter().map(|session| seen(session, &entries, at_ms)).collect()
+        });
+        line.looks += u64::from(now.is_some());
+        let essence = |sessions: &Option<Vec<Seen>>| {
+            let of = |seen: &Seen| (seen.ids.clone(), seen.pid, seen.state);
+            sessions.as_ref().map(|sessions| sessions.iter().map(of).collect::<Vec<_>>())
+        };
+        if line.changes.last().map(|last| essence(&last.sessions)) != Some(essence(&now)) {
+            line.changes.push(Change { at_ms, sessions: now });
         }
         drop(line);
         std::thread::park_timeout(INTERVAL);
     }
+}
+
+/// The entries of the client's registry.
+fn read_registry(dir: &Path) -> Vec<Value> {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let texts = entries.filter_map(|path| std::fs::read(path).ok());
+    texts.filter_map(|text| serde_json::from_slice(&text).ok()).collect()
+}
+
+fn told(entry: &Value, now_ms: u64) -> Option<Told> {
+    let at_ms = entry["statusUpdatedAt"].as_u64().unwrap_or(now_ms);
+    let (session, status) = (entry["sessionId"].as_str()?, entry["status"].as_str()?);
+    let (session, status) = (session.to_owned(), status.to_owned());
+    Some(Told { at_ms, pid: entry["pid"].as_u64()?, session, status })
 }
 
 fn ask(socket: &Path) -> Option<Vec<Session>> {
@@ -250,13 +451,12 @@ fn ask(socket: &Path) -> Option<Vec<Session>> {
     Some(inspect.sessions)
 }
 
-fn seen(session: &Session, registry: &Path, at_ms: u64) -> Seen {
+fn seen(session: &Session, registry: &[Value], at_ms: u64) -> Seen {
     let pid = session.owner.as_ref().map(|owner| owner.pid);
     let hook_ms = session.last_event.as_ref().and_then(|last| ms_of(&last.at, at_ms));
-    let entry: Option<PathBuf> = pid.map(|pid| registry.join(format!("{pid}.json")));
-    let entry = entry.and_then(|entry| std::fs::read(entry).ok());
-    let entry: Option<Value> = entry.and_then(|text| serde_json::from_slice(&text).ok());
-    let time = |name: &str| entry.as_ref().and_then(|entry| entry[name].as_u64());
+    let is_its = |entry: &&Value| pid.is_some() && entry["pid"].as_u64() == pid.map(u64::from);
+    let entry = registry.iter().find(is_its);
+    let time = |name: &str| entry.and_then(|entry| entry[name].as_u64());
     let news = [hook_ms, time("startedAt"), time("statusUpdatedAt")].into_iter().flatten();
     let news = news.filter(|ms| *ms <= at_ms);
     Seen {
@@ -264,6 +464,7 @@ fn seen(session: &Session, registry: &Path, at_ms: u64) -> Seen {
         pid,
         state: session.state,
         because: session.because.clone(),
+        kind: session.kind,
         news_ms: news.max().unwrap_or(0),
     }
 }

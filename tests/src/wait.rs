@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// above what a loaded machine needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Between two looks at first; the longer it takes, the more of the machine is left to what is waited
+/// for.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Asks `look` until it finds what it looks for, at most for [`PATIENCE`]; a failure shows what
 /// it saw last instead.
 ///
@@ -16,17 +20,17 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// has an event of its own.
 #[track_caller]
 pub fn wait_until<T, E: Debug>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let begun = Instant::now();
     loop {
         let seen = match look() {
             Ok(found) => return found,
             Err(seen) => seen,
         };
         assert!(
-            Instant::now() < deadline,
+            begun.elapsed() < PATIENCE,
             "waited {PATIENCE:?} in vain for: {what}; last seen: {seen:#?}"
         );
-        std::thread::park_timeout(Duration::from_millis(20));
+        std::thread::park_timeout((begun.elapsed() / 8).clamp(PAUSE, 10 * PAUSE));
     }
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod soak;
 mod tidy;
+mod truth;
 
 use clap::{Parser, Subcommand};
 use std::path::Path;
@@ -24,6 +25,8 @@ enum Task {
     Tidy,
     /// Run the random tests for long, with fresh seeds
     Soak(soak::Args),
+    /// Measure how true the states of real sessions are
+    Truth(truth::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
         Task::Soak(args) => soak::run(&args),
+        Task::Truth(args) => truth::run(&args),
     };
     result.unwrap_or_else(|error| {
         say_error(&format!("{error:#}"));

@@ -17,9 +17,12 @@ pub(super) fn answer(
     at_gate: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<bool> {
     match answer {
-        Answer::Message { text, calls } => {
+        Answer::Message { text, calls, is_cut_off } => {
             at_gate()?;
-            let message = message(body, text.as_deref(), calls);
+            let mut message = message(body, text.as_deref(), calls);
+            if *is_cut_off {
+                message["stop_reason"] = json!("max_tokens");
+            }
             if body["stream"] == true {
                 send_message(stream, &message)?;
             } else {

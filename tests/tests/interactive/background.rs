@@ -1,0 +1,78 @@
+//! Work that goes on without a turn, and work of another session inside one. Holds.
+
+use crate::case::{Case, Config, WITH_BASH};
+use coord_tests::fake_api::Turn;
+use coord_wire::envelope::Kind;
+use coord_wire::inspect::State;
+use serde_json::json;
+
+pub(crate) fn a_background_shell(config: Config) {
+    // the turn ended, the work goes on.
+    let command = json!({
+        "command": "tail -f /dev/null", "description": "Serve", "run_in_background": true,
+    });
+    let turns = [Turn::tool("Bash", command), Turn::text("It serves.").behind("served")];
+    let mut case = Case::start(config, turns, &WITH_BASH);
+    case.prompt("Serve it");
+    case.step_killed("answered", &[], State::Background, |case| case.api.open("served"));
+    case.timeline.reach(150);
+    case.finish();
+}
+
+/// a subagent works on after the turn; its end opens another one.
+pub(crate) fn a_background_subagent(config: Config) {
+    let agent = json!({
+        "description": "Look", "prompt": "SUBTASK: look", "subagent_type": "general-purpose",
+    });
+    let turns = [
+        Turn::tool("Agent", agent).behind("delegate"),
+        Turn::text("I looked.").only_after("SUBTASK").behind("looked"),
+        Turn::text("Somebody looks.").behind("delegated"),
+        Turn::text("It is looked at.").behind("all done"),
+    ];
+    let mut case = Case::start(config, turns, &WITH_BASH);
+    case.prompt("Have a look");
+    case.step("delegated", State::Running, |case| {
+        case.api.open("delegate");
+        case.api.wait_for("SUBTASK");
+    });
+    case.step("answered", State::Background, |case| case.api.open("delegated"));
+    case.timeline.reach(150);
+    case.step_through("subagent done", &[State::Idle], State::Running, |case| {
+        case.api.open("looked");
+        case.api.wait_for("task-notification");
+    });
+    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("all done"));
+    case.finish();
+}
+
+/// what a tool of a session runs is a session of its own, and never that session's state.
+pub(crate) fn a_nested_headless_run(config: Config) {
+    let turns = [
+        Turn::bash("claude -p 'NESTED: say hello'").behind("nest"),
+        Turn::text("Hello from inside.").only_after("NESTED").behind("inside"),
+        Turn::text("It said hello.").behind("answer"),
+    ];
+    let mut case = Case::start(config, turns, &WITH_BASH);
+    case.prompt("Nest one");
+    let id = case.id.clone();
+    let is_nested = |state: State| {
+        let id = &id;
+        move |seen: &coord_tests::timeline::Seen| !seen.ids.contains(id) && seen.state == state
+    };
+    case.step("a nested run", State::Running, |case| {
+        case.api.open("nest");
+        case.api.wait_for("NESTED");
+        let nested = case.timeline.wait("the nested run", is_nested(State::Running));
+        assert_eq!(nested.kind, Some(Kind::Headless), "{nested:#?}");
+    });
+    case.step("the nested run ends", State::Running, |case| {
+        case.api.open("inside");
+        case.api.wait_for("Hello from inside");
+        case.timeline.wait("the nested run's end", is_nested(State::Stopped));
+    });
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("answer"));
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    case.finish();
+}

@@ -1,0 +1,188 @@
+//! Which record a session is: ids, processes, panes, and what is no session at all. Holds,
+//! H-14, H-16, H-42.
+
+use crate::case::{Case, Config, Event, Sources};
+use coord_tests::coord::{events, install};
+use coord_tests::fake_api::Turn;
+use coord_tests::home::Home;
+use coord_wire::inspect::State;
+use rustix::process::Signal;
+
+pub(crate) fn clear(config: Config) {
+    // the record follows the id within one process.
+    let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
+    let mut case = Case::start(config, turns, &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    let first = case.id.clone();
+    let followed = case.clear();
+    assert_eq!(followed.ids[1..], [first], "it remembers its old id");
+    case.prompt("Second prompt");
+    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("two"));
+    case.finish();
+}
+
+pub(crate) fn a_resume_in_a_new_process(config: Config) {
+    // H-42: the record goes on with its new owner, after an exit and after a death.
+    let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
+    let mut case = Case::start(config, turns, &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.exit();
+    case.resume();
+    case.prompt("Second prompt");
+    case.step("answered again", State::Idle, |case| case.api.open("two"));
+    let dead = case.known(Event::Death);
+    case.step_killed("SIGKILL at the prompt", &[State::Unknown], dead, |case| {
+        case.signal(Signal::KILL);
+    });
+    case.resume();
+    case.finish();
+}
+
+pub(crate) fn a_fork_is_another_session(config: Config) {
+    // H-42: the session that was forked stays as its user left it.
+    let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
+    let mut case = Case::start(config, turns, &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step_killed("/exit", &[], State::Stopped, |case| {
+        case.pane.type_line("/exit");
+        case.pane.wait_screen("dev$");
+    });
+    case.step("forked", State::Stopped, |case| {
+        let pid = case.pane.start(&["--resume", &case.id, "--fork-session"]);
+        let fork = case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        assert!(!fork.ids.contains(&case.id), "{fork:#?}");
+        case.pane.type_line("Second prompt");
+        case.api.wait_for("Second prompt");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Running);
+        case.api.open("two");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+    });
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    case.finish();
+}
+
+pub(crate) fn one_session_resumed_twice(config: Config) {
+    // the client does not guard a session; both are unknown while both are there.
+    let mut case = Case::start(config, [Turn::text("One.").behind("one")], &[]);
+    case.prompt("First prompt");
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    let second = case.terminal.pane();
+    case.step("resumed beside it", State::Unknown, |case| {
+        let pid = second.start(&["--resume", &case.id]);
+        let seen = case.timeline.wait_owner(pid, |seen| seen.state == State::Unknown);
+        assert!(seen.because.starts_with("two_owners"), "{seen:#?}");
+    });
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    assert!(sessions.iter().all(|seen| seen.state == State::Unknown), "{sessions:#?}");
+    case.finish();
+}
+
+/// R-07, H-13: a headless resume beside a living session takes nothing from it.
+pub(crate) fn a_headless_resume_beside_it(config: Config) {
+    let turns = [
+        Turn::text("One.").behind("one"),
+        Turn::text("Beside.").only_after("BESIDE").behind("beside"),
+        Turn::text("Two.").behind("two"),
+    ];
+    let mut case = Case::start(config, turns, &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    let second = case.terminal.pane();
+    case.step("resumed headless beside it", State::Unknown, |case| {
+        second.command(&format!("claude -p --resume {} 'BESIDE: say two'", case.id));
+        case.api.wait_for("BESIDE");
+    });
+    case.step("the headless one ends", State::Idle, |case| {
+        case.api.open("beside");
+        second.wait_screen("Beside.");
+    });
+    case.prompt("Second prompt");
+    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("two"));
+    case.finish();
+}
+
+/// a trust dialog and a resume of what is not there make no session.
+pub(crate) fn what_is_no_session(config: Config) {
+    let home = Home::new();
+    install(&home);
+    let mut case = Case::open(config, home, [Turn::text("One.").behind("one")]);
+    case.pane.command("claude --resume 00000000-0000-4000-8000-000000000000");
+    case.pane.wait_screen("No conversation found");
+    case.timeline.look_on(100);
+    let sessions = case.timeline.sessions();
+    assert!(sessions.is_empty(), "{sessions:#?}");
+    case.pane.command("mkdir -p ../elsewhere && cd ../elsewhere && claude");
+    case.pane.wait_screen("Yes, I trust");
+    case.timeline.look_on(100);
+    let sessions = case.timeline.sessions();
+    assert!(sessions.is_empty(), "{sessions:#?}");
+    case.begin(|case| {
+        case.pane.keys(&["Down"]);
+        case.pane.wait_screen("❯ Yes, I trust");
+        case.pane.keys(&["Enter"]);
+        case.pane.wait_screen("❯\u{a0}");
+        case.pane.client_pid()
+    });
+    case.prompt("First prompt");
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    case.finish();
+}
+
+/// H-14: a session from before the hooks is listed where the registry tells of it, else
+/// from its first hook on.
+pub(crate) fn hooks_installed_later(config: Config) {
+    let mut case = Case::open(config, Home::new(), []);
+    if config.sources == Sources::All {
+        case.begin(|case| case.pane.start(&[]));
+    } else {
+        case.pid = case.pane.start(&[]);
+        case.timeline.look_on(50);
+        let sessions = case.timeline.sessions();
+        assert!(sessions.is_empty(), "{sessions:#?}");
+    }
+    install(&case.home);
+    // The client takes new settings in when it comes to it, and says nothing of it.
+    let has_reported =
+        |home: &Home| events(home, None).iter().any(|event| event["source"] == "hook");
+    for n in 0.. {
+        let prompt = format!("Prompt {n}");
+        let answer = |case: &Case| {
+            case.pane.type_line(&prompt);
+            case.pane.wait_screen(&format!("answer {n}"));
+        };
+        case.api.push(Turn::text(&format!("This is answer {n}.")));
+        if config.sources == Sources::All {
+            case.step_through(&prompt, &[State::Running], State::Idle, answer);
+        } else {
+            answer(&case);
+            case.timeline.look_on(20);
+        }
+        if has_reported(&case.home) {
+            break;
+        }
+    }
+    case.id =
+        case.timeline.wait_owner(case.pid, |seen| seen.state == State::Idle).ids.swap_remove(0);
+    case.api.push(Turn::text("At last.").behind("last"));
+    case.prompt("Another prompt");
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("last"));
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 1, "{sessions:#?}");
+    case.finish();
+}
+
+/// R-09, H-16: an inherited TMUX_PANE names a pane that is not the session's.
+pub(crate) fn a_stale_pane_variable(config: Config) {
+    let turns = [Turn::text("One.").behind("one"), Turn::text("Never.").behind("never")];
+    let mut case = Case::start_with(config, turns, "TMUX_PANE=%99", &[]);
+    case.prompt("First prompt");
+    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.prompt("Second prompt");
+    case.step_killed("/exit in a turn", &[], State::Stopped, |case| case.pane.type_line("/exit"));
+    case.finish();
+}
