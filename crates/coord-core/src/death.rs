@@ -118,7 +118,7 @@ pub(crate) fn judge_by_pane(
             let saw = "process and pane gone, no SessionEnd, no registry";
             return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
-        PaneFound::Unreadable => return,
+        PaneFound::Unreadable { .. } => return,
     };
     let is_own = |id: &String| *id == session.session_id || session.previous_ids.contains(id);
     if seen.farewell.as_ref().is_some_and(is_own) {

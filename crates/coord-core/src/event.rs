@@ -347,8 +347,11 @@ pub enum PaneFound {
     Its(PaneSeen),
     /// Its server has no pane on the process's terminal.
     NotThere,
-    /// No answer.
-    Unreadable,
+    /// No answer, or one that may not be asked for.
+    Unreadable {
+        /// Why, in words.
+        why: String,
+    },
 }
 
 /// A proved pane and what stands on it.

@@ -112,11 +112,13 @@ impl State {
 /// the same screen again where it is to confirm or to contradict what hooks said.
 pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     let (seen, view) = match (found, &session.pane) {
-        (PaneFound::Unreadable, _) | (PaneFound::NotThere, PaneFact::NotThere { .. }) => {
-            return false;
+        (PaneFound::Unreadable { why }, PaneFact::Unreadable { why: before, .. }) => {
+            return why != before;
         }
+        (PaneFound::Unreadable { .. }, PaneFact::Its(_))
+        | (PaneFound::NotThere, PaneFact::NotThere { .. }) => return false,
         (PaneFound::Its(seen), PaneFact::Its(view)) => (seen, view),
-        (PaneFound::NotThere | PaneFound::Its(_), _) => return true,
+        (PaneFound::NotThere | PaneFound::Its(_) | PaneFound::Unreadable { .. }, _) => return true,
     };
     let is_other = seen.pane != view.pane || seen.proof != view.proof || seen.screen != view.screen;
     let has_signature = seen.signature.is_some() && session.signature.is_none();
@@ -140,7 +142,7 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     if let Some(pane) = session.pane() {
         let proof = match &session.pane {
             PaneFact::Its(view) => Some(view.proof),
-            PaneFact::Unknown | PaneFact::NotThere { .. } => None,
+            PaneFact::Unknown | PaneFact::Unreadable { .. } | PaneFact::NotThere { .. } => None,
         };
         fx.ask(Effect::CapturePane { process, pane: pane.clone(), proof, look });
     }
@@ -165,7 +167,12 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
             return;
         }
         // What was proved before stays so; its screen grows old by itself.
-        PaneFound::Unreadable => return,
+        PaneFound::Unreadable { why } => {
+            if !matches!(session.pane, PaneFact::Its(_)) {
+                session.pane = PaneFact::Unreadable { at, why: why.clone() };
+            }
+            return;
+        }
     };
     let looks = match &session.pane {
         PaneFact::Its(view)
@@ -173,7 +180,10 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
         {
             view.looks.saturating_add(1)
         }
-        PaneFact::Its(_) | PaneFact::Unknown | PaneFact::NotThere { .. } => 1,
+        PaneFact::Its(_)
+        | PaneFact::Unknown
+        | PaneFact::Unreadable { .. }
+        | PaneFact::NotThere { .. } => 1,
     };
     session.pane = PaneFact::Its(PaneView {
         at,

@@ -173,8 +173,15 @@ pub enum RegistryFact {
 /// What was seen of the harness's pane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PaneFact {
-    /// Nothing yet, or the server did not answer.
+    /// Nobody looked yet.
     Unknown,
+    /// It could not be looked at, and never was.
+    Unreadable {
+        /// Since when.
+        at: Moment,
+        /// Why, in words.
+        why: String,
+    },
     /// The pane is proved by its terminal (H-16).
     Its(PaneView),
     /// No pane of that server has the harness's terminal, whatever its environment claims.
@@ -372,7 +379,7 @@ impl Session {
     pub fn pane(&self) -> Option<&TmuxPane> {
         match &self.pane {
             PaneFact::Its(view) => Some(&view.pane),
-            PaneFact::Unknown => self.tmux.as_ref(),
+            PaneFact::Unknown | PaneFact::Unreadable { .. } => self.tmux.as_ref(),
             PaneFact::NotThere { .. } => None,
         }
     }

@@ -11,6 +11,10 @@ use world::{PROMPT, START, STOP, World, blank, entry, its, pane};
 
 const ID: &str = "s1";
 
+fn unreadable() -> PaneFound {
+    PaneFound::Unreadable { why: "no server".into() }
+}
+
 /// An interactive session in a pane, with a turn open for two seconds, and no registry.
 fn in_a_turn() -> World {
     let mut world = World::new();
@@ -143,7 +147,7 @@ fn no_fact_is_conclusive_for_ever() {
     world.screen(100, Screen::Working);
     world.pass(200.0);
     // The server stopped answering: what its screen said has grown old.
-    world.seen_on_pane(100, PaneFound::Unreadable, false);
+    world.seen_on_pane(100, unreadable(), false);
     assert_eq!(world.word(ID), Word::Idle);
 }
 
@@ -257,7 +261,7 @@ fn h_05_neither_provable_is_unknown() {
     assert_eq!(world.word(ID), Word::Unknown);
     assert_eq!(world.decisions.last().unwrap().rule, "H-05");
     // A pane that is gone, or does not answer, proves nothing either.
-    for found in [PaneFound::NotThere, PaneFound::Unreadable] {
+    for found in [PaneFound::NotThere, unreadable()] {
         let mut world = dies_in_a_turn();
         world.seen_on_pane(100, found, true);
         world.pass(6.0);

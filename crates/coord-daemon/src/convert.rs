@@ -204,7 +204,7 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
             })
         }
         Pane::NotThere => PaneFound::NotThere,
-        Pane::Unreadable { .. } => PaneFound::Unreadable,
+        Pane::Unreadable { why } => PaneFound::Unreadable { why: why.clone() },
     }
 }
 

@@ -3,7 +3,7 @@
 
 use coord_core::{Kind, Now, Session, is_in_doubt, is_news};
 use coord_store::Disk;
-use coord_wire::journal::{Domain, Entry, Pane, ProcessSeen, RegistryEntry};
+use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;
 
@@ -119,8 +119,6 @@ impl<D: Disk> Coordinator<D> {
                     if is_news {
                         let seen = Entry::PaneSeen { process, pane, after_death };
                         self.record_or_say(&seen, now);
-                    } else if let Pane::Unreadable { why } = pane {
-                        tracing::debug!(pid = process.pid, why, "pane");
                     }
                 }
                 Seen::Transcript { process, interrupted_ms, signature } => {

@@ -169,6 +169,9 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
     let mut all = Vec::new();
     match &session.pane {
         PaneFact::Unknown => (),
+        PaneFact::Unreadable { at, why } => {
+            all.push((format!("its pane could not be read: {why}"), "pane", at.wall_ms));
+        }
         PaneFact::NotThere { at } => {
             all.push(("no pane of its tmux has its terminal".to_owned(), "pane", at.wall_ms));
         }
