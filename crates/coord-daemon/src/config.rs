@@ -131,7 +131,7 @@ pub const KEYS: [Key; 15] = [
         name: "tracking.tmux",
         kind: Kind::Paths,
         default: "[]",
-        about: "where the tmux program may be, before the usual places (H-24)",
+        about: "where the tmux program may be, before the one found at install and the usual places (H-24)",
     },
     Key {
         name: "tracking.tmux_sockets",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use coord_store::{CoordinatorLock, Disk, RealDisk};
+use coord_wire::api::InstallRecord;
 use coord_wire::paths::Paths;
 use mio::{Poll, Waker};
 use rustix::fd::OwnedFd;
@@ -59,7 +60,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
-    let eyes = eyes(root.as_ref(), &config);
+    let eyes = eyes(root.as_ref(), &config, &paths);
     let mut coordinator = Coordinator::start(
         Parts {
             disk: RealDisk,
@@ -94,10 +95,13 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
 }
 
 /// What panes and transcripts are looked at with.
-fn eyes(root: Option<&PathBuf>, config: &Config) -> Eyes {
+fn eyes(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> Eyes {
     let readable =
         |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
-    let places = config.paths("tracking.tmux").to_vec();
+    let recorded = std::fs::read(paths.install_record()).ok();
+    let recorded = recorded.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
+    let recorded = recorded.and_then(|record| record.tmux).map(PathBuf::from);
+    let places = config.paths("tracking.tmux").iter().cloned().chain(recorded).collect();
     let tmux = Tmux::new(places, readable("tracking.tmux_sockets"), coord_screen::read);
     Eyes { tmux, readable: readable("tracking.config_dirs") }
 }

@@ -63,4 +63,7 @@ pub struct InstallRecord {
     pub pid_ns: u64,
     /// The root the hooks were registered with; none means the XDG directories.
     pub root: Option<String>,
+    /// Absolute path of tmux, as the PATH of who installed had it (H-24); none if it had none.
+    #[serde(default)]
+    pub tmux: Option<String>,
 }

@@ -41,6 +41,7 @@ impl Installed {
             uid: rustix::process::geteuid().as_raw(),
             pid_ns: coord_wire::exchange::pid_namespace().unwrap(),
             root: None,
+            tmux: None,
         };
         change(&mut record);
         let text = serde_json::to_vec(&record).unwrap();

@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use coord_wire::api::InstallRecord;
 use coord_wire::paths::Paths;
+use rustix::fs::{Access, access};
 
 use super::settings_file::{sync_directory, temporary};
 use crate::context::Context;
@@ -26,6 +27,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         uid: context.here.uid,
         pid_ns: context.here.pid_ns,
         root: context.root.as_deref().map(text).transpose()?,
+        tmux: on_path("tmux").as_deref().map(text).transpose()?,
     };
     let standing = fs::read(&path).ok();
     let standing = standing.and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -35,6 +37,17 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
     let file = temporary(&context.paths.state, &serde_json::to_vec(&record)?)?;
     file.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
     sync_directory(&context.paths.state)
+}
+
+/// The program of that name that a shell would run.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&path).filter(|place| place.is_absolute());
+    places.find_map(|place| {
+        let program = place.join(name);
+        let is_usable = program.is_file() && access(&program, Access::EXEC_OK).is_ok();
+        is_usable.then_some(program)
+    })
 }
 
 /// Refuses while a coordinator holds its lock.
