@@ -167,6 +167,19 @@ fn state_is_private_and_records_who_installed_h_15_h_41() {
     assert_eq!(record.root, None);
 }
 
+// H-24: what the coordinator runs is found once, by who installs, and not by a PATH of later.
+#[test]
+fn the_tmux_of_who_installs_is_recorded_h_24() {
+    let scratch = Scratch::new();
+    scratch.said(&["install"]);
+    let record = fs::read(scratch.state().join("install.json")).unwrap();
+    let record: coord_wire::api::InstallRecord = serde_json::from_slice(&record).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let tmux = std::env::split_paths(&path).map(|place| place.join("tmux"));
+    let tmux = tmux.into_iter().find(|program| program.is_file()).unwrap();
+    assert_eq!(record.tmux.as_deref(), tmux.to_str());
+}
+
 /// The hooks get the root from their arguments, since a project can set their environment.
 #[test]
 fn a_root_stands_in_the_arguments_of_the_hooks_h_24() {
