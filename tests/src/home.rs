@@ -4,6 +4,7 @@
 use crate::process::{run, sweep};
 use coord_wire::paths::{Paths, machine_id};
 use serde_json::json;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -27,6 +28,9 @@ impl Home {
         for dir in [home.home(), home.config_dir(), home.project(), home.root(), home.tmp()] {
             std::fs::create_dir_all(dir).expect("create a test directory");
         }
+        // A terminal's socket lies there, and coord asks none that others could reach (H-27).
+        std::fs::set_permissions(home.tmp(), std::fs::Permissions::from_mode(0o700))
+            .expect("keep the directory to oneself");
         home.make_repository();
         home.seed_client();
         home
@@ -78,6 +82,15 @@ impl Home {
         std::fs::create_dir_all(file.parent().expect("a file has a directory"))
             .and_then(|()| std::fs::write(&file, text))
             .unwrap_or_else(|error| panic!("write {}: {error}", file.display()));
+    }
+
+    /// Puts the client's session registry where the client finds it and nobody else looks: behind a
+    /// link, which is not followed (H-27).
+    #[track_caller]
+    pub fn hide_registry(&self) {
+        let hidden = self.home().join("hidden-sessions");
+        std::fs::create_dir(&hidden).expect("create a directory");
+        symlink(hidden, self.config_dir().join("sessions")).expect("link a directory");
     }
 
     /// A command with the environment of this home and nothing else of the caller's but `PATH`.

@@ -46,9 +46,12 @@ struct Run {
 
 #[derive(Debug, Default, Deserialize)]
 struct Times {
-    shown_ms: u64,
-    false_ms: u64,
-    late_ms: u64,
+    #[serde(rename = "shown_ms")]
+    shown: u64,
+    #[serde(rename = "false_ms")]
+    wrong: u64,
+    #[serde(rename = "late_ms")]
+    late: u64,
 }
 
 /// The sources with which nothing may be false for long.
@@ -147,24 +150,24 @@ impl Truth {
                     let all = states.entry((configuration.clone(), "all, unknown")).or_default();
                     all.add(times);
                 }
-                late.extend(line.late(state, times.late_ms));
+                late.extend(line.late(state, times.late));
             }
         }
         let unknown = |configuration: &str| {
             let times = states.get(&(configuration.to_owned(), "all, unknown"));
-            times.map_or(0, |times| times.shown_ms)
+            times.map_or(0, |times| times.shown)
         };
         let rows = states.iter().filter(|((_, state), _)| *state != "all, unknown");
         let row = |((configuration, state), times): (&(String, &str), &Times)| StateRow {
             configuration: configuration.clone(),
             state: (*state).to_owned(),
-            shown_ms: times.shown_ms,
-            false_ms: times.false_ms,
-            false_percent: percent(times.false_ms, times.shown_ms),
-            false_beyond_1_s_ms: times.late_ms,
+            shown_ms: times.shown,
+            false_ms: times.wrong,
+            false_percent: percent(times.wrong, times.shown),
+            false_beyond_1_s_ms: times.late,
             unknown_ms: match *state {
                 "all" => unknown(configuration),
-                "unknown" => times.shown_ms,
+                "unknown" => times.shown,
                 _ => 0,
             },
         };
@@ -241,9 +244,9 @@ impl Run {
 
 impl Times {
     fn add(&mut self, other: &Self) {
-        self.shown_ms += other.shown_ms;
-        self.false_ms += other.false_ms;
-        self.late_ms += other.late_ms;
+        self.shown += other.shown;
+        self.wrong += other.wrong;
+        self.late += other.late;
     }
 }
 

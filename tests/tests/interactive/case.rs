@@ -20,6 +20,15 @@ pub(crate) static DELAYS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 pub(crate) const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
 pub(crate) const WITH_BASH: [&str; 4] = ["--permission-mode", "manual", "--allowedTools", "Bash"];
 
+/// Without the registry a look at the pane that falls into these steps says something false for up
+/// to a second: a screen from before the answer, or that of a client which is ending.
+const KNOWN: [(&str, State); 4] = [
+    ("approved", State::AwaitingPermission),
+    ("question answered", State::AwaitingInput),
+    ("plan approved", State::AwaitingInput),
+    ("/exit", State::Running),
+];
+
 /// What the coordinator may read beside the hooks' reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sources {
@@ -68,8 +77,10 @@ impl Config {
 pub(crate) enum Event {
     /// A turn that its user ended: no hook tells, and hooks know only what was before.
     Interrupt { before: State },
-    /// Its death without a word.
+    /// Its death without a word, in a turn or a prompt.
     Death,
+    /// The same between two turns.
+    DeathAtRest,
     /// Work without a hook: a command of its user's, a compaction.
     SilentWork,
 }
@@ -122,12 +133,12 @@ impl Case {
         let (config_dir, socket) = (home.config_dir(), Terminal::socket(&home));
         let config_dirs = format!("config_dirs = ['{}']", config_dir.display());
         let sockets = format!("tmux_sockets = ['{}']", socket.display());
-        let readable = match config.sources {
-            Sources::All => vec![config_dirs, sockets],
-            Sources::NoRegistry => vec![sockets],
-            Sources::HooksOnly => vec![],
-        };
-        home.write_config(&format!("[tracking]\n{}\n", readable.join("\n")));
+        if config.sources != Sources::HooksOnly {
+            home.write_config(&format!("[tracking]\n{config_dirs}\n{sockets}\n"));
+        }
+        if config.sources == Sources::NoRegistry {
+            home.hide_registry();
+        }
         let coordinator = Some(Coordinator::start(&home));
         let api = FakeApi::start(turns);
         let terminal = Terminal::start(&home, &api);
@@ -168,9 +179,19 @@ impl Case {
         expected: impl Into<Expected>,
         act: impl FnOnce(&Self),
     ) {
-        self.timeline.mark(what, (&self.id, self.pid), expected, through);
+        self.mark(what, through, expected);
         act(self);
         self.timeline.reach(10);
+    }
+
+    /// Without the registry, sources that contradict each other are `unknown` for a moment.
+    fn mark(&mut self, what: &str, through: &[State], expected: impl Into<Expected>) {
+        let mut through = through.to_vec();
+        if self.config.sources == Sources::NoRegistry {
+            let known = KNOWN.iter().filter(|(step, _)| *step == what);
+            through.extend(known.map(|(_, state)| *state).chain([State::Unknown]));
+        }
+        self.timeline.mark(what, (&self.id, self.pid), expected, &through);
     }
 
     /// The same again; where the coordinator is to be killed, it dies before the act, and is started
@@ -186,7 +207,7 @@ impl Case {
         if !self.config.is_killed {
             return self.step_through(what, through, expected, act);
         }
-        self.timeline.mark(what, (&self.id, self.pid), expected, through);
+        self.mark(what, through, expected);
         self.timeline.allow_gap();
         self.coordinator.take().expect("it runs between two steps").kill();
         act(self);
@@ -200,14 +221,18 @@ impl Case {
     pub(crate) fn known(&self, event: Event) -> Expected {
         let truth = match event {
             Event::Interrupt { .. } => State::Idle,
-            Event::Death => State::Crashed,
+            Event::Death | Event::DeathAtRest => State::Crashed,
             Event::SilentWork => State::Running,
         };
         let shown = match (self.config.sources, event) {
-            (Sources::All, _) => truth,
-            (Sources::NoRegistry | Sources::HooksOnly, Event::Interrupt { before }) => before,
-            (Sources::NoRegistry | Sources::HooksOnly, Event::Death) => State::Unknown,
-            (Sources::NoRegistry | Sources::HooksOnly, Event::SilentWork) => State::Idle,
+            (Sources::All, _)
+            | (Sources::NoRegistry, Event::Interrupt { .. } | Event::Death | Event::SilentWork) => {
+                truth
+            }
+            (Sources::NoRegistry | Sources::HooksOnly, Event::DeathAtRest)
+            | (Sources::HooksOnly, Event::Death) => State::Unknown,
+            (Sources::HooksOnly, Event::Interrupt { before }) => before,
+            (Sources::HooksOnly, Event::SilentWork) => State::Idle,
         };
         Expected { truth, shown }
     }

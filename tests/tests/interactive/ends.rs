@@ -32,13 +32,13 @@ pub(crate) fn sigkill(config: Config) {
     case.prompt("First prompt");
     case.step("answered", State::Idle, |case| case.api.open("one"));
     case.prompt("Second prompt");
-    kill(case, "SIGKILL in a turn");
+    kill(case, "SIGKILL in a turn", Event::Death);
 }
 
 /// S0-28a, H-05
 pub(crate) fn sigkill_at_the_prompt(config: Config) {
     let case = Case::start(config, [], &[]);
-    kill(case, "SIGKILL at the prompt");
+    kill(case, "SIGKILL at the prompt", Event::DeathAtRest);
 }
 
 /// S0-28a, H-05
@@ -49,12 +49,12 @@ pub(crate) fn sigkill_at_a_permission_prompt(config: Config) {
         case.api.open("ask");
         case.pane.wait_screen("1. Yes");
     });
-    kill(case, "SIGKILL at a permission prompt");
+    kill(case, "SIGKILL at a permission prompt", Event::Death);
 }
 
 #[track_caller]
-fn kill(mut case: Case, what: &str) {
-    let dead = case.known(Event::Death);
+fn kill(mut case: Case, what: &str, death: Event) {
+    let dead = case.known(death);
     case.step_killed(what, &[State::Unknown], dead, |case| case.signal(Signal::KILL));
     case.timeline.reach(50);
     case.finish();

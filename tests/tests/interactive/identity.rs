@@ -32,7 +32,7 @@ pub(crate) fn a_resume_in_a_new_process(config: Config) {
     case.resume();
     case.prompt("Second prompt");
     case.step("answered again", State::Idle, |case| case.api.open("two"));
-    let dead = case.known(Event::Death);
+    let dead = case.known(Event::DeathAtRest);
     case.step_killed("SIGKILL at the prompt", &[State::Unknown], dead, |case| {
         case.signal(Signal::KILL);
     });
