@@ -28,7 +28,7 @@ use crate::time::Awake;
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;
 /// A screen shows a change within this: the client paints several times a second.
-pub(crate) const PAINTED_MS: u64 = 1_000;
+pub(crate) const PAINTED_MS: u64 = 500;
 /// A look at a screen counts for this long: a few periods of `tracking.look_every`.
 pub(crate) const SCREEN_FRESH_MS: u64 = 150_000;
 /// Looks in a row that make a screen's word count against the hooks'.

@@ -32,7 +32,7 @@ impl Default for Settings {
         Self {
             unknown_after_ms: 900_000,
             sweep_ms: 5_000,
-            look_every_ms: 2_000,
+            look_every_ms: 1_000,
             death_judged_within_ms: 5_000,
             interrupted_within_ms: 10_000,
             interrupted_before_boot_ms: 120_000,

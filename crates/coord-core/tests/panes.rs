@@ -70,8 +70,8 @@ fn r_01_a_screen_that_is_older_than_the_hooks_news_says_nothing() {
     world.hook(ID, 100, STOP);
     world.hook(ID, 100, PROMPT);
     assert_eq!(world.word(ID), Word::Running);
-    // Not painted yet: a look within a second of the edge proves nothing, however often.
-    world.pass(0.5);
+    // Not painted yet: a look right after the edge proves nothing, however often.
+    world.pass(0.4);
     world.screen(100, Screen::Prompt);
     world.screen(100, Screen::Prompt);
     assert_eq!(world.word(ID), Word::Running);
@@ -170,7 +170,7 @@ fn r_01_looks_are_asked_for_while_nothing_confirms_the_hooks() {
     let mut world = in_a_turn();
     looks(&mut world);
     world.pass(10.0);
-    assert_eq!(looks(&mut world), [Look::Decision; 5]);
+    assert_eq!(looks(&mut world), [Look::Decision; 10]);
     let read = |effect: &Effect| matches!(effect, Effect::ReadTranscript { .. });
     world.pass(2.0);
     assert!(world.effects.iter().any(read));

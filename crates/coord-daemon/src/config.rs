@@ -106,7 +106,7 @@ pub const KEYS: [Key; 15] = [
     Key {
         name: "tracking.look_every",
         kind: Kind::Duration,
-        default: "\"2s\"",
+        default: "\"1s\"",
         about: "pane and transcript of a busy session are looked at this often without a registry (R-01)",
     },
     Key {
