@@ -10,7 +10,7 @@
 use alloc::string::String;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{Domain, PaneFound, PaneProof, ProcessRef, Registry};
+use crate::event::{Domain, EndReason, PaneFound, PaneProof, ProcessRef, Registry};
 use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
@@ -50,7 +50,9 @@ impl State {
         if let Some(owner) = &mut session.owner {
             owner.seen_alive = Some((false, at));
         }
-        if session.may_live() {
+        if session.may_live() && session.is_cleared {
+            session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
+        } else if session.may_live() {
             session.presence = Presence::Dying { since: at, asks_pane: false };
             fx.ask(Effect::ReadRegistry {
                 process,

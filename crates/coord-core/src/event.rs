@@ -70,6 +70,8 @@ pub enum Event {
         process: ProcessRef,
         /// What was there.
         found: PaneFound,
+        /// CLOCK_MONOTONIC when the look began: what happened later is not on it.
+        looked_ns: u64,
         /// The look followed its death (H-05).
         after_death: bool,
     },

@@ -27,6 +27,9 @@ use crate::time::Awake;
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;
+/// Between the end of a turn and the start of the one that queued prompts make, the registry says
+/// idle for a moment.
+pub(crate) const QUEUED_MS: u64 = 900;
 /// A screen shows a change within this: the client paints several times a second.
 pub(crate) const PAINTED_MS: u64 = 500;
 /// A look at a screen counts for this long: a few periods of `tracking.look_every`.
@@ -82,11 +85,21 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let Some(level) = session.registry.level() else { return by_screen(session, hooks, awake) };
     let registry = by_level(level.status, hooks);
     let is_newer = newest_edge_ms(session) <= level.changed_ms;
-    if registry == hooks || is_newer {
+    let is_between = registry == Doing::Rest && awake < queued_until(session);
+    if registry == hooks || (is_newer && !is_between) {
         return Verdict { doing: registry, by: Source::Registry, against: None };
     }
     // Not changed since the edge: first the registry gets its time to follow.
-    by_hooks((lag_is_over(session) <= awake).then_some(Source::Registry))
+    by_hooks((!is_newer && lag_is_over(session) <= awake).then_some(Source::Registry))
+}
+
+/// Until when the registry may say idle before the turn of queued prompts has begun. That turn is
+/// open and has no id yet.
+pub(crate) fn queued_until(session: &Session) -> Awake {
+    match session.turn {
+        Turn::Open { .. } if session.turn_id.is_none() => session.edge_at.plus_ms(QUEUED_MS),
+        Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Awake(0),
+    }
 }
 
 /// Without a registry: hooks, unless the screen contradicts them.
@@ -146,7 +159,8 @@ pub(crate) fn newest_edge_ms(session: &Session) -> u64 {
     waits.chain(session.edge.map(|edge| edge.wall_ms)).max().unwrap_or(0)
 }
 
-fn by_hooks(session: &Session) -> Doing {
+/// What it is doing, as hooks tell.
+pub(crate) fn by_hooks(session: &Session) -> Doing {
     let asks = |kind| session.waits.iter().any(|wait| wait.kind == kind);
     if asks(WaitKind::Permission) {
         return Doing::AwaitingPermission;

@@ -32,14 +32,12 @@ impl State {
             return None;
         }
         let settings = &self.header.settings;
-        let period_ms = if fusion::is_in_doubt(session) {
-            settings.look_every_ms
-        } else {
-            session.pane()?;
-            settings.sweep_ms
-        };
-        let is_unclear = session.contested.is_some() && session.registry.level().is_none();
-        if is_unclear {
+        let is_weighed = session.registry.level().is_none();
+        let period_ms = if is_weighed { settings.look_every_ms } else { settings.sweep_ms };
+        if session.pane().is_none() && !fusion::is_in_doubt(session) {
+            return None;
+        }
+        if is_weighed && session.contested.is_some() {
             return Some(session.look.plus_ms(AGAIN_MS));
         }
         Some(session.look.next_multiple_of_ms(period_ms))
@@ -65,7 +63,7 @@ impl State {
     pub(crate) fn on_pane(
         &mut self,
         process: ProcessRef,
-        found: &PaneFound,
+        (found, looked): (&PaneFound, Moment),
         after_death: bool,
         at: Moment,
         fx: &mut Effects,
@@ -76,7 +74,7 @@ impl State {
         if after_death {
             death::judge_by_pane(&mut session, found, at, fx);
         } else {
-            note(&mut session, found, at, fx);
+            note(&mut session, found, looked, fx);
             conclude(&mut session, at, fx);
         }
         self.put(session);

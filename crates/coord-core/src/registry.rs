@@ -12,7 +12,7 @@ use crate::event::{Registry, RegistryEntry, RegistryStatus};
 use crate::fusion::{self, Source};
 use crate::session::{OwnerId, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Awake, Moment};
 use crate::turn;
 
 impl State {
@@ -83,6 +83,22 @@ impl State {
     }
 }
 
+/// When the registry's `idle`, newer than what opened the turn, means that it was interrupted.
+pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
+    let level = session.registry.level()?;
+    let is_news = fusion::newest_edge_ms(session) <= level.changed_ms;
+    let is_open = matches!(session.turn, Turn::Open { .. });
+    let is_told = level.status == RegistryStatus::Idle && is_open && is_news;
+    is_told.then(|| fusion::queued_until(session))
+}
+
+/// Ends a turn that the registry says was interrupted.
+pub(crate) fn settle_turn(session: &mut Session, at: Moment, fx: &mut Effects) {
+    if interrupted_at(session).is_some_and(|due| due <= at.awake) {
+        turn::interrupt(session, Source::Registry, at, fx);
+    }
+}
+
 /// A living process's entry. One that vanished or became unreadable is no source any more; that it
 /// was removed counts when the process ends (H-05).
 fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
@@ -111,12 +127,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
         entry.status,
         Some(RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput) | None
     );
-    let is_news = fusion::newest_edge_ms(session) <= entry.changed_ms;
-    if let (Some(RegistryStatus::Idle), Turn::Open { .. }, true) =
-        (entry.status, session.turn, is_news)
-    {
-        turn::interrupt(session, Source::Registry, at, fx);
-    }
+    settle_turn(session, at, fx);
     if !is_waiting {
         // S0-18: a status other than `waiting`, newer than the prompt, says that it is over.
         session.waits.retain(|wait| entry.changed_ms < wait.since.wall_ms);

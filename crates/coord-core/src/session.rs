@@ -289,6 +289,8 @@ pub struct Session {
     pub signature: Option<Signature>,
     /// Whether the harness is there.
     pub presence: Presence,
+    /// Its conversation was cleared, and the process has not named the next one yet (R-07, H-36).
+    pub is_cleared: bool,
     /// The turn.
     pub turn: Turn,
     /// The client's id of the open turn, where an event named it.
@@ -349,6 +351,7 @@ impl Session {
             look: at.awake,
             signature: None,
             presence: Presence::Alive,
+            is_cleared: false,
             turn: Turn::None,
             turn_id: None,
             waits: Vec::new(),
@@ -403,6 +406,7 @@ impl Session {
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
             self.turn_id = None;
+            self.is_cleared = false;
             self.pane = PaneFact::Unknown;
             self.signature = None;
             self.forked_from = None;

@@ -12,7 +12,7 @@ pub struct Settings {
     pub unknown_after_ms: u64,
     /// Panes of living sessions are looked at this often (S0-30).
     pub sweep_ms: u64,
-    /// The same where nothing confirms what hooks say of an open turn or prompt.
+    /// The same where there is no registry to confirm what hooks say.
     pub look_every_ms: u64,
     /// The judgement of a death does not wait longer for its facts (H-05).
     pub death_judged_within_ms: u64,

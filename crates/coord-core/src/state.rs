@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EventId, Host, ProcessRef};
 use crate::fusion;
 use crate::hold::Hold;
+use crate::registry;
 use crate::seen::SeenIds;
 use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
 use crate::settings::Settings;
@@ -293,7 +294,12 @@ impl State {
                 });
                 let is_open = fusion::is_behind(session) && session.contested.is_none();
                 let lag = is_open.then(|| fusion::lag_is_over(session));
-                silence.into_iter().chain(lag).chain(self.next_look(session)).min()
+                silence
+                    .into_iter()
+                    .chain(lag)
+                    .chain(self.next_look(session))
+                    .chain(registry::interrupted_at(session))
+                    .min()
             }
             Presence::Ended { .. }
             | Presence::Interrupted { .. }

@@ -316,6 +316,9 @@ fn at_rest(session: &Session, by: &str) -> Answer {
         (Turn::None, Some(Kind::Headless), _) => {
             answer(Word::Starting, "R-21", "it started and has not taken its prompt yet")
         }
+        (Turn::None, _, _) if session.is_cleared => {
+            answer(Word::Idle, "R-07", "its conversation was cleared")
+        }
         (Turn::None, _, _) => answer(Word::Idle, "R-21", format!("it waits for a prompt, by {by}")),
         (Turn::Interrupted { by, .. }, _, _) => {
             let by = said_by(by);

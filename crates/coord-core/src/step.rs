@@ -7,6 +7,7 @@ use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
+use crate::registry;
 use crate::session::{Presence, Session, SessionKey};
 use crate::settings::Settings;
 use crate::state::State;
@@ -56,8 +57,10 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             }
             touched
         }
-        Event::PaneSeen { process, found, after_death } => {
+        Event::PaneSeen { process, found, looked_ns, after_death } => {
             let at = state.moment(now);
+            let looked = state.moment(Now { mono_ns: now.mono_ns.min(*looked_ns), ..now });
+            let found = (found, looked);
             let key = state.on_pane(*process, found, *after_death, at, &mut fx);
             let mut touched: Vec<SessionKey> = key.into_iter().collect();
             if let Some(key) = key.filter(|_| *after_death) {
@@ -226,6 +229,10 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
             state.judge_late(*key, at, fx);
         } else if state.next_look(session).is_some_and(|due| due <= at.awake) {
             state.look(*key, at, fx);
+        }
+        if let Some(mut session) = state.take(*key) {
+            registry::settle_turn(&mut session, at, fx);
+            state.put(session);
         }
     }
     refresh(state, &due, at, fx);

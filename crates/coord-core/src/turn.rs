@@ -8,7 +8,7 @@
 
 use crate::effect::Effects;
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
-use crate::fusion::Source;
+use crate::fusion::{self, Source};
 use crate::permission;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::time::Moment;
@@ -45,10 +45,8 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         return false;
     }
     session.sign = at.awake;
+    let before = fusion::by_hooks(session);
     permission::apply(session, event, at);
-    if event.kind == HookKind::PermissionRequest {
-        session.edge_at = at.awake;
-    }
     if is_edge(event) {
         session.edge = Some(stamp);
         session.edge_at = at.awake;
@@ -56,6 +54,9 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         revive(session);
         open_if_closed(session, event, at);
+    }
+    if fusion::by_hooks(session) != before || event.kind == HookKind::PermissionRequest {
+        session.edge_at = at.awake;
     }
     true
 }
@@ -106,6 +107,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     match &event.kind {
         HookKind::SessionStart(_) => {
             session.turn = Turn::None;
+            session.is_cleared = false;
             session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
@@ -151,6 +153,16 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn = Turn::Closed { at };
     }
     session.background = Background::default();
+    let is_there = session
+        .owner
+        .as_ref()
+        .is_some_and(|owner| matches!(owner.seen_alive, Some((true, _))) && session.may_live());
+    if reason == EndReason::Clear && is_there {
+        // The conversation is over, the process goes on with the next one at once.
+        session.is_cleared = true;
+        session.turn = Turn::None;
+        return;
+    }
     // An end without a reason of its user's does not take back what a host event explained.
     let is_explained = matches!(session.presence, Presence::Interrupted { .. });
     if !is_explained || reason != EndReason::Other {

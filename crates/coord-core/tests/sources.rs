@@ -4,8 +4,8 @@
 mod world;
 
 use coord_core::{
-    Background, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus, StartSource,
-    ToolPhase, Turn, Word,
+    Background, EndReason, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus,
+    StartSource, ToolPhase, Turn, Word,
 };
 use world::{END, PROMPT, START, STOP, TOOL, World, entry, process};
 
@@ -146,6 +146,7 @@ fn r_02_after_stop_the_registry_still_busy_is_a_queued_turn() {
     world.hook("s1", 100, PROMPT);
     world.hook("s1", 100, STOP);
     assert_eq!(world.word("s1"), Word::Running);
+    world.pass(1.0);
     says(&mut world, RegistryStatus::Idle);
     assert_eq!(world.word("s1"), Word::Idle);
 }
@@ -313,4 +314,42 @@ fn an_end_and_a_new_process_clear_the_waits() {
     world.exit(100);
     world.hook("s1", 200, START);
     assert_eq!(world.session("s1").waits.len(), 0);
+}
+
+// between the turn and the one of queued prompts the registry says idle for a moment; if it
+// goes on saying so, the prompts were taken back.
+#[test]
+fn r_02_the_moment_between_two_turns_is_no_rest() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let of_turn = |world: &mut World, turn: &str, kind: HookKind| {
+        let mut event = world.event("s1", 100, kind, 0.0);
+        event.prompt_id = Some(turn.into());
+        world.send(event);
+        world.seconds += 0.01;
+    };
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", STOP);
+    let changed_ms = world.now().wall_ms;
+    world.registry(100, entry("s1", Some(RegistryStatus::Idle), changed_ms), false);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(0.5);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(0.5);
+    assert_eq!(world.word("s1"), Word::Idle);
+    of_turn(&mut world, "b", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// the process goes on with the next conversation at once.
+#[test]
+fn r_07_a_cleared_session_is_not_stopped() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+    assert_eq!(world.word("s1"), Word::Idle);
+    world.exit(100);
+    assert_eq!(world.word("s1"), Word::Stopped);
 }

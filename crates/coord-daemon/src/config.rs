@@ -107,7 +107,7 @@ pub const KEYS: [Key; 15] = [
         name: "tracking.look_every",
         kind: Kind::Duration,
         default: "\"1s\"",
-        about: "pane and transcript of a busy session are looked at this often without a registry (R-01)",
+        about: "panes and transcripts are looked at this often where there is no registry (R-01)",
     },
     Key {
         name: "tracking.settle",

@@ -42,9 +42,10 @@ pub fn event(entry: &Entry) -> Option<Event> {
                 .clone()
                 .map(|Domain { machine, pid_ns }| coord_core::Domain { machine, pid_ns }),
         },
-        Entry::PaneSeen { process, pane, after_death } => Event::PaneSeen {
+        Entry::PaneSeen { process, pane, looked_ns, after_death } => Event::PaneSeen {
             process: process_ref(*process),
             found: pane_found(pane),
+            looked_ns: *looked_ns,
             after_death: *after_death,
         },
         Entry::TranscriptRead { process, interrupted_ms, signature } => Event::TranscriptRead {

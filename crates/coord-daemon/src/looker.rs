@@ -227,7 +227,8 @@ mod tests {
         };
         assert_eq!(next(&mut poll, &looker), found);
         looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
-        let Seen::Pane(PaneAnswer { process, pane, after_death }) = next(&mut poll, &looker) else {
+        let Seen::Pane(PaneAnswer { process, pane, after_death, .. }) = next(&mut poll, &looker)
+        else {
             panic!("a pane");
         };
         assert_eq!((process, after_death), (PROCESS, true));

@@ -111,13 +111,13 @@ impl<D: Disk> Coordinator<D> {
     pub(crate) fn take_seen(&mut self, now: Now) {
         while let Some(seen) = self.looker.take() {
             match seen {
-                Seen::Pane(PaneAnswer { process, pane, after_death }) => {
+                Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
                     let awake = self.engine.state().moment(now).awake;
                     let is_news = self.session_of(process).is_some_and(|session| {
                         after_death || is_news(session, &pane_found(&pane), awake)
                     });
                     if is_news {
-                        let seen = Entry::PaneSeen { process, pane, after_death };
+                        let seen = Entry::PaneSeen { process, pane, looked_ns, after_death };
                         self.record_or_say(&seen, now);
                     }
                 }

@@ -50,6 +50,8 @@ pub struct PaneAnswer {
     pub process: ProcessRef,
     /// What was found.
     pub pane: Pane,
+    /// CLOCK_MONOTONIC when the look began.
+    pub looked_ns: u64,
     /// The look followed the process's death.
     pub after_death: bool,
 }
@@ -99,17 +101,20 @@ impl Tmux {
 
     fn look_at(&mut self, socket: &str, wishes: Vec<PaneWish>) -> Vec<PaneAnswer> {
         let mut answers = Vec::with_capacity(wishes.len());
-        let answer = |wish: &PaneWish, pane| PaneAnswer {
+        let answer = |wish: &PaneWish, pane, looked_ns| PaneAnswer {
             process: wish.process,
             pane,
+            looked_ns,
             after_death: wish.look == Look::AfterDeath,
         };
         let mut captures: BTreeSet<u32> =
             wishes.iter().filter_map(|wish| self.capture_at_once(wish)).collect();
         let mut open = wishes;
         let mut unseen = "its pane changed while it was looked at".to_owned();
+        let mut looked_ns = 0;
         for _ in 0..2 {
             let asked_s = RealClock.wall_ms() / 1000;
+            looked_ns = RealClock.mono_ns();
             let view = match self.ask(socket, &open, &captures) {
                 Ok(view) => view,
                 Err(why) => {
@@ -120,7 +125,7 @@ impl Tmux {
             captures.clear();
             open.retain(|wish| match self.judge(socket, wish, &view, asked_s) {
                 Outcome::Is(pane) => {
-                    answers.push(answer(wish, pane));
+                    answers.push(answer(wish, pane, looked_ns));
                     false
                 }
                 Outcome::Capture(id) => {
@@ -132,7 +137,7 @@ impl Tmux {
                 break;
             }
         }
-        answers.extend(open.iter().map(|wish| answer(wish, *unreadable(&unseen))));
+        answers.extend(open.iter().map(|wish| answer(wish, *unreadable(&unseen), looked_ns)));
         answers
     }
 

@@ -102,6 +102,8 @@ pub enum Entry {
         process: ProcessRef,
         /// What was there.
         pane: Pane,
+        /// CLOCK_MONOTONIC when the look began, nanoseconds: what happened later is not on it.
+        looked_ns: u64,
         /// The look followed the process's death (H-05).
         after_death: bool,
     },

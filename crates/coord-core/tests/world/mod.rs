@@ -171,7 +171,8 @@ impl World {
     }
 
     pub(crate) fn seen_on_pane(&mut self, pid: u32, found: PaneFound, after_death: bool) {
-        self.take(&Event::PaneSeen { process: process(pid), found, after_death });
+        let (process, looked_ns) = (process(pid), self.mono_ns(0.0));
+        self.take(&Event::PaneSeen { process, found, looked_ns, after_death });
     }
 
     /// The transcript of process `pid` ends with an interrupt written now.
