@@ -457,7 +457,7 @@ fn seen(session: &Session, registry: &[Value], at_ms: u64) -> Seen {
     let is_its = |entry: &&Value| pid.is_some() && entry["pid"].as_u64() == pid.map(u64::from);
     let entry = registry.iter().find(is_its);
     let time = |name: &str| entry.and_then(|entry| entry[name].as_u64());
-    let news = [hook_ms, time("startedAt"), time("statusUpdatedAt")].into_iter().flatten();
+    let news = [hook_ms, time("statusUpdatedAt")].into_iter().flatten();
     let news = news.filter(|ms| *ms <= at_ms);
     Seen {
         ids: [&session.session_id].into_iter().chain(&session.previous_ids).cloned().collect(),

@@ -6,7 +6,7 @@
 //! coordinator reads only below that root or what the configuration names (H-14).
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use coord_wire::journal::{Domain, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
@@ -32,7 +32,10 @@ impl Readable {
     /// Whether `config_dir` may be read.
     pub fn allows(&self, config_dir: &Path) -> bool {
         let below = |root: &PathBuf| config_dir.starts_with(root);
+        // A way back up would lead out of the root again.
+        let is_plain = !config_dir.components().any(|part| part == Component::ParentDir);
         config_dir.is_absolute()
+            && is_plain
             && self.root.as_ref().is_none_or(|root| below(root) || self.named.iter().any(below))
     }
 }
@@ -230,6 +233,7 @@ mod tests {
             ("/home/dev/.claude", true),
             ("/home/dev", false),
             ("/rx", false),
+            ("/r/../elsewhere", false),
             ("relative", false),
         ] {
             assert_eq!(readable.allows(Path::new(dir)), allowed, "{dir}");

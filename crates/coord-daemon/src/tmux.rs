@@ -70,11 +70,22 @@ pub struct Tmux {
 /// The last answer for a process, for sweeps over panes in which nothing happened.
 #[derive(Debug)]
 struct Known {
-    pane: u32,
-    happened: String,
+    server: ProcessRef,
+    pane: Listed,
     /// tmux tells the time of a pane's output to the second: more may have come in that second.
     may_have_more: bool,
     seen: Pane,
+}
+
+/// One moment of one server.
+struct Sight {
+    server: ProcessRef,
+    view: View,
+    /// The living panes by the device number of their terminal. A dead pane still names its
+    /// terminal, which may be another pane's by now.
+    by_terminal: BTreeMap<u64, u32>,
+    /// When it was asked for, seconds since 1970.
+    asked_s: u64,
 }
 
 /// What one view of a server says of a wish.
@@ -113,17 +124,16 @@ impl Tmux {
         let mut unseen = "its pane changed while it was looked at".to_owned();
         let mut looked_ns = 0;
         for _ in 0..2 {
-            let asked_s = RealClock.wall_ms() / 1000;
             looked_ns = RealClock.mono_ns();
-            let view = match self.ask(socket, &open, &captures) {
-                Ok(view) => view,
+            let sight = match self.ask(socket, &open, &captures) {
+                Ok(sight) => sight,
                 Err(why) => {
                     unseen = why;
                     break;
                 }
             };
             captures.clear();
-            open.retain(|wish| match self.judge(socket, wish, &view, asked_s) {
+            open.retain(|wish| match self.judge(socket, wish, &sight) {
                 Outcome::Is(pane) => {
                     answers.push(answer(wish, pane, looked_ns));
                     false
@@ -147,7 +157,7 @@ impl Tmux {
         if wish.look == Look::Sweep && known.is_some_and(|known| !known.may_have_more) {
             return None;
         }
-        known.map(|known| known.pane).or_else(|| answer::pane_id(&wish.pane.pane))
+        known.map(|known| known.pane.id).or_else(|| answer::pane_id(&wish.pane.pane))
     }
 
     fn ask(
@@ -155,7 +165,7 @@ impl Tmux {
         socket: &str,
         wishes: &[PaneWish],
         captures: &BTreeSet<u32>,
-    ) -> Result<(Door, View), String> {
+    ) -> Result<Sight, String> {
         let door = self.doors.open(&self.readable, Path::new(socket))?;
         if !wishes.iter().any(|wish| is_server_of(&door, wish)) {
             return Err(format!(
@@ -163,24 +173,24 @@ impl Tmux {
             ));
         }
         let program = program::find(&self.places)?;
+        let asked_s = RealClock.wall_ms() / 1000;
         let output = program::run(&program, &door, &answer::script(captures))?;
         let view = answer::parse(&output.stdout, captures)
             .map_err(|why| format!("{socket}: {}", output.complaint().unwrap_or(why)))?;
         if view.server_pid != door.server.pid {
             return Err(format!("{socket}: another server answered"));
         }
-        Ok((door, view))
+        let alive = view.panes.values().filter(|pane| !pane.is_dead);
+        let by_terminal = alive.filter_map(|pane| Some((device(&pane.tty)?, pane.id))).collect();
+        Ok(Sight { server: door.server, view, by_terminal, asked_s })
     }
 
-    fn judge(
-        &mut self,
-        socket: &str,
-        wish: &PaneWish,
-        (door, view): &(Door, View),
-        asked_s: u64,
-    ) -> Outcome {
+    fn judge(&mut self, socket: &str, wish: &PaneWish, sight: &Sight) -> Outcome {
+        if let Some(seen) = self.unchanged(wish, sight) {
+            return Outcome::Is(seen);
+        }
         let is_dead = wish.look == Look::AfterDeath;
-        let found = if is_dead { dead(wish, door, view) } else { living(wish, view) };
+        let found = if is_dead { dead(wish, sight) } else { living(wish, sight) };
         let (pane, tty) = match found {
             Ok(found) => found,
             Err(instead) => {
@@ -188,20 +198,11 @@ impl Tmux {
                 return Outcome::Is(*instead);
             }
         };
-        let Some(text) = view.texts.get(&pane.id) else {
-            let known = self.known.get(&wish.process).filter(|known| {
-                wish.look == Look::Sweep
-                    && known.pane == pane.id
-                    && known.happened == pane.happened
-                    && !known.may_have_more
-            });
-            return known
-                .map_or(Outcome::Capture(pane.id), |known| Outcome::Is(known.seen.clone()));
-        };
+        let Some(text) = sight.view.texts.get(&pane.id) else { return Outcome::Capture(pane.id) };
         let Reading { screen, farewell, signature } = (self.read)(text);
         let seen = Pane::Its {
             socket: socket.to_owned(),
-            server: door.server,
+            server: sight.server,
             pane: format!("%{}", pane.id),
             pane_pid: pane.pid,
             tty,
@@ -212,22 +213,27 @@ impl Tmux {
         if is_dead {
             self.known.remove(&wish.process);
         } else {
-            self.remember(wish.process, pane, asked_s, seen.clone());
+            if KNOWN_MAX <= self.known.len() {
+                self.known.retain(|process, _| process::is_alive(*process));
+            }
+            let known = Known {
+                server: sight.server,
+                pane: pane.clone(),
+                may_have_more: sight.asked_s <= pane.happened_s,
+                seen: seen.clone(),
+            };
+            self.known.insert(wish.process, known);
         }
         Outcome::Is(seen)
     }
 
-    fn remember(&mut self, process: ProcessRef, pane: &Listed, asked_s: u64, seen: Pane) {
-        if KNOWN_MAX <= self.known.len() {
-            self.known.retain(|process, _| process::is_alive(*process));
-        }
-        let known = Known {
-            pane: pane.id,
-            happened: pane.happened.clone(),
-            may_have_more: asked_s <= pane.happened_s,
-            seen,
-        };
-        self.known.insert(process, known);
+    /// The last answer, if a sweep finds the pane as it was then.
+    fn unchanged(&self, wish: &PaneWish, sight: &Sight) -> Option<Pane> {
+        let known = self.known.get(&wish.process).filter(|known| !known.may_have_more)?;
+        let is_same = wish.look == Look::Sweep
+            && known.server == sight.server
+            && sight.view.panes.get(&known.pane.id) == Some(&known.pane);
+        is_same.then(|| known.seen.clone())
     }
 }
 
@@ -241,34 +247,28 @@ fn is_server_of(door: &Door, wish: &PaneWish) -> bool {
 }
 
 /// The pane on the terminal of a living process.
-fn living<'a>(wish: &PaneWish, view: &'a View) -> Result<(&'a Listed, u64), Box<Pane>> {
-    let gone = || unreadable("the process is gone");
-    // Read after the view was taken: a process that still has its terminal had it all the time.
-    let stat = process::stat(wish.process.pid).ok_or_else(gone)?;
-    if stat.start_time != wish.process.start_time || stat.is_zombie {
-        return Err(gone());
-    }
-    let terminal = u64::try_from(stat.tty)
-        .ok()
-        .filter(|tty| *tty != 0)
-        .ok_or_else(|| Box::new(Pane::NotThere))?;
-    // A dead pane still names its terminal, which may be another pane's by now.
-    let mut alive = view.panes.values().filter(|pane| !pane.is_dead);
-    let pane = alive
-        .find(|pane| device(&pane.tty) == Some(terminal))
-        .ok_or_else(|| Box::new(Pane::NotThere))?;
-    Ok((pane, terminal))
+fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<Pane>> {
+    // Read after the server was asked: a process that still has its terminal had it all the time.
+    let stat = process::stat(wish.process.pid)
+        .filter(|stat| stat.start_time == wish.process.start_time && !stat.is_zombie)
+        .ok_or_else(|| unreadable("the process is gone"))?;
+    let terminal = u64::try_from(stat.tty).ok().filter(|tty| *tty != 0);
+    let pane = terminal.and_then(|terminal| {
+        let id = sight.by_terminal.get(&terminal)?;
+        Some((sight.view.panes.get(id)?, terminal))
+    });
+    pane.ok_or_else(|| Box::new(Pane::NotThere))
 }
 
 /// The pane that was proved to be a dead process's own while it lived. Within one server pane ids
 /// are never used twice, but a pane can be given a new first process.
-fn dead<'a>(wish: &PaneWish, door: &Door, view: &'a View) -> Result<(&'a Listed, u64), Box<Pane>> {
+fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<Pane>> {
     let proof = wish.proof.ok_or_else(|| unreadable("the pane was not proved in life"))?;
-    if convert::wire_process(wish.pane.server) != door.server {
+    if convert::wire_process(wish.pane.server) != sight.server {
         return Err(Box::new(Pane::NotThere));
     }
     let id = answer::pane_id(&wish.pane.pane).ok_or_else(|| unreadable("no such pane id"))?;
-    let pane = view.panes.get(&id).filter(|pane| pane.pid == proof.pane_pid);
+    let pane = sight.view.panes.get(&id).filter(|pane| pane.pid == proof.pane_pid);
     let pane = pane.filter(|pane| pane.is_dead || device(&pane.tty) == Some(proof.tty));
     pane.map(|pane| (pane, proof.tty)).ok_or_else(|| Box::new(Pane::NotThere))
 }

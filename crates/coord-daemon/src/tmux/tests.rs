@@ -348,7 +348,7 @@ fn a_sweep_reads_what_changed() {
     known.may_have_more = false;
     let Pane::Its { farewell, .. } = &mut known.seen else { panic!("seen") };
     *farewell = Some("remembered".to_owned());
-    known.happened = known.happened.replace(':', ":x");
+    known.pane.happened = known.pane.happened.replace(':', ":x");
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "one", "something happened: read anew");
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
