@@ -1,8 +1,8 @@
 //! How much of what was stated of a session was true, and how late the truth came.
 //!
 //! What is true at a moment is what the script's last mark says, from when the client itself did it:
-//! from its own registry's word, or its process's end or stop, where that came after the mark, else from the newest news that the
-//! state was shown with (a hook's stamp), else from the mark. Before that it is what the mark before
+//! from its own registry's word, or its process's end or stop, where that came after the mark, else
+//! from the newest news that the state was shown with (a hook's stamp), else from the mark. Before that it is what the mark before
 //! said. Any other state shown is false, those too that a mark lets pass on the way; only `unknown`
 //! is never false: it says that it does not know, and is counted for itself. While nobody answers,
 //! nothing is stated.
@@ -80,7 +80,8 @@ pub(crate) fn told_ms(told: &[Told], mark: &Mark) -> Option<u64> {
         } else {
             is_own && STATUSES.contains(&(truth, &told.status))
         };
-        is_it && told.session == mark.session.id && mark.at_ms <= told.at_ms
+        // A process's id changes with /clear; it stays the process.
+        is_it && (is_own || told.session == mark.session.id) && mark.at_ms <= told.at_ms
     };
     told.iter().find(fits).map(|told| told.at_ms)
 }

@@ -30,8 +30,8 @@ pub(crate) const LAG_MS: u64 = 2_000;
 /// Between the end of a turn and the start of the one that queued prompts make, the registry says
 /// idle for a moment.
 pub(crate) const QUEUED_MS: u64 = 900;
-/// A screen shows a change within this: the client paints several times a second.
-pub(crate) const PAINTED_MS: u64 = 500;
+/// A screen shows a change within this: at a Stop the client still runs its other hooks.
+pub(crate) const PAINTED_MS: u64 = 1_000;
 /// A look at a screen counts for this long: a few periods of `tracking.look_every`.
 pub(crate) const SCREEN_FRESH_MS: u64 = 150_000;
 /// Looks in a row that make a screen's word count against the hooks'.

@@ -70,6 +70,8 @@ pub(crate) fn one_session_resumed_twice(config: Config) {
     let mut case = Case::start(config, [Turn::text("One.").behind("one")], &[]);
     case.prompt("First prompt");
     case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    // What its screen says has settled.
+    case.timeline.reach(100);
     let second = case.terminal.pane();
     case.step("resumed beside it", State::Unknown, |case| {
         let pid = second.start(&["--resume", &case.id]);
@@ -92,6 +94,7 @@ pub(crate) fn a_headless_resume_beside_it(config: Config) {
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
     case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.timeline.reach(100);
     let second = case.terminal.pane();
     case.step("resumed headless beside it", State::Unknown, |case| {
         second.command(&format!("claude -p --resume {} 'BESIDE: say two'", case.id));
