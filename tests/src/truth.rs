@@ -69,6 +69,14 @@ struct Times {
     late: u64,
 }
 
+/// Whether the client itself has another word for the one than for the other.
+pub(crate) fn is_told(before: State, truth: State) -> bool {
+    let words =
+        |of| STATUSES.iter().filter(move |(state, word)| *state == of && *word != CONTINUED);
+    let is_old = |word: &str| words(before).any(|(_, old)| *old == word);
+    words(truth).next().is_some() && words(truth).all(|(_, word)| !is_old(word))
+}
+
 /// When the client itself was seen to do what the mark says, where it was: by its registry, by its
 /// process. Nobody knows of a session from when another process took its id.
 pub(crate) fn told_ms(told: &[Told], mark: &Mark) -> Option<u64> {

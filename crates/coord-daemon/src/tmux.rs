@@ -15,6 +15,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use coord_core::{Look, PaneProof, TmuxPane};
 use coord_screen::Reading;
@@ -29,6 +30,9 @@ use socket::{Door, Doors};
 
 /// Answers remembered for sweeps; beyond this those of dead processes are dropped.
 const KNOWN_MAX: usize = 1024;
+
+/// A tmux process that has not answered by then is ended.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// A wish to look at the pane of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +67,7 @@ pub struct Tmux {
     places: Vec<PathBuf>,
     readable: Readable,
     read: fn(&str) -> Reading,
+    answer_within: Duration,
     doors: Doors,
     known: BTreeMap<ProcessRef, Known>,
 }
@@ -98,7 +103,14 @@ enum Outcome {
 impl Tmux {
     /// `places` are tried before the usual ones; `readable` says which sockets may be asked (H-14).
     pub fn new(places: Vec<PathBuf>, readable: Readable, read: fn(&str) -> Reading) -> Self {
-        Self { places, readable, read, doors: Doors::default(), known: BTreeMap::new() }
+        Self {
+            places,
+            readable,
+            read,
+            answer_within: ANSWER_WITHIN,
+            doors: Doors::default(),
+            known: BTreeMap::new(),
+        }
     }
 
     /// Looks at all these panes, one tmux process for each server.
@@ -174,7 +186,7 @@ impl Tmux {
         }
         let program = program::find(&self.places)?;
         let asked_s = RealClock.wall_ms() / 1000;
-        let output = program::run(&program, &door, &answer::script(captures))?;
+        let output = program::run(&program, &door, &answer::script(captures), self.answer_within)?;
         let view = answer::parse(&output.stdout, captures)
             .map_err(|why| format!("{socket}: {}", output.complaint().unwrap_or(why)))?;
         if view.server_pid != door.server.pid {

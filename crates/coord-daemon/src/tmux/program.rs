@@ -21,8 +21,6 @@ use super::socket::Door;
 /// Looked for in this order.
 const USUAL: [&str; 5] =
     ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
-/// A tmux process that has not answered by then is ended.
-const DEADLINE: Duration = Duration::from_secs(2);
 /// An answer is read up to here, in bytes: 200 panes of 50 lines of 200 characters are 2 MB.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Of what it complains about, this much is kept, in bytes.
@@ -57,8 +55,14 @@ impl Output {
     }
 }
 
-/// Has the server behind `door` run these commands. It starts no server.
-pub(super) fn run(program: &Path, door: &Door, script: &str) -> Result<Output, String> {
+/// Has the server behind `door` run these commands. It starts no server. A process that has not
+/// answered within `limit` is ended.
+pub(super) fn run(
+    program: &Path,
+    door: &Door,
+    script: &str,
+    limit: Duration,
+) -> Result<Output, String> {
     let name = program.display();
     let mut stdin = File::from(
         memfd_create("commands", MemfdFlags::CLOEXEC)
@@ -80,7 +84,7 @@ pub(super) fn run(program: &Path, door: &Door, script: &str) -> Result<Output, S
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("{name}: {error}"))?;
-    gather(&mut Running(child)).map_err(|why| format!("{name}: {why}"))
+    gather(&mut Running(child), limit).map_err(|why| format!("{name}: {why}"))
 }
 
 /// A process that is gone when this is.
@@ -94,7 +98,7 @@ impl Drop for Running {
     }
 }
 
-fn gather(running: &mut Running) -> Result<Output, String> {
+fn gather(running: &mut Running, limit: Duration) -> Result<Output, String> {
     let child = &mut running.0;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err("no pipes".to_owned());
@@ -102,12 +106,12 @@ fn gather(running: &mut Running) -> Result<Output, String> {
     let exit = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(text)?;
     let mut answer = Pipe::new(stdout)?;
     let mut complaints = Pipe::new(stderr)?;
-    let until = Instant::now() + DEADLINE;
+    let until = Instant::now() + limit;
     let mut has_ended = false;
     while !has_ended {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(format!("no answer within {} s", DEADLINE.as_secs()));
+            return Err(format!("no answer within {} ms", limit.as_millis()));
         }
         has_ended = wait(exit.as_fd(), [answer.fd(), complaints.fd()], left)?;
         // After its end, what it has written is in the pipes.

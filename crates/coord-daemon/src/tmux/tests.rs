@@ -82,6 +82,11 @@ fn process_of(pid: u32) -> ProcessRef {
     ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
 }
 
+fn kill(process: ProcessRef) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
 /// Waits until somebody writes a line there.
 fn line_of(fifo: &str) -> String {
     let mut line = String::new();
@@ -96,7 +101,13 @@ fn read(text: &str) -> Reading {
 }
 
 fn tmux() -> Tmux {
-    Tmux::new(Vec::new(), Readable::default(), read)
+    with_program(Vec::new())
+}
+
+/// A slow machine is no hanging tmux.
+fn with_program(places: Vec<PathBuf>) -> Tmux {
+    let answer_within = Duration::from_secs(600);
+    Tmux { answer_within, ..Tmux::new(places, Readable::default(), read) }
 }
 
 /// Looks once; the pane's id and the text on it.
@@ -173,7 +184,9 @@ fn a_process_on_another_terminal_has_no_pane() {
     let command = format!("setsid sh -c 'echo $$ > {said}; exec cat {never}' & cat");
     server.pane(&command);
     let process = process_of(line_of(&said).parse().unwrap());
-    assert_eq!(one(&mut tmux(), server.wish(process, "%0", Look::Decision)), Pane::NotThere);
+    let seen = one(&mut tmux(), server.wish(process, "%0", Look::Decision));
+    kill(process);
+    assert_eq!(seen, Pane::NotThere);
 }
 
 // H-16, G11: hostile text does not get into another pane's.
@@ -236,8 +249,7 @@ fn after_a_death_the_proved_pane_is_read() {
     let mut wish = server.wish(process, &pane, Look::Decision);
     let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
     assert_ne!(pane_pid, process.pid);
-    let pid = rustix::process::Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(process);
     line_of(&ended);
 
     wish.look = Look::AfterDeath;
@@ -268,9 +280,8 @@ fn a_dead_pane_is_read_too() {
     let mut tmux = tmux();
     let mut wish = server.wish(process, &pane, Look::Decision);
     let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
-    server.tell(&["set-hook", "-g", "pane-died", "wait-for -S died"]);
     std::fs::write(&go, "\n").unwrap();
-    server.tell(&["wait-for", "died"]);
+    while server.tell(&["display-message", "-p", "-t", &pane, "#{pane_dead}"]) != "1" {}
     // The next pane gets the terminal that the dead one still names.
     let next = server.pane(&prints("next", &ready));
     line_of(&ready);
@@ -298,7 +309,7 @@ fn a_server_that_is_gone_is_unreadable() {
 fn a_stranger_is_not_asked() {
     let server = Server::new("exec cat");
     let (program, count) = counting(server.dir.path());
-    let mut tmux = Tmux::new(vec![program], Readable::default(), read);
+    let mut tmux = with_program(vec![program]);
     let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
     let wish = server.wish(process_of(child.id()), "%0", Look::Decision);
     assert!(why(one(&mut tmux, wish)).contains("no ancestor"));
@@ -312,7 +323,7 @@ fn a_stranger_is_not_asked() {
 fn fifty_panes_cost_one_process() {
     let server = Server::new("exec cat");
     let (program, count) = counting(server.dir.path());
-    let mut tmux = Tmux::new(vec![program], Readable::default(), read);
+    let mut tmux = with_program(vec![program]);
     let panes: Vec<String> = (0..49).map(|_| server.pane("exec cat")).collect();
     let wishes: Vec<PaneWish> = std::iter::once("%0")
         .chain(panes.iter().map(String::as_str))
@@ -325,7 +336,7 @@ fn fifty_panes_cost_one_process() {
     let strays = wishes
         .into_iter()
         .map(|wish| PaneWish { pane: TmuxPane { pane: "%0".to_owned(), ..wish.pane }, ..wish });
-    let mut tmux = Tmux::new(vec![server.dir.path().join("tmux")], Readable::default(), read);
+    let mut tmux = with_program(vec![server.dir.path().join("tmux")]);
     let answers = tmux.look(strays.collect());
     let found = answers.iter().filter(|answer| matches!(answer.pane, Pane::Its { .. })).count();
     assert_eq!((found, starts(&count)), (50, 3));
@@ -376,7 +387,10 @@ fn a_program_that_does_not_end_is_ended() {
         ("echo 'lost server' >&2; exit 1".to_owned(), "lost server"),
     ] {
         script(&program, &text);
-        let mut tmux = Tmux::new(vec![program.clone()], Readable::default(), read);
+        let mut tmux = with_program(vec![program.clone()]);
+        if said == "no answer within" {
+            tmux.answer_within = Duration::from_millis(50);
+        }
         let why = why(one(&mut tmux, server.wish(process, "%0", Look::Decision)));
         assert!(why.contains(said), "{why}");
     }
