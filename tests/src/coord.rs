@@ -57,6 +57,17 @@ impl Coordinator {
         coordinator
     }
 
+    /// The same, unless a hook has started one meanwhile: then that one goes on. It ends with the
+    /// home.
+    #[track_caller]
+    pub fn start_again(home: &Home) -> Self {
+        let coordinator = Self::spawn(home);
+        wait_until("GET /healthz of a coordinator answers 200", || {
+            health(home).ok_or_else(|| coordinator.process.output())
+        });
+        coordinator
+    }
+
     /// Starts `coord serve` and does not wait.
     #[track_caller]
     pub fn spawn(home: &Home) -> Self {

@@ -342,8 +342,10 @@ pub(crate) fn line_of<'a>(
 /// Judges what followed one mark up to the next.
 fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<(), String> {
     let expected = mark.expected.shown;
+    // Where `unknown` may pass, it is no state to come from, and takes none back.
+    let is_passing = |state: State| state == State::Unknown && mark.through.contains(&state);
     let before = line_of(changes, &mark.session).rev().find_map(|(at_ms, said)| match said {
-        Said::Is(seen) if at_ms < mark.at_ms => Some(seen.state),
+        Said::Is(seen) if at_ms < mark.at_ms && !is_passing(seen.state) => Some(seen.state),
         Said::Is(_) | Said::Nothing | Said::Silence => None,
     });
     let during = line_of(changes, &mark.session);
@@ -361,7 +363,7 @@ fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<(), String> {
         if state == expected {
             is_there = true;
         } else if is_allowed || (Some(state) == before && !is_there) {
-            is_there = false;
+            is_there &= is_passing(state);
         } else {
             return Err(format!("{state:?} after {:?}", mark.what));
         }

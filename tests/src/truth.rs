@@ -74,7 +74,8 @@ pub(crate) fn is_told(before: State, truth: State) -> bool {
     let words =
         |of| STATUSES.iter().filter(move |(state, word)| *state == of && *word != CONTINUED);
     let is_old = |word: &str| words(before).any(|(_, old)| *old == word);
-    words(truth).next().is_some() && words(truth).all(|(_, word)| !is_old(word))
+    let has_words = |of| words(of).next().is_some();
+    has_words(before) && has_words(truth) && words(truth).all(|(_, word)| !is_old(word))
 }
 
 /// When the client itself was seen to do what the mark says, where it was: by its registry, by its

@@ -205,7 +205,7 @@ impl Case {
         self.coordinator.take().expect("it runs between two steps").kill();
         act(self);
         self.timeline.wait_done();
-        self.coordinator = Some(Coordinator::start(&self.home));
+        self.coordinator = Some(Coordinator::start_again(&self.home));
         self.was_killed = true;
         self.timeline.reach(10);
     }
