@@ -48,6 +48,18 @@ impl Terminal {
         let path = std::env::var("PATH").expect("PATH is set");
         let path = format!("{}:{path}", programs.display());
         let tmux = Tmux { socket: Self::socket(home), folder: home.project(), path };
+        let server = Self::serve(&tmux, home, api);
+        Self { server, tmux }
+    }
+
+    /// Starts a server anew where one was killed: its panes have the same ids again.
+    #[track_caller]
+    pub fn restart(&mut self, home: &Home, api: &FakeApi) {
+        self.server = Self::serve(&self.tmux, home, api);
+    }
+
+    #[track_caller]
+    fn serve(tmux: &Tmux, home: &Home, api: &FakeApi) -> Running {
         let mut command = surround(home.command("tmux"), home, api);
         command
             .args(["-D", "-f", "/dev/null", "-S"])
@@ -56,7 +68,7 @@ impl Terminal {
             .stdin(Stdio::null());
         let server = Running::start(command, &home.tmp(), "tmux");
         wait_until("the tmux server answers", || tmux.ask(&["show-options", "-s"]));
-        Self { server, tmux }
+        server
     }
 
     /// Where the server of a home listens.

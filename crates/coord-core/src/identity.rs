@@ -4,8 +4,6 @@
 //! record only if its former owner is gone; two live processes on one id are two records, both
 //! `unknown`. A SessionEnd alone never opens a record nor takes one over.
 
-use alloc::string::String;
-
 use crate::event::{EndReason, HookEvent, HookKind, StartSource};
 use crate::session::{OwnerId, Presence, Session, SessionKey};
 use crate::state::State;
@@ -34,13 +32,6 @@ pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
     })
 }
 
-/// Another machine's registry names its process without its boot; the first hook brings it.
-fn is_of_unknown_boot(session: &Session, owner: &OwnerId) -> bool {
-    session.owner.as_ref().is_some_and(|mine| {
-        mine.id.boot.is_empty() && OwnerId { boot: String::new(), ..owner.clone() } == mine.id
-    })
-}
-
 impl State {
     /// Decides where `event` belongs.
     pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
@@ -52,9 +43,6 @@ impl State {
             return newest.map_or(unclaimed, |session| Place::Record(session.key));
         };
         if let Some(session) = with_id().find(|session| session.is_owned_by(owner)) {
-            return Place::Record(session.key);
-        }
-        if let Some(session) = with_id().find(|session| is_of_unknown_boot(session, owner)) {
             return Place::Record(session.key);
         }
         if let Some(session) = with_id().find(|session| session.former_owners.contains(owner)) {

@@ -16,6 +16,14 @@ use crate::time::{Awake, Moment};
 use crate::turn;
 
 impl State {
+    /// When a session elsewhere is given up, its registry entry having gone: it is written anew now
+    /// and then.
+    pub(crate) fn removed_elsewhere(&self, session: &Session) -> Option<Awake> {
+        let RegistryFact::Removed { at } = session.registry else { return None };
+        let is_elsewhere = session.may_live() && !self.is_local(session);
+        is_elsewhere.then(|| at.awake.plus_ms(self.header.settings.death_judged_within_ms))
+    }
+
     /// The registry entry of a process was looked for. Returns the records that changed.
     pub(crate) fn on_registry(
         &mut self,
@@ -36,10 +44,6 @@ impl State {
             death::judge(&mut session, found, at, fx);
         } else {
             note(&mut session, found, at, fx);
-            if !self.is_local(&session) && *found == Registry::Absent && session.may_live() {
-                // It may have ended, and another container's client may have the same file (H-15).
-                session.presence = Presence::Gone { at };
-            }
         }
         self.put(session);
         let mut touched = Vec::from([key]);
@@ -80,6 +84,14 @@ impl State {
         let mut touched = Vec::from([key]);
         touched.extend(self.mark_two_owners(key));
         touched
+    }
+}
+
+/// Takes leave of a session elsewhere whose registry entry stayed away: it may have ended, and
+/// another container's client may have had the same file (H-15).
+pub(crate) fn give_up(session: &mut Session, at: Moment) {
+    if let RegistryFact::Removed { .. } = session.registry {
+        session.presence = Presence::Gone { at };
     }
 }
 

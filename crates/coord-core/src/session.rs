@@ -31,6 +31,15 @@ pub struct OwnerId {
     pub process: ProcessRef,
 }
 
+impl OwnerId {
+    /// Whether both name one process. Another machine's registry names it without its boot.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let is_boot = self.boot == other.boot || self.boot.is_empty() || other.boot.is_empty();
+        let (mine, its) = ((&self.machine, self.pid_ns), (&other.machine, other.pid_ns));
+        is_boot && mine == its && self.process == other.process
+    }
+}
+
 /// The harness that holds the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -389,7 +398,7 @@ impl Session {
 
     /// Whether `owner` holds it.
     pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
-        self.owner.as_ref().is_some_and(|mine| mine.id == *owner)
+        self.owner.as_ref().is_some_and(|mine| mine.id.is_same(owner))
     }
 
     /// A new harness holds it: its stamps, turn and registry entry begin anew (H-31, H-42).

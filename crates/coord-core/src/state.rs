@@ -299,6 +299,7 @@ impl State {
                     .chain(lag)
                     .chain(self.next_look(session))
                     .chain(registry::interrupted_at(session))
+                    .chain(self.removed_elsewhere(session))
                     .min()
             }
             Presence::Ended { .. }

@@ -87,6 +87,8 @@ struct DelayRow {
     median_ms: u64,
     p99_ms: u64,
     longest_ms: u64,
+    /// Case and step of the longest.
+    longest_in: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -137,11 +139,13 @@ fn run_cases(quick: bool, file: &Path) -> anyhow::Result<bool> {
 impl Truth {
     fn of(lines: &[Line]) -> Self {
         let mut states: BTreeMap<(String, &str), Times> = BTreeMap::new();
-        let mut delays: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let mut delays: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
         let mut late = Vec::new();
         for line in lines {
             let configuration = line.run.configuration();
-            delays.entry(configuration.clone()).or_default().extend(line.delay_ms);
+            let place = || format!("{}, {:?}", line.run.case, line.mark);
+            let delay = line.delay_ms.map(|ms| (ms, place()));
+            delays.entry(configuration.clone()).or_default().extend(delay);
             for (state, times) in &line.shown {
                 for state in [state, "all"] {
                     states.entry((configuration.clone(), state)).or_default().add(times);
@@ -197,14 +201,14 @@ impl Truth {
         }
         let _ = writeln!(
             text,
-            "\n{:<26}{:>10}{:>14}{:>10}{:>14}",
+            "\n{:<26}{:>10}{:>14}{:>10}{:>14}  in",
             "transitions", "n", "median ms", "p99 ms", "longest ms"
         );
         for row in &self.delays {
             let _ = writeln!(
                 text,
-                "{:<26}{:>10}{:>14}{:>10}{:>14}",
-                row.configuration, row.n, row.median_ms, row.p99_ms, row.longest_ms
+                "{:<26}{:>10}{:>14}{:>10}{:>14}  {}",
+                row.configuration, row.n, row.median_ms, row.p99_ms, row.longest_ms, row.longest_in
             );
         }
         for late in &self.late {
@@ -250,12 +254,12 @@ impl Times {
     }
 }
 
-fn delay_row((configuration, mut delays): (String, Vec<u64>)) -> Option<DelayRow> {
+fn delay_row((configuration, mut delays): (String, Vec<(u64, String)>)) -> Option<DelayRow> {
     delays.sort_unstable();
-    let at = |percent: usize| delays.get(delays.len() * percent / 100).copied();
+    let at = |percent: usize| delays.get(delays.len() * percent / 100).map(|(ms, _)| *ms);
     let (median_ms, p99_ms) = (at(50)?, at(99)?);
-    let longest_ms = delays.last().copied()?;
-    Some(DelayRow { configuration, n: delays.len(), median_ms, p99_ms, longest_ms })
+    let (longest_ms, longest_in) = delays.last().cloned()?;
+    Some(DelayRow { configuration, n: delays.len(), median_ms, p99_ms, longest_ms, longest_in })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "these are minutes in milliseconds")]

@@ -5,6 +5,7 @@ use crate::case::{Case, Config, Event, Sources};
 use coord_tests::coord::{events, install};
 use coord_tests::fake_api::Turn;
 use coord_tests::home::Home;
+use coord_tests::timeline::Seen;
 use coord_wire::inspect::State;
 use rustix::process::Signal;
 
@@ -187,5 +188,47 @@ pub(crate) fn a_stale_pane_variable(config: Config) {
     case.step("answered", State::Idle, |case| case.api.open("one"));
     case.prompt("Second prompt");
     case.step_killed("/exit in a turn", &[], State::Stopped, |case| case.pane.type_line("/exit"));
+    case.finish();
+}
+
+/// H-15: a client in a container that shares the configuration is shown, and never judged by a pid
+/// that means something else here.
+pub(crate) fn another_pid_namespace(config: Config) {
+    let home = Home::new();
+    install(&home);
+    let mut case = Case::open(config, home, [Turn::text("One.").behind("one")]);
+    case.pane.command("unshare -pf --mount-proc --kill-child claude -p 'Say hello'");
+    case.api.wait_for("Say hello");
+    let seen = case.timeline.wait("a session elsewhere", |seen| seen.state == State::Elsewhere);
+    case.id.clone_from(&seen.ids[0]);
+    case.pid = seen.pid.expect("its entry or its hook names its process");
+    case.step("it works", State::Elsewhere, |case| case.timeline.look_on(50));
+    case.step("it ends", State::Stopped, |case| {
+        case.api.open("one");
+        case.pane.wait_screen("One.");
+    });
+    let sessions = case.timeline.sessions();
+    assert_eq!(sessions.len(), 1, "{sessions:#?}");
+    case.finish();
+}
+
+/// R-09, H-16: a new tmux server gives the same pane ids again, and they are others.
+pub(crate) fn a_new_tmux_server(config: Config) {
+    let mut case = Case::start(config, [Turn::hang(), Turn::text("Two.").behind("two")], &[]);
+    case.prompt("Hang");
+    let on_the_way = [State::Stopped, State::Unknown];
+    case.step_through("tmux server killed", &on_the_way, State::Interrupted, |case| {
+        case.terminal.signal(Signal::KILL);
+    });
+    let interrupted = case.id.clone();
+    case.terminal.restart(&case.home, &case.api);
+    case.pane = case.terminal.pane();
+    case.begin(|case| case.pane.start(&[]));
+    case.prompt("Second prompt");
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("two"));
+    let sessions = case.timeline.sessions();
+    let is_interrupted =
+        |seen: &Seen| seen.ids.contains(&interrupted) && seen.state == State::Interrupted;
+    assert!(sessions.len() == 2 && sessions.iter().any(is_interrupted), "{sessions:#?}");
     case.finish();
 }
