@@ -46,8 +46,8 @@ pub enum Effect {
         /// What for.
         look: Look,
     },
-    /// Read the end of the process's transcript now, and again whenever it changes while the
-    /// session is in doubt.
+    /// Read the end of the process's transcript, and again whenever it changes while the session is
+    /// in doubt.
     ReadTranscript {
         /// The process.
         process: ProcessRef,

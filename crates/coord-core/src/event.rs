@@ -81,8 +81,8 @@ pub enum Event {
         process: ProcessRef,
         /// When its newest entry, an interrupt, was written, milliseconds since 1970.
         interrupted_ms: Option<u64>,
-        /// The crash signature that stands in it as content (S0-29).
-        signature: Option<String>,
+        /// Whether the crash signature that was seen on the pane stands in it as content (S0-29).
+        has_signature: Option<bool>,
     },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {

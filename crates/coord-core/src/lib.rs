@@ -50,7 +50,7 @@ pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::HostEvent;
-pub use pane::is_news;
+pub use pane::{is_news, is_signature_open};
 pub use permission::{Wait, WaitKind};
 pub use seen::SeenIds;
 pub use session::{

@@ -85,8 +85,7 @@ impl State {
     pub(crate) fn on_transcript(
         &mut self,
         process: ProcessRef,
-        interrupted_ms: Option<u64>,
-        signature: Option<&str>,
+        (interrupted_ms, has_signature): (Option<u64>, Option<bool>),
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
@@ -96,10 +95,8 @@ impl State {
         if is_news && fusion::is_in_doubt(&session) {
             turn::interrupt(&mut session, Source::Transcript, at, fx);
         }
-        if let (Some(seen), Some(name)) = (&mut session.signature, signature)
-            && seen.name == name
-        {
-            seen.is_content = Some(true);
+        if let Some(signature) = &mut session.signature {
+            signature.is_content = has_signature.or(signature.is_content);
         }
         self.put(session);
         Some(key)
@@ -126,6 +123,11 @@ pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     is_other || has_signature || (is_weighed && (!is_confirmed || is_old))
 }
 
+/// Whether nobody knows yet if the crash signature on the pane is content of the conversation.
+pub fn is_signature_open(session: &Session) -> bool {
+    session.signature.as_ref().is_some_and(|signature| signature.is_content.is_none())
+}
+
 /// Looks at the pane, and at the transcript while nothing confirms the hooks.
 pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     let Some(owner) = &session.owner else { return };
@@ -144,9 +146,7 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
         };
         fx.ask(Effect::CapturePane { process, pane: pane.clone(), proof, look });
     }
-    let wants_signature =
-        session.signature.as_ref().is_some_and(|signature| signature.is_content.is_none());
-    let wants_transcript = fusion::is_in_doubt(session) || wants_signature;
+    let wants_transcript = fusion::is_in_doubt(session) || is_signature_open(session);
     if session.may_live() && wants_transcript && !session.transcript_path.is_empty() {
         fx.ask(Effect::ReadTranscript {
             process,

@@ -68,10 +68,9 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             }
             touched
         }
-        Event::TranscriptRead { process, interrupted_ms, signature } => {
-            let (at, signature) = (state.moment(now), signature.as_deref());
-            let key = state.on_transcript(*process, *interrupted_ms, signature, at, &mut fx);
-            key.into_iter().collect()
+        Event::TranscriptRead { process, interrupted_ms, has_signature } => {
+            let (at, read) = (state.moment(now), (*interrupted_ms, *has_signature));
+            state.on_transcript(*process, read, at, &mut fx).into_iter().collect()
         }
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);

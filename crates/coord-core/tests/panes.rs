@@ -161,7 +161,7 @@ fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
     world.hook(ID, 100, PROMPT);
     let interrupted_ms = Some(world.now().wall_ms - 60_000);
     let process = world::process(100);
-    world.take(&coord_core::Event::TranscriptRead { process, interrupted_ms, signature: None });
+    world.take(&coord_core::Event::TranscriptRead { process, interrupted_ms, has_signature: None });
     assert_eq!(world.word(ID), Word::Running);
 }
 
@@ -275,8 +275,7 @@ fn h_05_neither_provable_is_unknown() {
 fn s0_01_a_signature_is_evidence_and_nothing_else() {
     let mut world = in_a_turn();
     let signature = Some("range_error".to_owned());
-    let found =
-        its(PaneSeen { screen: Some(Screen::Working), signature: signature.clone(), ..blank() });
+    let found = its(PaneSeen { screen: Some(Screen::Working), signature, ..blank() });
     world.seen_on_pane(100, found.clone(), false);
     world.seen_on_pane(100, found, false);
     assert_eq!(world.word(ID), Word::Running);
@@ -284,7 +283,11 @@ fn s0_01_a_signature_is_evidence_and_nothing_else() {
     assert_eq!(noted, 1);
     // Whether the words are content of the conversation is looked up.
     let process = world::process(100);
-    world.take(&coord_core::Event::TranscriptRead { process, interrupted_ms: None, signature });
+    world.take(&coord_core::Event::TranscriptRead {
+        process,
+        interrupted_ms: None,
+        has_signature: Some(true),
+    });
     assert_eq!(world.session(ID).signature.as_ref().unwrap().is_content, Some(true));
 }
 

@@ -48,10 +48,10 @@ pub fn event(entry: &Entry) -> Option<Event> {
             looked_ns: *looked_ns,
             after_death: *after_death,
         },
-        Entry::TranscriptRead { process, interrupted_ms, signature } => Event::TranscriptRead {
+        Entry::TranscriptRead { process, interrupted_ms, has_signature } => Event::TranscriptRead {
             process: process_ref(*process),
             interrupted_ms: *interrupted_ms,
-            signature: signature.clone(),
+            has_signature: *has_signature,
         },
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }

@@ -244,7 +244,7 @@ impl<D: Disk> Coordinator<D> {
                 self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
             }
             Effect::ReadTranscript { process, path, config_dir } => {
-                self.read_transcript(wire_process(process), path, config_dir);
+                self.watch_transcript(wire_process(process), path, config_dir);
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.config_dirs.lock(&self.readable, &config_dir);

@@ -225,9 +225,12 @@ fn own(line: &mut Line, entry: Entry) {
         Entry::PaneSeen { process, pane, .. } => {
             ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&pane)))
         }
-        Entry::TranscriptRead { process, interrupted_ms, signature } => {
+        Entry::TranscriptRead { process, interrupted_ms, has_signature } => {
             let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
-            let content = signature.map(|name| format!("has the words of {name} as content"));
+            let content = has_signature.map(|has| {
+                let verb = if has { "has" } else { "has not" };
+                format!("{verb} the words of the crash signature as content")
+            });
             let what: Vec<String> = interrupted.into_iter().chain(content).collect();
             ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
         }

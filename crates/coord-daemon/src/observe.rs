@@ -1,7 +1,7 @@
 //! Looks at what nobody reports: entries of the client's registry, processes that were stopped, panes
 //! and transcripts. Records what is news; concludes nothing.
 
-use coord_core::{Kind, Now, Session, is_in_doubt, is_news};
+use coord_core::{Kind, Now, Session, is_in_doubt, is_news, is_signature_open};
 use coord_store::Disk;
 use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
@@ -15,6 +15,9 @@ use crate::registry_watch::Change;
 use crate::tmux::PaneAnswer;
 use crate::transcript::TranscriptWish;
 use crate::{process, registry};
+
+/// What a screen showed stands in the transcript after this at the latest.
+const TRANSCRIPT_LAG_MS: u64 = 30_000;
 
 impl<D: Disk> Coordinator<D> {
     /// The registry reported changes.
@@ -82,14 +85,20 @@ impl<D: Disk> Coordinator<D> {
         }
     }
 
-    /// Reads the end of a transcript, and again when it changes.
-    pub(crate) fn read_transcript(
+    /// Watches a transcript, and reads its end if nobody has.
+    pub(crate) fn watch_transcript(
         &mut self,
         process: ProcessRef,
         path: String,
         config_dir: String,
     ) {
-        self.transcript_watch.add(process, path.as_ref());
+        let is_open = self.session_of(process).is_some_and(is_signature_open);
+        if self.transcript_watch.add(process, path.as_ref()) || is_open {
+            self.read_transcript(process, path, config_dir);
+        }
+    }
+
+    fn read_transcript(&mut self, process: ProcessRef, path: String, config_dir: String) {
         let named = self.session_of(process).and_then(|session| session.signature.as_ref());
         let signature = named.map(|signature| signature.name.clone());
         self.looker.read_transcript(TranscriptWish { process, path, config_dir, signature });
@@ -122,13 +131,23 @@ impl<D: Disk> Coordinator<D> {
                     }
                 }
                 Seen::Transcript { process, interrupted_ms, signature } => {
-                    if interrupted_ms.is_some() || signature.is_some() {
-                        let read = Entry::TranscriptRead { process, interrupted_ms, signature };
+                    let has_signature = self.has_signature(process, signature.is_some(), now);
+                    if interrupted_ms.is_some() || has_signature.is_some() {
+                        let read = Entry::TranscriptRead { process, interrupted_ms, has_signature };
                         self.record_or_say(&read, now);
                     }
                 }
             }
         }
+    }
+
+    /// Whether the crash signature of a session is content of its conversation. The transcript lags
+    /// behind the screen: that it is not there counts only after a while.
+    fn has_signature(&self, process: ProcessRef, is_found: bool, now: Now) -> Option<bool> {
+        let session = self.session_of(process).filter(|session| is_signature_open(session))?;
+        let awake = self.engine.state().moment(now).awake;
+        let age_ms = session.signature.as_ref().map(|seen| awake.ms_since(seen.at.awake))?;
+        (is_found || TRANSCRIPT_LAG_MS < age_ms).then_some(is_found)
     }
 
     fn session_of(&self, process: ProcessRef) -> Option<&Session> {

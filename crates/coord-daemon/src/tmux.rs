@@ -33,6 +33,8 @@ const KNOWN_MAX: usize = 1024;
 
 /// A tmux process that has not answered by then is ended.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// A server that hung is asked again after this.
+const HUNG_NS: u64 = 30_000_000_000;
 
 /// A wish to look at the pane of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,9 @@ pub struct Tmux {
     readable: Readable,
     read: fn(&str) -> Reading,
     answer_within: Duration,
+    /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: the looks
+    /// at others wait meanwhile.
+    hung: BTreeMap<String, u64>,
     doors: Doors,
     known: BTreeMap<ProcessRef, Known>,
 }
@@ -108,6 +113,7 @@ impl Tmux {
             readable,
             read,
             answer_within: ANSWER_WITHIN,
+            hung: BTreeMap::new(),
             doors: Doors::default(),
             known: BTreeMap::new(),
         }
@@ -178,6 +184,9 @@ impl Tmux {
         wishes: &[PaneWish],
         captures: &BTreeSet<u32>,
     ) -> Result<Sight, String> {
+        if self.hung.get(socket).is_some_and(|until| RealClock.mono_ns() < *until) {
+            return Err(format!("{socket}: its server did not answer; it is asked again soon"));
+        }
         let door = self.doors.open(&self.readable, Path::new(socket))?;
         if !wishes.iter().any(|wish| is_server_of(&door, wish)) {
             return Err(format!(
@@ -185,8 +194,16 @@ impl Tmux {
             ));
         }
         let program = program::find(&self.places)?;
-        let asked_s = RealClock.wall_ms() / 1000;
-        let output = program::run(&program, &door, &answer::script(captures), self.answer_within)?;
+        let (asked_s, began) = (RealClock.wall_ms() / 1000, RealClock.mono_ns());
+        let output = program::run(&program, &door, &answer::script(captures), self.answer_within);
+        self.hung.remove(socket);
+        let now_ns = RealClock.mono_ns();
+        if output.is_err()
+            && self.answer_within.as_nanos() <= u128::from(now_ns.saturating_sub(began))
+        {
+            self.hung.insert(socket.to_owned(), now_ns.saturating_add(HUNG_NS));
+        }
+        let output = output?;
         let view = answer::parse(&output.stdout, captures)
             .map_err(|why| format!("{socket}: {}", output.complaint().unwrap_or(why)))?;
         if view.server_pid != door.server.pid {

@@ -34,18 +34,20 @@ impl TranscriptWatch {
         &self.fd
     }
 
-    /// Watches this transcript for the process, and no other one. Returns whether it is there.
+    /// Watches this transcript for the process, and no other one. Returns whether it is there and was
+    /// not watched before: then nobody has read it yet.
     pub fn add(&mut self, process: ProcessRef, path: &Path) -> bool {
         let flags = WatchFlags::MODIFY
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::DONT_FOLLOW;
         let watch = add_watch(&self.fd, path, flags).ok();
-        if self.watches.get(&process).copied() != watch {
+        let is_same = self.watches.get(&process).copied() == watch;
+        if !is_same {
             self.remove(process);
         }
         self.watches.extend(watch.map(|watch| (process, watch)));
-        watch.is_some()
+        watch.is_some() && !is_same
     }
 
     /// Watches no transcript for the process.

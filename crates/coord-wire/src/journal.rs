@@ -115,9 +115,10 @@ pub enum Entry {
         /// thread, milliseconds since 1970.
         #[serde(default)]
         interrupted_ms: Option<u64>,
-        /// The name of a crash signature that stands in it as content (S0-29).
+        /// Whether the crash signature that was seen on the pane stands in it as content (S0-29); none
+        /// if that was not looked for.
         #[serde(default)]
-        signature: Option<String>,
+        has_signature: Option<bool>,
     },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {

@@ -388,10 +388,14 @@ fn a_program_that_does_not_end_is_ended() {
     ] {
         script(&program, &text);
         let mut tmux = with_program(vec![program.clone()]);
-        if said == "no answer within" {
+        let is_hung = said == "no answer within";
+        if is_hung {
             tmux.answer_within = Duration::from_millis(50);
         }
-        let why = why(one(&mut tmux, server.wish(process, "%0", Look::Decision)));
-        assert!(why.contains(said), "{why}");
+        let wish = server.wish(process, "%0", Look::Decision);
+        let why_not = why(one(&mut tmux, wish.clone()));
+        assert!(why_not.contains(said), "{why_not}");
+        // It is not asked again at once: others wait behind it.
+        assert_eq!(why(one(&mut tmux, wish)).contains("asked again soon"), is_hung);
     }
 }
