@@ -79,6 +79,8 @@ pub(crate) fn one_session_resumed_twice(config: Config) {
         let seen = case.timeline.wait_owner(pid, |seen| seen.state == State::Unknown);
         assert!(seen.because.starts_with("two_owners"), "{seen:#?}");
     });
+    // The second client's own word says since when.
+    case.timeline.wait_done();
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 2, "{sessions:#?}");
     assert!(sessions.iter().all(|seen| seen.state == State::Unknown), "{sessions:#?}");
@@ -101,6 +103,7 @@ pub(crate) fn a_headless_resume_beside_it(config: Config) {
         second.command(&format!("claude -p --resume {} 'BESIDE: say two'", case.id));
         case.api.wait_for("BESIDE");
     });
+    case.timeline.wait_done();
     case.step("the headless one ends", State::Idle, |case| {
         case.api.open("beside");
         second.wait_screen("Beside.");
