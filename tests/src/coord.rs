@@ -8,7 +8,7 @@ use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session};
 use coord_wire::limits::BODY_BYTES_MAX;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The directory of the built programs, which is where cargo put this test program too.
@@ -32,10 +32,16 @@ pub fn programs() -> PathBuf {
 /// there is no state directory, and hooks are inert (G7).
 #[track_caller]
 pub fn install(home: &Home) {
-    let (hooks_dir, config_dir) = (programs(), home.config_dir());
-    let path = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let arguments = ["--hooks-dir", &path(&hooks_dir), "--config-dir", &path(&config_dir)];
-    coord(home, &[&["install"][..], &arguments].concat()).expect_success();
+    install_in(home, &home.config_dir());
+}
+
+/// The same in another configuration directory.
+#[track_caller]
+pub fn install_in(home: &Home, config_dir: &Path) {
+    let (hooks_dir, config_dir) = (programs(), config_dir.to_string_lossy());
+    let hooks_dir = hooks_dir.to_string_lossy();
+    let arguments = ["install", "--hooks-dir", &hooks_dir, "--config-dir", &config_dir];
+    coord(home, &arguments).expect_success();
 }
 
 /// A coordinator in the foreground. Dropping it kills it; [`Coordinator::kill`] says so aloud.

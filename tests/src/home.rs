@@ -32,7 +32,7 @@ impl Home {
         std::fs::set_permissions(home.tmp(), std::fs::Permissions::from_mode(0o700))
             .expect("keep the directory to oneself");
         home.make_repository();
-        home.seed_client();
+        home.seed_client(&home.config_dir());
         home
     }
 
@@ -93,6 +93,15 @@ impl Home {
         symlink(hidden, self.config_dir().join("sessions")).expect("link a directory");
     }
 
+    /// Makes another configuration directory of the same user.
+    #[track_caller]
+    pub fn other_config_dir(&self) -> PathBuf {
+        let dir = self.home().join("claude-at-work");
+        std::fs::create_dir(&dir).expect("create a directory");
+        self.seed_client(&dir);
+        dir
+    }
+
     /// A command with the environment of this home and nothing else of the caller's but `PATH`.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
@@ -118,7 +127,7 @@ impl Home {
         }
     }
 
-    fn seed_client(&self) {
+    fn seed_client(&self, config_dir: &Path) {
         let state = json!({
             "hasCompletedOnboarding": true,
             "lastOnboardingVersion": crate::client::VERSION,
@@ -131,7 +140,7 @@ impl Home {
                 "allowedTools": [],
             }},
         });
-        let file = self.config_dir().join(".claude.json");
+        let file = config_dir.join(".claude.json");
         std::fs::write(file, state.to_string()).expect("write the client's state");
     }
 }

@@ -2,7 +2,7 @@
 //! H-14, H-16, H-42.
 
 use crate::case::{Case, Config, Event, Sources};
-use coord_tests::coord::{events, install};
+use coord_tests::coord::{events, inspect, install, install_in};
 use coord_tests::fake_api::Turn;
 use coord_tests::home::Home;
 use coord_tests::timeline::Seen;
@@ -61,8 +61,9 @@ pub(crate) fn a_fork_is_another_session(config: Config) {
         case.api.open("two");
         case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
     });
-    let sessions = case.timeline.sessions();
-    assert_eq!(sessions.len(), 2, "{sessions:#?}");
+    let sessions = inspect(&case.home).sessions;
+    let forks = sessions.iter().filter(|one| one.forked_from.as_ref() == Some(&case.id));
+    assert!(sessions.len() == 2 && forks.count() == 1, "{sessions:#?}");
     case.finish();
 }
 
@@ -233,5 +234,35 @@ pub(crate) fn a_new_tmux_server(config: Config) {
     let is_interrupted =
         |seen: &Seen| seen.ids.contains(&interrupted) && seen.state == State::Interrupted;
     assert!(sessions.len() == 2 && sessions.iter().any(is_interrupted), "{sessions:#?}");
+    case.finish();
+}
+
+/// H-14: sessions of two configuration directories of one user do not touch each other.
+pub(crate) fn two_config_directories(config: Config) {
+    let home = Home::new();
+    let other = home.other_config_dir();
+    install(&home);
+    install_in(&home, &other);
+    let turns = [Turn::text("Two.").behind("two"), Turn::text("One.").behind("one")];
+    let mut case = Case::open(config, home, turns);
+    case.begin(|case| case.pane.start(&[]));
+    let second = case.terminal.pane();
+    case.step("a session of another directory", State::Idle, |case| {
+        let variables = format!("CLAUDE_CONFIG_DIR='{}'", other.display());
+        let pid = second.start_with(&variables, &[]);
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        second.type_line("Second prompt");
+        case.api.wait_for("Second prompt");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Running);
+        case.api.open("two");
+        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+    });
+    case.prompt("First prompt");
+    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    let mut dirs: Vec<String> =
+        inspect(&case.home).sessions.into_iter().map(|session| session.config_dir).collect();
+    dirs.sort();
+    let both = [case.home.config_dir(), other].map(|dir| dir.to_string_lossy().into_owned());
+    assert_eq!(dirs, both);
     case.finish();
 }

@@ -23,7 +23,7 @@ const N_AT_ONCE: usize = 6;
 type Body = fn(Config);
 
 /// The long ones first.
-const CASES: [(&str, Body); 34] = [
+const CASES: [(&str, Body); 35] = [
     ("a_prompt_left_open", prompts::a_prompt_left_open),
     ("api_errors", errors::api_errors),
     ("other_api_errors", errors::other_api_errors),
@@ -49,6 +49,7 @@ const CASES: [(&str, Body); 34] = [
     ("hooks_installed_later", identity::hooks_installed_later),
     ("a_stale_pane_variable", identity::a_stale_pane_variable),
     ("another_pid_namespace", identity::another_pid_namespace),
+    ("two_config_directories", identity::two_config_directories),
     ("a_new_tmux_server", identity::a_new_tmux_server),
     ("ctrl_z", ends::ctrl_z),
     ("exit_in_a_turn", ends::exit_in_a_turn),
