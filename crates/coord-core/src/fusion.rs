@@ -97,7 +97,7 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
 /// open and has no id yet.
 pub(crate) fn queued_until(session: &Session) -> Awake {
     match session.turn {
-        Turn::Open { .. } if session.turn_id.is_none() => session.edge_at.plus_ms(QUEUED_MS),
+        Turn::Open { .. } if session.turn_id.is_none() => session.edge_at.awake.plus_ms(QUEUED_MS),
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Awake(0),
     }
 }
@@ -133,7 +133,7 @@ fn screen_level(session: &Session, awake: Awake) -> Option<(RegistryStatus, u32)
 
 /// Whether a look at that time shows what happened after the newest thing that hooks said.
 pub(crate) fn is_painted(session: &Session, looked: Awake) -> bool {
-    session.edge_at.plus_ms(PAINTED_MS) <= looked
+    session.edge_at.awake.plus_ms(PAINTED_MS) <= looked
 }
 
 /// Whether a living session's state rests on hooks that nothing confirms: pane and transcript are
@@ -145,7 +145,7 @@ pub fn is_in_doubt(session: &Session) -> bool {
 
 /// When the registry's time to follow the newest edge is over.
 pub(crate) fn lag_is_over(session: &Session) -> Awake {
-    session.edge_at.plus_ms(LAG_MS)
+    session.edge_at.awake.plus_ms(LAG_MS)
 }
 
 /// Whether hooks have news that the registry has not followed yet.

@@ -40,6 +40,9 @@ pub enum WaitKind {
 /// Open prompts per session; more are not told apart.
 const WAITS_MAX: usize = 32;
 
+/// A permission prompt is notified no sooner than this after it opened (measured: 6.1 s).
+const NOTIFIED_AFTER_MS: u64 = 6_000;
+
 /// Applies a hook's event to the waits of its session.
 pub(crate) fn apply(session: &mut Session, event: &HookEvent, at: Moment) {
     match &event.kind {
@@ -92,14 +95,13 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
         "agent_needs_input" => WaitKind::Input,
         _ => return,
     };
-    if session.waits.is_empty() {
+    // One that was on its way when its prompt was answered comes after the answer.
+    let late_ms = if asked == WaitKind::Permission { NOTIFIED_AFTER_MS } else { 0 };
+    let asked_ms = at.wall_ms.saturating_sub(late_ms);
+    let is_over = late_ms != 0 && asked_ms < session.edge_at.wall_ms;
+    if session.waits.is_empty() && !is_over {
         let agent = event.agent.clone();
-        session.waits.push(Wait {
-            agent,
-            tool: String::new(),
-            digest: None,
-            kind: asked,
-            since: at,
-        });
+        let (tool, since) = (String::new(), Moment { wall_ms: asked_ms, ..at });
+        session.waits.push(Wait { agent, tool, digest: None, kind: asked, since });
     }
 }

@@ -321,7 +321,7 @@ pub struct Session {
     /// The newest turn edge that was applied; older events change nothing (G2).
     pub edge: Option<Stamp>,
     /// When the newest turn edge or prompt arrived: the registry may lag behind it for a while.
-    pub edge_at: Awake,
+    pub edge_at: Moment,
     /// Which source contradicts the hooks, and since when.
     pub contested: Option<(Source, Moment)>,
     /// The newest event.
@@ -371,7 +371,7 @@ impl Session {
             permission_mode: None,
             boot: String::new(),
             edge: None,
-            edge_at: at.awake,
+            edge_at: at,
             contested: None,
             last: None,
             sign: at.awake,
@@ -452,7 +452,7 @@ impl Session {
     /// A new boot: clocks began anew, so every age counts from now (H-32).
     pub(crate) fn rebase(&mut self, awake: Awake) {
         self.sign = awake;
-        self.edge_at = awake;
+        self.edge_at.awake = awake;
         self.look = awake;
         self.pane = PaneFact::Unknown;
         self.word.since.awake = awake;

@@ -49,14 +49,14 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     permission::apply(session, event, at);
     if is_edge(event) {
         session.edge = Some(stamp);
-        session.edge_at = at.awake;
+        session.edge_at = at;
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         revive(session);
         open_if_closed(session, event, at);
     }
     if fusion::by_hooks(session) != before || event.kind == HookKind::PermissionRequest {
-        session.edge_at = at.awake;
+        session.edge_at = at;
     }
     true
 }

@@ -89,10 +89,25 @@ fn s0_18_the_notification_counts_where_the_request_was_lost() {
     let mut world = in_a_turn();
     world.hook("s1", 100, HookKind::Notification("idle_prompt".into()));
     assert_eq!(world.word("s1"), Word::Running);
+    world.pass(6.2);
     world.hook("s1", 100, HookKind::Notification("permission_prompt".into()));
     assert_eq!(world.word("s1"), Word::AwaitingPermission);
     call(&mut world, TOOL, None, "Bash", 1);
     assert_eq!(world.word("s1"), Word::Running);
+}
+
+// it comes six seconds after its prompt; one that was on its way when the prompt was answered
+// opens no wait that nothing would ever clear.
+#[test]
+fn s0_18_a_notification_that_the_answer_overtook_opens_no_wait() {
+    let mut world = in_a_turn();
+    world.pass(10.0);
+    call(&mut world, ASK, None, "Bash", 1);
+    world.pass(6.1);
+    call(&mut world, TOOL, None, "Bash", 1);
+    world.hook("s1", 100, HookKind::Notification("permission_prompt".into()));
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.session("s1").waits.len(), 0);
 }
 
 #[test]

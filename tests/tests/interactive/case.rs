@@ -2,7 +2,7 @@
 //! said meanwhile. Decides what can be known with which sources ([`Case::known`]) and where a
 //! coordinator that is to be killed dies ([`Case::step_killed`]).
 
-use coord_tests::coord::{Coordinator, install};
+use coord_tests::coord::{Coordinator, coord, install};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::terminal::{Pane, Terminal};
@@ -297,5 +297,16 @@ impl Case {
             truth::append(&PathBuf::from(file), &self.config.run(), &measured);
         }
         self.timeline.assert_kept();
+    }
+}
+
+impl Drop for Case {
+    /// A failed case leaves what the coordinator recorded.
+    #[expect(clippy::print_stderr, reason = "this is a failed test's own report")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let recorded = coord(&self.home, &["events", "--json"]);
+            eprintln!("{}: the journal\n{}", self.config.name(), recorded.stdout);
+        }
     }
 }
