@@ -163,10 +163,14 @@ fn parse(text: &str) -> Result<Value<'_>, Refusal> {
     })?;
     let value =
         parsed.value.ok_or_else(|| Refusal::at(text, text.len(), "empty: write {} into it"))?;
-    serde_json::from_str::<serde_json::Value>(text).map_err(|error| Refusal {
-        line: error.line(),
-        column: error.column(),
-        reason: format!("not strict JSON: {error}"),
+    serde_json::from_str::<serde_json::Value>(text).map_err(|error| {
+        let words = error.to_string();
+        let (reason, _place) = words.split_once(" at line ").unwrap_or((&words, ""));
+        Refusal {
+            line: error.line(),
+            column: error.column(),
+            reason: format!("not strict JSON: {reason}"),
+        }
     })?;
     Ok(value)
 }
