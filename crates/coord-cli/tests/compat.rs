@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -27,7 +28,7 @@ use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::frame::{self, Frame, Frames};
 use coord_wire::limits::BODY_BYTES_MAX;
 use coord_wire::paths::Paths;
-use coord_wire::spool::{CURRENT, HEADER_BYTES, HEADER_MAGIC};
+use coord_wire::spool::{CURRENT, HEADER_BYTES};
 use serde_json::{Value, json};
 
 /// The machine on which releases are recorded.
@@ -63,7 +64,7 @@ fn records(file: &Path) -> Vec<Vec<u8>> {
     let bytes = fs::read(file).unwrap();
     let texts = Frames::new(&bytes, HEADER_BYTES).map(|frame| match frame {
         Frame::Record { payload, .. } => payload.to_vec(),
-        other => panic!("{}: {other:?}", file.display()),
+        Frame::Damaged { .. } | Frame::Torn { .. } => panic!("{}: {frame:?}", file.display()),
     });
     texts.collect()
 }
@@ -268,18 +269,15 @@ fn envelope_of_today(home: &Home, event: &str) -> Value {
 fn h39_events_of_a_newer_hook_stay_in_the_spool() {
     let home = Home::new();
     install(&home);
-    let envelopes = envelopes(&releases()[0]);
-    let mut newer = envelopes[1].clone();
+    // Fresh ones: what lay in a spool for a week is history only.
+    let mut newer = envelope_of_today(&home, "SessionStart");
     newer["v"] = json!(2);
     newer["session_id"] = json!({"of": "another shape"});
-    let mut bytes = vec![0; HEADER_BYTES];
-    bytes[..HEADER_MAGIC.len()].copy_from_slice(&HEADER_MAGIC);
-    for text in [envelopes[0].to_string(), newer.to_string(), envelopes[2].to_string()] {
-        frame::push(&mut bytes, text.as_bytes());
-    }
-    fs::write(home.paths().spool().join(CURRENT), bytes).unwrap();
-    fs::set_permissions(home.paths().spool().join(CURRENT), fs::Permissions::from_mode(0o600))
-        .unwrap();
+    let mut record = Vec::new();
+    frame::push(&mut record, newer.to_string().as_bytes());
+    let current = home.paths().spool().join(CURRENT);
+    fs::OpenOptions::new().append(true).open(current).unwrap().write_all(&record).unwrap();
+    envelope_of_today(&home, "PreToolUse");
     for _ in 0..2 {
         let coordinator = Coordinator::start(&home);
         wait_until("it says what it cannot take", || {

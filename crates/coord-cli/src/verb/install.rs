@@ -239,10 +239,7 @@ fn still_running(
     context: &Context,
 ) -> anyhow::Result<Vec<Running>> {
     let dirs = config_dirs(&args.place, paths)?;
-    let looked = inspect::look(None, context).map_err(|failure| match failure {
-        Failure::Failed(error) => error,
-        other => anyhow::anyhow!("{other:?}"),
-    })?;
+    let looked = inspect::look(None, context).map_err(Failure::into_error)?;
     let sessions = looked.answer.sessions.into_iter().filter_map(|session| {
         let owner = session.owner.filter(|owner| owner.alive == Some(true))?;
         let is_ours = dirs.iter().any(|dir| dir == Path::new(&session.config_dir));

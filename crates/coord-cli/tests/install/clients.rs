@@ -1,10 +1,13 @@
 //! Which clients may read the entries, what keeps hooks from running, and who still calls them.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use coord_daemon::process;
+use coord_tests::coord::{coord, install, programs};
+use coord_tests::home::Home;
 
 use crate::scratch::Scratch;
 
@@ -91,4 +94,45 @@ fn what_silences_or_doubles_the_hooks_is_warned_about() {
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].starts_with("~/.claude/settings.json sets disableAllHooks"));
     assert!(warnings[1].contains("project/.claude/settings.json sets disableAllHooks"));
+}
+
+// H-39: who may still call the hooks is told, so that the programs are not taken away under it.
+#[test]
+fn uninstall_names_the_sessions_that_still_run_h_39() {
+    let home = Home::new();
+    install(&home);
+    let payload = home.tmp().join("payload");
+    let event = serde_json::json!({
+        "session_id": "5e55-0001", "hook_event_name": "SessionStart", "source": "startup",
+        "cwd": "/", "transcript_path": "/t.jsonl",
+    });
+    fs::write(&payload, event.to_string()).unwrap();
+    let mut harness = home.command("/bin/sh");
+    harness.args([
+        "-c",
+        "export CLAUDE_PID=$$; \"$1\" --root \"$2\" <\"$3\"; echo $?; read -r end",
+        "sh",
+    ]);
+    harness.arg(programs().join("coord-hook-session-start")).arg(home.root()).arg(payload);
+    harness.env("CLAUDE_CONFIG_DIR", home.config_dir()).env("CLAUDECODE", "1");
+    let mut harness = harness.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut code = String::new();
+    BufReader::new(harness.stdout.take().unwrap()).read_line(&mut code).unwrap();
+    assert_eq!(code, "0\n");
+
+    let (config_dir, other) = (home.config_dir(), home.home().join("other"));
+    let uninstall = |dir: &std::path::Path| {
+        let args = ["uninstall", "--dry-run", "--config-dir", dir.to_str().unwrap()];
+        coord(&home, &args).expect_success().stdout
+    };
+    let told =
+        format!("session 5e55-0001 (pid {}) runs and may still call the hooks", harness.id());
+    assert!(uninstall(&config_dir).contains(&told));
+    // It reads no settings of another directory.
+    fs::create_dir(&other).unwrap();
+    fs::copy(config_dir.join("settings.json"), other.join("settings.json")).unwrap();
+    assert!(!uninstall(&other).contains("5e55-0001"));
+    drop(harness.stdin.take());
+    harness.wait().unwrap();
+    assert!(!uninstall(&config_dir).contains("5e55-0001"));
 }

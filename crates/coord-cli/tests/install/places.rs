@@ -21,7 +21,7 @@ impl Place {
         let directory = tempfile::Builder::new().prefix("Büro \"1\" ").tempdir().unwrap();
         let below = |name: &str| directory.path().join(name);
         let variables = names.iter().map(|(variable, name)| (*variable, below(name))).collect();
-        let place = Self { variables, directory };
+        let place = Self { directory, variables };
         for (_, path) in &place.variables {
             fs::create_dir_all(path).unwrap();
         }

@@ -44,10 +44,10 @@ fn of_file(path: &Path, is_managed: bool) -> Vec<String> {
     let silenced =
         keys.into_iter().map(|key| format!("{} sets {key}: the hooks will not run", shown(path)));
     let plugins = settings.get("enabledPlugins").and_then(Value::as_object);
-    let doubles = plugins.into_iter().flatten().filter(|(name, is_enabled)| {
+    let copies = plugins.into_iter().flatten().filter(|(name, is_enabled)| {
         **is_enabled == Value::Bool(true) && name.split('@').next() == Some(PLUGIN)
     });
-    let doubled = doubles.map(|(name, _)| {
+    let doubled = copies.map(|(name, _)| {
         format!(
             "{} enables the plugin {name}: each event will be reported twice; disable the plugin, \
              or run `coord uninstall`",
