@@ -259,26 +259,33 @@ type Outcomes = Vec<(PathBuf, Outcome)>;
 
 /// Reads every file before the first is written, so that one that is refused stops them all.
 fn preview_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
-    each(paths, |path, edit| settings_file::preview(path, edit), edit)
-}
-
-fn change_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
-    each(paths, |path, edit| settings_file::change(path, edit), edit)
-}
-
-fn each(
-    paths: &[PathBuf],
-    act: impl Fn(&Path, Edit<'_>) -> anyhow::Result<Outcome>,
-    edit: Edit<'_>,
-) -> anyhow::Result<Outcomes> {
-    let one = |path: &PathBuf| {
-        // A refusal begins with line and column, which belong right behind the file's name.
-        let named = |before: Option<&str>| {
-            edit(before).map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))
-        };
-        Ok((path.clone(), act(path, &named)?))
-    };
+    let one =
+        |path: &PathBuf| Ok((path.clone(), settings_file::preview(path, &named(path, edit))?));
     paths.iter().map(one).collect()
+}
+
+/// Changes one after the other; what stands in the way of one leaves those before it changed.
+fn change_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    for path in paths {
+        match settings_file::change(path, &named(path, edit)) {
+            Ok(outcome) => outcomes.push((path.clone(), outcome)),
+            Err(error) => {
+                let changed = outcomes.iter().filter(|(_, outcome)| outcome.is_change());
+                let changed: Vec<String> = changed.map(|(path, _)| shown(path)).collect();
+                if changed.is_empty() {
+                    return Err(error);
+                }
+                bail!("{error:#}; changed before it: {}", changed.join(", "));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// A refusal begins with line and column, which belong right behind the file's name.
+fn named(path: &Path, edit: Edit<'_>) -> impl Fn(Option<&str>) -> anyhow::Result<Wanted> {
+    move |before| edit(before).map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))
 }
 
 impl Report {

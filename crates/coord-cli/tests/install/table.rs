@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::scratch::Scratch;
 
@@ -54,6 +55,25 @@ fn a_byte_order_mark_and_a_huge_file_come_back_g8() {
     let rules: Vec<String> = (0..50_000).map(|n| format!("\"Bash(tool-{n} *)\"")).collect();
     let huge = format!("{{\n  \"permissions\": {{\"allow\": [{}]}}\n}}\n", rules.join(",\n    "));
     goes_there_and_back(&scratch, "huge", huge.as_bytes());
+}
+
+/// What `--dry-run` prints is what install does: applied as a patch, it gives the same bytes.
+#[test]
+fn the_diff_of_a_dry_run_is_the_change_itself_g8() {
+    let scratch = Scratch::new();
+    for (name, settings) in files("accepted") {
+        fs::write(scratch.settings(), &settings).unwrap();
+        let diff = scratch.path("diff");
+        fs::write(&diff, scratch.said(&["install", "--dry-run"])).unwrap();
+        scratch.said(&["install"]);
+        let installed = fs::read(scratch.settings()).unwrap();
+        fs::write(scratch.settings(), &settings).unwrap();
+        let mut git = Command::new("git");
+        git.args(["apply", "--unsafe-paths", "--whitespace=nowarn", "-p1"]).arg(&diff);
+        let applied = git.current_dir("/").output().unwrap();
+        assert!(applied.status.success(), "{name}: {}", String::from_utf8_lossy(&applied.stderr));
+        assert!(fs::read(scratch.settings()).unwrap() == installed, "{name}");
+    }
 }
 
 /// The user writes a setting before and a setting behind everything while our entries stand there.

@@ -200,6 +200,12 @@ fn several_config_directories_are_changed_together_or_not_at_all_g8() {
     assert!(!scratch.settings().exists());
     fs::write(&other, "{}").unwrap();
     assert_eq!(scratch.said(&args).lines().count(), 2);
+    // What only shows when it is written comes too late for the first one, which is then named.
+    scratch.said(&["uninstall", "--config-dir", ".claude"]);
+    let no_place = "/proc/coord-test";
+    let error = scratch.refused(&["install", "--config-dir", ".claude", "--config-dir", no_place]);
+    assert!(error.contains("cannot make /proc/coord-test"), "{error}");
+    assert!(error.contains("; changed before it: ~/.claude/settings.json"), "{error}");
     let report = scratch.said(&["uninstall", "--json", "--config-dir", "b"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["schema"], 1);
