@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use coord_daemon::process;
@@ -11,19 +10,12 @@ use coord_tests::home::Home;
 
 use crate::scratch::Scratch;
 
-/// Puts a `claude` on the path that says this.
-fn claude_says(scratch: &Scratch, script: &str) {
-    let program = scratch.path("bin/claude");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 // an older client runs the line in a shell without its arguments, or drops the whole file.
 #[test]
 fn a_client_that_would_misread_the_entries_is_refused_r_17() {
     let scratch = Scratch::new();
     scratch.write("{}");
-    claude_says(&scratch, "[ \"$1\" = --version ] && echo '2.1.138 (Claude Code)'");
+    scratch.claude_says("[ \"$1\" = --version ] && echo '2.1.138 (Claude Code)'");
     for args in [&["install"][..], &["install", "--dry-run"]] {
         let error = scratch.refused(args);
         assert!(error.contains("is Claude Code 2.1.138"), "{error}");
@@ -33,7 +25,7 @@ fn a_client_that_would_misread_the_entries_is_refused_r_17() {
     assert!(!scratch.path("home/.local").exists());
     // What is registered can be removed whatever the client is.
     scratch.said(&["uninstall"]);
-    claude_says(&scratch, "echo '2.1.139 (Claude Code)'");
+    scratch.claude_says("echo '2.1.139 (Claude Code)'");
     assert!(scratch.said(&["install"]).starts_with("registered 13 events"));
 }
 
@@ -43,7 +35,7 @@ fn a_client_that_cannot_tell_its_version_is_taken_for_a_current_one() {
         ["exit 1", "echo claude 0.1", "exec >&-; exit 0", "echo; echo 1.0.0 '(Claude Code)'"]
     {
         let scratch = Scratch::new();
-        claude_says(&scratch, script);
+        scratch.claude_says(script);
         assert!(scratch.said(&["install"]).starts_with("registered 13 events"), "{script}");
     }
 }
@@ -53,7 +45,6 @@ fn a_client_that_cannot_tell_its_version_is_taken_for_a_current_one() {
 fn a_running_client_that_is_too_old_is_named_r_17() {
     let scratch = Scratch::new();
     scratch.write("{}");
-    claude_says(&scratch, "echo '2.1.328 (Claude Code)'");
     let mut client = std::process::Command::new("cat")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -23,7 +23,15 @@ impl Scratch {
             fs::write(&path, "").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        scratch.claude_says("echo '2.1.328 (Claude Code)'");
         scratch
+    }
+
+    /// Puts a `claude` first on the path that runs this: the one of this machine is not asked.
+    pub(crate) fn claude_says(&self, script: &str) {
+        let program = self.path("bin/claude");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
@@ -47,8 +55,7 @@ impl Scratch {
         self.command(args).output().unwrap()
     }
 
-    /// The program in this home, with nothing of the caller's environment but `PATH`. A client that
-    /// is installed here comes behind what the test put into `bin`.
+    /// The program in this home, with nothing of the caller's environment but `PATH`, behind `bin`.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
         command.args(args).current_dir(self.path("home")).env_clear();
