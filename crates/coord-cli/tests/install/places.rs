@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 use coord_tests::coord::programs;
 use serde_json::{Value, json};
 
+use crate::scratch::put_program;
+
 /// Where everything is, below one directory.
 struct Place {
     directory: tempfile::TempDir,
@@ -28,10 +30,10 @@ impl Place {
         let hooks = place.prefix().join("lib/coord");
         fs::create_dir_all(&hooks).unwrap();
         fs::create_dir_all(place.prefix().join("bin")).unwrap();
-        fs::copy(programs().join("coord"), place.prefix().join("bin/coord")).unwrap();
+        put_program(&programs().join("coord"), &place.prefix().join("bin/coord"));
         for name in ["session-start", "post-tool-use", "stop", "event"] {
             let name = format!("coord-hook-{name}");
-            fs::copy(programs().join(&name), hooks.join(&name)).unwrap();
+            put_program(&programs().join(&name), &hooks.join(&name));
         }
         place
     }

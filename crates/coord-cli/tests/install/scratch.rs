@@ -2,8 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// Makes an executable by another process: one that this process has open for writing while a thread
+/// starts a child could not be run for a moment.
+#[track_caller]
+pub(crate) fn put_program(from: &Path, to: &Path) {
+    let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
+    assert!(status.success());
+}
 
 /// A prefix with hooks that do nothing, and a home.
 pub(crate) struct Scratch {
@@ -29,9 +37,9 @@ impl Scratch {
 
     /// Puts a `claude` first on the path that runs this: the one of this machine is not asked.
     pub(crate) fn claude_says(&self, script: &str) {
-        let program = self.path("bin/claude");
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = self.path("claude.sh");
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        put_program(&text, &self.path("bin/claude"));
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
