@@ -64,6 +64,19 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Failure {
+    /// The words of it, for a verb to which it is no end.
+    pub(crate) fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::Failed(error) => error,
+            Self::NoSuchSession(text)
+            | Self::UnclearId(text)
+            | Self::NotReachable(text)
+            | Self::TimedOut(text)
+            | Self::NeverComes(text) => anyhow::anyhow!(text),
+            Self::ReaderGone => anyhow::anyhow!("nobody reads the output"),
+        }
+    }
+
     /// Says it in one line and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (text, code) = match self {

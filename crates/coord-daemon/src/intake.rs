@@ -2,13 +2,15 @@
 //!
 //! A spool file is renamed away under its lock, its records go through the same door as any event,
 //! and the file goes only when the journal is synced behind them. After a crash in between it is
-//! read again and the event ids tell what is there already (G2).
+//! read again and the event ids tell what is there already (G2). A file with an event of a newer
+//! version stays: what is understood of it is taken, and the newer coordinator takes the rest (H-39).
 
 use coord_core::Now;
 use coord_store::spool::{Drained, Taken};
 use coord_store::{AppendError, Disk};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Via};
+use coord_wire::limits::ENVELOPE_VERSION;
 use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
@@ -22,6 +24,17 @@ pub(crate) enum Intake {
     Again,
     /// The store takes nothing: try again when it does.
     Refused,
+}
+
+/// Position in the journal of what this coordinator will not have taken.
+const NEVER: u64 = u64::MAX;
+const NEWER: &str =
+    "the spool holds events of a newer version: run `coord up` of that version to take them in";
+
+/// Whether a record is of a version that this coordinator does not know yet.
+fn is_newer(file: &Drained) -> bool {
+    let is_newer = |text| Envelope::version(text).is_some_and(|v| ENVELOPE_VERSION < v);
+    file.records().any(is_newer)
 }
 
 impl<D: Disk> Coordinator<D> {
@@ -50,7 +63,12 @@ impl<D: Disk> Coordinator<D> {
                 tracing::warn!(%error, "spool stays as it is");
                 return Intake::Refused;
             }
-            let through_seq = self.engine.journal().next_seq().saturating_sub(1);
+            let through_seq = if is_newer(&file) {
+                self.problems.insert(NEWER.to_owned());
+                NEVER
+            } else {
+                self.engine.journal().next_seq().saturating_sub(1)
+            };
             self.drained.push((file.file, through_seq));
         }
         self.remove_drained();
@@ -64,6 +82,7 @@ impl<D: Disk> Coordinator<D> {
         for finding in &file.findings {
             tracing::warn!(%finding, "spool");
         }
+        let is_newer = is_newer(file);
         for text in file.records() {
             let event =
                 Envelope::parse(text).map_err(|error| error.to_string()).and_then(|event| {
@@ -73,10 +92,12 @@ impl<D: Disk> Coordinator<D> {
                 });
             match event {
                 Ok((envelope, raw)) => self.take_hook(envelope, raw, Via::Spool, false, now)?,
+                // Who takes the rest sees these as well, and counts them once.
+                Err(_) if is_newer => (),
                 Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,
             }
         }
-        if 0 < file.folded {
+        if 0 < file.folded && !is_newer {
             self.record(&Entry::SpoolFolded { events: file.folded }, now)?;
         }
         Ok(())

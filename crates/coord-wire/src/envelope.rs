@@ -192,8 +192,11 @@ impl Envelope {
         if crate::limits::ENVELOPE_BYTES_MAX < text.len() {
             return Err(EnvelopeError::TooLarge(text.len()));
         }
-        let envelope: Self = serde_json::from_slice(text)
-            .map_err(|error| EnvelopeError::Shape(error.to_string()))?;
+        let envelope: Self =
+            serde_json::from_slice(text).map_err(|error| match Self::version(text) {
+                Some(v) if v != crate::limits::ENVELOPE_VERSION => EnvelopeError::Version(v),
+                Some(_) | None => EnvelopeError::Shape(error.to_string()),
+            })?;
         if envelope.v != crate::limits::ENVELOPE_VERSION {
             return Err(EnvelopeError::Version(envelope.v));
         }
@@ -209,6 +212,15 @@ impl Envelope {
             Some(_) => Ok(envelope),
             None => Err(EnvelopeError::Field("emitted_at")),
         }
+    }
+
+    /// The version that a text says it is of, whatever else is in it.
+    pub fn version(text: &[u8]) -> Option<u32> {
+        #[derive(Deserialize)]
+        struct Version {
+            v: u32,
+        }
+        serde_json::from_slice(text).ok().map(|version: Version| version.v)
     }
 
     /// The id as a number; ids compare by time of emission.

@@ -6,6 +6,8 @@
 //! registered, where it stands and how it is written is decided in the modules below. Holds G8,
 //! H-14 and H-24 (hooks get their root by argument), H-39 (no entry without its executable).
 
+mod attributes;
+mod client;
 mod edit;
 mod layout;
 #[cfg(test)]
@@ -14,11 +16,12 @@ mod record;
 mod registration;
 mod scope;
 mod settings_file;
+mod silenced;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use coord_daemon::state_dir;
 use serde::Serialize;
 
@@ -28,6 +31,8 @@ use scope::{Scope, shown};
 use settings_file::{Outcome, Wanted};
 
 use crate::context::{Context, variable};
+use crate::out::Failure;
+use crate::verb::inspect;
 
 /// Which settings files, and how to tell about them.
 #[derive(Debug, clap::Args)]
@@ -80,7 +85,17 @@ struct Report {
     files: Vec<FileReport>,
     state: PathBuf,
     state_fate: StateFate,
+    /// Sessions that may call the hooks until they have read their settings again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    still_running: Vec<Running>,
     warnings: Vec<String>,
+}
+
+/// A session that is alive.
+#[derive(Debug, Serialize)]
+struct Running {
+    session_id: String,
+    pid: u32,
 }
 
 /// What became of the state directory.
@@ -120,10 +135,18 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
     if args.place.scope != Scope::User {
         paths.iter().try_for_each(|path| scope::refuse_tracked(path))?;
     }
-    let edit = |before: Option<&str>| Ok(Wanted::Text(edit::register(before, &ours)?));
+    let edit = |before: Option<&str>| {
+        let after = edit::register(before, &ours)?;
+        if let Some(before) = before
+            && !edit::is_undone(before, &after)?
+        {
+            bail!(" uninstall could not give this file back as it is; nothing was changed");
+        }
+        Ok(Wanted::Text(after))
+    };
     let previews = preview_all(&paths, &edit)?;
-    let mut warnings = scope::managed_warnings();
-    warnings.extend(previews.iter().filter_map(|(path, outcome)| disabled_warning(path, outcome)));
+    client::refuse_too_old(&config_dirs(&args.place, &paths)?)?;
+    let warnings = silenced::warnings(&scope::read_beside(args.place.scope, &paths));
     let outcomes = if args.place.dry_run {
         previews
     } else {
@@ -131,7 +154,7 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
         record::write(context)?;
         change_all(&paths, &edit)?
     };
-    let report = Report::new(&args.place, &outcomes, context, StateFate::Kept, warnings)?;
+    let report = Report::new(&args.place, &outcomes, context, warnings)?;
     report.print(&args.place, |file| {
         let (path, events) = (shown(&file.path), file.events_after);
         match (file.changed, &file.backup) {
@@ -164,6 +187,15 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
         (true, true) => StateFate::WouldBePurged,
         (true, false) => StateFate::Purged,
     };
+    let is_change = previews.iter().any(|(_, outcome)| outcome.is_change());
+    let mut warnings = Vec::new();
+    let running = match is_change.then(|| still_running(args, &paths, context)).transpose() {
+        Ok(running) => running.unwrap_or_default(),
+        Err(error) => {
+            warnings.push(format!("which sessions still run cannot be told: {error:#}"));
+            Vec::new()
+        }
+    };
     let mut outcomes = if args.place.dry_run { previews } else { change_all(&paths, &edit)? };
     if fate == StateFate::Purged {
         record::purge(&context.paths)?;
@@ -172,7 +204,9 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
             outcome.backup = None;
         }
     }
-    let report = Report::new(&args.place, &outcomes, context, fate, Vec::new())?;
+    let mut report = Report::new(&args.place, &outcomes, context, warnings)?;
+    report.state_fate = fate;
+    report.still_running = running;
     report.print(&args.place, |file| {
         let (path, events) = (shown(&file.path), file.events_before);
         let backup = file.backup.as_ref().map(|path| format!(" (backup: {})", shown(path)));
@@ -190,6 +224,30 @@ fn refuse_other_owner(context: &Context) -> anyhow::Result<()> {
     state_dir::refuse_other_owner(&context.paths, home.as_deref())
 }
 
+/// The configuration directories of the client whose sessions read `paths`.
+fn config_dirs(place: &Where, paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    Ok(match place.scope {
+        Scope::User => paths.iter().filter_map(|path| path.parent()).map(PathBuf::from).collect(),
+        Scope::Project | Scope::Local => vec![scope::user_directory()?],
+    })
+}
+
+/// The sessions that reported through the entries and are alive.
+fn still_running(
+    args: &UninstallArgs,
+    paths: &[PathBuf],
+    context: &Context,
+) -> anyhow::Result<Vec<Running>> {
+    let dirs = config_dirs(&args.place, paths)?;
+    let looked = inspect::look(None, context).map_err(Failure::into_error)?;
+    let sessions = looked.answer.sessions.into_iter().filter_map(|session| {
+        let owner = session.owner.filter(|owner| owner.alive == Some(true))?;
+        let is_ours = dirs.iter().any(|dir| dir == Path::new(&session.config_dir));
+        is_ours.then_some(Running { session_id: session.session_id, pid: owner.pid })
+    });
+    Ok(sessions.collect())
+}
+
 fn default_hooks_dir() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell the path of this program")?;
     let prefix = program.parent().and_then(Path::parent);
@@ -201,33 +259,33 @@ type Outcomes = Vec<(PathBuf, Outcome)>;
 
 /// Reads every file before the first is written, so that one that is refused stops them all.
 fn preview_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
-    each(paths, |path, edit| settings_file::preview(path, edit), edit)
-}
-
-fn change_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
-    each(paths, |path, edit| settings_file::change(path, edit), edit)
-}
-
-fn each(
-    paths: &[PathBuf],
-    act: impl Fn(&Path, Edit<'_>) -> anyhow::Result<Outcome>,
-    edit: Edit<'_>,
-) -> anyhow::Result<Outcomes> {
-    let one = |path: &PathBuf| {
-        // A refusal begins with line and column, which belong right behind the file's name.
-        let named = |before: Option<&str>| {
-            edit(before).map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))
-        };
-        Ok((path.clone(), act(path, &named)?))
-    };
+    let one =
+        |path: &PathBuf| Ok((path.clone(), settings_file::preview(path, &named(path, edit))?));
     paths.iter().map(one).collect()
 }
 
-fn disabled_warning(path: &Path, outcome: &Outcome) -> Option<String> {
-    let layout = edit::read(outcome.before.as_deref()?).ok()?;
-    layout
-        .hooks_disabled
-        .then(|| format!("{} sets disableAllHooks: the hooks will not run", shown(path)))
+/// Changes one after the other; what stands in the way of one leaves those before it changed.
+fn change_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    for path in paths {
+        match settings_file::change(path, &named(path, edit)) {
+            Ok(outcome) => outcomes.push((path.clone(), outcome)),
+            Err(error) => {
+                let changed = outcomes.iter().filter(|(_, outcome)| outcome.is_change());
+                let changed: Vec<String> = changed.map(|(path, _)| shown(path)).collect();
+                if changed.is_empty() {
+                    return Err(error);
+                }
+                bail!("{error:#}; changed before it: {}", changed.join(", "));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// A refusal begins with line and column, which belong right behind the file's name.
+fn named(path: &Path, edit: Edit<'_>) -> impl Fn(Option<&str>) -> anyhow::Result<Wanted> {
+    move |before| edit(before).map_err(|error| anyhow::anyhow!("{}:{error:#}", path.display()))
 }
 
 impl Report {
@@ -235,8 +293,7 @@ impl Report {
         place: &Where,
         outcomes: &Outcomes,
         context: &Context,
-        state_fate: StateFate,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
     ) -> anyhow::Result<Self> {
         let events = |text: &Option<String>| -> anyhow::Result<usize> {
             Ok(match text {
@@ -246,6 +303,8 @@ impl Report {
         };
         let mut files = Vec::new();
         for (path, outcome) in outcomes {
+            let lost = outcome.lost.iter();
+            warnings.extend(lost.map(|name| format!("{} lost its {name}", shown(path))));
             files.push(FileReport {
                 path: path.clone(),
                 changed: outcome.is_change(),
@@ -257,7 +316,15 @@ impl Report {
             });
         }
         let state = context.paths.state.clone();
-        Ok(Self { schema: 1, dry_run: place.dry_run, files, state, state_fate, warnings })
+        Ok(Self {
+            schema: 1,
+            dry_run: place.dry_run,
+            files,
+            state,
+            state_fate: StateFate::Kept,
+            still_running: Vec::new(),
+            warnings,
+        })
     }
 
     fn print(&self, place: &Where, line: impl Fn(&FileReport) -> String) -> anyhow::Result<()> {
@@ -279,6 +346,13 @@ impl Report {
             StateFate::Kept => {}
             StateFate::WouldBePurged => writeln!(out, "would remove {}", shown(&self.state))?,
             StateFate::Purged => writeln!(out, "removed {}", shown(&self.state))?,
+        }
+        for Running { session_id, pid } in &self.still_running {
+            writeln!(
+                out,
+                "session {session_id} (pid {pid}) runs and may still call the hooks: leave the \
+                 programs where they are for 10 minutes"
+            )?;
         }
         Ok(())
     }

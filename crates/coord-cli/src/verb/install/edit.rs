@@ -12,6 +12,7 @@
 use core::ops::Range;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::layout::{Entry, Event, Group, Hooks, Layout, List, Refusal};
 use super::registration::{HOOKS, Hook, Registration};
@@ -49,6 +50,21 @@ pub(super) fn unregister(before: &str) -> Result<Rest, Refusal> {
     let (rest, is_emptied) = take_out(text, &layout, &mut All);
     let is_made_by_us = is_emptied && mark.is_empty() && rest.trim_end_matches('\n') == "{}";
     Ok(if is_made_by_us { Rest::Nothing } else { Rest::Text(format!("{mark}{rest}")) })
+}
+
+/// Whether uninstalling from `after` gives back what stood in `before` and is not ours: every byte, or,
+/// where entries of ours stood in it already, every value.
+pub(super) fn is_undone(before: &str, after: &str) -> Result<bool, Refusal> {
+    if read(before)?.registered_events() == 0 {
+        return Ok(unregister(after)? == Rest::Text(before.to_owned()));
+    }
+    let value = |text: &str| {
+        Ok(match unregister(text)? {
+            Rest::Text(text) => serde_json::from_str::<Value>(split_mark(&text).1).ok(),
+            Rest::Nothing => Some(Value::Object(serde_json::Map::new())),
+        })
+    };
+    Ok(value(before)? == value(after)?)
 }
 
 /// Reads the layout of a text that may begin with a byte order mark.
@@ -98,7 +114,7 @@ fn add_to_event(
         return style.append(text, &event.list, &[style.render(&ours.group(hook))], 3);
     };
     let wanted = ours.entry(hook);
-    let is_up_to_date = serde_json::from_str::<serde_json::Value>(&text[entry.range.clone()]).ok()
+    let is_up_to_date = serde_json::from_str::<Value>(&text[entry.range.clone()]).ok()
         == serde_json::to_value(&wanted).ok();
     let indent = line_indent(text, entry.range.start).unwrap_or_default();
     (!is_up_to_date).then(|| (entry.range.clone(), style.shift(&style.render(&wanted), indent)))

@@ -33,8 +33,6 @@ pub(super) struct Layout {
     pub root: List,
     /// The member `hooks`.
     pub hooks: Option<Hooks>,
-    /// `disableAllHooks` is true.
-    pub hooks_disabled: bool,
 }
 
 /// The value of `hooks`.
@@ -112,7 +110,7 @@ impl Layout {
         let Value::Object(root) = &value else {
             return Err(Refusal::at(text, value.range().start, "not a JSON object"));
         };
-        let mut layout = Self { root: members(text, root)?, hooks: None, hooks_disabled: false };
+        let mut layout = Self { root: members(text, root)?, hooks: None };
         for (index, member) in root.properties.iter().enumerate() {
             match (member.name.as_str(), &member.value) {
                 ("hooks", Value::Object(hooks)) => {
@@ -124,9 +122,6 @@ impl Layout {
                         other.range().start,
                         "\"hooks\" is not an object",
                     ));
-                }
-                ("disableAllHooks", Value::BooleanLit(literal)) => {
-                    layout.hooks_disabled = literal.value;
                 }
                 _ => {}
             }
@@ -168,10 +163,14 @@ fn parse(text: &str) -> Result<Value<'_>, Refusal> {
     })?;
     let value =
         parsed.value.ok_or_else(|| Refusal::at(text, text.len(), "empty: write {} into it"))?;
-    serde_json::from_str::<serde_json::Value>(text).map_err(|error| Refusal {
-        line: error.line(),
-        column: error.column(),
-        reason: format!("not strict JSON: {error}"),
+    serde_json::from_str::<serde_json::Value>(text).map_err(|error| {
+        let words = error.to_string();
+        let (reason, _place) = words.split_once(" at line ").unwrap_or((&words, ""));
+        Refusal {
+            line: error.line(),
+            column: error.column(),
+            reason: format!("not strict JSON: {reason}"),
+        }
     })?;
     Ok(value)
 }

@@ -34,7 +34,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
     if standing.as_ref() == Some(&record) {
         return Ok(());
     }
-    let file = temporary(&context.paths.state, &serde_json::to_vec(&record)?)?;
+    let file = temporary(&path, &serde_json::to_vec(&record)?)?;
     file.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
     sync_directory(&context.paths.state)
 }

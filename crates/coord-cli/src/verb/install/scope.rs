@@ -1,7 +1,7 @@
 //! Which settings files a scope means, and what stands in the way of using them.
 //!
-//! Decides paths, and refuses files that git tracks: the entries hold one person's path. Reads
-//! managed settings only to warn that the hooks will not run. Changes nothing.
+//! Decides paths, and refuses files that git tracks: the entries hold one person's path. Changes
+//! nothing.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-
-/// Where an administrator's settings stand; they win over the user's.
-const MANAGED: [&str; 2] = [
-    "/etc/claude-code/managed-settings.json",
-    "/Library/Application Support/ClaudeCode/managed-settings.json",
-];
 
 /// Whose sessions report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,13 +56,26 @@ pub(super) fn files(
 }
 
 /// The client's own configuration directory.
-fn user_directory() -> anyhow::Result<PathBuf> {
+pub(super) fn user_directory() -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()) {
         return Ok(std::path::absolute(dir)?);
     }
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.context("HOME is not set to an absolute path; set it or CLAUDE_CONFIG_DIR")?;
     Ok(home.join(".claude"))
+}
+
+/// The settings files that a session reads whose hooks stand in one of `files`: what is set in any of
+/// them counts.
+pub(super) fn read_beside(scope: Scope, files: &[PathBuf]) -> Vec<PathBuf> {
+    let mut beside = files.to_vec();
+    if scope != Scope::User {
+        beside.extend(user_directory().ok().map(|dir| dir.join("settings.json")));
+        for name in ["settings.json", "settings.local.json"] {
+            beside.extend(files.iter().map(|file| file.with_file_name(name)));
+        }
+    }
+    beside
 }
 
 /// Refuses a file that git tracks, and one of which that cannot be told.
@@ -106,28 +113,13 @@ pub(super) fn refuse_tracked(path: &Path) -> anyhow::Result<()> {
 }
 
 /// The absolute path of a program on PATH.
-fn find_program(name: &str) -> Option<PathBuf> {
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|program| {
         program.is_absolute()
             && program.is_file()
             && rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok()
     })
-}
-
-/// One line for each managed setting that keeps the hooks from running.
-pub(super) fn managed_warnings() -> Vec<String> {
-    MANAGED.iter().flat_map(|path| warnings_of(Path::new(path))).collect()
-}
-
-fn warnings_of(managed: &Path) -> Vec<String> {
-    let text = std::fs::read(managed).unwrap_or_default();
-    let settings: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    ["allowManagedHooksOnly", "disableAllHooks"]
-        .into_iter()
-        .filter(|key| settings.get(key) == Some(&true.into()))
-        .map(|key| format!("{} sets {key}: the hooks will not run", managed.display()))
-        .collect()
 }
 
 /// A path with the home directory as `~`, as people write it.
@@ -142,18 +134,6 @@ pub(super) fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn managed_settings_that_silence_the_hooks_are_named() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("managed-settings.json");
-        assert!(warnings_of(&path).is_empty());
-        std::fs::write(&path, r#"{"allowManagedHooksOnly": true, "disableAllHooks": false}"#)
-            .unwrap();
-        let warnings = warnings_of(&path);
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].contains("allowManagedHooksOnly"), "{warnings:?}");
-    }
 
     #[test]
     fn scopes_take_only_the_options_that_mean_something() {

@@ -1,19 +1,31 @@
 //! Changes one settings file, or leaves it exactly as it is.
 //!
 //! Decides how a new text gets to its place: under a lock, with a backup, by rename, verified. Does
-//! not decide what the text is. Holds G8 for links, mode, owner and concurrent writers.
+//! not decide what the text is. Holds G8 for links, mode, owner, extended attributes and concurrent
+//! writers.
+//!
+//! Whatever cuts it off, by cases: before the rename the file is the old one, behind it the new one,
+//! and the rename itself is one step. The new text is synced and read back from the disk before the
+//! rename, so the name never leads to a text that is not whole. What is found under the name behind
+//! the rename and is another text was written by somebody else: it is named and left alone, since
+//! putting the backup in its place would lose what they wrote. A file that was not renamed yet lies
+//! beside the settings under a name of its own; the next change under the lock removes it.
 //!
 //! The lock is a `flock` on the file itself, so nothing is left lying about; whoever waited for it
 //! and finds another file under the name begins again. The directory is not locked: a running
 //! coordinator holds that lock for as long as it lives.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use tempfile::NamedTempFile;
+
+use super::attributes;
 
 /// How often an edit is begun anew because another program wrote the file meanwhile.
 const ATTEMPTS_MAX: u32 = 5;
@@ -36,6 +48,8 @@ pub(super) struct Outcome {
     pub after: Option<String>,
     /// Where the former text lies, if there was one and it was changed.
     pub backup: Option<PathBuf>,
+    /// Extended attributes that the new file could not be given.
+    pub lost: Vec<String>,
 }
 
 impl Outcome {
@@ -59,7 +73,7 @@ pub(super) fn preview(
 ) -> anyhow::Result<Outcome> {
     let before = find(path)?.map(|found| found.text);
     let after = after(path, edit(before.as_deref())?);
-    Ok(Outcome { before, after, backup: None })
+    Ok(Outcome { before, after, backup: None, lost: Vec::new() })
 }
 
 /// Makes of the file what `edit` says. On any error the file is as it was.
@@ -103,19 +117,22 @@ fn attempt(
         return Ok(None);
     }
     let after = after(path, edit(Some(&found.text))?);
-    let mut outcome = Outcome { before: Some(found.text.clone()), after, backup: None };
+    remove_unfinished(path)?;
+    remove_unfinished(&found.target)?;
+    let mut outcome =
+        Outcome { before: Some(found.text.clone()), after, backup: None, lost: Vec::new() };
     if !outcome.is_change() {
         return Ok(Some(outcome));
     }
     let backup = backup_path(path);
-    let kept = temporary(directory(&backup)?, found.text.as_bytes())?;
+    let kept = temporary(&backup, found.text.as_bytes())?;
     kept.persist(&backup).with_context(|| format!("cannot write {}", backup.display()))?;
     outcome.backup = Some(backup);
-    let replaced = match &outcome.after {
-        Some(text) => replace(&found, text)?,
+    let is_replaced = match &outcome.after {
+        Some(text) => replace(&found, text, &mut outcome.lost)?,
         None => remove(&found)?,
     };
-    if !replaced {
+    if !is_replaced {
         return Ok(None);
     }
     verify(path, &outcome)?;
@@ -177,10 +194,9 @@ fn is_still(found: &Found) -> anyhow::Result<bool> {
     Ok((now.dev(), now.ino()) == (then.dev(), then.ino()) && text == found.text.as_bytes())
 }
 
-/// Puts a new file in the place of the one found, with its mode and owner.
-fn replace(found: &Found, text: &str) -> anyhow::Result<bool> {
-    let directory = directory(&found.target)?;
-    let temporary = temporary(directory, text.as_bytes())?;
+/// Puts a new file in the place of the one found, with its mode, owner and attributes.
+fn replace(found: &Found, text: &str, lost: &mut Vec<String>) -> anyhow::Result<bool> {
+    let temporary = temporary(&found.target, text.as_bytes())?;
     let (old, new) = (found.file.metadata()?, temporary.as_file().metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
         fchown(temporary.as_file(), Some(old.uid()), Some(old.gid())).with_context(|| {
@@ -188,16 +204,18 @@ fn replace(found: &Found, text: &str) -> anyhow::Result<bool> {
             format!("cannot keep the owner of {target}: run as user {}", old.uid())
         })?;
     }
+    *lost = attributes::copy(&found.file, temporary.as_file());
     // After the owner, since a change of owner takes bits away.
     temporary.as_file().set_permissions(old.permissions())?;
     temporary.as_file().sync_all()?;
+    read_back(temporary.path(), text)?;
     if !is_still(found)? {
         return Ok(false);
     }
     temporary
         .persist(&found.target)
         .with_context(|| format!("cannot replace {}", found.target.display()))?;
-    sync_directory(directory)?;
+    sync_directory(directory(&found.target)?)?;
     Ok(true)
 }
 
@@ -216,7 +234,8 @@ fn create(
     path: &Path,
     edit: &dyn Fn(Option<&str>) -> anyhow::Result<Wanted>,
 ) -> anyhow::Result<Option<Outcome>> {
-    let outcome = Outcome { before: None, after: after(path, edit(None)?), backup: None };
+    let after = after(path, edit(None)?);
+    let outcome = Outcome { before: None, after, backup: None, lost: Vec::new() };
     let Some(text) = &outcome.after else { return Ok(Some(outcome)) };
     let directory = directory(path)?;
     fs::DirBuilder::new()
@@ -224,7 +243,9 @@ fn create(
         .mode(0o700)
         .create(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
-    match temporary(directory, text.as_bytes())?.persist_noclobber(path) {
+    let temporary = temporary(path, text.as_bytes())?;
+    read_back(temporary.path(), text)?;
+    match temporary.persist_noclobber(path) {
         Ok(_) => {}
         Err(error) if error.error.kind() == ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
@@ -234,16 +255,52 @@ fn create(
     Ok(Some(outcome))
 }
 
-/// A synced file of mode 0600 that is gone again unless it is given a name.
-pub(super) fn temporary(directory: &Path, bytes: &[u8]) -> anyhow::Result<NamedTempFile> {
+/// How the name of a file begins that is to replace the one at `path`.
+fn unfinished_prefix(path: &Path) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".coord-");
+    prefix
+}
+
+/// A synced file of mode 0600 beside `path`, which is gone again unless it is given that name.
+pub(super) fn temporary(path: &Path, bytes: &[u8]) -> anyhow::Result<NamedTempFile> {
+    let directory = directory(path)?;
     let cannot_write = || format!("cannot write in {}", directory.display());
     let mut file = tempfile::Builder::new()
-        .prefix(".coord-")
+        .prefix(&unfinished_prefix(path))
         .tempfile_in(directory)
         .with_context(cannot_write)?;
     file.write_all(bytes).with_context(cannot_write)?;
     file.as_file().sync_all().with_context(cannot_write)?;
     Ok(file)
+}
+
+/// Removes what a killed edit of `path` left. Only under the lock: without it, it may be another's.
+fn remove_unfinished(path: &Path) -> anyhow::Result<()> {
+    let (directory, prefix) = (directory(path)?, unfinished_prefix(path));
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    for entry in entries.flatten() {
+        if entry.file_name().as_bytes().starts_with(prefix.as_bytes()) {
+            // One that stays harms nobody.
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a disk that does not give back what was written, before anything depends on it.
+fn read_back(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = File::open(path)?;
+    // What is synced need not stay in memory: the read is then one of the disk itself.
+    let _from_memory_then = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    if bytes != text.as_bytes() {
+        bail!("the disk of {} does not give back what was written: check it", path.display());
+    }
+    Ok(())
 }
 
 fn verify(path: &Path, outcome: &Outcome) -> anyhow::Result<()> {

@@ -1,91 +1,13 @@
 //! `coord install` and `coord uninstall` as a user runs them, in a home of their own (G8, R-17).
 
-#![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+use crate::scratch::Scratch;
 
 const SETTINGS: &str = "{\r\n\t\"model\": \"opus\",\r\n\t\"env\": {\"A\":  \"1\"}\r\n}";
-
-/// A prefix with hooks that do nothing, and a home.
-struct Scratch {
-    directory: tempfile::TempDir,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let scratch = Self { directory };
-        let hooks = scratch.path("pre fix/lib/coord");
-        fs::create_dir_all(&hooks).unwrap();
-        fs::create_dir_all(scratch.path("home/.claude")).unwrap();
-        for name in ["session-start", "post-tool-use", "stop", "event"] {
-            let path = hooks.join(format!("coord-hook-{name}"));
-            fs::write(&path, "").unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        scratch
-    }
-
-    fn path(&self, relative: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(relative)
-    }
-
-    fn settings(&self) -> PathBuf {
-        self.path("home/.claude/settings.json")
-    }
-
-    fn write(&self, text: &str) {
-        fs::write(self.settings(), text).unwrap();
-    }
-
-    #[track_caller]
-    fn read(&self) -> String {
-        fs::read_to_string(self.settings()).unwrap()
-    }
-
-    fn coord(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
-        command.args(args).current_dir(self.path("home")).env_clear();
-        if args[0] == "install" {
-            command.arg("--hooks-dir").arg(self.path("pre fix/lib/coord"));
-        }
-        command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap());
-        command.output().unwrap()
-    }
-
-    /// Runs it, wants success and silence on standard error, and returns what it said.
-    #[track_caller]
-    fn said(&self, args: &[&str]) -> String {
-        let output = self.coord(args);
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-        assert_eq!(output.status.code(), Some(0));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Runs it, wants exit 1 and one line, and returns that line.
-    #[track_caller]
-    fn refused(&self, args: &[&str]) -> String {
-        let output = self.coord(args);
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{error}");
-        assert_eq!(error.trim_end().lines().count(), 1, "{error}");
-        assert_eq!(output.stdout, b"");
-        error
-    }
-
-    fn state(&self) -> PathBuf {
-        let base = self.path("home/.local/state/coord");
-        fs::read_dir(base).unwrap().next().unwrap().unwrap().path()
-    }
-
-    /// Number of files beside the settings, themselves included.
-    fn n_config_files(&self) -> usize {
-        fs::read_dir(self.path("home/.claude")).unwrap().count()
-    }
-}
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
@@ -278,6 +200,12 @@ fn several_config_directories_are_changed_together_or_not_at_all_g8() {
     assert!(!scratch.settings().exists());
     fs::write(&other, "{}").unwrap();
     assert_eq!(scratch.said(&args).lines().count(), 2);
+    // What only shows when it is written comes too late for the first one, which is then named.
+    scratch.said(&["uninstall", "--config-dir", ".claude"]);
+    let no_place = "/proc/coord-test";
+    let error = scratch.refused(&["install", "--config-dir", ".claude", "--config-dir", no_place]);
+    assert!(error.contains("cannot make /proc/coord-test"), "{error}");
+    assert!(error.contains("; changed before it: ~/.claude/settings.json"), "{error}");
     let report = scratch.said(&["uninstall", "--json", "--config-dir", "b"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["schema"], 1);
