@@ -8,6 +8,7 @@
 
 mod edit;
 mod layout;
+mod plugin;
 #[cfg(test)]
 mod properties;
 mod record;
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use coord_daemon::state_dir;
 use serde::Serialize;
+
+pub(crate) use plugin::{PluginArgs, run_plugin};
 
 use edit::Rest;
 use registration::Registration;
