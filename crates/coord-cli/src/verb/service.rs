@@ -168,6 +168,9 @@ fn text(manager: Manager, context: &Context) -> anyhow::Result<String> {
     let places: Result<Vec<_>, _> = places
         .map(|(name, value)| Ok::<_, anyhow::Error>((name, one_line(value.into())?)))
         .collect();
+    if manager == Manager::Systemd && program.contains(['"', '\'', '\\']) {
+        bail!("systemd runs no program with quotes or backslashes in its path: {program}");
+    }
     Ok(match manager {
         Manager::Systemd => unit(&program, &places?, &one_line(context.paths.down())?),
         Manager::Launchd => agent(&program, &places?),
@@ -263,8 +266,8 @@ mod tests {
     #[test]
     fn paths_are_quoted_as_the_file_wants_them() {
         let place = [("TMUX_TMPDIR", "/t 50% \"é\"".to_owned())];
-        let unit = unit("/a b/c\\d%/coord", &place, "/s t/100%/down");
-        assert!(unit.contains("ExecStart=\"/a b/c\\\\d%%/coord\" serve\n"), "{unit}");
+        let unit = unit("/a b/c%/coord", &place, "/s t/100%/down");
+        assert!(unit.contains("ExecStart=\"/a b/c%%/coord\" serve\n"), "{unit}");
         assert!(unit.contains("Environment=\"TMUX_TMPDIR=/t 50%% \\\"é\\\"\"\n"), "{unit}");
         assert!(unit.contains("ConditionPathExists=!/s t/100%%/down\n"), "{unit}");
         let agent = agent("/a & b/<coord>", &place);
