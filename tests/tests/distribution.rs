@@ -2,11 +2,14 @@
 //! session in between, and the hooks as a plugin of the real client. Holds R-17, H-39.
 
 use coord_tests::client::{self, headless, result};
-use coord_tests::coord::{coord, hook_events, inspect, programs, session_when};
+use coord_tests::coord::{
+    Coordinator, coord, hook_events, inspect, install, programs, session_when,
+};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, run};
+use coord_wire::inspect::State;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -156,7 +159,7 @@ fn session(home: &Home) -> String {
     let run = headless(home, &api, "Run it", &["--allowedTools", "Bash"]);
     let finished = run.finish().expect_success();
     let id = result(&finished)["session_id"].as_str().expect("a session id").to_owned();
-    session_when(home, &id, "has ended", |session| session.state == "stopped");
+    session_when(home, &id, "has ended", |session| session.state == State::Stopped);
     id
 }
 
@@ -172,6 +175,7 @@ fn the_client_takes_the_plugin() {
         assert!(said.contains("Validation passed"), "{said}");
     }
     enable(&home, &dir);
+    let _coordinator = Coordinator::start(&home);
     let id = session(&home);
     assert_eq!(hook_events(&home, &id), EVENTS);
 }
@@ -183,7 +187,8 @@ fn plugin_and_settings() {
     let (dir, made) = plugin(&home);
     made.expect_success();
     enable(&home, &dir);
-    coord_tests::coord::install(&home);
+    install(&home);
+    let _coordinator = Coordinator::start(&home);
     let id = session(&home);
     let reported = hook_events(&home, &id);
     for event in EVENTS {

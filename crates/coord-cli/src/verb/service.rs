@@ -80,10 +80,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let file = args.manager.file()?;
     let mut out = std::io::stdout();
     if args.dry_run {
-        return Ok(match args.action {
+        match args.action {
             Action::Install => write!(out, "{}", text(args.manager, context)?)?,
             Action::Remove => writeln!(out, "would remove {}", file.display())?,
-        });
+        }
+        return Ok(());
     }
     if args.manager != Manager::Systemd {
         return Err(anyhow!("launchd is not on this system: --dry-run prints its file").into());
@@ -190,7 +191,7 @@ fn one_line(path: PathBuf) -> anyhow::Result<String> {
 /// * The condition holds R-16, at login and at a restart too.
 /// * A start may replay a long journal; the watchdog is fed every 5 s by durable progress.
 fn unit(program: &str, places: &[(&str, String)], down: &str) -> String {
-    let places: String = places
+    let places: Vec<String> = places
         .iter()
         .map(|(name, value)| format!("Environment=\"{name}={}\"\n", quoted(value)))
         .collect();
@@ -217,6 +218,7 @@ fn unit(program: &str, places: &[(&str, String)], down: &str) -> String {
          WantedBy=default.target\n",
         down = down.replace('%', "%%"),
         program = quoted(program),
+        places = places.concat(),
     )
 }
 
@@ -229,7 +231,7 @@ fn quoted(text: &str) -> String {
 /// `SuccessfulExit` false: it comes back after a crash and stays down after `coord down`, until the
 /// next login.
 fn agent(program: &str, places: &[(&str, String)]) -> String {
-    let places: String = places
+    let places: Vec<String> = places
         .iter()
         .map(|(name, value)| {
             format!("    <key>{name}</key>\n    <string>{}</string>\n", in_xml(value))
@@ -252,6 +254,7 @@ fn agent(program: &str, places: &[(&str, String)]) -> String {
          </dict>\n\
          </plist>\n",
         program = in_xml(program),
+        places = places.concat(),
     )
 }
 
