@@ -87,22 +87,13 @@ struct Build {
 
 impl Build {
     fn programs(&self, target: &str) -> anyhow::Result<()> {
-        self.check_target(target)?;
+        check_target(target)?;
         self.cargo(target, &["--profile", "hook", "--package", "coord-hook"])?;
         self.command_line(target)
     }
 
     fn command_line(&self, target: &str) -> anyhow::Result<()> {
         self.cargo(target, &["--release", "--package", "coord-cli"])
-    }
-
-    fn check_target(&self, target: &str) -> anyhow::Result<()> {
-        let sysroot =
-            output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;
-        if Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").is_dir() {
-            return Ok(());
-        }
-        bail!("no standard library for {target}: rustup target add {target}")
     }
 
     fn cargo(&self, target: &str, what: &[&str]) -> anyhow::Result<()> {
@@ -154,6 +145,14 @@ impl Build {
         }
         Ok(())
     }
+}
+
+fn check_target(target: &str) -> anyhow::Result<()> {
+    let sysroot = output(Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;
+    if Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").is_dir() {
+        return Ok(());
+    }
+    bail!("no standard library for {target}: rustup target add {target}")
 }
 
 /// Where cargo keeps the sources of dependencies, whose paths stand in panic messages.
