@@ -20,7 +20,7 @@ const UPGRADES: usize = 4;
 /// Hooks that report between two upgrades, at least.
 const HOOKS_BETWEEN: usize = 20;
 /// A writer stops here by itself, so that a failure ends.
-const HOOKS_MAX: usize = 2000;
+const HOOKS_MAX: usize = 400;
 
 /// The programs under a prefix of their own.
 struct Installed {
