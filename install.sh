@@ -46,6 +46,7 @@ start=yes
 uninstall=no
 # Files not yet renamed to their place.
 unfinished=()
+made=()
 
 parse_arguments() {
     while [ $# -gt 0 ]; do
@@ -124,6 +125,14 @@ build() {
     say "built for $target"
 }
 
+# Directories that were not there before leave with the last program; `lib/coord/made` names them.
+make_directory() {
+    [ ! -d "$1" ] || return 0
+    make_directory "$(dirname -- "$1")"
+    mkdir -- "$1"
+    made+=("$1")
+}
+
 remove_unfinished() {
     [ ${#unfinished[@]} -eq 0 ] || rm -f -- "${unfinished[@]}"
 }
@@ -142,7 +151,9 @@ put() {
 install_programs() {
     local hook n_hooks=0
     trap remove_unfinished EXIT
-    mkdir -p -- "$prefix/bin" "$prefix/lib/coord"
+    make_directory "$prefix/bin"
+    make_directory "$prefix/lib/coord"
+    [ ${#made[@]} -eq 0 ] || printf '%s\n' "${made[@]}" >>"$prefix/lib/coord/made"
     for hook in "$hooks_from"/coord-hook-*; do
         case $hook in *.d) continue ;; esac
         [ -x "$hook" ] || continue
@@ -211,8 +222,30 @@ run_install() {
     install_programs
     set_recovery
     [ "$register" = no ] || "$prefix/bin/coord" install --scope "$scope"
-    [ "$start" = no ] || start_coordinator
     tell_path
+    [ "$start" = no ] || start_coordinator
+}
+
+# Whether the hooks are called by way of `coord plugin` too.
+plugin_is_enabled() {
+    local settings=${CLAUDE_CONFIG_DIR:-${HOME:-}/.claude}/settings.json
+    grep -qsE '"coord@coord"[[:space:]]*:[[:space:]]*true' -- "$settings"
+}
+
+remove_programs() {
+    local i directory directories=()
+    rm -f -- "$prefix"/lib/coord/coord-hook-*
+    if [ -e "$prefix/lib/coord/made" ]; then
+        mapfile -t directories <"$prefix/lib/coord/made"
+        rm -f -- "$prefix/lib/coord/made"
+    fi
+    rmdir -- "$prefix/lib/coord" 2>/dev/null || say "$prefix/lib/coord holds other files and stays"
+    rm -f -- "$prefix/bin/coord"
+    # Those above were made first; what holds anything else stays.
+    for ((i = ${#directories[@]} - 1; i >= 0; i--)); do
+        directory=${directories[i]}
+        [ ! -d "$directory" ] || rmdir -- "$directory" 2>/dev/null || :
+    done
 }
 
 run_uninstall() {
@@ -228,10 +261,14 @@ run_uninstall() {
             return 0
             ;;
     esac
+    if plugin_is_enabled; then
+        say "the programs stay for the plugin that names them: claude plugin uninstall coord@coord,"
+        say "then run this again in 10 minutes"
+        return 0
+    fi
+    [ -n "${COORD_HOME:-}" ] || "$coord" service remove || say "the service could not be removed"
     "$coord" down || say "the coordinator could not be stopped, or none runs"
-    rm -f -- "$prefix"/lib/coord/coord-hook-*
-    rmdir -- "$prefix/lib/coord" 2>/dev/null || say "$prefix/lib/coord holds other files and stays"
-    rm -f -- "$coord"
+    remove_programs
     say "removed the programs; recorded state stays (coord uninstall --purge removes it)"
 }
 

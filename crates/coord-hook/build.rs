@@ -3,5 +3,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-link-arg-bins=-Wl,--sort-section=name");
+    // A C compiler hands it on; a linker that is called directly takes it as it is.
+    let linker = std::env::var("RUSTC_LINKER").unwrap_or_default();
+    let prefix = if linker.ends_with("lld") { "" } else { "-Wl," };
+    println!("cargo::rustc-link-arg-bins={prefix}--sort-section=name");
 }

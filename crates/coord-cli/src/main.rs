@@ -51,10 +51,16 @@ enum Verb {
     Install(verb::install::InstallArgs),
     /// Remove the hooks from Claude Code's settings
     Uninstall(verb::install::UninstallArgs),
+    /// Run the coordinator as a service of your login
+    Service(verb::service::Args),
+    /// Make a Claude Code plugin that names the installed hooks
+    Plugin(verb::install::PluginArgs),
     /// Show or check the configuration
     Config(verb::config::Args),
     /// Print completions for a shell
     Completions(verb::completions::Args),
+    /// Print the manual
+    Man(verb::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -75,8 +81,11 @@ fn main() -> ExitCode {
             Verb::Uninstall(args) => {
                 verb::install::run_uninstall(&args, &context).map_err(Failure::from)
             }
+            Verb::Service(args) => verb::service::run(&args, &context),
+            Verb::Plugin(args) => verb::install::run_plugin(&args, &context).map_err(Failure::from),
             Verb::Config(args) => verb::config::run(&args, &context),
             Verb::Completions(args) => verb::completions::run::<Cli>(&args),
+            Verb::Man(args) => verb::man::run::<Cli>(&args),
         }
     });
     match result {

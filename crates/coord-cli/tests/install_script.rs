@@ -7,6 +7,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// A home with a blank and a letter beyond ASCII in its name.
+const HOME: &str = "ho m\u{e9}";
+
 /// A tarball's content with stand-in hooks, and a home.
 struct Scratch {
     directory: tempfile::TempDir,
@@ -16,7 +19,7 @@ impl Scratch {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let scratch = Self { directory };
-        for directory in ["tar ball/bin", "tar ball/lib/coord", "ho me/.claude"] {
+        for directory in ["tar ball/bin", "tar ball/lib/coord", "ho m\u{e9}/.claude"] {
             fs::create_dir_all(scratch.path(directory)).unwrap();
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install.sh");
@@ -36,9 +39,9 @@ impl Scratch {
 
     fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(self.path("tar ball/install.sh"));
-        command.args(args).env_clear().env("HOME", self.path("ho me"));
+        command.args(args).env_clear().env("HOME", self.path(HOME));
         command.env("PATH", std::env::var_os("PATH").unwrap());
-        command.current_dir(self.path("ho me")).output().unwrap()
+        command.current_dir(self.path(HOME)).output().unwrap()
     }
 
     #[track_caller]
@@ -48,12 +51,11 @@ impl Scratch {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Every file in a directory of the home.
-    fn files(&self, directory: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path("ho me").join(directory)).unwrap();
-        let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-        files.sort();
-        files
+    /// Every file among the installed hooks, but for the list of directories that install.sh made.
+    fn hooks(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path(HOME).join(".local/lib/coord")).unwrap();
+        let files = entries.map(|entry| entry.unwrap().path());
+        files.filter(|file| !file.ends_with("made")).collect()
     }
 }
 
@@ -61,8 +63,8 @@ impl Scratch {
 fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
     let scratch = Scratch::new();
     scratch.said(&["--no-start"]);
-    let settings = scratch.path("ho me/.claude/settings.json");
-    let hook = scratch.path("ho me/.local/lib/coord/coord-hook-stop");
+    let settings = scratch.path("ho m\u{e9}/.claude/settings.json");
+    let hook = scratch.path("ho m\u{e9}/.local/lib/coord/coord-hook-stop");
     let before = (fs::read(&settings).unwrap(), fs::metadata(&hook).unwrap().ino());
     let mut open = fs::File::open(&hook).unwrap();
     fs::write(scratch.path("tar ball/lib/coord/coord-hook-stop"), "second").unwrap();
@@ -74,7 +76,7 @@ fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
     assert_eq!(fs::read_to_string(&hook).unwrap(), "second");
     let old = std::io::read_to_string(&mut open).unwrap();
     assert_eq!(old, "first", "whoever runs the old one keeps it whole");
-    assert_eq!(scratch.files(".local/lib/coord").len(), 4, "nothing unfinished is left");
+    assert_eq!(scratch.hooks().len(), 4, "nothing unfinished is left");
 }
 
 #[test]
@@ -83,19 +85,48 @@ fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
     scratch.said(&["--no-start"]);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("run this again in 10 minutes"), "{said}");
-    assert_eq!(scratch.files(".local/lib/coord").len(), 4);
+    assert_eq!(scratch.hooks().len(), 4);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("removed the programs"), "{said}");
-    assert!(!scratch.path("ho me/.local/lib/coord").exists());
-    assert_eq!(scratch.files(".local/bin"), Vec::<PathBuf>::new());
+    assert!(!scratch.path("ho m\u{e9}/.local/lib/coord").exists());
+    assert!(!scratch.path(HOME).join(".local/bin").exists(), "it came with the programs");
     assert_eq!(scratch.run(&["--uninstall"]).status.code(), Some(1));
+}
+
+#[test]
+fn directories_that_were_there_or_hold_more_stay() {
+    let scratch = Scratch::new();
+    let (before, after) = (scratch.path(HOME).join("p/bin"), scratch.path(HOME).join("p/lib/x"));
+    fs::create_dir_all(&before).unwrap();
+    let prefix = scratch.path(HOME).join("p");
+    let install = |more: &[&str]| {
+        scratch.said(&[&["--prefix", prefix.to_str().unwrap()], more].concat());
+    };
+    install(&["--no-start", "--no-register"]);
+    fs::write(&after, "the user's").unwrap();
+    install(&["--uninstall"]);
+    assert!(before.exists() && after.exists());
+    assert!(!prefix.join("lib/coord").exists());
+}
+
+#[test]
+fn programs_stay_while_the_plugin_names_them_h_39() {
+    let scratch = Scratch::new();
+    scratch.said(&["--no-start", "--no-register"]);
+    let settings = scratch.path(HOME).join(".claude/settings.json");
+    fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": true}}"#).unwrap();
+    let said = scratch.said(&["--uninstall"]);
+    assert!(said.contains("claude plugin uninstall coord@coord"), "{said}");
+    assert_eq!(scratch.hooks().len(), 4);
+    fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": false}}"#).unwrap();
+    assert!(scratch.said(&["--uninstall"]).contains("removed the programs"));
 }
 
 #[test]
 fn the_recovery_mode_is_written_only_where_no_configuration_stands() {
     let scratch = Scratch::new();
     let install = |mode| scratch.said(&["--no-start", "--no-register", "--recovery", mode]);
-    let config = scratch.path("ho me/.config/coord/config.toml");
+    let config = scratch.path("ho m\u{e9}/.config/coord/config.toml");
     install("observe");
     assert_eq!(fs::read_to_string(&config).unwrap(), "[recovery]\nmode = \"observe\"\n");
     let users = "[run]\nmode = \"act\"\n[recovery] # mine\n  mode = \"signature\"\n[log]\n";
@@ -103,7 +134,7 @@ fn the_recovery_mode_is_written_only_where_no_configuration_stands() {
     assert!(install("act").contains("NOT CHANGED: "));
     assert!(install("signature").contains("\"signature\" stands in "));
     assert_eq!(fs::read_to_string(&config).unwrap(), users);
-    assert!(!scratch.path("ho me/.claude/settings.json").exists());
+    assert!(!scratch.path("ho m\u{e9}/.claude/settings.json").exists());
 }
 
 #[test]

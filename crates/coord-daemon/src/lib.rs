@@ -15,6 +15,7 @@ mod intake;
 mod log;
 pub mod looker;
 pub mod lookup;
+mod notify;
 mod observe;
 pub mod offline;
 pub mod process;

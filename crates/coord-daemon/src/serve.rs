@@ -1,6 +1,7 @@
 //! `coord serve`: takes the lock, opens the store, binds the socket, turns the loop, and leaves
 //! everything durable behind.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::host::Here;
 use crate::looker::{Eyes, Looker};
+use crate::notify::Notifier;
 use crate::registry::Readable;
 use crate::server::{Doors, Server, WAKER};
 use crate::tmux::Tmux;
@@ -38,11 +40,13 @@ pub struct Options {
     pub root: Option<PathBuf>,
     /// COORD_LOG.
     pub log_filter: Option<String>,
+    /// NOTIFY_SOCKET, where a service manager started us.
+    pub notify_socket: Option<OsString>,
 }
 
 /// Runs a coordinator until it is asked to end. `ready` is called once it takes events.
 pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
-    let Options { paths, root, log_filter } = options;
+    let Options { paths, root, log_filter, notify_socket } = options;
     // G11: whatever is made from here on is private, whatever the caller's umask.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     raise_file_limit();
@@ -82,6 +86,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
         signals: end_signals()?,
         listener: bind(&paths)?,
         waker,
+        notifier: Notifier::new(notify_socket.as_deref()).context("NOTIFY_SOCKET")?,
     };
     let server = Server::new(poll, coordinator, doors)?;
     tracing::info!(version = coord_wire::VERSION, "serving");

@@ -28,6 +28,7 @@ use crate::engine::now;
 use crate::history::{self, Wanted};
 use crate::http::Response;
 use crate::intake::Intake;
+use crate::notify::Notifier;
 use crate::process::Caller;
 use crate::routes::{Route, unavailable};
 use crate::watches;
@@ -73,6 +74,9 @@ pub(crate) struct Server<D: Disk> {
     answered: Sender<Answer>,
     answers: Receiver<Answer>,
     waker: Arc<Waker>,
+    notifier: Notifier,
+    /// The last record at the last heartbeat.
+    owed: u64,
     spool_again_at: Option<u64>,
     heartbeat_at: u64,
     stopped_at: u64,
@@ -94,12 +98,14 @@ pub(crate) struct Doors {
     pub(crate) spool_watch: OwnedFd,
     /// Wakes the loop.
     pub(crate) waker: Arc<Waker>,
+    /// Speaks to the service manager.
+    pub(crate) notifier: Notifier,
 }
 
 impl<D: Disk> Server<D> {
     /// Puts the loop together.
     pub(crate) fn new(poll: Poll, coordinator: Coordinator<D>, doors: Doors) -> io::Result<Self> {
-        let Doors { listener, signals, spool_watch, waker } = doors;
+        let Doors { listener, signals, spool_watch, waker, notifier } = doors;
         let mut listener = UnixListener::from_std(listener);
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -124,6 +130,8 @@ impl<D: Disk> Server<D> {
             answered,
             answers,
             waker,
+            notifier,
+            owed: 0,
             spool_again_at: Some(turn.mono_ns),
             heartbeat_at: turn.mono_ns,
             stopped_at: turn.mono_ns,
@@ -135,6 +143,7 @@ impl<D: Disk> Server<D> {
     /// Turns until asked to end; returns the coordinator, to be finished.
     pub(crate) fn run(mut self) -> io::Result<Coordinator<D>> {
         let mut events = Events::with_capacity(256);
+        self.notifier.ready();
         while !self.is_ending {
             let timeout = Duration::from_nanos(self.wake_at().saturating_sub(now().mono_ns));
             match self.poll.poll(&mut events, Some(timeout)) {
@@ -147,6 +156,7 @@ impl<D: Disk> Server<D> {
             }
             self.after_events();
         }
+        self.notifier.stopping();
         Ok(self.coordinator)
     }
 
@@ -243,6 +253,17 @@ impl<D: Disk> Server<D> {
             .map(|(token, _)| *token)
             .collect();
         idle.into_iter().for_each(|token| self.close(token));
+        self.report_progress();
+    }
+
+    /// Feeds the watchdog: a turning loop is not enough, what was recorded by the last heartbeat has
+    /// to be durable by now. A journal that can no longer be synced needs the restart that it gets.
+    fn report_progress(&mut self) {
+        let journal = self.coordinator.engine.journal();
+        if self.owed <= journal.synced_through() && !journal.is_read_only() {
+            self.notifier.progress();
+        }
+        self.owed = journal.next_seq().saturating_sub(1);
     }
 
     fn forget_spool_events(&self) {

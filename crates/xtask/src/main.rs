@@ -1,6 +1,7 @@
 //! `cargo xtask`: what the repository needs beside its programs. One file per task.
 
 mod bench;
+mod dist;
 mod soak;
 mod tidy;
 mod truth;
@@ -23,6 +24,8 @@ enum Task {
     Bench(bench::Args),
     /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements
     Tidy,
+    /// Make the tarballs that others install from
+    Dist(dist::Args),
     /// Run the random tests for long, with fresh seeds
     Soak(soak::Args),
     /// Measure how true the states of real sessions are
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Dist(args) => dist::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Truth(args) => truth::run(&args),
     };

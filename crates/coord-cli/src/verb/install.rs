@@ -10,6 +10,7 @@ mod attributes;
 mod client;
 mod edit;
 mod layout;
+mod plugin;
 #[cfg(test)]
 mod properties;
 mod record;
@@ -24,6 +25,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use coord_daemon::state_dir;
 use serde::Serialize;
+
+pub(crate) use plugin::{PluginArgs, run_plugin};
 
 use edit::Rest;
 use registration::Registration;

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         paths: context.paths.clone(),
         root: context.root.clone(),
         log_filter: variable("COORD_LOG").and_then(|filter| filter.into_string().ok()),
+        notify_socket: variable("NOTIFY_SOCKET"),
     };
     let socket = context.paths.socket();
     let detached = args.detached;

@@ -2,7 +2,9 @@
 //!
 //! The process gets working directory `/`, an environment built from an allow-list, and no stream of
 //! ours; where the user's service manager answers it becomes a unit of its own, so that the end of a
-//! session's control group does not take it along.
+//! session's control group does not take it along, or the service's own unit where that is installed.
+//! A coordinator of another version, or whose program was replaced since, hands over between two
+//! events: it ends after its turn of the loop, hooks spool, and the new one takes the spool in.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use coord_store::{CoordinatorLock, LockError};
 use coord_wire::api::{Health, InstallRecord};
 use coord_wire::exchange::{Miss, mono_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,7 +22,7 @@ use rustix::fs::inotify;
 use crate::client;
 use crate::context::{Context, variable};
 use crate::out::Failure;
-use crate::verb::down;
+use crate::verb::{down, service};
 
 /// How long a coordinator may take to take events.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,12 +69,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             return Err(anyhow!("`coord down` was said; only `coord up` lifts it").into());
         }
     } else {
-        remove_down_mark(context)?;
+        lift_down(context)?;
     }
     match client::get::<Health>(context, "/healthz") {
         Ok(health) => {
             let health = health?;
-            if health.version == coord_wire::VERSION {
+            if health.version == coord_wire::VERSION && !is_replaced(health.pid) {
                 writeln!(out, "coordinator already running (pid {})", health.pid)?;
                 return Ok(());
             }
@@ -90,7 +93,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn remove_down_mark(context: &Context) -> anyhow::Result<()> {
+/// From here on hooks start a coordinator again, and so does the service.
+pub(crate) fn lift_down(context: &Context) -> anyhow::Result<()> {
     let mark = context.paths.down();
     match std::fs::remove_file(&mark) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -119,17 +123,36 @@ fn check_install_record(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether the program that runs as `pid` is no longer what lies at its path: an upgrade keeps the
+/// version where it is built from sources.
+fn is_replaced(pid: u32) -> bool {
+    let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+    program.is_ok_and(|path| path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)"))
+}
+
 /// Starts a coordinator and waits until it takes events.
 fn start(context: &Context) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
-    if let Some(systemd) = user_manager() {
-        match start_as_unit(&systemd, &program, context) {
+    if has_user_manager() {
+        let started = if service::is_installed(context) {
+            service::systemctl(&["start", service::UNIT])
+        } else {
+            start_as_unit(&program, context)
+        };
+        match started {
             Ok(()) => return Ok(()),
             // No unit is better than no coordinator.
             Err(error) => drop(writeln!(std::io::stderr(), "coord: {error:#}; starting without")),
         }
     }
-    start_detached(&program, context)
+    let ready = SocketWatch::new(context)?;
+    start_detached(&program, context).or_else(|error| {
+        // A hook was faster: its coordinator has the lock and will answer.
+        match CoordinatorLock::acquire(&context.paths.coordinator_lock()) {
+            Err(LockError::Held { .. }) => ready.wait(context),
+            Ok(_) | Err(_) => Err(error),
+        }
+    })
 }
 
 fn arguments(context: &Context) -> Vec<OsString> {
@@ -145,15 +168,15 @@ fn environment() -> impl Iterator<Item = (&'static str, OsString)> {
     kept.chain([("PATH", PATH.into())])
 }
 
-/// The service manager's tool, where the user's manager answers.
-fn user_manager() -> Option<PathBuf> {
-    let private = PathBuf::from(variable("XDG_RUNTIME_DIR")?).join("systemd/private");
-    let systemd = PathBuf::from(SYSTEMD_RUN);
-    (private.exists() && systemd.exists()).then_some(systemd)
+/// Whether the user's service manager answers.
+pub(crate) fn has_user_manager() -> bool {
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    runtime.is_some_and(|dir| dir.join("systemd/private").exists())
+        && Path::new(SYSTEMD_RUN).exists()
 }
 
-fn start_as_unit(systemd: &Path, program: &Path, context: &Context) -> anyhow::Result<()> {
-    let mut command = Command::new(systemd);
+fn start_as_unit(program: &Path, context: &Context) -> anyhow::Result<()> {
+    let mut command = Command::new(SYSTEMD_RUN);
     command.args(["--user", "--quiet", "--collect", "--description=coord coordinator"]);
     for (name, value) in environment() {
         let mut pair = OsString::from(format!("--setenv={name}="));
@@ -163,7 +186,7 @@ fn start_as_unit(systemd: &Path, program: &Path, context: &Context) -> anyhow::R
     command.arg("--").arg(program).args(arguments(context));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ready = SocketWatch::new(context)?;
-    let output = command.output().with_context(|| systemd.display().to_string())?;
+    let output = command.output().context(SYSTEMD_RUN)?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         bail!("systemd-run: {}", why.lines().next().unwrap_or("failed"));
