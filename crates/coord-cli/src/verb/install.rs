@@ -6,6 +6,7 @@
 //! registered, where it stands and how it is written is decided in the modules below. Holds G8,
 //! H-14 and H-24 (hooks get their root by argument), H-39 (no entry without its executable).
 
+pub(crate) mod audit;
 mod edit;
 mod layout;
 #[cfg(test)]
@@ -24,7 +25,8 @@ use serde::Serialize;
 
 use edit::Rest;
 use registration::Registration;
-use scope::{Scope, shown};
+use scope::Scope;
+pub(crate) use scope::{managed_warnings, shown, user_directory};
 use settings_file::{Outcome, Wanted};
 
 use crate::context::{Context, variable};
@@ -122,7 +124,7 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
     }
     let edit = |before: Option<&str>| Ok(Wanted::Text(edit::register(before, &ours)?));
     let previews = preview_all(&paths, &edit)?;
-    let mut warnings = scope::managed_warnings();
+    let mut warnings = managed_warnings();
     warnings.extend(previews.iter().filter_map(|(path, outcome)| disabled_warning(path, outcome)));
     let outcomes = if args.place.dry_run {
         previews
@@ -190,7 +192,8 @@ fn refuse_other_owner(context: &Context) -> anyhow::Result<()> {
     state_dir::refuse_other_owner(&context.paths, home.as_deref())
 }
 
-fn default_hooks_dir() -> anyhow::Result<PathBuf> {
+/// Where `install.sh` puts the hooks that belong to this program.
+pub(crate) fn default_hooks_dir() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell the path of this program")?;
     let prefix = program.parent().and_then(Path::parent);
     Ok(prefix.context("this program stands in no prefix: name --hooks-dir")?.join("lib/coord"))

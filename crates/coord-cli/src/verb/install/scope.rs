@@ -62,7 +62,7 @@ pub(super) fn files(
 }
 
 /// The client's own configuration directory.
-fn user_directory() -> anyhow::Result<PathBuf> {
+pub(crate) fn user_directory() -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()) {
         return Ok(std::path::absolute(dir)?);
     }
@@ -116,7 +116,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 /// One line for each managed setting that keeps the hooks from running.
-pub(super) fn managed_warnings() -> Vec<String> {
+pub(crate) fn managed_warnings() -> Vec<String> {
     MANAGED.iter().flat_map(|path| warnings_of(Path::new(path))).collect()
 }
 
@@ -131,7 +131,7 @@ fn warnings_of(managed: &Path) -> Vec<String> {
 }
 
 /// A path with the home directory as `~`, as people write it.
-pub(super) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let home = std::env::var_os("HOME").unwrap_or_default();
     match path.strip_prefix(&home) {
         Ok(rest) if home != *OsStr::new("") => format!("~/{}", rest.display()),
