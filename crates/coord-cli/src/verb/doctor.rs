@@ -68,7 +68,9 @@ struct Setup<'a> {
     /// The configuration, or the defaults and what is wrong with the file.
     config: Config,
     config_error: Option<String>,
-    /// Where the hooks of this program are, if they are there.
+    /// Where the hooks of this program should be.
+    hooks_place: Option<PathBuf>,
+    /// The same, if all of them are there.
     hooks_dir: Option<PathBuf>,
     settings: Vec<SettingsFile>,
     health: Result<Health, Miss>,
@@ -79,11 +81,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut findings = examine(args, context)?;
     let mut fixes = None;
     if args.fix {
-        let done = fix::apply(&findings, args.dry_run, context);
-        if done.iter().any(|one| one.done) {
+        let mut repairs = fix::Repairs::default();
+        // What is repaired may make another repair possible.
+        while repairs.apply(&findings, args.dry_run, context) {
             findings = examine(args, &context.at_present())?;
         }
-        fixes = Some(done);
+        fixes = Some(repairs.done);
     }
     if let Some(file) = &args.bundle {
         bundle::write(file, &findings, &Setup::look(args, context)?)?;
@@ -118,18 +121,27 @@ impl<'a> Setup<'a> {
             Ok(config) => (config, None),
             Err(error) => (Config::defaults(), Some(error.to_string())),
         };
-        let hooks_dir = match &args.hooks_dir {
+        let hooks_place = match &args.hooks_dir {
             Some(dir) => Some(std::path::absolute(dir)?),
             None => default_hooks_dir().ok(),
         };
-        let hooks_dir = hooks_dir.filter(|dir| audit::has_programs(dir));
+        let hooks_dir = hooks_place.clone().filter(|dir| audit::has_programs(dir));
         // An answer that is an error is of a coordinator that cannot say how it is.
         let health = socket::get::<Health>(context, "/healthz")
             .and_then(|health| health.map_err(|_| Miss::Broken));
         let sessions = look(None, context).map(|looked| looked.answer.sessions);
         let sessions = sessions.map_err(|failure| format!("{failure:?}"));
         let settings = settings::files(&args.config_dir)?;
-        Ok(Self { context, config, config_error, hooks_dir, settings, health, sessions })
+        Ok(Self {
+            context,
+            config,
+            config_error,
+            hooks_place,
+            hooks_dir,
+            settings,
+            health,
+            sessions,
+        })
     }
 
     /// Which directories of the client may be looked at (H-14).

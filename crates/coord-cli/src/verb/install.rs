@@ -24,6 +24,7 @@ use coord_daemon::state_dir;
 use serde::Serialize;
 
 use edit::Rest;
+pub(crate) use registration::PROGRAM_PREFIX;
 use registration::Registration;
 use scope::Scope;
 pub(crate) use scope::{managed_warnings, shown, user_directory};

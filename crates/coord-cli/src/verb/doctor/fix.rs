@@ -2,6 +2,7 @@
 //! makes our own files private and executable again. Never touches a foreign file, never starts
 //! what `coord down` ended.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{Permissions, metadata, remove_file, set_permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -38,20 +39,31 @@ pub(super) struct Done {
     pub(super) error: Option<String>,
 }
 
-/// Makes the repairs that the findings name, each once.
-pub(super) fn apply(findings: &[Finding], dry_run: bool, context: &Context) -> Vec<Done> {
-    let mut fixes: Vec<Fix> = findings.iter().filter_map(|finding| finding.fix.clone()).collect();
-    fixes.sort();
-    fixes.dedup();
-    let make = |fix: &Fix| {
-        let error = if dry_run { None } else { fix.make(context).err() };
-        Done {
-            what: fix.words(),
-            done: !dry_run && error.is_none(),
-            error: error.map(|error| format!("{error:#}")),
+/// The repairs of one run: each is tried once.
+#[derive(Debug, Default)]
+pub(super) struct Repairs {
+    tried: BTreeSet<Fix>,
+    pub(super) done: Vec<Done>,
+}
+
+impl Repairs {
+    /// Makes the repairs that the findings name. True if one was made.
+    pub(super) fn apply(&mut self, findings: &[Finding], dry_run: bool, context: &Context) -> bool {
+        let fixes: BTreeSet<Fix> =
+            findings.iter().filter_map(|finding| finding.fix.clone()).collect();
+        let mut any = false;
+        for fix in fixes {
+            if !self.tried.insert(fix.clone()) {
+                continue;
+            }
+            let error = if dry_run { None } else { fix.make(context).err() };
+            let done = !dry_run && error.is_none();
+            any |= done;
+            let error = error.map(|error| format!("{error:#}"));
+            self.done.push(Done { what: fix.words(), done, error });
         }
-    };
-    fixes.iter().map(make).collect()
+        any
+    }
 }
 
 impl Fix {

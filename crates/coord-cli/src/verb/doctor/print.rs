@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use serde::Serialize;
+
 use super::fix::Done;
 use super::{Finding, Level};
 use crate::out::{Colour, Failure, Painter, escape, pad};
@@ -11,6 +13,16 @@ const SCHEMA: u32 = 1;
 /// Columns of the first two words of a line.
 const WORD_COLUMNS: usize = 9;
 const GROUP_COLUMNS: usize = 13;
+
+/// The JSON.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    schema: u32,
+    ok: bool,
+    findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixes: Option<&'a [Done]>,
+}
 
 /// Whether nothing is an error.
 pub(super) fn is_ok(findings: &[Finding]) -> bool {
@@ -23,12 +35,9 @@ pub(super) fn json(
     findings: &[Finding],
     fixes: Option<&[Done]>,
 ) -> Result<(), Failure> {
-    let mut answer =
-        serde_json::json!({"schema": SCHEMA, "ok": is_ok(findings), "findings": findings});
-    if let (Some(fixes), Some(answer)) = (fixes, answer.as_object_mut()) {
-        answer.insert("fixes".to_owned(), serde_json::json!(fixes));
-    }
-    Ok(writeln!(out, "{answer}")?)
+    let answer = Answer { schema: SCHEMA, ok: is_ok(findings), findings, fixes };
+    serde_json::to_writer(&mut *out, &answer)?;
+    Ok(writeln!(out)?)
 }
 
 /// For people.

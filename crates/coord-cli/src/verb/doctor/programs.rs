@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::fix::Fix;
 use super::{Finding, Setup, child};
-use crate::verb::install::shown;
+use crate::verb::install::{PROGRAM_PREFIX, shown};
 
 /// A hook says its version within this; it needs about a millisecond.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,9 +21,12 @@ const REINSTALL: &str = "put it back: ./install.sh";
 
 pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let entries = setup.settings.iter().flat_map(super::SettingsFile::entries);
-    let programs: BTreeSet<&PathBuf> = entries.map(|entry| &entry.command).collect();
-    let findings: Vec<Finding> =
+    let installed = installed(setup);
+    let programs: BTreeSet<&PathBuf> =
+        entries.map(|entry| &entry.command).chain(&installed).collect();
+    let mut findings: Vec<Finding> =
         programs.iter().flat_map(|path| judge(path, setup.context.here.uid)).collect();
+    findings.extend(dynamic(&programs));
     let dirs: BTreeSet<_> = programs.iter().filter_map(|path| path.parent()).map(shown).collect();
     match dirs.first() {
         Some(dir) if findings.is_empty() => {
@@ -33,6 +36,16 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
         }
         Some(_) | None => findings,
     }
+}
+
+/// The hooks that a registration would name, as far as they are there.
+fn installed(setup: &Setup<'_>) -> Vec<PathBuf> {
+    let files = setup.hooks_place.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let is_hook = |file: &std::fs::DirEntry| {
+        file.file_name().to_string_lossy().starts_with(PROGRAM_PREFIX)
+            && file.path().extension().is_none()
+    };
+    files.filter(is_hook).map(|file| file.path()).collect()
 }
 
 fn judge(path: &Path, uid: u32) -> Vec<Finding> {
@@ -66,12 +79,7 @@ fn judge(path: &Path, uid: u32) -> Vec<Finding> {
         findings.push(finding.fixed_by(Fix::Mode { path: path.to_owned(), mode: 0o755 }));
     }
     match linkage(path) {
-        Ok(Linkage::Static) => (),
-        Ok(Linkage::Dynamic) => findings.push(Finding::warning(
-            "programs.static",
-            format!("{name} is dynamically linked: it starts slower, and fails where libraries are missing"),
-            "build static hooks: ./install.sh",
-        )),
+        Ok(Linkage::Static | Linkage::Dynamic) => (),
         Ok(Linkage::NoProgram) => {
             let found = format!("{name} is no executable of this system");
             findings.push(Finding::error("programs.format", found, REINSTALL));
@@ -84,6 +92,20 @@ fn judge(path: &Path, uid: u32) -> Vec<Finding> {
     }
     findings.extend(version(path, &name));
     findings
+}
+
+/// One finding for all of them: they come from one build.
+fn dynamic(programs: &BTreeSet<&PathBuf>) -> Option<Finding> {
+    let is_dynamic =
+        |path: &&&PathBuf| linkage(path).is_ok_and(|linkage| linkage == Linkage::Dynamic);
+    let names: Vec<String> = programs.iter().filter(is_dynamic).map(|path| shown(path)).collect();
+    (!names.is_empty()).then(|| {
+        let found = format!(
+            "dynamically linked, which starts slower and fails where libraries are missing: {}",
+            names.join(", ")
+        );
+        Finding::warning("programs.static", found, "build static hooks: ./install.sh")
+    })
 }
 
 fn version(path: &Path, name: &str) -> Option<Finding> {
