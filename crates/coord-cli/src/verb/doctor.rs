@@ -130,7 +130,13 @@ impl<'a> Setup<'a> {
         let health = socket::get::<Health>(context, "/healthz")
             .and_then(|health| health.map_err(|_| Miss::Broken));
         let sessions = look(None, context).map(|looked| looked.answer.sessions);
-        let sessions = sessions.map_err(|failure| format!("{failure:?}"));
+        let sessions = sessions.map_err(|failure| {
+            if let Failure::Failed(error) = &failure {
+                format!("{error:#}")
+            } else {
+                format!("{failure:?}")
+            }
+        });
         let settings = settings::files(&args.config_dir)?;
         Ok(Self {
             context,

@@ -1,6 +1,6 @@
 //! Each set-up that is broken in one way is named, with its remedy.
 
-use crate::place::{Place, chmod};
+use crate::place::{Place, chmod, put_hooks};
 use coord_daemon::engine::now;
 use coord_daemon::host::Here;
 use coord_tests::coord::Coordinator;
@@ -116,7 +116,7 @@ fn add_plugin(place: &mut Place) {
 
 fn move_prefix(place: &mut Place) {
     let old = place.home.dir().join("old/lib/coord");
-    place.put_hooks(&old);
+    put_hooks(&old);
     place.install(&old);
 }
 
@@ -151,7 +151,7 @@ fn broken_settings_are_named_h24() {
         ),
         (
             |place| {
-                place.edit_json(|all| drop(all["hooks"].as_object_mut().unwrap().remove("Stop")))
+                place.edit_json(|all| drop(all["hooks"].as_object_mut().unwrap().remove("Stop")));
             },
             "settings.events",
             "coord install",
@@ -173,7 +173,7 @@ fn broken_settings_are_named_h24() {
                 place.edit_settings(|text| {
                     text.replace("\"timeout\": 5,", "\"timeout\": 6,")
                         .replace("\"timeout\": 5\n", "\"timeout\": 6\n")
-                })
+                });
             },
             "settings.outdated",
             "coord install",

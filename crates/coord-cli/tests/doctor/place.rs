@@ -31,20 +31,11 @@ impl Place {
         let home = Home::new();
         let (bin, hooks) = (home.dir().join("bin"), home.dir().join("new/lib/coord"));
         let place = Self { bin, hooks, root: home.root(), home };
-        place.put_hooks(&place.hooks);
+        put_hooks(&place.hooks);
         fs::create_dir(&place.bin).unwrap();
         place.put_client("2.1.328 (Claude Code)");
         place.install(&place.hooks);
         place
-    }
-
-    /// Copies the hooks, as an installation does.
-    pub(crate) fn put_hooks(&self, dir: &Path) {
-        fs::create_dir_all(dir).unwrap();
-        for name in HOOKS {
-            fs::copy(programs().join(name), dir.join(name)).unwrap();
-            chmod(&dir.join(name), 0o755);
-        }
     }
 
     /// A client that can say its version and no more.
@@ -149,4 +140,13 @@ impl Place {
 
 pub(crate) fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Copies the hooks, as an installation does.
+pub(crate) fn put_hooks(dir: &Path) {
+    fs::create_dir_all(dir).unwrap();
+    for name in HOOKS {
+        fs::copy(programs().join(name), dir.join(name)).unwrap();
+        chmod(&dir.join(name), 0o755);
+    }
 }

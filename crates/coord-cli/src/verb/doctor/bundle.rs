@@ -75,14 +75,14 @@ fn coordinator(setup: &Setup<'_>) -> Result<String, Failure> {
 }
 
 fn entries(setup: &Setup<'_>) -> Result<String, Failure> {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for file in &setup.settings {
-        text.push_str(&format!("{}\n", shown(&file.path)));
+        lines.push(shown(&file.path));
         for entry in file.entries() {
-            text.push_str(&format!("  {}\n", serde_json::to_string(entry)?));
+            lines.push(format!("  {}", serde_json::to_string(entry)?));
         }
     }
-    Ok(text)
+    Ok(lines.join("\n"))
 }
 
 fn counts(setup: &Setup<'_>) -> String {
@@ -133,9 +133,8 @@ fn masked(line: &str) -> String {
         Some((key, value)) if is_plain(key) => {
             format!("{key}={}", if is_plain(value) { value } else { "…" })
         }
-        Some(_) => "…".to_owned(),
         None if is_plain(word) || is_time(word) || is_target(word) => word.to_owned(),
-        None => "…".to_owned(),
+        Some(_) | None => "…".to_owned(),
     });
     words.collect::<Vec<_>>().join(" ")
 }

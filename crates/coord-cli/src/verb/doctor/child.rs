@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use coord_wire::exchange::mono_ns;
@@ -31,21 +31,21 @@ pub(super) fn run(command: &mut Command, stdin: &[u8], limit: Duration) -> Resul
     let kept = |name| Some((name, std::env::var_os(name)?));
     command.env_clear().envs(ENVIRONMENT.into_iter().filter_map(kept));
     let began_ns = mono_ns();
-    let (code, [stdout, stderr]) =
+    let (status, [stdout, stderr]) =
         run_in_files(command, stdin, limit).map_err(|error| error.to_string())?;
     let took_ms = mono_ns().saturating_sub(began_ns) / 1_000_000;
-    match code {
-        Some(code) => Ok(Ended { code, stdout, stderr, took_ms }),
+    match status {
+        Some(status) => Ok(Ended { code: status.code(), stdout, stderr, took_ms }),
         None => Err(format!("no end within {} s", limit.as_secs())),
     }
 }
 
-/// The outer code is missing if it had to be ended.
+/// There is no status if it had to be ended.
 fn run_in_files(
     command: &mut Command,
     stdin: &[u8],
     limit: Duration,
-) -> std::io::Result<(Option<Option<i32>>, [String; 2])> {
+) -> std::io::Result<(Option<ExitStatus>, [String; 2])> {
     let mut input = tempfile::tempfile()?;
     input.write_all(stdin)?;
     input.rewind()?;
@@ -62,7 +62,7 @@ fn run_in_files(
         child.kill()?;
     }
     let status = child.wait()?;
-    Ok((has_ended.then(|| status.code()), [text(out)?, text(err)?]))
+    Ok((has_ended.then_some(status), [text(out)?, text(err)?]))
 }
 
 fn text(mut file: File) -> std::io::Result<String> {

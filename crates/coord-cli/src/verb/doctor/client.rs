@@ -52,13 +52,17 @@ fn claude(found: Option<(Result<String, String>, PathBuf)>) -> Finding {
                 format!("the version that {path} prints is not understood"),
                 "update Claude Code: claude update",
             ),
-            Some(version @ (major, minor, patch)) if version < OLDEST => Finding::error(
-                "client.version",
-                format!("{path} is {major}.{minor}.{patch}, too old for these hooks"),
-                "update Claude Code to 2.1 or newer: claude update",
-            ),
-            Some((major, minor, patch)) => {
-                Finding::ok("client.version", format!("claude {major}.{minor}.{patch}"))
+            Some(version) => {
+                let number = format!("{}.{}.{}", version.0, version.1, version.2);
+                if version < OLDEST {
+                    Finding::error(
+                        "client.version",
+                        format!("{path} is {number}, too old for these hooks"),
+                        "update Claude Code to 2.1 or newer: claude update",
+                    )
+                } else {
+                    Finding::ok("client.version", format!("claude {number}"))
+                }
             }
         },
     }

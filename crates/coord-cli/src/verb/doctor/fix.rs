@@ -30,7 +30,7 @@ pub(super) enum Fix {
 
 /// What became of a repair.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Done {
+pub(super) struct Outcome {
     /// In words.
     pub(super) what: String,
     /// Whether it was made; false with `--dry-run`, too.
@@ -43,7 +43,7 @@ pub(super) struct Done {
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
     tried: BTreeSet<Fix>,
-    pub(super) done: Vec<Done>,
+    pub(super) done: Vec<Outcome>,
 }
 
 impl Repairs {
@@ -60,7 +60,7 @@ impl Repairs {
             let done = !dry_run && error.is_none();
             any |= done;
             let error = error.map(|error| format!("{error:#}"));
-            self.done.push(Done { what: fix.words(), done, error });
+            self.done.push(Outcome { what: fix.words(), done, error });
         }
         any
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::fix::Done;
+use super::fix::Outcome;
 use super::{Finding, Level};
 use crate::out::{Colour, Failure, Painter, escape, pad};
 
@@ -21,7 +21,7 @@ struct Answer<'a> {
     ok: bool,
     findings: &'a [Finding],
     #[serde(skip_serializing_if = "Option::is_none")]
-    fixes: Option<&'a [Done]>,
+    fixes: Option<&'a [Outcome]>,
 }
 
 /// Whether nothing is an error.
@@ -33,7 +33,7 @@ pub(super) fn is_ok(findings: &[Finding]) -> bool {
 pub(super) fn json(
     out: &mut impl Write,
     findings: &[Finding],
-    fixes: Option<&[Done]>,
+    fixes: Option<&[Outcome]>,
 ) -> Result<(), Failure> {
     let answer = Answer { schema: SCHEMA, ok: is_ok(findings), findings, fixes };
     serde_json::to_writer(&mut *out, &answer)?;
@@ -44,7 +44,7 @@ pub(super) fn json(
 pub(super) fn text(
     out: &mut impl Write,
     findings: &[Finding],
-    fixes: Option<&[Done]>,
+    fixes: Option<&[Outcome]>,
     dry_run: bool,
 ) -> Result<(), Failure> {
     let painter = Painter::for_stdout();

@@ -121,15 +121,12 @@ fn try_lock(state: &Path) -> Result<(), LockError> {
 }
 
 fn locks(tried: Result<(), LockError>, state: &Path) -> Option<Finding> {
-    match tried.err()? {
-        error @ (LockError::NoLocks { .. } | LockError::Held { .. }) => Some(Finding::error(
-            "state.locks",
-            error.to_string(),
-            "set COORD_HOME or XDG_STATE_HOME to a local directory, then coord install",
-        )),
-        LockError::Io { source, .. } => Some(unwritable(&source.to_string(), state)),
-        other => Some(unwritable(&other.to_string(), state)),
+    let error = tried.err()?;
+    if let LockError::Io { source, .. } = &error {
+        return Some(unwritable(&source.to_string(), state));
     }
+    let remedy = "set COORD_HOME or XDG_STATE_HOME to a local directory, then coord install";
+    Some(Finding::error("state.locks", error.to_string(), remedy))
 }
 
 fn unwritable(why: &str, state: &Path) -> Finding {
@@ -259,9 +256,7 @@ mod tests {
     #[test]
     fn a_clock_of_the_past_is_named() {
         is(clock(1000), "state.clock", Level::Error, "timedatectl");
-        assert!(
-            clock(crate::context::Context::from_environment(None).unwrap().now.wall_ms).is_none()
-        );
+        assert!(clock(Context::from_environment(None).unwrap().now.wall_ms).is_none());
     }
 
     #[test]

@@ -41,11 +41,8 @@ fn damaged(found: String) -> Finding {
 
 fn journal(setup: &Setup<'_>) -> Vec<Finding> {
     let paths = &setup.context.paths;
-    let _lock = match StateLock::shared(&paths.state_lock()) {
-        Ok(lock) => lock,
-        // What stands in the way of locks is found elsewhere.
-        Err(_) => return Vec::new(),
-    };
+    // What stands in the way of locks is found elsewhere.
+    let Ok(_lock) = StateLock::shared(&paths.state_lock()) else { return Vec::new() };
     let mut findings = Vec::new();
     let snapshot = match Snapshot::load(&RealDisk, &paths.state) {
         Ok(snapshot) => snapshot,
