@@ -1,8 +1,11 @@
 //! What a check found: one line, and one remedy where something is wrong.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::fix::Fix;
+use crate::verb::install::shown;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -87,5 +90,26 @@ impl Finding {
     /// The part of the name before the dot.
     pub(super) fn group(&self) -> &'static str {
         self.check.split('.').next().unwrap_or(self.check)
+    }
+}
+
+/// A path as one word of a shell's command, for remedies.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = shown(path);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,~".contains(c);
+    if text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_remedies_are_one_word() {
+        assert_eq!(quoted(Path::new("/a/b-c_1.x")), "/a/b-c_1.x");
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

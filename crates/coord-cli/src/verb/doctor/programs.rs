@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::finding::quoted;
 use super::fix::Fix;
 use super::{Finding, Setup, child};
 use crate::verb::install::{PROGRAM_PREFIX, shown};
@@ -68,13 +69,14 @@ fn judge(path: &Path, uid: u32) -> Vec<Finding> {
     let mode = metadata.permissions().mode();
     if mode & 0o100 == 0 {
         let found = format!("{name} is not executable: its events are lost");
-        let finding = Finding::error("programs.executable", found, format!("chmod 755 {name}"));
+        let finding =
+            Finding::error("programs.executable", found, format!("chmod 755 {}", quoted(path)));
         return vec![finding.fixed_by(Fix::Mode { path: path.to_owned(), mode: 0o755 })];
     }
     let mut findings = Vec::new();
     if mode & 0o002 != 0 || ![0, uid].contains(&metadata.uid()) {
         let found = format!("others can change {name}, which runs in every session");
-        let remedy = format!("chown it to yourself and chmod 755 {name}");
+        let remedy = format!("chown it to yourself, then: chmod 755 {}", quoted(path));
         let finding = Finding::error("programs.writable", found, remedy);
         findings.push(finding.fixed_by(Fix::Mode { path: path.to_owned(), mode: 0o755 }));
     }

@@ -10,6 +10,7 @@ use coord_wire::envelope::Envelope;
 use coord_wire::inspect::{Session, State};
 use coord_wire::journal::{Entry, Record};
 
+use super::finding::quoted;
 use super::settings::is_registered;
 use super::{Finding, Setup};
 use crate::context::Context;
@@ -56,9 +57,8 @@ fn unregistered(living: &[&Session], setup: &Setup<'_>) -> Vec<Finding> {
     seen.into_iter()
         .filter(|dir| !is_registered(dir))
         .map(|dir| {
-            let dir = shown(dir);
-            let found = format!("sessions use {dir}, which has no hook of coord");
-            let remedy = format!("coord install --config-dir {dir}");
+            let found = format!("sessions use {}, which has no hook of coord", shown(dir));
+            let remedy = format!("coord install --config-dir {}", quoted(dir));
             Finding::warning("sessions.config_dir", found, remedy)
         })
         .collect()

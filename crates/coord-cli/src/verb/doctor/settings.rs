@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::finding::quoted;
 use super::fix::Fix;
 use super::{Finding, Setup};
 use crate::out::Failure;
 use crate::verb::install::audit::{self, Audit, Entry};
-use crate::verb::install::{managed_warnings, shown, user_directory};
+use crate::verb::install::{default_hooks_dir, managed_warnings, shown, user_directory};
 
 /// Directories of plugins that are looked through, and how deep.
 const PLUGIN_DIRS_MAX: usize = 4096;
@@ -197,9 +198,14 @@ fn outdated(finding: Finding, file: &SettingsFile, setup: &Setup<'_>) -> Finding
     };
     let mut arguments =
         vec!["install".into(), "--config-dir".into(), config_dir.clone().into_os_string()];
-    let mut remedy = format!("coord install --config-dir {}", shown(config_dir));
+    let mut remedy = format!("coord install --config-dir {}", quoted(config_dir));
     match &setup.hooks_dir {
-        Some(dir) => arguments.extend(["--hooks-dir".into(), dir.clone().into_os_string()]),
+        Some(dir) => {
+            arguments.extend(["--hooks-dir".into(), dir.clone().into_os_string()]);
+            if default_hooks_dir().ok().as_ref() != Some(dir) {
+                remedy = format!("{remedy} --hooks-dir {}", quoted(dir));
+            }
+        }
         None => remedy.push_str(" --hooks-dir DIR"),
     }
     let finding = Finding { remedy: Some(remedy), ..finding };

@@ -10,6 +10,7 @@ use coord_store::{CoordinatorLock, Disk, LockError, PlaceError, RealDisk, check_
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::RESERVE_FILE_BYTES;
 
+use super::finding::quoted;
 use super::fix::Fix;
 use super::{Finding, Setup};
 use crate::context::Context;
@@ -55,11 +56,12 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
 
 fn config(setup: &Setup<'_>) -> Option<Finding> {
     let why = setup.config_error.as_ref()?;
-    let file = shown(&setup.context.paths.config_file());
+    let path = setup.context.paths.config_file();
+    let file = shown(&path);
     Some(Finding::error(
         "state.config",
         format!("{file}: {why}; the coordinator does not start with it"),
-        format!("correct it, then: coord config check {file}"),
+        format!("correct it, then: coord config check {}", quoted(&path)),
     ))
 }
 
@@ -71,8 +73,10 @@ fn directory(state: &Path, metadata: &Metadata, uid: u32) -> Option<Finding> {
     }
     if metadata.uid() != uid {
         let found = format!("{name} belongs to user {}: hooks do nothing", metadata.uid());
-        let remedy =
-            format!("chown -R it to yourself (it was made by sudo?): sudo chown -R {uid} {name}");
+        let remedy = format!(
+            "chown -R it to yourself (it was made by sudo?): sudo chown -R {uid} {}",
+            quoted(state)
+        );
         return Some(Finding::error("state.owner", found, remedy));
     }
     None
@@ -96,7 +100,7 @@ fn private_files(context: &Context) -> Vec<Finding> {
             (is_wrong && !metadata.is_symlink()).then(|| {
                 let name = shown(&path);
                 let found = format!("{name} has mode {mode:o} instead of {wanted:o}");
-                Finding::warning("state.mode", found, format!("chmod {wanted:o} {name}"))
+                Finding::warning("state.mode", found, format!("chmod {wanted:o} {}", quoted(&path)))
                     .fixed_by(Fix::Mode { path, mode: wanted })
             })
         })

@@ -12,6 +12,7 @@ use coord_wire::limits::{
 };
 use coord_wire::spool::{CRASHES, CURRENT, MALFORMED};
 
+use super::finding::quoted;
 use super::{Finding, Setup};
 use crate::context::Context;
 use crate::verb::install::shown;
@@ -132,10 +133,11 @@ fn spool(context: &Context) -> Vec<Finding> {
     ] {
         let n = if name == MALFORMED { spool.malformed() } else { spool.crashes() };
         if let Ok(n @ 1..) = n {
-            let file = shown(&dir.join(name));
+            let path = dir.join(name);
+            let file = shown(&path);
             let more = if MALFORMED_RECORDS_MAX <= n { " or more" } else { "" };
             let found = format!("{n}{more} {what}: {file}");
-            let remedy = format!("read {file}, then remove it: rm {file}");
+            let remedy = format!("read {file}, then remove it: rm {}", quoted(&path));
             findings.push(Finding::warning(check, found, remedy));
         }
     }
