@@ -41,6 +41,8 @@ enum Verb {
     Events(verb::events::Args),
     /// Show whether the coordinator runs and is well
     Status(verb::status::Args),
+    /// Check everything that coord needs, and name the remedies
+    Doctor(verb::doctor::Args),
     /// Start the coordinator in the background
     Up(verb::up::Args),
     /// End the coordinator; it stays down until `coord up`
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),
+            Verb::Doctor(args) => verb::doctor::run(&args, &context),
             Verb::Up(args) => verb::up::run(&args, &context),
             Verb::Down(args) => verb::down::run(&args, &context),
             Verb::Serve(args) => verb::serve::run(&args, &context),

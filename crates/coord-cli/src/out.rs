@@ -13,6 +13,8 @@ use crate::context::variable;
 pub(crate) enum Failure {
     /// 1
     Failed(anyhow::Error),
+    /// 1, and why was said on standard output.
+    Told,
     /// 3: nothing has this id.
     NoSuchSession(String),
     /// 3: the id does not say which one.
@@ -74,6 +76,7 @@ impl Failure {
             | Self::TimedOut(text)
             | Self::NeverComes(text) => anyhow::anyhow!(text),
             Self::ReaderGone => anyhow::anyhow!("nobody reads the output"),
+            Self::Told => anyhow::anyhow!("it was said already"),
         }
     }
 
@@ -85,6 +88,7 @@ impl Failure {
             Self::NotReachable(text) => (text, 4),
             Self::TimedOut(text) => (text, 5),
             Self::NeverComes(text) => (text, 6),
+            Self::Told => return ExitCode::FAILURE,
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
         // With standard error closed there is nowhere left to complain.

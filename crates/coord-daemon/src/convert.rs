@@ -7,7 +7,7 @@ use coord_core::{
     ToolPhase, Via,
 };
 use coord_screen::Screen as Classified;
-use coord_wire::envelope::{self, Envelope};
+use coord_wire::envelope::{self, Envelope, PROBE};
 use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
 
@@ -71,8 +71,12 @@ fn started_event(started: &Started) -> Event {
     Event::Started(host, settings)
 }
 
-/// The core's view of an envelope; none if its id or time is malformed.
+/// The core's view of an envelope; none if its id or time is malformed, and of a probe, which only
+/// has to be recorded.
 pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Option<HookEvent> {
+    if envelope.event == PROBE {
+        return None;
+    }
     Some(HookEvent {
         id: envelope.event_id()?,
         wall_ms: envelope.wall_ms()?,

@@ -63,14 +63,13 @@ fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()
     offline.problems.extend(tail.report.iter().map(ToString::to_string));
     for text in spooled(paths, now)?.iter().flat_map(Drained::records) {
         offline.spool_pending += 1;
-        let event = Envelope::parse(text)
-            .ok()
-            .and_then(|envelope| convert::hook_event(envelope, Via::Spool, false));
-        match event {
-            Some(event) => {
-                step(&mut offline.state, &Event::Hook(Box::new(event)), now);
+        match Envelope::parse(text) {
+            Ok(envelope) => {
+                if let Some(event) = convert::hook_event(envelope, Via::Spool, false) {
+                    step(&mut offline.state, &Event::Hook(Box::new(event)), now);
+                }
             }
-            None => offline.problems.push("a record of the spool is no event".to_owned()),
+            Err(_) => offline.problems.push("a record of the spool is no event".to_owned()),
         }
     }
     Ok(())

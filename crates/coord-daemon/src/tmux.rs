@@ -77,6 +77,17 @@ pub struct Tmux {
     known: BTreeMap<ProcessRef, Known>,
 }
 
+/// The tmux program that would be run: the first of `places`, which are files or their directories,
+/// and the usual ones.
+pub fn find_program(places: &[PathBuf]) -> Result<PathBuf, String> {
+    program::find(places)
+}
+
+/// Whether the server at `socket` may be asked, and is there (H-14, H-27).
+pub fn check_socket(readable: &Readable, socket: &Path) -> Result<(), String> {
+    Doors::default().open(readable, socket).map(drop)
+}
+
 /// The last answer for a process, for sweeps over panes in which nothing happened.
 #[derive(Debug)]
 struct Known {

@@ -7,6 +7,10 @@
 use crate::stamp::{ProcessRef, WallMs, parse_rfc3339};
 use serde::{Deserialize, Serialize};
 
+/// Name of the event by which `coord doctor` proves that events arrive. It goes the way of every
+/// event into the journal, is of no session, and changes no record.
+pub const PROBE: &str = "CoordProbe";
+
 /// One event as a hook saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {

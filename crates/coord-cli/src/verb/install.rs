@@ -7,6 +7,7 @@
 //! H-14 and H-24 (hooks get their root by argument), H-39 (no entry without its executable).
 
 mod attributes;
+pub(crate) mod audit;
 mod client;
 mod edit;
 mod layout;
@@ -29,9 +30,12 @@ use serde::Serialize;
 pub(crate) use plugin::{PluginArgs, run_plugin};
 
 use edit::Rest;
+pub(crate) use registration::PROGRAM_PREFIX;
 use registration::Registration;
-use scope::{Scope, shown};
+use scope::Scope;
+pub(crate) use scope::{shown, user_directory};
 use settings_file::{Outcome, Wanted};
+pub(crate) use silenced::managed_warnings;
 
 use crate::context::{Context, variable};
 use crate::out::Failure;
@@ -231,7 +235,7 @@ fn refuse_other_owner(context: &Context) -> anyhow::Result<()> {
 fn config_dirs(place: &Where, paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(match place.scope {
         Scope::User => paths.iter().filter_map(|path| path.parent()).map(PathBuf::from).collect(),
-        Scope::Project | Scope::Local => vec![scope::user_directory()?],
+        Scope::Project | Scope::Local => vec![user_directory()?],
     })
 }
 
@@ -251,7 +255,8 @@ fn still_running(
     Ok(sessions.collect())
 }
 
-fn default_hooks_dir() -> anyhow::Result<PathBuf> {
+/// Where `install.sh` puts the hooks that belong to this program.
+pub(crate) fn default_hooks_dir() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell the path of this program")?;
     let prefix = program.parent().and_then(Path::parent);
     Ok(prefix.context("this program stands in no prefix: name --hooks-dir")?.join("lib/coord"))

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use serde::Serialize;
 
 /// Every executable of ours begins with this; by it our entries are recognised.
-pub(super) const PROGRAM_PREFIX: &str = "coord-hook-";
+pub(crate) const PROGRAM_PREFIX: &str = "coord-hook-";
 
 /// One event and what it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

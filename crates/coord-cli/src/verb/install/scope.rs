@@ -56,7 +56,7 @@ pub(super) fn files(
 }
 
 /// The client's own configuration directory.
-pub(super) fn user_directory() -> anyhow::Result<PathBuf> {
+pub(crate) fn user_directory() -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()) {
         return Ok(std::path::absolute(dir)?);
     }
@@ -123,7 +123,7 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 /// A path with the home directory as `~`, as people write it.
-pub(super) fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let home = std::env::var_os("HOME").unwrap_or_default();
     match path.strip_prefix(&home) {
         Ok(rest) if home != *OsStr::new("") => format!("~/{}", rest.display()),

@@ -32,6 +32,11 @@ pub(super) fn warnings(others: &[PathBuf]) -> Vec<String> {
     managed.chain(others.into_iter().flat_map(|path| of_file(path, false))).collect()
 }
 
+/// The same of the administrator's settings alone.
+pub(crate) fn managed_warnings() -> Vec<String> {
+    warnings(&[])
+}
+
 fn of_file(path: &Path, is_managed: bool) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let text = text.trim_start_matches('\u{feff}');

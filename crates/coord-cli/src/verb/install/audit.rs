@@ -1,0 +1,88 @@
+//! What `coord doctor` asks of a settings file: which entries are ours, and in what they differ from
+//! what `coord install` would write. Changes nothing, and hands out nothing but our own entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::edit;
+use super::registration::{HOOKS, Registration};
+use super::settings_file::{self, Wanted};
+
+/// One of our entries, as it stands there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// The client's event.
+    #[serde(default)]
+    pub(crate) event: String,
+    /// The executable.
+    pub(crate) command: PathBuf,
+    /// Its arguments.
+    pub(crate) args: Vec<String>,
+}
+
+impl Entry {
+    /// The root that the hook is handed.
+    pub(crate) fn root(&self) -> Option<&str> {
+        let at = self.args.iter().position(|arg| arg == "--root")?;
+        self.args.get(at.checked_add(1)?).map(String::as_str)
+    }
+}
+
+/// What stands in a settings file of ours.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    /// Our entries, in the file's order.
+    pub(crate) entries: Vec<Entry>,
+    /// Events without one.
+    pub(crate) missing: Vec<&'static str>,
+    /// Events that run one of our executables more than once.
+    pub(crate) doubled: BTreeSet<String>,
+    /// `disableAllHooks` is true.
+    pub(crate) hooks_disabled: bool,
+}
+
+/// The text of a settings file; none where there is no file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    Ok(settings_file::preview(path, &|_| Ok(Wanted::Gone))?.before)
+}
+
+/// Looks through the text of a settings file.
+pub(crate) fn audit(text: &str) -> anyhow::Result<Audit> {
+    let layout = edit::read(text)?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (mut entries, mut runs) = (Vec::new(), BTreeMap::new());
+    for event in layout.hooks.iter().flat_map(|hooks| &hooks.events) {
+        for entry in event.groups.iter().flat_map(|group| &group.entries) {
+            let Some(program) = &entry.program else { continue };
+            let n: &mut u32 = runs.entry((event.name.clone(), program.clone())).or_default();
+            *n = n.saturating_add(1);
+            let own = text.get(entry.range.clone()).unwrap_or_default();
+            if let Ok(own) = serde_json::from_str::<Entry>(own) {
+                entries.push(Entry { event: event.name.clone(), ..own });
+            }
+        }
+    }
+    let has = |event: &str| entries.iter().any(|entry| entry.event == event);
+    let missing = HOOKS.iter().map(|hook| hook.event).filter(|event| !has(event)).collect();
+    let doubled = runs.into_iter().filter(|(_, n)| 1 < *n).map(|((event, _), _)| event);
+    Ok(Audit { missing, doubled: doubled.collect(), hooks_disabled: is_disabled(text), entries })
+}
+
+fn is_disabled(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}');
+    let settings: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    settings.get("disableAllHooks") == Some(&true.into())
+}
+
+/// Whether `coord install` would leave the text as it is.
+pub(crate) fn is_up_to_date(text: &str, hooks_dir: &Path, root: Option<&Path>) -> bool {
+    let ours = Registration::new(hooks_dir, root);
+    ours.is_ok_and(|ours| edit::register(Some(text), &ours).is_ok_and(|after| after == text))
+}
+
+/// Whether every executable that is registered lies in `hooks_dir`.
+pub(crate) fn has_programs(hooks_dir: &Path) -> bool {
+    Registration::new(hooks_dir, None).is_ok_and(|ours| ours.check_programs().is_ok())
+}
