@@ -71,7 +71,8 @@ fn tree(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
         for entry in fs::read_dir(directory).expect("list a directory").flatten() {
             let path = entry.path();
             let relative = path.strip_prefix(&top).expect("below the home").to_owned();
-            let is_clients = path.starts_with(home.config_dir())
+            let is_clients = path != home.config_dir()
+                && path.starts_with(home.config_dir())
                 && !relative.as_os_str().as_bytes().windows(8).any(|part| part == b"settings");
             // The directories above the state are there because it is.
             let is_states = Path::new(".local/state/coord").starts_with(&relative)
