@@ -62,8 +62,8 @@ fn install_sh(home: &Home, from: &Path, arguments: &[&str]) -> Finished {
     run(command, &home.tmp(), "install").expect_success()
 }
 
-/// Every path below the home with its content, but for the state and the settings' backup, which stay
-/// until a purge, and what the client keeps for itself.
+/// Every path below the home with its content, but for the state, which stays until a purge, and what
+/// the client keeps for itself.
 fn tree(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
     let (top, mut found) = (home.home(), BTreeMap::new());
     let mut directories = vec![top.clone()];
@@ -77,8 +77,7 @@ fn tree(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
             // The directories above the state are there because it is.
             let is_states = Path::new(".local/state/coord").starts_with(&relative)
                 || relative.starts_with(".local/state/coord");
-            let is_backup = path.extension().is_some_and(|extension| extension == "coord-backup");
-            if is_backup || is_states && relative == Path::new(".local/state/coord") || is_clients {
+            if is_clients || (is_states && relative == Path::new(".local/state/coord")) {
                 continue;
             }
             if path.is_dir() {

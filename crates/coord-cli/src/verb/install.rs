@@ -79,7 +79,7 @@ pub(crate) struct InstallArgs {
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
     place: Where,
-    /// Remove the recorded state and the backups of the settings as well.
+    /// Remove the recorded state as well.
     #[arg(long)]
     purge: bool,
 }
@@ -204,24 +204,25 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
         }
     };
     let mut outcomes = if args.place.dry_run { previews } else { change_all(&paths, &edit)? };
-    if fate == StateFate::Purged {
-        record::purge(&context.paths)?;
+    if !args.place.dry_run {
+        // The other bytes are back: nothing is left that a backup could give.
         for (path, outcome) in &mut outcomes {
             drop(std::fs::remove_file(settings_file::backup_path(path)));
             outcome.backup = None;
         }
+    }
+    if fate == StateFate::Purged {
+        record::purge(&context.paths)?;
     }
     let mut report = Report::new(&args.place, &outcomes, context, warnings)?;
     report.state_fate = fate;
     report.still_running = running;
     report.print(&args.place, |file| {
         let (path, events) = (shown(&file.path), file.events_before);
-        let backup = file.backup.as_ref().map(|path| format!(" (backup: {})", shown(path)));
-        let backup = backup.unwrap_or_default();
         match (file.changed, file.is_gone) {
             (false, _) => format!("{path} has no hook of coord: nothing changed"),
-            (true, false) => format!("removed {events} events from {path}{backup}"),
-            (true, true) => format!("removed {path}, which held nothing else{backup}"),
+            (true, false) => format!("removed {events} events from {path}"),
+            (true, true) => format!("removed {path}, which held nothing else"),
         }
     })
 }

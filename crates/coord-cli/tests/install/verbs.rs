@@ -41,12 +41,13 @@ fn install_and_uninstall_keep_bytes_line_ends_and_mode_g8() {
     assert_eq!(mode(&backup), 0o600);
 
     let said = scratch.said(&["uninstall"]);
-    assert!(said.starts_with("removed 13 events from ~/.claude/settings.json (backup: "), "{said}");
+    assert!(said.starts_with("removed 13 events from ~/.claude/settings.json"), "{said}");
+    assert!(!backup.exists(), "the other bytes are back: it has nothing to give");
     assert_eq!(scratch.read(), SETTINGS);
     assert_eq!(mode(&scratch.settings()), 0o640);
     let said = scratch.said(&["uninstall"]);
     assert_eq!(said, "~/.claude/settings.json has no hook of coord: nothing changed\n");
-    assert_eq!(scratch.n_config_files(), 2, "the settings and their backup");
+    assert_eq!(scratch.n_config_files(), 1);
 }
 
 #[test]
@@ -265,7 +266,7 @@ fn silenced_hooks_are_warned_about() {
 }
 
 #[test]
-fn purge_removes_state_and_backups_unless_a_coordinator_runs() {
+fn purge_removes_the_state_unless_a_coordinator_runs() {
     let scratch = Scratch::new();
     scratch.write("{}");
     scratch.said(&["install"]);

@@ -75,7 +75,8 @@ fn well(health: &Health) -> Vec<Finding> {
     }));
     if findings.is_empty() {
         let Health { pid, version, sessions, .. } = health;
-        let found = format!("runs (pid {pid}, version {version}), {sessions} sessions");
+        let noun = if *sessions == 1 { "session" } else { "sessions" };
+        let found = format!("runs (pid {pid}, version {version}), {sessions} {noun}");
         findings.push(Finding::ok("coordinator.runs", found));
     }
     findings
