@@ -1,7 +1,7 @@
 //! The whole way: the real client runs coord's hooks, and `coord inspect` shows the truth,
-//! whatever was killed on the way. Holds G1, G2, G7, G10, G11, S0-25f, S0-28a, H-05, H-14, H-25.
+//! whatever was killed on the way. Holds G1, G2, G7, G10, G11, R-13, R-14, S0-25f, S0-28a, H-05, H-14, H-25.
 
-use coord_tests::client::{Conversation, headless, result};
+use coord_tests::client::{Conversation, headless, program, result, surround};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, install, session_when};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
@@ -26,6 +26,8 @@ fn main() -> ExitCode {
         test("an_unread_registry_proves_no_crash", an_unread_registry_proves_no_crash),
         test("a_death_while_nobody_looked_is_a_crash", a_death_while_nobody_looked_is_a_crash),
         test("sigterm_is_a_stop", sigterm_is_a_stop),
+        test("an_interrupted_run_is_a_stop", an_interrupted_run_is_a_stop),
+        test("a_closed_stdout_is_no_end", a_closed_stdout_is_no_end),
         test("a_killed_coordinator_loses_nothing", a_killed_coordinator_loses_nothing),
         test("two_sessions_are_told_apart", two_sessions_are_told_apart),
     ])
@@ -274,6 +276,37 @@ fn sigterm_is_a_stop() {
     assert_eq!(client.finish().code(), Some(143));
     let session = stopped(&home, &id);
     assert!(session.pending_recovery.is_none());
+    assert_nothing_lost_or_doubled(&home, &id, &capture);
+}
+
+fn an_interrupted_run_is_a_stop() {
+    // its exit code is that of a success, and no Stop says that the turn ended.
+    let (home, capture) = hooked();
+    let _coordinator = Coordinator::start(&home);
+    let api = FakeApi::start([Turn::hang()]);
+    let (client, id) = in_a_turn(&home, &api, &capture);
+    running(&home, &id);
+    client.signal(Signal::INT);
+    assert_eq!(client.finish().code(), Some(0));
+    stopped(&home, &id);
+    assert!(!hook_events(&home, &id).contains(&"Stop".to_owned()));
+}
+
+fn a_closed_stdout_is_no_end() {
+    // the client goes on with its turn.
+    let (home, capture) = hooked();
+    let _coordinator = Coordinator::start(&home);
+    let api = FakeApi::start([Turn::text("At last.").behind("answer")]);
+    let mut command = surround(home.command("sh"), &home, &api);
+    command.args(["-c", "exec \"$0\" -p 'Say hello' >&-"]).arg(program());
+    let client = Running::start(command, &home.tmp(), "claude");
+    api.wait_for("Say hello");
+    let id = id_captured(&capture);
+    let owner = running(&home, &id).owner.expect("a running session has an owner");
+    assert_eq!((owner.pid, owner.alive), (client.pid(), Some(true)));
+    api.open("answer");
+    client.finish().expect_success();
+    stopped(&home, &id);
     assert_nothing_lost_or_doubled(&home, &id, &capture);
 }
 

@@ -309,3 +309,21 @@ fn h_16_another_pane_after_the_death_says_nothing() {
     world.seen_on_pane(100, its(PaneSeen { proof, ..blank() }), true);
     assert_ne!(world.word(ID), Word::Crashed);
 }
+
+// S0-37: what was detected, concluded and left alone is counted from the recorded decisions alone.
+#[test]
+fn s0_37_detections_and_deferrals_are_decisions_of_their_session() {
+    let mut world = in_a_turn();
+    let signature = Some("range_error".to_owned());
+    world.seen_on_pane(100, its(PaneSeen { signature, ..blank() }), false);
+    world.screen(100, Screen::Prompt);
+    world.screen(100, Screen::Prompt);
+    assert!(world.decisions.iter().all(|decision| decision.session_id == ID));
+    let rules: Vec<(&str, bool)> = world
+        .decisions
+        .iter()
+        .map(|decision| (decision.rule, decision.did.starts_with("left alone")))
+        .collect();
+    // The signature; the screen against the hooks, left alone; the same again, settled.
+    assert_eq!(rules, [("S0-01", false), ("R-01", true), ("R-01", false)]);
+}
