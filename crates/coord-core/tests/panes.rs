@@ -4,7 +4,7 @@
 mod world;
 
 use coord_core::{
-    Effect, HookKind, Kind, Look, PaneFact, PaneFound, PaneProof, PaneSeen, Registry,
+    Effect, Event, HookKind, Kind, Look, PaneFact, PaneFound, PaneProof, PaneSeen, Registry,
     RegistryStatus, Screen, Turn, Word,
 };
 use world::{PROMPT, START, STOP, World, blank, entry, its, pane};
@@ -74,6 +74,22 @@ fn r_01_a_screen_that_is_older_than_the_hooks_news_says_nothing() {
     world.pass(0.4);
     world.screen(100, Screen::Prompt);
     world.screen(100, Screen::Prompt);
+    assert_eq!(world.word(ID), Word::Running);
+}
+
+// A slow tmux: what was captured before the prompt is heard long after it.
+#[test]
+fn r_01_a_look_counts_from_when_it_began() {
+    let mut world = in_a_turn();
+    world.hook(ID, 100, STOP);
+    let (process, looked_ns) = (world::process(100), world.mono_ns(0.0));
+    let found = its(PaneSeen { screen: Some(Screen::Prompt), ..blank() });
+    world.hook(ID, 100, PROMPT);
+    world.pass(3.0);
+    for _ in 0..2 {
+        let (found, after_death) = (found.clone(), false);
+        world.take(&Event::PaneSeen { process, found, looked_ns, after_death });
+    }
     assert_eq!(world.word(ID), Word::Running);
 }
 
@@ -161,7 +177,7 @@ fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
     world.hook(ID, 100, PROMPT);
     let interrupted_ms = Some(world.now().wall_ms - 60_000);
     let process = world::process(100);
-    world.take(&coord_core::Event::TranscriptRead { process, interrupted_ms, has_signature: None });
+    world.take(&Event::TranscriptRead { process, interrupted_ms, has_signature: None });
     assert_eq!(world.word(ID), Word::Running);
 }
 
@@ -283,11 +299,7 @@ fn s0_01_a_signature_is_evidence_and_nothing_else() {
     assert_eq!(noted, 1);
     // Whether the words are content of the conversation is looked up.
     let process = world::process(100);
-    world.take(&coord_core::Event::TranscriptRead {
-        process,
-        interrupted_ms: None,
-        has_signature: Some(true),
-    });
+    world.take(&Event::TranscriptRead { process, interrupted_ms: None, has_signature: Some(true) });
     assert_eq!(world.session(ID).signature.as_ref().unwrap().is_content, Some(true));
 }
 
