@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
 use super::edit;
+use super::layout::UNCHANGED;
 use super::registration::{HOOKS, Registration};
 use super::settings_file::{self, Wanted};
 
@@ -50,7 +52,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<String>> {
 
 /// Looks through the text of a settings file.
 pub(crate) fn audit(text: &str) -> anyhow::Result<Audit> {
-    let layout = edit::read(text)?;
+    // Nobody wanted a change here.
+    let layout = edit::read(text)
+        .map_err(|why| anyhow!("{}", format!("{why:#}").trim_end_matches(UNCHANGED)))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut entries, mut runs) = (Vec::new(), BTreeMap::new());
     for event in layout.hooks.iter().flat_map(|hooks| &hooks.events) {

@@ -79,13 +79,12 @@ pub(super) struct Refusal {
     reason: String,
 }
 
+/// What a refusal says to who wanted a change.
+pub(super) const UNCHANGED: &str = "; correct it and run again (nothing was changed)";
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}; correct it and run again (nothing was changed)",
-            self.line, self.column, self.reason
-        )
+        write!(f, "{}:{}: {}{UNCHANGED}", self.line, self.column, self.reason)
     }
 }
 
