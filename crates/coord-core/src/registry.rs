@@ -89,10 +89,9 @@ impl State {
 
 /// Takes leave of a session elsewhere whose registry entry stayed away: it may have ended, and
 /// another container's client may have had the same file (H-15).
-pub(crate) fn give_up(session: &mut Session, at: Moment) {
-    if let RegistryFact::Removed { .. } = session.registry {
-        session.presence = Presence::Gone { at };
-    }
+pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
+    session.presence = Presence::Gone { at };
+    fx.decide(session, "H-15", "its registry entry is gone, it runs elsewhere", "unknown");
 }
 
 /// When the registry's `idle`, newer than what opened the turn, means that it was interrupted.

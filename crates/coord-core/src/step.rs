@@ -232,7 +232,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
         if let Some(mut session) = state.take(*key) {
             registry::settle_turn(&mut session, at, fx);
             if state.removed_elsewhere(&session).is_some_and(|due| due <= at.awake) {
-                registry::give_up(&mut session, at);
+                registry::give_up(&mut session, at, fx);
             }
             state.put(session);
         }

@@ -243,6 +243,8 @@ fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
         if machine == MACHINE {
             world.pass(6.0);
             assert_eq!(world.word("s1"), Word::Unknown);
+            let given_up = world.decisions.last().unwrap();
+            assert_eq!((given_up.rule, given_up.did.as_str()), ("H-15", "unknown"));
         }
     }
 }
