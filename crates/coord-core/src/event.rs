@@ -407,6 +407,45 @@ pub enum Screen {
     Suspended,
 }
 
+impl Screen {
+    /// Every class.
+    pub const ALL: [Self; 11] = [
+        Self::Prompt,
+        Self::Working,
+        Self::Retry,
+        Self::Permission,
+        Self::Question,
+        Self::Plan,
+        Self::Dialog,
+        Self::Trust,
+        Self::Error,
+        Self::Shell,
+        Self::Suspended,
+    ];
+
+    /// Its word in the journal and in the classifier's data.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Working => "working",
+            Self::Retry => "retry",
+            Self::Permission => "permission",
+            Self::Question => "question",
+            Self::Plan => "plan",
+            Self::Dialog => "dialog",
+            Self::Trust => "trust",
+            Self::Error => "error",
+            Self::Shell => "shell",
+            Self::Suspended => "suspended",
+        }
+    }
+
+    /// The class of that word; none for an unknown one.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|screen| screen.word() == word)
+    }
+}
+
 impl HookKind {
     /// The client's own name of the event.
     pub fn name(&self) -> &str {
@@ -425,5 +464,18 @@ impl HookKind {
             Self::SubagentStop => "SubagentStop",
             Self::Other(name) => name,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Screen;
+
+    #[test]
+    fn words_of_screens_come_back() {
+        for screen in Screen::ALL {
+            assert_eq!(Screen::from_word(screen.word()), Some(screen));
+        }
+        assert_eq!(Screen::from_word("unknown"), None);
     }
 }

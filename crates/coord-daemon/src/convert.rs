@@ -6,7 +6,6 @@ use coord_core::{
     PaneSeen, ProcessRef, Registry, RegistryStatus, Screen, Settings, StartSource, TmuxPane,
     ToolPhase, Via,
 };
-use coord_screen::Screen as Classified;
 use coord_wire::envelope::{self, Envelope, PROBE};
 use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
@@ -203,29 +202,13 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
                     pane: pane.clone(),
                 },
                 proof: PaneProof { pane_pid: *pane_pid, tty: *tty },
-                screen: screen.as_deref().and_then(Classified::from_word).map(screen_of),
+                screen: screen.as_deref().and_then(Screen::from_word),
                 farewell: farewell.clone(),
                 signature: signature.clone(),
             })
         }
         Pane::NotThere => PaneFound::NotThere,
         Pane::Unreadable { why } => PaneFound::Unreadable { why: why.clone() },
-    }
-}
-
-fn screen_of(screen: Classified) -> Screen {
-    match screen {
-        Classified::Prompt => Screen::Prompt,
-        Classified::Working => Screen::Working,
-        Classified::Retry => Screen::Retry,
-        Classified::Permission => Screen::Permission,
-        Classified::Question => Screen::Question,
-        Classified::Plan => Screen::Plan,
-        Classified::Dialog => Screen::Dialog,
-        Classified::Trust => Screen::Trust,
-        Classified::Error => Screen::Error,
-        Classified::Shell => Screen::Shell,
-        Classified::Suspended => Screen::Suspended,
     }
 }
 

@@ -11,75 +11,11 @@ mod farewell;
 mod layout;
 mod rules;
 
+pub use coord_core::Screen;
 use layout::Layout;
 
 /// More than this of a screen is not read: only its end.
 const SCREEN_BYTES_MAX: usize = 256 * 1024;
-
-/// What a screen shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Screen {
-    /// The client waits for a prompt; a draft may stand in its input.
-    Prompt,
-    /// A turn, a command or a hook is under way.
-    Working,
-    /// The API failed and will be asked again.
-    Retry,
-    /// The user is asked whether a tool may run.
-    Permission,
-    /// The agent asks its user.
-    Question,
-    /// The agent asks its user to accept a plan.
-    Plan,
-    /// Another dialog or menu of the client.
-    Dialog,
-    /// The user is asked whether the directory is to be trusted.
-    Trust,
-    /// At its prompt, the last turn ended with an API error.
-    Error,
-    /// A shell's prompt.
-    Shell,
-    /// The client was stopped with Ctrl-Z.
-    Suspended,
-}
-
-const SCREENS: [Screen; 11] = [
-    Screen::Prompt,
-    Screen::Working,
-    Screen::Retry,
-    Screen::Permission,
-    Screen::Question,
-    Screen::Plan,
-    Screen::Dialog,
-    Screen::Trust,
-    Screen::Error,
-    Screen::Shell,
-    Screen::Suspended,
-];
-
-impl Screen {
-    /// The word that goes into the journal.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Working => "working",
-            Self::Retry => "retry",
-            Self::Permission => "permission",
-            Self::Question => "question",
-            Self::Plan => "plan",
-            Self::Dialog => "dialog",
-            Self::Trust => "trust",
-            Self::Error => "error",
-            Self::Shell => "shell",
-            Self::Suspended => "suspended",
-        }
-    }
-
-    /// The class of that word; none for an unknown one.
-    pub fn from_word(word: &str) -> Option<Self> {
-        SCREENS.into_iter().find(|screen| screen.word() == word)
-    }
-}
 
 /// What was read from a screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,14 +61,6 @@ fn end_of(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_come_back() {
-        for screen in SCREENS {
-            assert_eq!(Screen::from_word(screen.word()), Some(screen));
-        }
-        assert_eq!(Screen::from_word("unknown"), None);
-    }
 
     #[test]
     fn of_a_long_screen_the_end_is_read() {

@@ -103,7 +103,7 @@ mod tests {
                 assert!(!(some.is_empty() && none.is_empty()), "{screen}: {region:?} holds always");
             }
         }
-        for word in crate::SCREENS.map(Screen::word) {
+        for word in Screen::ALL.map(Screen::word) {
             assert!(RULES.class.iter().any(|class| class.screen == word), "{word}: no class");
         }
     }
