@@ -17,6 +17,7 @@
 //! Excluded: bits that rot in synced data (tests flip them by [`FakeDisk::write_synced`]), writes
 //! that reach other files, synced data lost, directories that vanish (their making is durable).
 
+use crate::random::Random;
 use coord_store::disk::{Disk, DiskFile};
 use coord_wire::stamp::WallMs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -319,7 +320,7 @@ impl Content {
         let len = match random.below(3) {
             0 => self.bytes.len(),
             1 => self.durable.len(),
-            _ => low + random.below(longest - low + 1),
+            _ => low + random.index(longest - low + 1),
         };
         let mut torn = vec![0; len];
         for (at, byte) in torn.iter_mut().enumerate().take(low) {
@@ -489,33 +490,6 @@ impl Drop for FakeFile {
         {
             content.locked = false;
         }
-    }
-}
-
-/// xorshift64*: the same choices for the same seed.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        random.next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() >> 33).unwrap_or(0) % n
-    }
-
-    fn coin(&mut self) -> bool {
-        self.below(2) == 0
     }
 }
 
