@@ -91,7 +91,10 @@ pub enum Event {
         /// Whether this coordinator holds it.
         held: bool,
     },
-    /// Time passed: a deadline may be due.
+    /// Time alone changes something: [`crate::State::is_due`]. Recorded, so that a replay changes it at
+    /// the same moment.
+    Due,
+    /// Looks may be due. They change nothing that is shown, and are not recorded.
     Tick,
 }
 

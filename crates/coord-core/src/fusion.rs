@@ -82,7 +82,7 @@ pub enum Source {
 pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let hooks = by_hooks(session);
     let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
-    let Some(level) = session.registry.level() else { return by_screen(session, hooks, awake) };
+    let Some(level) = session.registry.level() else { return by_screen(session, hooks) };
     let registry = by_level(level.status, hooks);
     let is_newer = newest_edge_ms(session) <= level.changed_ms;
     let is_between = registry == Doing::Rest && awake < queued_until(session);
@@ -103,9 +103,9 @@ pub(crate) fn queued_until(session: &Session) -> Awake {
 }
 
 /// Without a registry: hooks, unless the screen contradicts them.
-fn by_screen(session: &Session, hooks: Doing, awake: Awake) -> Verdict {
+fn by_screen(session: &Session, hooks: Doing) -> Verdict {
     let by_hooks = Verdict { doing: hooks, by: Source::Hooks, against: None };
-    let Some((status, looks)) = screen_level(session, awake) else { return by_hooks };
+    let Some((status, looks)) = screen_level(session) else { return by_hooks };
     let screen = by_level(status, hooks);
     if screen == hooks {
         by_hooks
@@ -117,11 +117,10 @@ fn by_screen(session: &Session, hooks: Doing, awake: Awake) -> Verdict {
 }
 
 /// The screen's word in the registry's terms, and how often it was seen, if it is newer than what
-/// the hooks said and fresh.
-fn screen_level(session: &Session, awake: Awake) -> Option<(RegistryStatus, u32)> {
+/// the hooks said.
+fn screen_level(session: &Session) -> Option<(RegistryStatus, u32)> {
     let PaneFact::Its(view) = &session.pane else { return None };
-    let is_fresh = awake <= view.at.awake.plus_ms(SCREEN_FRESH_MS);
-    let status = match view.screen.filter(|_| is_fresh && is_painted(session, view.at.awake))? {
+    let status = match view.screen.filter(|_| is_painted(session, view.at.awake))? {
         Screen::Prompt | Screen::Error => RegistryStatus::Idle,
         Screen::Working | Screen::Retry => RegistryStatus::Busy,
         Screen::Permission => RegistryStatus::WaitingPermission,

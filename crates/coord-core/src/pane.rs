@@ -123,6 +123,22 @@ pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     is_other || has_signature || (is_weighed && (!is_confirmed || is_old))
 }
 
+/// When a screen that counts, there being no registry, is too old to count (C4).
+pub(crate) fn stale_at(session: &Session) -> Option<Awake> {
+    let PaneFact::Its(view) = &session.pane else { return None };
+    let counts = view.screen.is_some() && session.registry.level().is_none();
+    counts.then(|| view.at.awake.plus_ms(fusion::SCREEN_FRESH_MS))
+}
+
+/// Forgets a screen that is too old to count.
+pub(crate) fn forget_stale(session: &mut Session, at: Moment) {
+    let is_stale = stale_at(session).is_some_and(|due| due <= at.awake);
+    if let (true, PaneFact::Its(view)) = (is_stale, &mut session.pane) {
+        view.screen = None;
+        view.looks = 0;
+    }
+}
+
 /// Whether nobody knows yet if the crash signature on the pane is content of the conversation.
 pub fn is_signature_open(session: &Session) -> bool {
     session.signature.as_ref().is_some_and(|signature| signature.is_content.is_none())

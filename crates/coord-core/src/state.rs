@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EventId, Host, ProcessRef};
 use crate::fusion;
 use crate::hold::Hold;
+use crate::pane;
 use crate::registry;
 use crate::seen::SeenIds;
 use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
@@ -278,13 +279,25 @@ impl State {
             .collect()
     }
 
-    /// When this record changes by time alone: derived from it, so a restart forgets no timer.
+    /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
+    pub fn is_due(&self, now: Now) -> bool {
+        let awake = self.moment(now).awake;
+        let has_come = |at: Awake| at <= awake;
+        self.due(awake)
+            .into_iter()
+            .any(|key| self.get(key).and_then(|one| self.changes_at(one)).is_some_and(has_come))
+    }
+
     fn deadline(&self, session: &Session) -> Option<Awake> {
+        self.changes_at(session).into_iter().chain(self.next_look(session)).min()
+    }
+
+    /// When this record changes by time alone: derived from it, so a restart forgets no timer.
+    fn changes_at(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
         match session.presence {
             Presence::Dying { since, .. } => {
-                let judged = since.awake.plus_ms(settings.death_judged_within_ms);
-                self.next_look(session).into_iter().chain([judged]).min()
+                Some(since.awake.plus_ms(settings.death_judged_within_ms))
             }
             Presence::Alive => {
                 let silence = self.is_told_by_silence(session).then(|| {
@@ -297,7 +310,7 @@ impl State {
                 silence
                     .into_iter()
                     .chain(lag)
-                    .chain(self.next_look(session))
+                    .chain(pane::stale_at(session))
                     .chain(registry::interrupted_at(session))
                     .chain(self.removed_elsewhere(session))
                     .min()

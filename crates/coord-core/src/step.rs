@@ -7,6 +7,7 @@ use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
+use crate::pane;
 use crate::registry;
 use crate::session::{Presence, Session, SessionKey};
 use crate::settings::Settings;
@@ -76,9 +77,11 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             state.header.config_dirs.insert(config_dir.clone(), *held);
             Vec::new()
         }
-        Event::Tick => Vec::new(),
+        Event::Due => Vec::new(),
+        Event::Tick => return looks(state, now),
     };
     on_due(state, now, &mut fx);
+    fx.effects.extend(looks(state, now).effects);
     at.awake = state.moment(now).awake;
     refresh(state, &touched, at, &mut fx);
     state.header.last = Some(now);
@@ -226,10 +229,9 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
         };
         if is_late {
             state.judge_late(*key, at, fx);
-        } else if state.next_look(session).is_some_and(|due| due <= at.awake) {
-            state.look(*key, at, fx);
         }
         if let Some(mut session) = state.take(*key) {
+            pane::forget_stale(&mut session, at);
             registry::settle_turn(&mut session, at, fx);
             if state.removed_elsewhere(&session).is_some_and(|due| due <= at.awake) {
                 registry::give_up(&mut session, at, fx);
@@ -238,6 +240,19 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
         }
     }
     refresh(state, &due, at, fx);
+}
+
+/// The looks whose time has come.
+fn looks(state: &mut State, now: Now) -> Effects {
+    let mut fx = Effects::default();
+    let at = state.moment(now);
+    for key in state.due(at.awake) {
+        let session = state.get(key);
+        if session.and_then(|one| state.next_look(one)).is_some_and(|due| due <= at.awake) {
+            state.look(key, at, &mut fx);
+        }
+    }
+    fx
 }
 
 /// G9: that nobody knows, or whose session it is, is a decision to leave it alone.

@@ -237,7 +237,7 @@ fn h_32_time_without_the_loop_is_not_silence() {
     world.seconds += 10_000.0;
     // What passed since the last record was seen by nobody who could say so: it does not count.
     world.start_coordinator();
-    world.pass(49.0);
+    world.pass(299.0);
     assert_eq!(world.word("s1"), Word::Running);
     world.pass(2.0);
     assert_eq!(world.word("s1"), Word::Unknown);

@@ -13,7 +13,7 @@ use coord_store::{Disk, SnapshotWriter, StateLock, SyncJob, Synced};
 use mio::Waker;
 
 /// Something to wait for.
-pub(crate) enum Job<D: Disk> {
+pub enum Job<D: Disk> {
     /// Make the journal durable.
     Sync(SyncJob<D>),
     /// Write and publish a snapshot.
@@ -21,7 +21,7 @@ pub(crate) enum Job<D: Disk> {
 }
 
 /// A snapshot to write.
-pub(crate) struct SnapshotJob<D> {
+pub struct SnapshotJob<D> {
     /// The disk.
     pub(crate) disk: D,
     /// The state directory.
@@ -38,7 +38,7 @@ pub(crate) struct SnapshotJob<D> {
 
 /// What became of a job.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub enum Done {
     /// The result for the journal.
     Synced(Synced),
     /// A snapshot is in place up to this record, or why it is not.
@@ -92,7 +92,7 @@ impl<D: Disk> Background<D> {
 }
 
 /// Runs one job to its end.
-pub(crate) fn run<D: Disk>(job: Job<D>) -> Done {
+pub fn run<D: Disk>(job: Job<D>) -> Done {
     match job {
         Job::Sync(sync) => Done::Synced(sync.run()),
         Job::Snapshot(job) => {
@@ -106,7 +106,7 @@ pub(crate) fn run<D: Disk>(job: Job<D>) -> Done {
 
 fn publish<D: Disk>(job: SnapshotJob<D>) -> anyhow::Result<()> {
     let staged = job.writer.stage(&job.disk, &job.dir, &job.ids)?;
-    let _held = StateLock::exclusive(&job.lock)?;
+    let _held = StateLock::exclusive(&job.disk, &job.lock)?;
     staged.publish()?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use coord_wire::{journal, stamp};
 pub fn event(entry: &Entry) -> Option<Event> {
     Some(match entry {
         Entry::Started(started) => started_event(started),
+        Entry::Due => Event::Due,
         Entry::Gap { ns } => Event::Gap { ns: *ns },
         Entry::Hook { via, verified, envelope } => {
             // What stands in the journal was parsed before it was written.

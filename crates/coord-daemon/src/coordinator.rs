@@ -4,45 +4,42 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coord_core::{Admission, Effect, Mode, Now, admit};
+use coord_core::{Admission, Effect, Mode, Now, State, admit};
 use coord_store::{AppendError, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Started, Via};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SYNC_WITHIN_MS, is_reserved};
 use coord_wire::paths::Paths;
 use coord_wire::stamp::ProcessRef;
-use mio::Registry;
 use serde_json::value::RawValue;
 
-use crate::background::{Background, Done, Job, SnapshotJob};
+use crate::agenda::Agenda;
+use crate::background::{Done, Job, SnapshotJob};
 use crate::config::Config;
-use crate::config_dirs::ConfigDirs;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
-use crate::looker::Looker;
+use crate::observe::Known;
 use crate::process::Caller;
-use crate::registry::Readable;
-use crate::registry_watch::RegistryWatch;
+use crate::registry;
 use crate::share::Shares;
 use crate::tmux::PaneWish;
-use crate::transcript_watch::TranscriptWatch;
-use crate::watches::Watches;
-use crate::{process, registry};
+use crate::world::World;
 
 /// What is synced at the latest (G1), less the time a flush takes.
 const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
 
 /// The coordinator.
-pub(crate) struct Coordinator<D: Disk> {
-    pub(crate) engine: Engine<D>,
-    pub(crate) disk: D,
+pub struct Coordinator<W: World> {
+    pub(crate) engine: Engine<W::Disk>,
+    pub(crate) world: W,
+    pub(crate) disk: W::Disk,
     pub(crate) paths: Paths,
     pub(crate) here: Here,
     pub(crate) config: Config,
     pub(crate) started: Now,
-    pub(crate) spool: Spool<D>,
-    pub(crate) watches: Watches,
+    pub(crate) agenda: Agenda,
+    pub(crate) spool: Spool<W::Disk>,
     /// Why things are not as they should be, for people.
     pub(crate) problems: BTreeSet<String>,
     /// Drained spool files that go once the journal is synced up to the number.
@@ -50,17 +47,12 @@ pub(crate) struct Coordinator<D: Disk> {
     /// Deaths to be judged once socket and spool are empty (H-05).
     pub(crate) deaths: VecDeque<(ProcessRef, String)>,
     pub(crate) invariant_violations: u64,
-    background: Background<D>,
-    registry: Registry,
-    pub(crate) readable: Readable,
-    config_dirs: ConfigDirs,
-    pub(crate) registry_watch: RegistryWatch,
-    pub(crate) transcript_watch: TranscriptWatch,
-    pub(crate) looker: Looker,
+    /// Entries of the client's registry as they were read last.
+    pub(crate) known: Known,
     /// Panes to be looked at when this turn of the loop ends: together.
     pub(crate) panes: Vec<PaneWish>,
     shares: Shares,
-    reserve: Reserve<D>,
+    reserve: Reserve<W::Disk>,
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
     unsynced_since: Option<u64>,
@@ -69,47 +61,39 @@ pub(crate) struct Coordinator<D: Disk> {
 }
 
 /// Everything a coordinator is made of.
-pub(crate) struct Parts<D: Disk> {
+pub struct Parts<W: World> {
+    /// The world.
+    pub world: W,
     /// The disk.
-    pub(crate) disk: D,
+    pub disk: W::Disk,
     /// Where its files lie.
-    pub(crate) paths: Paths,
-    /// COORD_HOME.
-    pub(crate) root: Option<std::path::PathBuf>,
+    pub paths: Paths,
     /// Where it runs.
-    pub(crate) here: Here,
+    pub here: Here,
     /// Its configuration.
-    pub(crate) config: Config,
+    pub config: Config,
     /// The store, opened.
-    pub(crate) engine: Engine<D>,
-    /// The disk thread.
-    pub(crate) background: Background<D>,
-    /// The looking thread.
-    pub(crate) looker: Looker,
-    /// The loop's poll set.
-    pub(crate) registry: Registry,
+    pub engine: Engine<W::Disk>,
 }
 
-impl<D: Disk> Coordinator<D> {
+impl<W: World> Coordinator<W> {
     /// Puts it together and records the start.
-    pub(crate) fn start(parts: Parts<D>, now: Now) -> anyhow::Result<Self> {
-        let Parts { disk, paths, root, here, config, engine, background, looker, registry } = parts;
+    ///
+    /// # Errors
+    /// The start cannot be recorded.
+    pub fn start(parts: Parts<W>, now: Now) -> anyhow::Result<Self> {
+        let Parts { world, disk, paths, here, config, engine } = parts;
         let mut coordinator = Self {
             engine,
+            world,
             started: now,
+            agenda: Agenda::new(now),
             spool: Spool::new(disk.clone(), &paths.spool()),
-            watches: Watches::default(),
             problems: BTreeSet::new(),
             drained: Vec::new(),
             deaths: VecDeque::new(),
             invariant_violations: 0,
-            background,
-            registry,
-            readable: Readable { root, named: config.paths("tracking.config_dirs").to_vec() },
-            config_dirs: ConfigDirs::default(),
-            registry_watch: RegistryWatch::new()?,
-            transcript_watch: TranscriptWatch::new()?,
-            looker,
+            known: Known::default(),
             panes: Vec::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
@@ -185,11 +169,19 @@ impl<D: Disk> Coordinator<D> {
         Ok(())
     }
 
+    /// The state.
+    pub fn state(&self) -> &State {
+        self.engine.state()
+    }
+
+    /// The world.
+    pub fn world(&mut self) -> &mut W {
+        &mut self.world
+    }
+
     /// A watched process is gone.
-    pub(crate) fn on_exit(&mut self, token: mio::Token, now: Now) {
-        if let Some(process) = self.watches.take(&self.registry, token) {
-            self.record_or_say(&Entry::ProcessExited { process }, now);
-        }
+    pub fn on_exit(&mut self, process: ProcessRef, now: Now) {
+        self.record_or_say(&Entry::ProcessExited { process }, now);
     }
 
     /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
@@ -200,9 +192,13 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Deadlines of the core.
-    pub(crate) fn tick(&mut self, now: Now) {
+    pub(crate) fn tick(&mut self, now: Now) -> Result<(), AppendError> {
+        if self.engine.state().is_due(now) {
+            return self.record(&Entry::Due, now);
+        }
         let effects = self.engine.tick(now);
         self.perform(effects, now);
+        Ok(())
     }
 
     /// Records an entry that nobody waits for; a failure is a problem that people see.
@@ -237,8 +233,7 @@ impl<D: Disk> Coordinator<D> {
                 self.read_registry(wire_process(process), &config_dir, false, now);
             }
             Effect::WatchRegistry { config_dir } => {
-                let changes = self.registry_watch.add(&self.readable, &config_dir);
-                self.read_changes(changes, now);
+                self.watch_registry(&config_dir, now);
             }
             Effect::CapturePane { process, pane, proof, look } => {
                 self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
@@ -247,21 +242,21 @@ impl<D: Disk> Coordinator<D> {
                 self.watch_transcript(wire_process(process), path, config_dir);
             }
             Effect::LockConfigDir { config_dir } => {
-                let held = self.config_dirs.lock(&self.readable, &config_dir);
+                let held = self.world.lock_config_dir(&config_dir);
                 self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);
             }
         }
     }
 
     fn watch(&mut self, process: ProcessRef, now: Now) {
-        let alive = match self.watches.add(&self.registry, process) {
+        let alive = match self.world.watch_process(process) {
             Ok(alive) => alive,
             Err(error) => {
                 self.problems.insert(format!("process {} cannot be watched: {error}", process.pid));
                 return;
             }
         };
-        self.record_or_say(&Entry::ProcessSeen(process::seen(process, alive)), now);
+        self.record_or_say(&Entry::ProcessSeen(self.world.seen(process, alive)), now);
     }
 
     fn read_registry(
@@ -271,7 +266,8 @@ impl<D: Disk> Coordinator<D> {
         after_death: bool,
         now: Now,
     ) {
-        let entry = registry::read(&self.readable, config_dir.as_ref(), process);
+        let entry =
+            registry::of_process(self.world.registry_entry(config_dir, process.pid), process);
         let read = Entry::RegistryRead { process, entry, after_death, domain: None };
         self.record_or_say(&read, now);
     }
@@ -283,21 +279,18 @@ impl<D: Disk> Coordinator<D> {
         is_here
             && envelope.pid == caller.pid
             && caller.parent == Some(harness.pid)
-            // The pidfd of a watched harness says that it is alive.
-            && (self.watches.has(harness.process()) || process::is_alive(harness.process()))
+            && self.world.is_alive(harness.process())
     }
 
     fn mark_unsynced(&mut self, now: Now) {
         self.unsynced_since.get_or_insert(now.mono_ns);
     }
 
-    /// When the loop is wanted at the latest, CLOCK_MONOTONIC.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
+    /// When the next sync is due, CLOCK_MONOTONIC.
+    pub(crate) fn sync_at(&self) -> Option<u64> {
         // While a flush is under way the next one waits for its end, not for a time.
         let since = self.unsynced_since.filter(|_| !self.sync_out);
-        let sync = since.map(|since| since.saturating_add(SYNC_AFTER_NS));
-        let core = self.engine.state().next_deadline();
-        sync.into_iter().chain(core).min()
+        since.map(|since| since.saturating_add(SYNC_AFTER_NS))
     }
 
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
@@ -322,18 +315,18 @@ impl<D: Disk> Coordinator<D> {
         self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
             self.sync_out = true;
-            self.background.give(Job::Sync(job));
+            self.world.give(Job::Sync(job));
         }
     }
 
-    /// Takes in what the disk thread finished. True if there was anything.
-    pub(crate) fn take_done(&mut self, now: Now) -> bool {
-        let mut any = false;
-        while let Some(done) = self.background.take() {
-            any = true;
+    /// Takes in what disk and looks came to.
+    pub fn take_results(&mut self, now: Now) {
+        while let Some(done) = self.world.take_done() {
             self.on_done(done, now);
         }
-        any
+        while let Some(seen) = self.world.take_seen() {
+            self.on_seen(seen, now);
+        }
     }
 
     fn on_done(&mut self, done: Done, now: Now) {
@@ -367,11 +360,11 @@ impl<D: Disk> Coordinator<D> {
         self.begin_sync();
         if let Some(job) = self.snapshot_job() {
             self.snapshot_out = true;
-            self.background.give(Job::Snapshot(job));
+            self.world.give(Job::Snapshot(job));
         }
     }
 
-    fn snapshot_job(&mut self) -> Option<Box<SnapshotJob<D>>> {
+    fn snapshot_job(&mut self) -> Option<Box<SnapshotJob<W::Disk>>> {
         let through_seq = self.engine.journal().next_seq().saturating_sub(1);
         match self.engine.snapshot() {
             Ok((writer, ids)) => Some(Box::new(SnapshotJob {
@@ -391,7 +384,10 @@ impl<D: Disk> Coordinator<D> {
 
     fn prune(&mut self, through_seq: u64, now: Now) {
         // A reader holds the lock: the next snapshot prunes.
-        let Ok(_held) = coord_store::StateLock::exclusive(&self.paths.state_lock()) else { return };
+        let Ok(_held) = coord_store::StateLock::exclusive(&self.disk, &self.paths.state_lock())
+        else {
+            return;
+        };
         let keep = coord_store::journal::Retention {
             age_ms_max: self.config.ms("store.journal_kept"),
             ..coord_store::journal::Retention::default()
@@ -402,8 +398,11 @@ impl<D: Disk> Coordinator<D> {
     }
 
     /// Makes everything durable and writes a last snapshot, so that the next look needs no replay.
-    pub(crate) fn finish(mut self, now: Now) -> anyhow::Result<()> {
-        for done in self.background.finish() {
+    ///
+    /// # Errors
+    /// The disk refused; what is in the journal stays there.
+    pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
+        for done in self.world.finish() {
             if let Done::Synced(synced) = done {
                 self.engine.journal_mut().synced(synced)?;
             }

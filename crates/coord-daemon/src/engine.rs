@@ -117,7 +117,7 @@ impl<D: Disk> Engine<D> {
         event.map_or_else(Vec::new, |event| self.take_in(&event, now))
     }
 
-    /// Time passed. Not recorded: the same deadlines follow from the state again.
+    /// Looks may be due. Not recorded: they change nothing that is shown.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.take_in(&Event::Tick, now)
     }
@@ -180,6 +180,7 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::Folded { .. }
         | Entry::SpoolFolded { .. }
         | Entry::Malformed { .. }
+        | Entry::Due
         | Entry::ProcessSeen(_)
         | Entry::ProcessExited { .. }
         | Entry::RegistryRead { .. }

@@ -140,6 +140,7 @@ pub fn line(record: Record) -> Line {
             line.session_id = Some(decision.session_id);
         }
         entry @ (Entry::Started(_)
+        | Entry::Due
         | Entry::Gap { .. }
         | Entry::SpoolFolded { .. }
         | Entry::Malformed { .. }
@@ -238,6 +239,7 @@ fn own(line: &mut Line, entry: Entry) {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
+        Entry::Due => ("Due", "coordinator", "time changed something".to_owned()),
         Entry::Hook { .. } | Entry::Folded { .. } | Entry::Decision(_) => return,
     };
     name.clone_into(&mut line.name);

@@ -9,17 +9,17 @@ const HEADERS_MAX: usize = 32;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// Method.
-    pub(crate) method: String,
+    pub method: String,
     /// Path without query, as it came: what is percent-encoded may hold a slash.
-    pub(crate) path: String,
+    pub path: String,
     /// The query's fields, percent-decoded.
-    pub(crate) query: Vec<(String, String)>,
+    pub query: Vec<(String, String)>,
     /// The body.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// Whether the peer wants the connection kept.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
 }
 
 impl Request {
@@ -42,13 +42,13 @@ pub(crate) enum Parsed {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Response {
+pub struct Response {
     /// HTTP status.
-    pub(crate) status: u16,
+    pub status: u16,
     /// The body.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// Its type.
-    pub(crate) content_type: &'static str,
+    pub content_type: &'static str,
 }
 
 impl Response {

@@ -6,14 +6,15 @@
 //! version stays: what is understood of it is taken, and the newer coordinator takes the rest (H-39).
 
 use coord_core::Now;
+use coord_store::AppendError;
 use coord_store::spool::{Drained, Taken};
-use coord_store::{AppendError, Disk};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Via};
 use coord_wire::limits::ENVELOPE_VERSION;
 use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
+use crate::world::World;
 
 /// What draining came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ fn is_newer(file: &Drained) -> bool {
     file.records().any(is_newer)
 }
 
-impl<D: Disk> Coordinator<D> {
+impl<W: World> Coordinator<W> {
     /// Takes the spool in.
     pub(crate) fn drain_spool(&mut self, now: Now) -> Intake {
         let taken = match self.spool.take() {

@@ -1,16 +1,17 @@
 //! The coordinator: turns everything that happens into core events, records them, and carries out
 //! what the core decides. One event loop, one adapter per file; nothing here decides about sessions.
 
-mod background;
+mod agenda;
+pub mod background;
 pub mod config;
 mod config_dirs;
 mod connection;
 pub mod convert;
-mod coordinator;
+pub mod coordinator;
 pub mod engine;
 pub mod history;
 pub mod host;
-mod http;
+pub mod http;
 mod intake;
 mod log;
 pub mod looker;
@@ -19,10 +20,11 @@ mod notify;
 mod observe;
 pub mod offline;
 pub mod process;
+mod real_world;
 pub mod registry;
 mod registry_watch;
 mod report;
-mod routes;
+pub mod routes;
 pub mod serve;
 mod server;
 mod share;
@@ -32,3 +34,4 @@ pub mod transcript;
 pub mod transcript_watch;
 pub mod view;
 mod watches;
+pub mod world;

@@ -1,8 +1,9 @@
 //! Looks at what nobody reports: entries of the client's registry, processes that were stopped, panes
 //! and transcripts. Records what is news; concludes nothing.
 
+use std::collections::BTreeMap;
+
 use coord_core::{Kind, Now, Session, is_in_doubt, is_news, is_signature_open};
-use coord_store::Disk;
 use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;
@@ -11,42 +12,61 @@ use crate::convert::{pane_found, process_ref, wire_process};
 use crate::coordinator::Coordinator;
 use crate::looker::Seen;
 use crate::registry::Found;
-use crate::registry_watch::Change;
 use crate::tmux::PaneAnswer;
 use crate::transcript::TranscriptWish;
-use crate::{process, registry};
+use crate::world::{Change, World};
 
 /// What a screen showed stands in the transcript after this at the latest.
 const TRANSCRIPT_LAG_MS: u64 = 30_000;
 
-impl<D: Disk> Coordinator<D> {
+/// Entries remembered; a user has a few hundred sessions.
+const ENTRIES_MAX: usize = 10_000;
+
+/// Entries of the client's registry as they were read last.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    entries: BTreeMap<Change, Found>,
+}
+
+impl Known {
+    /// Whether an entry says something that it did not say before.
+    fn is_news(&mut self, change: &Change, found: &Found) -> bool {
+        if self.entries.get(change) == Some(found) {
+            return false;
+        }
+        if self.entries.len() < ENTRIES_MAX {
+            self.entries.insert(change.clone(), found.clone());
+        }
+        true
+    }
+}
+
+impl<W: World> Coordinator<W> {
     /// The registry reported changes.
-    pub(crate) fn on_registry_changes(&mut self, now: Now) {
-        let changes = self.registry_watch.take();
+    pub fn on_registry_changes(&mut self, now: Now) {
+        let changes = self.world.registry_changes();
         self.read_changes(changes, now);
     }
 
-    /// Watches the registries of directories that are known from the start.
-    pub(crate) fn watch_registries(&mut self, config_dirs: &[std::path::PathBuf], now: Now) {
-        for config_dir in config_dirs {
-            let changes = self.registry_watch.add(&self.readable, &config_dir.to_string_lossy());
-            self.read_changes(changes, now);
-        }
+    /// Watches the registry of a directory, and reads what is there.
+    pub fn watch_registry(&mut self, config_dir: &str, now: Now) {
+        let changes = self.world.watch_registry(config_dir);
+        self.read_changes(changes, now);
     }
 
     /// Tries registries that were not there.
     pub(crate) fn look_for_registries(&mut self, now: Now) {
-        let changes = self.registry_watch.try_again(&self.readable);
+        let changes = self.world.retry_registries();
         self.read_changes(changes, now);
     }
 
     /// Reads entries that may have changed. One that is being written is left for its next change.
-    pub(crate) fn read_changes(&mut self, changes: Vec<Change>, now: Now) {
+    fn read_changes(&mut self, changes: Vec<Change>, now: Now) {
         for change in changes {
-            match registry::read_pid(&self.readable, change.0.as_ref(), change.1) {
+            match self.world.registry_entry(&change.0, change.1) {
                 Ok(found) => self.on_entry(&change, found, now),
                 Err(instead) if *instead == RegistryEntry::Absent => {
-                    if let Some(found) = self.registry_watch.forget(&change) {
+                    if let Some(found) = self.known.entries.remove(&change) {
                         self.record_entry(Found { entry: RegistryEntry::Absent, ..found }, now);
                     }
                 }
@@ -58,7 +78,7 @@ impl<D: Disk> Coordinator<D> {
     /// Entries outlive their clients after a kill, and the machine: only a living process's counts.
     /// One that lives elsewhere cannot be looked at (H-15).
     fn on_entry(&mut self, change: &Change, mut found: Found, now: Now) {
-        let is_alive = process::is_alive(found.process);
+        let is_alive = self.world.is_alive(found.process);
         // The client makes up another id than ours where the machine has none.
         let has_no_id = self.here.machine.starts_with(MADE_UP_ID);
         let is_here = |domain: &Domain| {
@@ -67,7 +87,7 @@ impl<D: Disk> Coordinator<D> {
         };
         found.domain = found.domain.filter(|domain| !is_here(domain));
         let counts = found.domain.is_some() || is_alive;
-        if counts && self.registry_watch.is_news(change, &found) {
+        if counts && self.known.is_news(change, &found) {
             self.record_entry(found, now);
         }
     }
@@ -81,7 +101,8 @@ impl<D: Disk> Coordinator<D> {
     /// Sends the looks at panes off that were asked for in this turn of the loop.
     pub(crate) fn look_at_panes(&mut self) {
         if !self.panes.is_empty() {
-            self.looker.look_at_panes(std::mem::take(&mut self.panes));
+            let wishes = std::mem::take(&mut self.panes);
+            self.world.look_at_panes(wishes);
         }
     }
 
@@ -93,7 +114,7 @@ impl<D: Disk> Coordinator<D> {
         config_dir: String,
     ) {
         let is_open = self.session_of(process).is_some_and(is_signature_open);
-        if self.transcript_watch.add(process, path.as_ref()) || is_open {
+        if self.world.watch_transcript(process, &path) || is_open {
             self.read_transcript(process, path, config_dir);
         }
     }
@@ -101,41 +122,39 @@ impl<D: Disk> Coordinator<D> {
     fn read_transcript(&mut self, process: ProcessRef, path: String, config_dir: String) {
         let named = self.session_of(process).and_then(|session| session.signature.as_ref());
         let signature = named.map(|signature| signature.name.clone());
-        self.looker.read_transcript(TranscriptWish { process, path, config_dir, signature });
+        self.world.read_transcript(TranscriptWish { process, path, config_dir, signature });
     }
 
     /// Transcripts changed: those of sessions in doubt are read.
-    pub(crate) fn on_transcript_changes(&mut self) {
-        for process in self.transcript_watch.take() {
+    pub fn on_transcript_changes(&mut self) {
+        for process in self.world.transcript_changes() {
             let session = self.session_of(process).filter(|session| is_in_doubt(session));
             let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
             match of {
                 Some((path, config_dir)) => self.read_transcript(process, path, config_dir),
-                None => self.transcript_watch.remove(process),
+                None => self.world.forget_transcript(process),
             }
         }
     }
 
-    /// Records what the looking thread saw, as far as it is news.
-    pub(crate) fn take_seen(&mut self, now: Now) {
-        while let Some(seen) = self.looker.take() {
-            match seen {
-                Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
-                    let awake = self.engine.state().moment(now).awake;
-                    let is_news = self.session_of(process).is_some_and(|session| {
-                        after_death || is_news(session, &pane_found(&pane), awake)
-                    });
-                    if is_news {
-                        let seen = Entry::PaneSeen { process, pane, looked_ns, after_death };
-                        self.record_or_say(&seen, now);
-                    }
+    /// Records what was seen, as far as it is news.
+    pub(crate) fn on_seen(&mut self, seen: Seen, now: Now) {
+        match seen {
+            Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
+                let awake = self.engine.state().moment(now).awake;
+                let is_news = self.session_of(process).is_some_and(|session| {
+                    after_death || is_news(session, &pane_found(&pane), awake)
+                });
+                if is_news {
+                    let seen = Entry::PaneSeen { process, pane, looked_ns, after_death };
+                    self.record_or_say(&seen, now);
                 }
-                Seen::Transcript { process, interrupted_ms, signature } => {
-                    let has_signature = self.has_signature(process, signature.is_some(), now);
-                    if interrupted_ms.is_some() || has_signature.is_some() {
-                        let read = Entry::TranscriptRead { process, interrupted_ms, has_signature };
-                        self.record_or_say(&read, now);
-                    }
+            }
+            Seen::Transcript { process, interrupted_ms, signature } => {
+                let has_signature = self.has_signature(process, signature.is_some(), now);
+                if interrupted_ms.is_some() || has_signature.is_some() {
+                    let read = Entry::TranscriptRead { process, interrupted_ms, has_signature };
+                    self.record_or_say(&read, now);
                 }
             }
         }
@@ -156,8 +175,9 @@ impl<D: Disk> Coordinator<D> {
 
     /// Looks whether watched interactive harnesses were stopped or go on: no source reports it.
     pub(crate) fn look_for_stopped(&mut self, now: Now) {
+        let sessions = self.engine.state().sessions();
         let changed: Vec<ProcessSeen> =
-            self.engine.state().sessions().filter_map(stopped_or_not).collect();
+            sessions.filter_map(|session| stopped_or_not(session, &self.world)).collect();
         for seen in changed {
             self.record_or_say(&Entry::ProcessSeen(seen), now);
         }
@@ -165,14 +185,14 @@ impl<D: Disk> Coordinator<D> {
 }
 
 /// The news of a session's process, if it was stopped or goes on.
-fn stopped_or_not(session: &Session) -> Option<ProcessSeen> {
+fn stopped_or_not(session: &Session, world: &impl World) -> Option<ProcessSeen> {
     let owner = session.owner.as_ref()?;
     let is_watched = session.may_live() && matches!(owner.seen_alive, Some((true, _)));
     if !is_watched || session.kind == Some(Kind::Headless) {
         return None;
     }
     let process = wire_process(owner.id.process);
-    let stat = process::stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
-    let is_news = stat.is_stopped != owner.is_stopped;
-    is_news.then(|| ProcessSeen { stopped: stat.is_stopped, ..process::seen(process, true) })
+    let is_stopped = world.is_stopped(process)?;
+    let is_news = is_stopped != owner.is_stopped;
+    is_news.then(|| ProcessSeen { stopped: is_stopped, ..world.seen(process, true) })
 }

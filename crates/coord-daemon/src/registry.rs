@@ -61,7 +61,15 @@ fn owned(fd: &OwnedFd, wanted: FileType) -> Result<(), String> {
 
 /// Looks for the entry of `process` below `config_dir`.
 pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> RegistryEntry {
-    match read_pid(readable, config_dir, process.pid) {
+    of_process(read_pid(readable, config_dir, process.pid), process)
+}
+
+/// What an entry that was looked for by pid says of exactly `process`.
+pub(crate) fn of_process(
+    found: Result<Found, Box<RegistryEntry>>,
+    process: ProcessRef,
+) -> RegistryEntry {
+    match found {
         Ok(found) if found.process == process => found.entry,
         Ok(_) => RegistryEntry::Strange {
             why: "the entry is of another process with that pid".to_owned(),

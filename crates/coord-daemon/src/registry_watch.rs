@@ -12,10 +12,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
-use crate::registry::{Found, Readable, open_config_dir};
-
-/// Entries remembered; a user has a few hundred sessions.
-const ENTRIES_MAX: usize = 10_000;
+use crate::registry::{Readable, open_config_dir};
+use crate::world::Change;
 
 /// The watched directories.
 #[derive(Debug)]
@@ -23,18 +21,13 @@ pub(crate) struct RegistryWatch {
     fd: OwnedFd,
     /// Watch descriptor of each directory that is being watched.
     dirs: BTreeMap<String, Option<i32>>,
-    /// What was last seen of each entry.
-    seen: BTreeMap<Change, Found>,
 }
-
-/// An entry that may have changed.
-pub(crate) type Change = (String, u32);
 
 impl RegistryWatch {
     /// Watches nothing yet.
     pub(crate) fn new() -> io::Result<Self> {
         let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        Ok(Self { fd, dirs: BTreeMap::new(), seen: BTreeMap::new() })
+        Ok(Self { fd, dirs: BTreeMap::new() })
     }
 
     /// Readable when something changed.
@@ -97,22 +90,6 @@ impl RegistryWatch {
             changes.extend(watched.flat_map(|(config_dir, _)| entries(config_dir)));
         }
         changes
-    }
-
-    /// Notes what an entry says now. Returns whether that is news.
-    pub(crate) fn is_news(&mut self, change: &Change, found: &Found) -> bool {
-        if self.seen.get(change) == Some(found) {
-            return false;
-        }
-        if self.seen.len() < ENTRIES_MAX {
-            self.seen.insert(change.clone(), found.clone());
-        }
-        true
-    }
-
-    /// An entry is gone: what it said last, if it was seen before.
-    pub(crate) fn forget(&mut self, change: &Change) -> Option<Found> {
-        self.seen.remove(change)
     }
 }
 

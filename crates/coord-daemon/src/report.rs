@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use coord_core::{Now, Word};
-use coord_store::Disk;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::view;
+use crate::world::World;
 
-impl<D: Disk> Coordinator<D> {
+impl<W: World> Coordinator<W> {
     /// Everything that is not as it should be, in words.
     pub(crate) fn all_problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.problems.iter().cloned().collect();

@@ -1,7 +1,7 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
 use coord_core::Now;
-use coord_store::{AppendError, Disk};
+use coord_store::AppendError;
 use coord_wire::envelope::Envelope;
 use coord_wire::exchange::FORBIDDEN;
 use coord_wire::inspect::{Inspect, SCHEMA};
@@ -14,13 +14,14 @@ use crate::http::{Request, Response, decode};
 use crate::lookup::{self, LookupError};
 use crate::process::Caller;
 use crate::view;
+use crate::world::World;
 
 /// Events per `POST /v1/events`.
 const EVENTS_MAX: usize = 1000;
 
 /// What to do with a request.
 #[derive(Debug)]
-pub(crate) enum Route {
+pub enum Route {
     /// Answer this.
     Answer(Response),
     /// Answer 204 when the journal is synced up to the number.
@@ -31,9 +32,9 @@ pub(crate) enum Route {
     Down,
 }
 
-impl<D: Disk> Coordinator<D> {
+impl<W: World> Coordinator<W> {
     /// Answers one request.
-    pub(crate) fn route(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+    pub fn route(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         if caller.pid == 0 {
             let message = "this coordinator is in another pid namespace than its caller";
             return Route::Answer(Response::error(FORBIDDEN, "elsewhere", message));

@@ -23,6 +23,7 @@ use crate::engine::{Engine, now};
 use crate::host::Here;
 use crate::looker::{Eyes, Looker};
 use crate::notify::Notifier;
+use crate::real_world::RealWorld;
 use crate::registry::Readable;
 use crate::server::{Doors, Server, WAKER};
 use crate::tmux::Tmux;
@@ -65,22 +66,19 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
     let eyes = eyes(root.as_ref(), &config, &paths);
-    let mut coordinator = Coordinator::start(
-        Parts {
-            disk: RealDisk,
-            here: Here::read(started.wall_ms),
-            root,
-            config,
-            engine,
-            background: Background::start(Arc::clone(&waker))?,
-            looker: Looker::start(eyes, Arc::clone(&waker))?,
-            registry: poll.registry().try_clone()?,
-            paths: paths.clone(),
-        },
-        started,
+    let world = RealWorld::new(
+        poll.registry().try_clone()?,
+        eyes.readable.clone(),
+        Looker::start(eyes, Arc::clone(&waker))?,
+        Background::start(Arc::clone(&waker))?,
     )?;
+    let here = Here::read(started.wall_ms);
+    let parts = Parts { world, disk: RealDisk, paths: paths.clone(), here, config, engine };
+    let mut coordinator = Coordinator::start(parts, started)?;
     coordinator.problems.extend(findings);
-    coordinator.watch_registries(&registries, started);
+    for config_dir in &registries {
+        coordinator.watch_registry(&config_dir.to_string_lossy(), started);
+    }
     let doors = Doors {
         spool_watch: watch_spool(&paths)?,
         signals: end_signals()?,

@@ -12,9 +12,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use coord_core::Now;
-use coord_store::Disk;
-use coord_wire::journal::Entry;
 use coord_wire::peer::Peer;
 use mio::net::UnixListener;
 use mio::unix::SourceFd;
@@ -27,9 +24,9 @@ use crate::coordinator::Coordinator;
 use crate::engine::now;
 use crate::history::{self, Wanted};
 use crate::http::Response;
-use crate::intake::Intake;
 use crate::notify::Notifier;
 use crate::process::Caller;
+use crate::real_world::RealWorld;
 use crate::routes::{Route, unavailable};
 use crate::watches;
 
@@ -46,21 +43,13 @@ const FIRST_CONNECTION: usize = 16;
 const CONNECTIONS_MAX: usize = 1024;
 /// An idle connection is closed after this.
 const IDLE_NS: u64 = 60_000_000_000;
-/// The loop turns at least this often, so that a gap can be told from rest (H-32).
-const HEARTBEAT_NS: u64 = 5_000_000_000;
-/// Stopped processes are looked for this often: no source reports them.
-const STOPPED_NS: u64 = 800_000_000;
-/// A longer gap, or a jump of the wall clock, is an event.
-const GAP_NS: u64 = 10_000_000_000;
-/// A spool that a hook is writing to is tried again after this.
-const SPOOL_AGAIN_NS: u64 = 20_000_000;
 /// Histories read at once.
 const HISTORIES_MAX: usize = 4;
 
 /// The loop.
-pub(crate) struct Server<D: Disk> {
+pub(crate) struct Server {
     poll: Poll,
-    coordinator: Coordinator<D>,
+    coordinator: Coordinator<RealWorld>,
     listener: UnixListener,
     /// Kept open: the poll set knows it by its number only.
     _signals: StdStream,
@@ -77,10 +66,6 @@ pub(crate) struct Server<D: Disk> {
     notifier: Notifier,
     /// The last record at the last heartbeat.
     owed: u64,
-    spool_again_at: Option<u64>,
-    heartbeat_at: u64,
-    stopped_at: u64,
-    last_turn: Now,
     is_ending: bool,
 }
 
@@ -102,20 +87,23 @@ pub(crate) struct Doors {
     pub(crate) notifier: Notifier,
 }
 
-impl<D: Disk> Server<D> {
+impl Server {
     /// Puts the loop together.
-    pub(crate) fn new(poll: Poll, coordinator: Coordinator<D>, doors: Doors) -> io::Result<Self> {
+    pub(crate) fn new(
+        poll: Poll,
+        coordinator: Coordinator<RealWorld>,
+        doors: Doors,
+    ) -> io::Result<Self> {
         let Doors { listener, signals, spool_watch, waker, notifier } = doors;
         let mut listener = UnixListener::from_std(listener);
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
         registry.register(&mut SourceFd(&signals.as_raw_fd()), SIGNALS, Interest::READABLE)?;
         registry.register(&mut SourceFd(&spool_watch.as_raw_fd()), SPOOL, Interest::READABLE)?;
-        let watch = coordinator.registry_watch.fd().as_raw_fd();
+        let watch = coordinator.world.registry_watch.fd().as_raw_fd();
         registry.register(&mut SourceFd(&watch), REGISTRY, Interest::READABLE)?;
-        let watch = coordinator.transcript_watch.fd().as_raw_fd();
+        let watch = coordinator.world.transcript_watch.fd().as_raw_fd();
         registry.register(&mut SourceFd(&watch), TRANSCRIPTS, Interest::READABLE)?;
-        let turn = now();
         let (answered, answers) = channel();
         Ok(Self {
             poll,
@@ -132,25 +120,22 @@ impl<D: Disk> Server<D> {
             waker,
             notifier,
             owed: 0,
-            spool_again_at: Some(turn.mono_ns),
-            heartbeat_at: turn.mono_ns,
-            stopped_at: turn.mono_ns,
-            last_turn: turn,
             is_ending: false,
         })
     }
 
     /// Turns until asked to end; returns the coordinator, to be finished.
-    pub(crate) fn run(mut self) -> io::Result<Coordinator<D>> {
+    pub(crate) fn run(mut self) -> io::Result<Coordinator<RealWorld>> {
         let mut events = Events::with_capacity(256);
         self.notifier.ready();
         while !self.is_ending {
-            let timeout = Duration::from_nanos(self.wake_at().saturating_sub(now().mono_ns));
+            let timeout =
+                Duration::from_nanos(self.coordinator.wake_at().saturating_sub(now().mono_ns));
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 result => result?,
             }
-            self.note_gap();
+            self.coordinator.begin_turn(now());
             for event in &events {
                 self.on_event(event.token());
             }
@@ -158,28 +143,6 @@ impl<D: Disk> Server<D> {
         }
         self.notifier.stopping();
         Ok(self.coordinator)
-    }
-
-    fn wake_at(&self) -> u64 {
-        let deadline = self.coordinator.next_deadline();
-        self.spool_again_at
-            .into_iter()
-            .chain(deadline)
-            .fold(self.heartbeat_at.min(self.stopped_at), u64::min)
-    }
-
-    /// H-32: the loop stood still, the machine slept, or the wall clock was set.
-    fn note_gap(&mut self) {
-        let turn = now();
-        let passed_ns = turn.mono_ns.saturating_sub(self.last_turn.mono_ns);
-        let wall_ns = turn.wall_ms.abs_diff(self.last_turn.wall_ms).saturating_mul(1_000_000);
-        let stood_ns = passed_ns.saturating_sub(HEARTBEAT_NS);
-        if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
-            let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
-            tracing::warn!(stood_ms = ns / 1_000_000, "gap");
-            self.coordinator.record_or_say(&Entry::Gap { ns }, turn);
-        }
-        self.last_turn = turn;
     }
 
     fn on_event(&mut self, token: Token) {
@@ -191,61 +154,35 @@ impl<D: Disk> Server<D> {
             TRANSCRIPTS => self.coordinator.on_transcript_changes(),
             SPOOL => {
                 self.forget_spool_events();
-                self.spool_again_at = Some(0);
+                self.coordinator.on_spool();
             }
             Token(number) if watches::FIRST_TOKEN <= number => {
-                self.coordinator.on_exit(token, now());
+                if let Some(process) = self.coordinator.world.take_exit(token) {
+                    self.coordinator.on_exit(process, now());
+                }
             }
             token => self.advance(token),
         }
     }
 
-    /// What follows from a round of events, in the order of H-05: socket, spool, judgement.
+    /// What follows from a round of events.
     fn after_events(&mut self) {
-        let turn = now();
-        self.coordinator.take_done(turn);
-        self.coordinator.take_seen(turn);
+        self.coordinator.take_results(now());
         self.answer_synced();
         self.answer_histories();
-        let is_judging = !self.coordinator.deaths.is_empty();
-        if is_judging {
+        if self.coordinator.is_judging() {
             self.accept();
             let tokens: Vec<Token> = self.connections.keys().copied().collect();
             tokens.into_iter().for_each(|token| self.advance(token));
         }
-        if is_judging || self.spool_again_at.is_some_and(|at| at <= turn.mono_ns) {
-            self.drain_spool();
-        }
-        self.coordinator.judge_deaths(now());
-        if self.coordinator.next_deadline().is_some_and(|at| at <= turn.mono_ns) {
-            self.coordinator.tick(now());
-        }
-        self.coordinator.look_at_panes();
-        self.coordinator.sync_if_due(!self.awaiting_sync.is_empty(), now());
-        if self.stopped_at <= turn.mono_ns {
-            self.stopped_at = turn.mono_ns.saturating_add(STOPPED_NS);
-            self.coordinator.look_for_stopped(turn);
-        }
-        if self.heartbeat_at <= turn.mono_ns {
-            self.heartbeat(turn);
+        if self.coordinator.end_turn(!self.awaiting_sync.is_empty(), now()) {
+            self.close_idle();
+            self.report_progress();
         }
     }
 
-    fn drain_spool(&mut self) {
+    fn close_idle(&mut self) {
         let turn = now();
-        self.spool_again_at = match self.coordinator.drain_spool(turn) {
-            Intake::Empty => None,
-            Intake::Again => Some(turn.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
-            Intake::Refused => Some(turn.mono_ns.saturating_add(HEARTBEAT_NS)),
-        };
-    }
-
-    fn heartbeat(&mut self, turn: Now) {
-        self.heartbeat_at = turn.mono_ns.saturating_add(HEARTBEAT_NS);
-        self.coordinator.look_for_registries(turn);
-        self.coordinator.restore_reserve();
-        self.coordinator.check_invariants(turn);
-        self.spool_again_at.get_or_insert(turn.mono_ns);
         let idle: Vec<Token> = self
             .connections
             .iter()
@@ -253,7 +190,6 @@ impl<D: Disk> Server<D> {
             .map(|(token, _)| *token)
             .collect();
         idle.into_iter().for_each(|token| self.close(token));
-        self.report_progress();
     }
 
     /// Feeds the watchdog: a turning loop is not enough, what was recorded by the last heartbeat has
@@ -404,7 +340,7 @@ impl<D: Disk> Server<D> {
     fn read_history(&mut self, token: Token, wanted: Wanted, keep_alive: bool) {
         self.histories += 1;
         let (answers, waker) = (self.answered.clone(), Arc::clone(&self.waker));
-        let disk = self.coordinator.disk.clone();
+        let disk = self.coordinator.disk;
         let dir = self.coordinator.paths.journal();
         let thread = std::thread::Builder::new().name("coord-history".to_owned());
         let spawned = thread.spawn(move || {

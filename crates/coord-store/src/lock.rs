@@ -7,6 +7,7 @@
 //! The coordinator's lock also proves the file system: if a second handle gets the lock that the
 //! first one holds, locks do not work there, and the state is refused (H-15, interfaces.md).
 
+use crate::disk::{Disk, DiskFile};
 use crate::real_disk::open_lock_file;
 use std::fmt;
 use std::fs::File;
@@ -67,8 +68,8 @@ impl std::error::Error for LockError {
 /// A lock; dropping it gives it up.
 #[derive(Debug)]
 #[must_use = "dropping a lock gives it up"]
-pub struct Held {
-    _file: File,
+pub struct Held<F = File> {
+    _file: F,
 }
 
 /// The coordinator's lock, held for life: who has it is the only writer of the store.
@@ -112,10 +113,10 @@ impl StateLock {
 
     /// Takes the lock as the writer, or [`LockError::Held`] at once: a stopped reader must not
     /// stop the coordinator, which simply tries again later.
-    pub fn exclusive(path: &Path) -> Result<Held, LockError> {
-        let file = open_lock_file(path)
-            .map_err(|source| LockError::Io { path: path.to_path_buf(), source })?;
-        if try_exclusive(&file).map_err(|error| refused(path, error))? {
+    pub fn exclusive<D: Disk>(disk: &D, path: &Path) -> Result<Held<D::File>, LockError> {
+        let io = |source| LockError::Io { path: path.to_path_buf(), source };
+        let file = disk.open_append(path).map_err(io)?;
+        if file.try_lock().map_err(|error| refused(path, error))? {
             Ok(Held { _file: file })
         } else {
             Err(LockError::Held { path: path.to_path_buf(), by: String::new() })
@@ -148,6 +149,7 @@ fn refused(path: &Path, error: io::Error) -> LockError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RealDisk;
 
     #[test]
     fn a_second_coordinator_is_refused_by_the_lock_and_told_the_pid() {
@@ -177,9 +179,9 @@ mod tests {
         let path = dir.path().join("state.lock");
         let one = StateLock::shared(&path).unwrap();
         let two = StateLock::shared(&path).unwrap();
-        assert!(matches!(StateLock::exclusive(&path), Err(LockError::Held { .. })));
+        assert!(matches!(StateLock::exclusive(&RealDisk, &path), Err(LockError::Held { .. })));
         drop((one, two));
-        drop(StateLock::exclusive(&path).unwrap());
+        drop(StateLock::exclusive(&RealDisk, &path).unwrap());
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum Entry {
         /// Awake time without the loop turning, nanoseconds; 0 for a clock step or a suspend.
         ns: u64,
     },
+    /// Time alone changed something: a silence, a lag or a judgement was over.
+    Due,
     /// A hook reported an event.
     Hook {
         /// How it came.

@@ -71,7 +71,8 @@ impl World {
         let end = self.seconds + seconds;
         while let Some(at_ns) = self.state.next_deadline().filter(|at| *at <= nanoseconds(end)) {
             self.seconds = self.seconds.max(std::time::Duration::from_nanos(at_ns).as_secs_f64());
-            self.take(&Event::Tick);
+            let is_due = self.state.is_due(self.now());
+            self.take(if is_due { &Event::Due } else { &Event::Tick });
             assert_ne!(self.state.next_deadline(), Some(at_ns), "a deadline stays due for ever");
         }
         self.seconds = end;

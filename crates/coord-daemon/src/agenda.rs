@@ -1,0 +1,114 @@
+//! What the loop owes, and when: the spool, deadlines, looks, syncs, the heartbeat; and the order in
+//! which a turn of the loop pays it (H-05: socket, spool, judgement).
+
+use coord_core::Now;
+use coord_wire::journal::Entry;
+
+use crate::coordinator::Coordinator;
+use crate::intake::Intake;
+use crate::world::World;
+
+/// The loop turns at least this often, so that a gap can be told from rest (H-32).
+const HEARTBEAT_NS: u64 = 5_000_000_000;
+/// Stopped processes are looked for this often: no source reports them.
+const STOPPED_NS: u64 = 800_000_000;
+/// A longer gap, or a jump of the wall clock, is an event.
+const GAP_NS: u64 = 10_000_000_000;
+/// A spool that a hook is writing to is tried again after this.
+const SPOOL_AGAIN_NS: u64 = 20_000_000;
+
+/// When the loop has to turn; all times are CLOCK_MONOTONIC.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    spool_at: Option<u64>,
+    heartbeat_at: u64,
+    stopped_at: u64,
+    /// Deadlines of the core wait until then: the store did not take the last one.
+    deadlines_from: u64,
+    last_turn: Now,
+}
+
+impl Agenda {
+    /// A coordinator that starts: everything is due.
+    pub(crate) fn new(now: Now) -> Self {
+        Self {
+            spool_at: Some(now.mono_ns),
+            heartbeat_at: now.mono_ns,
+            stopped_at: now.mono_ns,
+            deadlines_from: now.mono_ns,
+            last_turn: now,
+        }
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// When the loop has to turn at the latest, CLOCK_MONOTONIC.
+    pub fn wake_at(&self) -> u64 {
+        let agenda = &self.agenda;
+        let core = self.engine.state().next_deadline().map(|at| at.max(agenda.deadlines_from));
+        let timers = [agenda.heartbeat_at, agenda.stopped_at];
+        let all = timers.into_iter().chain(agenda.spool_at).chain(core).chain(self.sync_at());
+        all.min().unwrap_or(agenda.heartbeat_at)
+    }
+
+    /// A turn begins. H-32: the loop stood still, the machine slept, or the wall clock was set.
+    pub fn begin_turn(&mut self, now: Now) {
+        let last = self.agenda.last_turn;
+        let passed_ns = now.mono_ns.saturating_sub(last.mono_ns);
+        let wall_ns = now.wall_ms.abs_diff(last.wall_ms).saturating_mul(1_000_000);
+        let stood_ns = passed_ns.saturating_sub(HEARTBEAT_NS);
+        if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
+            let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
+            tracing::warn!(stood_ms = ns / 1_000_000, "gap");
+            self.record_or_say(&Entry::Gap { ns }, now);
+        }
+        self.agenda.last_turn = now;
+    }
+
+    /// The spool may hold something.
+    pub fn on_spool(&mut self) {
+        self.agenda.spool_at = Some(0);
+    }
+
+    /// Whether a death waits for its judgement: whatever the socket holds is to be taken in before
+    /// the turn ends (H-05).
+    pub fn is_judging(&self) -> bool {
+        !self.deaths.is_empty()
+    }
+
+    /// What follows from a round of events. True if the turn had a heartbeat.
+    pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
+        let is_due = |at: u64| at <= now.mono_ns;
+        if self.is_judging() || self.agenda.spool_at.is_some_and(is_due) {
+            self.agenda.spool_at = match self.drain_spool(now) {
+                Intake::Empty => None,
+                Intake::Again => Some(now.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
+                Intake::Refused => Some(now.mono_ns.saturating_add(HEARTBEAT_NS)),
+            };
+        }
+        self.judge_deaths(now);
+        let deadline = self.engine.state().next_deadline();
+        if deadline.is_some_and(is_due)
+            && is_due(self.agenda.deadlines_from)
+            && let Err(error) = self.tick(now)
+        {
+            self.problems.insert(error.to_string());
+            self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
+        }
+        self.look_at_panes();
+        self.sync_if_due(is_sync_awaited, now);
+        if is_due(self.agenda.stopped_at) {
+            self.agenda.stopped_at = now.mono_ns.saturating_add(STOPPED_NS);
+            self.look_for_stopped(now);
+        }
+        let is_heartbeat = is_due(self.agenda.heartbeat_at);
+        if is_heartbeat {
+            self.agenda.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
+            self.look_for_registries(now);
+            self.restore_reserve();
+            self.check_invariants(now);
+            self.agenda.spool_at.get_or_insert(now.mono_ns);
+        }
+        is_heartbeat
+    }
+}

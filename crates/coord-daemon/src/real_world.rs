@@ -1,0 +1,138 @@
+//! This machine as a [`World`]: one adapter for each kind of thing.
+
+use std::io;
+use std::path::Path;
+
+use coord_store::RealDisk;
+use coord_wire::journal::{ProcessSeen, RegistryEntry};
+use coord_wire::stamp::ProcessRef;
+use mio::Token;
+
+use crate::background::{Background, Done, Job};
+use crate::config_dirs::ConfigDirs;
+use crate::looker::{Looker, Seen};
+use crate::registry::{Found, Readable};
+use crate::registry_watch::RegistryWatch;
+use crate::tmux::PaneWish;
+use crate::transcript::TranscriptWish;
+use crate::transcript_watch::TranscriptWatch;
+use crate::watches::Watches;
+use crate::world::{Change, World};
+use crate::{process, registry};
+
+/// The adapters.
+pub(crate) struct RealWorld {
+    watches: Watches,
+    /// The loop's poll set.
+    poll: mio::Registry,
+    readable: Readable,
+    config_dirs: ConfigDirs,
+    pub(crate) registry_watch: RegistryWatch,
+    pub(crate) transcript_watch: TranscriptWatch,
+    looker: Looker,
+    background: Background<RealDisk>,
+}
+
+impl RealWorld {
+    /// Puts the adapters together.
+    pub(crate) fn new(
+        poll: mio::Registry,
+        readable: Readable,
+        looker: Looker,
+        background: Background<RealDisk>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            watches: Watches::default(),
+            poll,
+            readable,
+            config_dirs: ConfigDirs::default(),
+            registry_watch: RegistryWatch::new()?,
+            transcript_watch: TranscriptWatch::new()?,
+            looker,
+            background,
+        })
+    }
+
+    /// The watched process that the poll set says is gone.
+    pub(crate) fn take_exit(&mut self, token: Token) -> Option<ProcessRef> {
+        self.watches.take(&self.poll, token)
+    }
+}
+
+impl World for RealWorld {
+    type Disk = RealDisk;
+
+    fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool> {
+        self.watches.add(&self.poll, process)
+    }
+
+    fn is_alive(&self, process: ProcessRef) -> bool {
+        // The pidfd of a watched process says that it is alive.
+        self.watches.has(process) || process::is_alive(process)
+    }
+
+    fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
+        let stat = process::stat(process.pid);
+        stat.filter(|stat| stat.start_time == process.start_time).map(|stat| stat.is_stopped)
+    }
+
+    fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
+        process::seen(process, alive)
+    }
+
+    fn watch_registry(&mut self, config_dir: &str) -> Vec<Change> {
+        self.registry_watch.add(&self.readable, config_dir)
+    }
+
+    fn retry_registries(&mut self) -> Vec<Change> {
+        self.registry_watch.try_again(&self.readable)
+    }
+
+    fn registry_changes(&mut self) -> Vec<Change> {
+        self.registry_watch.take()
+    }
+
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+        registry::read_pid(&self.readable, Path::new(config_dir), pid)
+    }
+
+    fn lock_config_dir(&mut self, config_dir: &str) -> bool {
+        self.config_dirs.lock(&self.readable, config_dir)
+    }
+
+    fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool {
+        self.transcript_watch.add(process, Path::new(path))
+    }
+
+    fn forget_transcript(&mut self, process: ProcessRef) {
+        self.transcript_watch.remove(process);
+    }
+
+    fn transcript_changes(&mut self) -> Vec<ProcessRef> {
+        self.transcript_watch.take()
+    }
+
+    fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
+        self.looker.look_at_panes(wishes);
+    }
+
+    fn read_transcript(&mut self, wish: TranscriptWish) {
+        self.looker.read_transcript(wish);
+    }
+
+    fn take_seen(&mut self) -> Option<Seen> {
+        self.looker.take()
+    }
+
+    fn give(&mut self, job: Job<RealDisk>) {
+        self.background.give(job);
+    }
+
+    fn take_done(&mut self) -> Option<Done> {
+        self.background.take()
+    }
+
+    fn finish(&mut self) -> Vec<Done> {
+        self.background.finish()
+    }
+}

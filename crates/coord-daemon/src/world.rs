@@ -1,0 +1,73 @@
+//! Everything outside the coordinator but its clock: processes, the client's registry, panes,
+//! transcripts, and the disk with what waits for it.
+//!
+//! It observes and acts, and decides nothing. [`crate::real_world`] is this machine; the simulation
+//! has another one, so that it runs the coordinator itself.
+
+use std::io;
+
+use coord_store::Disk;
+use coord_wire::journal::{ProcessSeen, RegistryEntry};
+use coord_wire::stamp::ProcessRef;
+
+use crate::background::{Done, Job};
+use crate::looker::Seen;
+use crate::registry::Found;
+use crate::tmux::PaneWish;
+use crate::transcript::TranscriptWish;
+
+/// An entry of the client's registry that may have changed: configuration directory and pid.
+pub type Change = (String, u32);
+
+/// The world as a coordinator meets it. Nothing here waits.
+pub trait World {
+    /// Where the store lies.
+    type Disk: Disk;
+
+    /// Asks to be told of the end of a process; true if it is alive.
+    ///
+    /// # Errors
+    /// It is alive, and its end cannot be told.
+    fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool>;
+    /// Whether exactly this process is alive.
+    fn is_alive(&self, process: ProcessRef) -> bool;
+    /// Whether exactly this process is stopped by a signal; none where it is gone.
+    fn is_stopped(&self, process: ProcessRef) -> Option<bool>;
+    /// What its command line and its terminal say of a process that is alive, or was.
+    fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen;
+
+    /// Watches the registry of a configuration directory; all entries there are now.
+    fn watch_registry(&mut self, config_dir: &str) -> Vec<Change>;
+    /// Tries again the registries that were not there; the entries of those that are.
+    fn retry_registries(&mut self) -> Vec<Change>;
+    /// What changed in the watched registries since the last call.
+    fn registry_changes(&mut self) -> Vec<Change>;
+    /// The registry's entry of whatever process has this pid; else what is there instead.
+    ///
+    /// # Errors
+    /// What was found instead of an entry.
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>>;
+    /// Takes the lock on a configuration directory for life; true if it is held (H-14).
+    fn lock_config_dir(&mut self, config_dir: &str) -> bool;
+
+    /// Watches the transcript of a process; true if nobody did.
+    fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool;
+    /// Watches it no longer.
+    fn forget_transcript(&mut self, process: ProcessRef);
+    /// Whose transcripts changed since the last call.
+    fn transcript_changes(&mut self) -> Vec<ProcessRef>;
+
+    /// Wishes for looks at panes; each is answered once, by [`Self::take_seen`].
+    fn look_at_panes(&mut self, wishes: Vec<PaneWish>);
+    /// Wishes for the end of a transcript.
+    fn read_transcript(&mut self, wish: TranscriptWish);
+    /// Something that was seen, if there is any.
+    fn take_seen(&mut self) -> Option<Seen>;
+
+    /// Gives the disk something to do, behind what it was given before.
+    fn give(&mut self, job: Job<Self::Disk>);
+    /// What the disk has done, if there is any.
+    fn take_done(&mut self) -> Option<Done>;
+    /// Waits until all that was given is done; the results.
+    fn finish(&mut self) -> Vec<Done>;
+}
