@@ -55,7 +55,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
     state_dir::prepare(&paths)?;
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
-    let _lock = CoordinatorLock::acquire(&paths.coordinator_lock())?;
+    let _lock = CoordinatorLock::acquire(&RealDisk, &paths.coordinator_lock())?;
     log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
     let (engine, findings) = Engine::open(&RealDisk, &paths.state, &paths.journal())?;
     for finding in &findings {

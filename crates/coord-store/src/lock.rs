@@ -11,8 +11,11 @@ use crate::disk::{Disk, DiskFile};
 use crate::real_disk::open_lock_file;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// The holder's text is read up to here, in bytes.
+const HOLDER_BYTES_MAX: usize = 200;
 
 /// Why a lock was not taken.
 #[derive(Debug)]
@@ -78,21 +81,20 @@ pub struct CoordinatorLock;
 
 impl CoordinatorLock {
     /// Takes the lock at `path`, or says who has it.
-    pub fn acquire(path: &Path) -> Result<Held, LockError> {
+    pub fn acquire<D: Disk>(disk: &D, path: &Path) -> Result<Held<D::File>, LockError> {
         let io = |source| LockError::Io { path: path.to_path_buf(), source };
-        let mut file = open_lock_file(path).map_err(io)?;
-        if !try_exclusive(&file).map_err(|error| refused(path, error))? {
-            let mut by = String::new();
-            (&mut file).take(200).read_to_string(&mut by).map_err(io)?;
-            return Err(LockError::Held { path: path.to_path_buf(), by: by.trim().to_owned() });
+        let mut file = disk.open_append(path).map_err(io)?;
+        if !file.try_lock().map_err(|error| refused(path, error))? {
+            let by = disk.read_at(path, 0, HOLDER_BYTES_MAX).map_err(io)?;
+            let by = String::from_utf8_lossy(&by).trim().to_owned();
+            return Err(LockError::Held { path: path.to_path_buf(), by });
         }
-        let second = open_lock_file(path).map_err(io)?;
-        if try_exclusive(&second).map_err(|error| refused(path, error))? {
+        let second = disk.open_append(path).map_err(io)?;
+        if second.try_lock().map_err(|error| refused(path, error))? {
             return Err(LockError::NoLocks { path: path.to_path_buf() });
         }
-        file.set_len(0).map_err(io)?;
-        file.rewind().map_err(io)?;
-        writeln!(file, "pid {}", std::process::id()).map_err(io)?;
+        file.truncate(0).map_err(io)?;
+        file.append(format!("pid {}\n", std::process::id()).as_bytes()).map_err(io)?;
         Ok(Held { _file: file })
     }
 }
@@ -155,14 +157,14 @@ mod tests {
     fn a_second_coordinator_is_refused_by_the_lock_and_told_the_pid() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("coordinator.lock");
-        let first = CoordinatorLock::acquire(&path).unwrap();
-        let error = CoordinatorLock::acquire(&path).unwrap_err();
+        let first = CoordinatorLock::acquire(&RealDisk, &path).unwrap();
+        let error = CoordinatorLock::acquire(&RealDisk, &path).unwrap_err();
         assert!(
             matches!(&error, LockError::Held { by, .. } if *by == format!("pid {}", std::process::id())),
             "{error}"
         );
         drop(first);
-        drop(CoordinatorLock::acquire(&path).unwrap());
+        drop(CoordinatorLock::acquire(&RealDisk, &path).unwrap());
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("coordinator.lock");
         std::fs::write(&path, format!("pid {}\n", std::process::id())).unwrap();
-        drop(CoordinatorLock::acquire(&path).unwrap());
+        drop(CoordinatorLock::acquire(&RealDisk, &path).unwrap());
     }
 
     #[test]

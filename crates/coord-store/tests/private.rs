@@ -18,7 +18,7 @@ fn g11_directories_are_0700_and_files_0600() {
         let state = home.path().join("a/b/state");
         RealDisk.create_dir(&state).unwrap();
         drop(RealDisk.open_append(&state.join("file")).unwrap());
-        drop(CoordinatorLock::acquire(&state.join("lock")).unwrap());
+        drop(CoordinatorLock::acquire(&RealDisk, &state.join("lock")).unwrap());
         rustix::process::umask(before);
         for dir in ["a", "a/b", "a/b/state"] {
             assert_eq!(mode(&home.path().join(dir)), 0o700, "{dir}, umask {umask:o}");

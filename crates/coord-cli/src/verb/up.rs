@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_store::{CoordinatorLock, LockError};
+use coord_store::{CoordinatorLock, LockError, RealDisk};
 use coord_wire::api::{Health, InstallRecord};
 use coord_wire::exchange::{Miss, mono_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -148,7 +148,7 @@ fn start(context: &Context) -> anyhow::Result<()> {
     let ready = SocketWatch::new(context)?;
     start_detached(&program, context).or_else(|error| {
         // A hook was faster: its coordinator has the lock and will answer.
-        match CoordinatorLock::acquire(&context.paths.coordinator_lock()) {
+        match CoordinatorLock::acquire(&RealDisk, &context.paths.coordinator_lock()) {
             Err(LockError::Held { .. }) => ready.wait(context),
             Ok(_) | Err(_) => Err(error),
         }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use coord_store::CoordinatorLock;
+use coord_store::{CoordinatorLock, RealDisk};
 use serde::Serialize;
 
 use super::finding::Finding;
@@ -94,7 +94,7 @@ impl Fix {
             }
             Self::Remove { path } => {
                 // A coordinator that starts meanwhile would bind right here: its lock keeps it out.
-                let _lock = CoordinatorLock::acquire(&context.paths.coordinator_lock())?;
+                let _lock = CoordinatorLock::acquire(&RealDisk, &context.paths.coordinator_lock())?;
                 remove_file(path).with_context(|| shown(path))
             }
             Self::Run { arguments } => run(arguments, context),

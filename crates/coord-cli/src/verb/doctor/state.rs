@@ -121,7 +121,7 @@ fn place(checked: Result<(), PlaceError>) -> Option<Finding> {
 fn try_lock(state: &Path) -> Result<(), LockError> {
     let io = |source| LockError::Io { path: state.to_owned(), source };
     let file = tempfile::Builder::new().prefix(".doctor-").tempfile_in(state).map_err(io)?;
-    CoordinatorLock::acquire(file.path()).map(drop)
+    CoordinatorLock::acquire(&RealDisk, file.path()).map(drop)
 }
 
 fn locks(tried: Result<(), LockError>, state: &Path) -> Option<Finding> {
