@@ -1,9 +1,11 @@
-//! The simulated world: what the product runs on in tests, with faults on demand.
-//!
-//! For now the disk and chance; it decides nothing about the product.
+//! The simulated world: a machine, a disk with injected faults, and in time whole sessions on it.
 
 pub mod fake_disk;
-pub mod random;
+pub mod hooks;
+pub mod machine;
+mod random;
+pub mod serving;
 
 pub use fake_disk::{Damage, FakeDisk, Fault};
+pub use machine::{Machine, SharedMachine};
 pub use random::Random;

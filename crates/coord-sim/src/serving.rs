@@ -1,0 +1,176 @@
+//! A coordinator that serves on the simulated machine: the real one, with what `coord serve` does
+//! around it on real sockets and clocks.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use coord_core::Now;
+use coord_daemon::config::Config;
+use coord_daemon::coordinator::{Coordinator, Parts};
+use coord_daemon::engine::Engine;
+use coord_daemon::host::Here;
+use coord_daemon::http::{Request, Response};
+use coord_daemon::process::Caller;
+use coord_daemon::routes::Route;
+use coord_store::lock::Held;
+use coord_store::{CoordinatorLock, Disk};
+use coord_wire::paths::Paths;
+
+use crate::fake_disk::FakeFile;
+use crate::machine::{MACHINE, PID_NS, SharedMachine};
+
+/// COORD_HOME on the simulated machine.
+const ROOT: &str = "/coord";
+/// The client's configuration directory there.
+pub const CONFIG_DIR: &str = "/home/dev/.claude";
+/// Who asks for states; no session's hook.
+const ASKER: Caller = Caller { pid: 2, parent: Some(1) };
+
+/// Where the store lies.
+pub fn paths() -> Paths {
+    let root = Path::new(ROOT);
+    let state = root.join("state").join(MACHINE);
+    Paths {
+        config: root.join("config"),
+        state_base: root.join("state"),
+        state,
+        run: root.join("run"),
+    }
+}
+
+/// A running coordinator.
+pub struct Serving {
+    coordinator: Coordinator<SharedMachine>,
+    machine: SharedMachine,
+    _lock: Held<FakeFile>,
+}
+
+/// One request of a hook: its body, and who sends it.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// The envelope.
+    pub body: Vec<u8>,
+    /// The hook and its parent.
+    pub caller: Caller,
+}
+
+impl Serving {
+    /// Starts one, as `coord serve` does.
+    ///
+    /// # Errors
+    /// Another one has the lock, or the store cannot be opened.
+    pub fn start(machine: &SharedMachine, config: &Config) -> anyhow::Result<Self> {
+        let paths = paths();
+        let (disk, now, here) = {
+            let machine = machine.get();
+            let here = Here {
+                machine: MACHINE.to_owned(),
+                host: "host".to_owned(),
+                boot: machine.boot.clone(),
+                boot_at_ms: machine.boot_at_ms,
+                pid_ns: PID_NS,
+                uid: 1000,
+            };
+            (machine.disk.clone(), machine.now, here)
+        };
+        for dir in [&paths.state, &paths.spool()] {
+            disk.create_dir(dir).with_context(|| dir.display().to_string())?;
+        }
+        let lock = CoordinatorLock::acquire(&disk, &paths.coordinator_lock())?;
+        let (engine, _findings) = Engine::open(&disk, &paths.state, &paths.journal())?;
+        let world = machine.clone();
+        let config = config.clone();
+        let parts = Parts { world, disk, paths, here, config, engine };
+        let mut coordinator = Coordinator::start(parts, now)?;
+        coordinator.watch_registry(CONFIG_DIR, now);
+        Ok(Self { coordinator, machine: machine.clone(), _lock: lock })
+    }
+
+    /// The coordinator.
+    pub fn coordinator(&self) -> &Coordinator<SharedMachine> {
+        &self.coordinator
+    }
+
+    /// One turn of the loop at the machine's time, in which these requests are there. The statuses
+    /// of the answers.
+    pub fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
+        let now = self.machine.get().now;
+        self.coordinator.begin_turn(now);
+        if spool_changed {
+            self.coordinator.on_spool();
+        }
+        let statuses = posts.iter().map(|post| self.post(post, now)).collect();
+        let exits = self.machine.get().take_exits();
+        for process in exits {
+            self.coordinator.on_exit(process, now);
+        }
+        self.coordinator.on_registry_changes(now);
+        self.coordinator.on_transcript_changes();
+        self.coordinator.take_results(now);
+        self.coordinator.end_turn(false, now);
+        statuses
+    }
+
+    /// Takes one request of a hook; the status of the answer.
+    pub fn post(&mut self, post: &Post, now: Now) -> u16 {
+        let request = Request {
+            method: "POST".to_owned(),
+            path: "/v1/events".to_owned(),
+            query: Vec::new(),
+            body: post.body.clone(),
+            keep_alive: false,
+        };
+        match self.coordinator.route(&request, post.caller, now) {
+            Route::Answer(response) => response.status,
+            Route::AfterSync(_) | Route::History(_) | Route::Down => 500,
+        }
+    }
+
+    /// The answer to a question, such as `/v1/sessions`.
+    ///
+    /// # Errors
+    /// The path has no plain answer.
+    pub fn ask(&mut self, path: &str) -> anyhow::Result<Response> {
+        let now = self.machine.get().now;
+        let request = Request {
+            method: "GET".to_owned(),
+            path: path.to_owned(),
+            query: Vec::new(),
+            body: Vec::new(),
+            keep_alive: false,
+        };
+        match self.coordinator.route(&request, ASKER, now) {
+            Route::Answer(response) => Ok(response),
+            Route::AfterSync(_) | Route::History(_) | Route::Down => bail!("{path}: no answer"),
+        }
+    }
+
+    /// When the loop has to turn at the latest, CLOCK_MONOTONIC.
+    pub fn wake_at(&self) -> u64 {
+        let result = self.machine.get().next_result();
+        result.into_iter().fold(self.coordinator.wake_at(), u64::min)
+    }
+
+    /// Ends it as SIGTERM does.
+    ///
+    /// # Errors
+    /// The disk refused something.
+    pub fn end(self) -> anyhow::Result<()> {
+        let now = self.machine.get().now;
+        let ended = self.coordinator.finish(now);
+        self.machine.get().forget_coordinator();
+        ended
+    }
+
+    /// Ends it as SIGKILL does.
+    pub fn kill(self) {
+        let machine = self.machine.clone();
+        drop(self);
+        machine.get().forget_coordinator();
+    }
+}
+
+/// The directory of the spool.
+pub fn spool_dir() -> PathBuf {
+    paths().spool()
+}
