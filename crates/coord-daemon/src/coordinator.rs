@@ -174,9 +174,9 @@ impl<W: World> Coordinator<W> {
         self.engine.state()
     }
 
-    /// The world.
-    pub fn world(&mut self) -> &mut W {
-        &mut self.world
+    /// Whether the journal could not be synced: nothing is taken until a restart.
+    pub fn is_read_only(&self) -> bool {
+        self.engine.journal().is_read_only()
     }
 
     /// A watched process is gone.

@@ -82,6 +82,17 @@ pub struct Registry {
     is_watched: bool,
 }
 
+impl Registry {
+    /// Makes the directory, or removes it with all entries; whoever watched it has to watch anew.
+    pub fn set_there(&mut self, is_there: bool) {
+        if self.is_there != is_there {
+            self.is_there = is_there;
+            self.is_watched = false;
+            self.entries.clear();
+        }
+    }
+}
+
 /// How long things take, in milliseconds.
 #[derive(Debug, Clone)]
 pub struct Pace {

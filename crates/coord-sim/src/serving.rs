@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use coord_core::Now;
 use coord_daemon::config::Config;
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
@@ -94,12 +93,24 @@ impl Serving {
     /// One turn of the loop at the machine's time, in which these requests are there. The statuses
     /// of the answers.
     pub fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
+        self.begin_turn();
+        let statuses = posts.iter().map(|post| self.post(post)).collect();
+        self.end_turn(spool_changed);
+        statuses
+    }
+
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self) {
         let now = self.machine.get().now;
         self.coordinator.begin_turn(now);
+    }
+
+    /// What is left of a turn once its requests are taken.
+    pub fn end_turn(&mut self, spool_changed: bool) {
+        let now = self.machine.get().now;
         if spool_changed {
             self.coordinator.on_spool();
         }
-        let statuses = posts.iter().map(|post| self.post(post, now)).collect();
         let exits = self.machine.get().take_exits();
         for process in exits {
             self.coordinator.on_exit(process, now);
@@ -108,11 +119,11 @@ impl Serving {
         self.coordinator.on_transcript_changes();
         self.coordinator.take_results(now);
         self.coordinator.end_turn(false, now);
-        statuses
     }
 
     /// Takes one request of a hook; the status of the answer.
-    pub fn post(&mut self, post: &Post, now: Now) -> u16 {
+    pub fn post(&mut self, post: &Post) -> u16 {
+        let now = self.machine.get().now;
         let request = Request {
             method: "POST".to_owned(),
             path: "/v1/events".to_owned(),

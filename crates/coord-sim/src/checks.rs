@@ -1,0 +1,340 @@
+//! What must never be, looked for after each step of a simulation, and what must be at its end.
+//!
+//! * G1: what was acknowledged is there; after a power cut what was acknowledged 100 ms before.
+//! * G2: an event that took effect changes nothing when it comes again.
+//! * G10: the files show what the coordinator showed, whenever and wherever it ended.
+//! * an event of a subagent neither opens nor closes the main thread's turn.
+//! * H-05: nobody is crashed who lives, or whose end was told; nobody ended who lives.
+//! * H-14: one coordinator for one store.
+//! * H-32: nothing is concluded from silence right after a start, a gap or a set clock.
+//! * The core's own invariants ([`coord_core::State::violations`]).
+//! * At rest (R-01 and all that follow): each state shown is the true one, or `unknown` with a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use coord_core::{Header, Now, SeenIds, Session, SessionKey, State, Turn, Word};
+use coord_daemon::coordinator::Coordinator;
+use coord_daemon::engine::Engine;
+
+use crate::client::Truth;
+use crate::hook_runs::Run;
+use crate::host_events::Armed;
+use crate::machine::SharedMachine;
+use crate::serving::paths;
+use crate::simulation::{Life, MS, SECOND, Simulation, Time};
+use crate::{Damage, FakeDisk};
+
+/// What was acknowledged is durable after this (G1).
+const DURABLE: Time = 100 * MS;
+/// Nothing is concluded from silence for this long (H-32, `tracking.settle`).
+const SETTLE_NS: u64 = 30 * SECOND;
+/// A longer stop of the loop is one (H-32).
+const GAP_NS: u64 = 16 * SECOND;
+/// So is a larger difference of the two clocks.
+const CLOCK_SET_NS: u64 = 11 * SECOND;
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Requirement id.
+    pub rule: &'static str,
+    /// What was seen.
+    pub what: String,
+}
+
+impl Violation {
+    pub(crate) fn new(rule: &'static str, what: String) -> Self {
+        Self { rule, what }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.what)
+    }
+}
+
+/// The state as people see it: looks may be due at another time, and the last turn of the loop is
+/// not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Image {
+    header: Header,
+    sessions: Vec<Session>,
+    seen: SeenIds,
+}
+
+/// The image of a state.
+pub(crate) fn image_of(state: &State) -> Image {
+    let sessions =
+        state.sessions().map(|session| Session { look: coord_core::Awake(0), ..session.clone() });
+    Image {
+        header: Header { last: None, ..state.header().clone() },
+        sessions: sessions.collect(),
+        seen: state.seen().clone(),
+    }
+}
+
+impl Image {
+    /// G10: `read` is what the files show.
+    pub(crate) fn compare(&self, read: &Self) -> Result<(), Violation> {
+        if self == read {
+            return Ok(());
+        }
+        let differs = |shown: &dyn fmt::Debug, read: &dyn fmt::Debug| {
+            let what = format!("the files do not show what was shown:\n  {shown:?}\n  {read:?}");
+            Err(Violation::new("G10", what))
+        };
+        if self.header != read.header {
+            return differs(&self.header, &read.header);
+        }
+        if self.seen != read.seen {
+            return differs(&self.seen.len(), &read.seen.len());
+        }
+        let mut pairs = self.sessions.iter().zip(&read.sessions);
+        match pairs.find(|(shown, read)| shown != read) {
+            Some((shown, read)) => differs(shown, read),
+            None => differs(&self.sessions.len(), &read.sessions.len()),
+        }
+    }
+}
+
+/// What was seen before a request was taken.
+pub(crate) struct Before {
+    duplicate_of: Option<Image>,
+    turns: Option<Vec<(SessionKey, bool)>>,
+}
+
+/// Memory of the checks.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    /// A fault of the disk that is armed, and its operation.
+    pub(crate) armed: Option<(Armed, u64)>,
+    acknowledged: BTreeMap<u128, Time>,
+    spooled: BTreeSet<u128>,
+    silent: BTreeSet<SessionKey>,
+    last_turn: Option<Now>,
+    settling_from: Option<u64>,
+}
+
+type Of<'a> = &'a Coordinator<SharedMachine>;
+
+fn is_silent(session: &Session) -> bool {
+    session.word.word == Word::Unknown && session.word.because.starts_with("no sign")
+}
+
+fn turns(state: &State) -> Vec<(SessionKey, bool)> {
+    let is_open = |session: &Session| matches!(session.turn, Turn::Open { .. });
+    state.sessions().map(|session| (session.key, is_open(session))).collect()
+}
+
+impl Checks {
+    /// A coordinator started.
+    pub(crate) fn started(&mut self, coordinator: Of<'_>, now: Now) {
+        let silent = coordinator.state().sessions().filter(|session| is_silent(session));
+        self.silent = silent.map(|session| session.key).collect();
+        self.settling_from = Some(now.mono_ns);
+        self.last_turn = Some(now);
+    }
+
+    pub(crate) fn before_post(&self, run: &Run, coordinator: Of<'_>, now: Now) -> Before {
+        let state = coordinator.state();
+        let is_quiet = !state.is_due(now);
+        Before {
+            duplicate_of: (state.has_seen(run.id) && is_quiet).then(|| image_of(state)),
+            turns: (run.of_agent && is_quiet).then(|| turns(state)),
+        }
+    }
+
+    pub(crate) fn after_post(
+        &self,
+        run: &Run,
+        before: Before,
+        status: u16,
+        coordinator: Of<'_>,
+    ) -> Result<(), Violation> {
+        let state = coordinator.state();
+        let (id, event) = (run.id, &run.event);
+        if status == 204 && !state.has_seen(id) {
+            return Err(Violation::new(
+                "G1",
+                format!("{event} {id:x} was acknowledged, not taken"),
+            ));
+        }
+        if before.duplicate_of.is_some_and(|before| before != image_of(state)) {
+            return Err(Violation::new("G2", format!("{event} {id:x} took effect twice")));
+        }
+        // It may be the first that is heard of its session.
+        let is_same = |before: &Vec<(SessionKey, bool)>| turns(state).starts_with(before);
+        if before.turns.is_some_and(|before| !is_same(&before)) {
+            let what = format!("{event} {id:x} of a subagent changed the main thread's turn");
+            return Err(Violation::new("R-06", what));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn after_turn(&mut self, coordinator: Of<'_>, now: Now) -> Result<(), Violation> {
+        let state = coordinator.state();
+        let violations = state.violations(now);
+        if violations != 0 {
+            let what = format!("{violations} violations of the core's invariants");
+            return Err(Violation::new("G3", what));
+        }
+        if let Some(last) = self.last_turn.replace(now) {
+            let passed_ns = now.mono_ns.saturating_sub(last.mono_ns);
+            let wall_ns = now.wall_ms.abs_diff(last.wall_ms).saturating_mul(MS);
+            if GAP_NS < passed_ns || CLOCK_SET_NS < wall_ns.abs_diff(passed_ns) {
+                self.settling_from = Some(now.mono_ns);
+            }
+        }
+        let is_settling = self.settling_from.is_some_and(|from| now.mono_ns < from + SETTLE_NS);
+        let mut silent = BTreeSet::new();
+        for session in state.sessions().filter(|session| is_silent(session)) {
+            silent.insert(session.key);
+            if is_settling && !self.silent.contains(&session.key) {
+                let what = format!("{}: concluded from silence too early", session.session_id);
+                return Err(Violation::new("H-32", what));
+            }
+        }
+        self.silent = silent;
+        Ok(())
+    }
+
+    /// The coordinator said that it has the event.
+    pub(crate) fn acknowledged(&mut self, id: u128, at: Time) {
+        self.acknowledged.insert(id, at);
+    }
+
+    /// The event stands in the spool.
+    pub(crate) fn spooled(&mut self, id: u128) {
+        self.spooled.insert(id);
+    }
+
+    /// What was acknowledged just before was never synced by anybody: no promise holds for it.
+    pub(crate) fn forgive(&mut self, from: Time) {
+        self.acknowledged.retain(|_, at| *at < from);
+    }
+
+    /// G1: the disk after a power cut.
+    pub(crate) fn power_lost(&mut self, disk: &FakeDisk, at: Time) -> Result<(), Violation> {
+        let engine = reopen(disk)?;
+        let durable = std::mem::take(&mut self.acknowledged);
+        let mut durable = durable.into_iter().filter(|(_, said)| said + DURABLE < at);
+        if let Some((id, _)) = durable.find(|(id, _)| !engine.state().has_seen(*id)) {
+            return Err(Violation::new("G1", format!("{id:x} was acknowledged, and is gone")));
+        }
+        // The spool is not synced (G1).
+        self.spooled.clear();
+        Ok(())
+    }
+}
+
+/// The store as it is read from a copy of the disk.
+pub(crate) fn reopen(disk: &FakeDisk) -> Result<Engine<FakeDisk>, Violation> {
+    let paths = paths();
+    let copy = disk.after_crash(Damage::Kept);
+    copy.set_capacity(None);
+    match Engine::open(&copy, &paths.state, &paths.journal()) {
+        Ok((engine, _)) => Ok(engine),
+        Err(error) => Err(Violation::new("G1", format!("the store does not open: {error:#}"))),
+    }
+}
+
+impl Simulation {
+    /// H-05: what is said of processes against what they are.
+    pub(crate) fn check_ends(&self) -> Result<(), Violation> {
+        let Some(serving) = &self.serving else { return Ok(()) };
+        for session in serving.coordinator().state().sessions() {
+            let is_end =
+                matches!(session.word.word, Word::Crashed | Word::Stopped | Word::Interrupted);
+            let Some(life) = self.life_of(session).filter(|_| is_end) else { continue };
+            let is_told = life.end_told.is_some();
+            let is_wrong = match session.word.word {
+                Word::Crashed => is_told || life.truth.is_alive(),
+                Word::Stopped | Word::Interrupted => !is_told && life.truth.is_alive(),
+                _ => false,
+            };
+            if is_wrong {
+                return Err(Violation::new("H-05", is_not(session, life)));
+            }
+        }
+        Ok(())
+    }
+
+    /// At rest each state that is shown is true, or unknown with a reason.
+    pub(crate) fn check_rest(&self) -> Result<(), Violation> {
+        let Some(serving) = &self.serving else {
+            return Err(Violation::new("H-14", "no coordinator runs".to_owned()));
+        };
+        let state = serving.coordinator().state();
+        if let Some(id) = self.checks.spooled.iter().find(|id| !state.has_seen(**id)) {
+            return Err(Violation::new("G1", format!("{id:x} was spooled, and never taken in")));
+        }
+        for session in state.sessions() {
+            if session.word.because.is_empty() {
+                let what = format!("{}: shown without a reason", session.session_id);
+                return Err(Violation::new("G9", what));
+            }
+            if let Some(life) = self.life_of(session)
+                && !is_true(life, session.word.word)
+            {
+                return Err(Violation::new("R-01", is_not(session, life)));
+            }
+        }
+        let has_registry = self.rates.has_registry;
+        for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
+            let process = coord_daemon::convert::process_ref(one.process);
+            if has_registry && state.session_of(process).is_none() {
+                let what = format!("{}: lives, and is not listed", one.session_id);
+                return Err(Violation::new("R-21", what));
+            }
+        }
+        Ok(())
+    }
+
+    fn life_of(&self, session: &Session) -> Option<&Life> {
+        let owner = session.owner.as_ref()?;
+        let boot = if owner.id.boot.is_empty() { self.boot() } else { owner.id.boot.clone() };
+        self.lives.get(&(boot, coord_daemon::convert::wire_process(owner.id.process)))
+    }
+}
+
+fn is_not(session: &Session, life: &Life) -> String {
+    let (id, word, because) = (&session.session_id, session.word.word, &session.word.because);
+    let presence = &session.presence;
+    format!("{id}: {word:?} ({because}), in truth {:?}; {presence:?}, {life:?}", life.truth)
+}
+
+/// Whether a word may be said of a life that is at rest.
+fn is_true(life: &Life, word: Word) -> bool {
+    match word {
+        Word::Unknown => true,
+        Word::Idle => matches!(
+            life.truth,
+            // That a turn met an error is known from its one hook; whoever lost it sees it at rest.
+            Truth::Started | Truth::Idle | Truth::Quota | Truth::Authentication | Truth::Billing
+        ),
+        Word::Starting => life.truth == Truth::Started && !life.is_interactive,
+        // A background subagent keeps the registry busy; whose Stop was lost sees a turn.
+        Word::Running => matches!(life.truth, Truth::Running | Truth::Subagent),
+        Word::Background => matches!(life.truth, Truth::Subagent | Truth::Shell),
+        Word::AwaitingPermission => life.truth == Truth::AwaitingPermission,
+        Word::AwaitingInput => life.truth == Truth::AwaitingInput,
+        Word::QuotaWait => life.truth == Truth::Quota,
+        Word::BlockedAuth => life.truth == Truth::Authentication,
+        Word::BlockedBilling => life.truth == Truth::Billing,
+        Word::Suspended => life.truth == Truth::Suspended,
+        Word::Stopped => {
+            matches!(life.truth, Truth::Stopped | Truth::Ended)
+                || (life.truth == Truth::TakenAlong && life.end_told.is_some())
+        }
+        Word::Crashed => life.truth == Truth::Crashed,
+        Word::Interrupted => {
+            let is_exit = life.end_told.as_deref() == Some("prompt_input_exit");
+            !is_exit
+                && !life.truth.is_alive()
+                && (life.may_be_taken || life.truth != Truth::Crashed)
+        }
+        Word::Foreign | Word::Elsewhere => false,
+    }
+}

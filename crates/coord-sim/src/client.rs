@@ -1,0 +1,617 @@
+//! The fake Claude Code: what it does, in which order it fires hooks, and what it writes to its
+//! registry, its transcript and its screen meanwhile.
+//!
+//! It behaves as version 2.1.328 was measured to: an interrupt fires nothing; a queued prompt's
+//! UserPromptSubmit carries the running turn's id, and all queued prompts become one turn with an id
+//! of its own; `!cmd` ends with a Stop that no prompt began; a killed client leaves its registry
+//! entry behind. A plan is drawn from chance as a whole, so one seed decides it.
+
+use coord_core::Screen;
+use serde_json::{Value, json};
+
+use crate::Random;
+
+/// Milliseconds.
+pub type Ms = u64;
+
+/// What is true of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Truth {
+    /// Its process is there, no prompt was taken.
+    Started,
+    /// At its prompt.
+    Idle,
+    /// A turn runs.
+    Running,
+    /// A permission dialog is open.
+    AwaitingPermission,
+    /// A question or another dialog is open.
+    AwaitingInput,
+    /// The turn ended, a background subagent works.
+    Subagent,
+    /// The turn ended, a background shell works.
+    Shell,
+    /// The last turn met a usage limit.
+    Quota,
+    /// The last turn met an authentication error.
+    Authentication,
+    /// The last turn met a billing error.
+    Billing,
+    /// Stopped by Ctrl-Z.
+    Suspended,
+    /// Its user ended it.
+    Stopped,
+    /// It ended by itself, by SIGTERM or by SIGHUP.
+    Ended,
+    /// It was killed.
+    Crashed,
+    /// The machine or its tmux server took it along.
+    TakenAlong,
+}
+
+impl Truth {
+    /// Whether its process is there.
+    pub fn is_alive(self) -> bool {
+        !matches!(self, Self::Stopped | Self::Ended | Self::Crashed | Self::TakenAlong)
+    }
+}
+
+/// How a client ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// /exit.
+    Exit,
+    /// The end of a `-p` run, SIGTERM, SIGHUP.
+    Other,
+    /// SIGKILL, a crash.
+    Kill,
+}
+
+/// One thing a client does at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Move {
+    /// Something else is true of it now.
+    Is(Truth),
+    /// It fires a hook with this payload.
+    Fires(Value),
+    /// It writes its registry entry: status, and what it waits for.
+    Registry(&'static str, Option<&'static str>),
+    /// It writes a line to its transcript.
+    Writes(Value),
+    /// It paints.
+    Paints(Screen),
+    /// It is stopped by a signal, or goes on.
+    Stops(bool),
+    /// It removes its registry entry and bids farewell on its pane.
+    TakesLeave,
+    /// Its process is gone.
+    Dies(End),
+    /// Its conversation has another id from now on.
+    Follows(String),
+    /// Its plan is over.
+    NextPlan,
+}
+
+/// Moves and the moments at which they happen, milliseconds from now.
+pub type Plan = Vec<(Ms, Move)>;
+
+/// A client.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Its session's id now.
+    pub session_id: String,
+    /// Its transcript.
+    pub transcript: String,
+    /// Interactive, or `-p`.
+    pub is_interactive: bool,
+    /// What is true of it.
+    pub truth: Truth,
+    /// The turn's id.
+    prompt_id: Option<String>,
+    /// Names for prompts, tools and agents.
+    names: u64,
+    /// Number of this client, for names that nobody else uses.
+    number: u64,
+    /// Background work that will report itself.
+    background: Option<Truth>,
+    turns: u32,
+}
+
+/// How a turn begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    Prompt,
+    /// Prompts that were queued in the turn before.
+    Queued,
+    /// `!cmd`.
+    Bang,
+}
+
+struct Draft<'a> {
+    client: &'a mut Client,
+    random: &'a mut Random,
+    at: Ms,
+    plan: Plan,
+}
+
+impl Client {
+    /// A client that is about to start.
+    pub fn new(number: u64, session_id: String, is_interactive: bool) -> Self {
+        Self {
+            transcript: format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR),
+            session_id,
+            is_interactive,
+            truth: Truth::Started,
+            prompt_id: None,
+            names: 0,
+            number,
+            background: None,
+            turns: 0,
+        }
+    }
+
+    /// Its start: the registry knows it before its first hook does.
+    pub fn start(&mut self, source: &str, random: &mut Random) -> Plan {
+        let mut draft = self.draft(random);
+        draft.is(Truth::Started);
+        draft.pass(330..340);
+        draft.registry("", None);
+        draft.pass(240..260);
+        draft.registry("idle", None);
+        draft.fires("SessionStart", &json!({"source": source}));
+        draft.paints(Screen::Prompt);
+        draft.pass(20..200);
+        draft.next()
+    }
+
+    /// What it does next.
+    pub fn next_plan(&mut self, random: &mut Random) -> Plan {
+        if !self.is_interactive {
+            return self.headless(random);
+        }
+        if let Some(work) = self.background.take() {
+            return self.report(work, random);
+        }
+        let idle = idle_time(random);
+        let mut draft = self.draft(random);
+        if 60_100 < idle && draft.client.truth == Truth::Idle {
+            draft.at = 60_100;
+            draft.fires("Notification", &json!({"notification_type": "idle_prompt"}));
+        }
+        draft.at = idle;
+        match draft.random.below(100) {
+            0..68 => draft.turn(Begin::Prompt),
+            68..74 => draft.turn(Begin::Bang),
+            74..79 => draft.clear(),
+            79..83 => draft.compact(),
+            83..88 => draft.dialog(),
+            88..92 => draft.suspend(),
+            92..96 => draft.exit(),
+            96..98 => draft.end(End::Kill),
+            _ => draft.end(End::Other),
+        }
+        draft.next()
+    }
+
+    fn draft<'a>(&'a mut self, random: &'a mut Random) -> Draft<'a> {
+        Draft { client: self, random, at: 0, plan: Plan::new() }
+    }
+
+    /// A run with `-p`.
+    fn headless(&mut self, random: &mut Random) -> Plan {
+        let mut draft = self.draft(random);
+        if draft.client.turns == 0 {
+            draft.turn(Begin::Prompt);
+        } else {
+            draft.end(End::Other);
+        }
+        draft.next()
+    }
+
+    /// Background work ends and reports itself: a prompt that nobody typed.
+    fn report(&mut self, work: Truth, random: &mut Random) -> Plan {
+        let mut draft = self.draft(random);
+        draft.pass(1_000..600_000);
+        if work == Truth::Subagent {
+            let agent = draft.name("agent");
+            let about = json!({"agent_id": agent, "agent_type": "general-purpose", "background_tasks": [{"type": "subagent", "status": "running"}], "session_crons": []});
+            draft.fires("SubagentStop", &about);
+            draft.pass(20..200);
+        }
+        draft.turn(Begin::Prompt);
+        draft.next()
+    }
+}
+
+/// Mostly seconds, sometimes a coffee, sometimes the night.
+fn idle_time(random: &mut Random) -> Ms {
+    match random.below(100) {
+        0..80 => random.range(500..90_000),
+        80..97 => random.range(60_000..1_500_000),
+        _ => random.range(1_000_000..8_000_000),
+    }
+}
+
+impl Draft<'_> {
+    fn pass(&mut self, ms: std::ops::Range<Ms>) {
+        self.at += self.random.range(ms);
+    }
+
+    fn push(&mut self, after: Ms, a_move: Move) {
+        self.plan.push((self.at + after, a_move));
+    }
+
+    fn is(&mut self, truth: Truth) {
+        self.client.truth = truth;
+        self.push(0, Move::Is(truth));
+    }
+
+    fn registry(&mut self, status: &'static str, waiting_for: Option<&'static str>) {
+        let after = self.random.range(38..110);
+        self.push(after, Move::Registry(status, waiting_for));
+    }
+
+    fn paints(&mut self, screen: Screen) {
+        let after = self.random.range(40..300);
+        self.push(after, Move::Paints(screen));
+    }
+
+    fn name(&mut self, of: &str) -> String {
+        self.client.names += 1;
+        format!("{of}-{}-{}", self.client.number, self.client.names)
+    }
+
+    /// Fires a hook; `about` are the fields that this event has beside the common ones.
+    fn fires(&mut self, event: &str, about: &Value) {
+        let mut payload = json!({
+            "session_id": self.client.session_id,
+            "transcript_path": self.client.transcript,
+            "cwd": "/home/dev/project",
+            "hook_event_name": event,
+        });
+        if let (Some(payload), Some(about)) = (payload.as_object_mut(), about.as_object()) {
+            if let Some(prompt_id) =
+                self.client.prompt_id.clone().filter(|_| event != "SessionStart")
+            {
+                payload.insert("prompt_id".to_owned(), prompt_id.into());
+            }
+            payload.extend(about.clone());
+        }
+        self.push(0, Move::Fires(payload));
+    }
+
+    fn writes(&mut self, kind: &str, content: Value) {
+        let line = json!({"type": kind, "message": {"role": kind, "content": content}});
+        self.push(30, Move::Writes(line));
+    }
+
+    /// One turn, with whatever happens in it, and the turns of prompts that were queued in it.
+    fn turn(&mut self, begin: Begin) {
+        self.client.turns += 1;
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        if begin != Begin::Bang {
+            self.client.prompt_id = Some(self.name("prompt"));
+        }
+        if begin == Begin::Prompt {
+            self.pass(50..100);
+            self.fires("UserPromptSubmit", &json!({"prompt": "x"}));
+            self.writes("user", "x".into());
+        }
+        let (mut is_queued, mut has_output) = (false, begin == Begin::Queued);
+        let n = self.random.below(5);
+        for _ in 0..n {
+            self.think();
+            match self.random.below(20) {
+                0..11 => {
+                    if !self.tool() {
+                        return self.over(is_queued, true);
+                    }
+                }
+                11..13 => self.question(),
+                13..16 => self.subagent(),
+                16..18 if self.client.is_interactive && begin != Begin::Bang => {
+                    self.fires("UserPromptSubmit", &json!({"prompt": "later"}));
+                    is_queued = true;
+                }
+                18 if self.random.chance(0.3) => return self.end(End::Kill),
+                _ => (),
+            }
+            has_output = true;
+        }
+        self.think();
+        match self.random.below(100) {
+            0..14 if self.client.is_interactive => self.interrupted(is_queued, has_output),
+            14..20 if begin != Begin::Bang => self.failure(is_queued),
+            20..22 => self.end(End::Kill),
+            22..23 if self.client.is_interactive => self.exit(),
+            _ => self.stop(is_queued),
+        }
+    }
+
+    fn think(&mut self) {
+        if self.random.chance(0.02) {
+            self.pass(600_000..1_500_000);
+        } else {
+            self.pass(300..30_000);
+        }
+    }
+
+    fn tool_event(&mut self, event: &str, tool: &str, id: &str, agent: Option<&str>) {
+        let mut about =
+            json!({"tool_name": tool, "tool_input": {"of": id}, "permission_mode": "default"});
+        if let Some(about) = about.as_object_mut() {
+            if event != "PermissionRequest" {
+                about.insert("tool_use_id".to_owned(), id.into());
+            }
+            if let Some(agent) = agent {
+                about.insert("agent_id".to_owned(), agent.into());
+            }
+        }
+        self.fires(event, &about);
+    }
+
+    /// A tool call of the main thread; false if its user refused it.
+    fn tool(&mut self) -> bool {
+        let id = self.name("tool");
+        self.tool_event("PreToolUse", "Bash", &id, None);
+        if self.client.is_interactive && self.random.chance(0.4) && !self.permission(&id, None) {
+            return false;
+        }
+        self.work();
+        let event = if self.random.chance(0.1) { "PostToolUseFailure" } else { "PostToolUse" };
+        self.tool_event(event, "Bash", &id, None);
+        self.writes("assistant", json!([{"type": "text", "text": "so"}]));
+        true
+    }
+
+    fn work(&mut self) {
+        if self.random.chance(0.03) {
+            self.pass(600_000..1_800_000);
+        } else {
+            self.pass(100..40_000);
+        }
+    }
+
+    /// A permission dialog; true if it was approved.
+    fn permission(&mut self, id: &str, agent: Option<&str>) -> bool {
+        self.pass(80..120);
+        self.tool_event("PermissionRequest", "Bash", id, agent);
+        self.is(Truth::AwaitingPermission);
+        self.registry("waiting", Some("permission prompt"));
+        self.paints(Screen::Permission);
+        let open = match self.random.below(20) {
+            0 => self.random.range(600_000..2_400_000),
+            _ => self.random.range(400..60_000),
+        };
+        let from = self.at;
+        if 6_400 < open {
+            self.at = from + 6_200;
+            self.fires("Notification", &json!({"notification_type": "permission_prompt"}));
+        }
+        self.at = from + open;
+        let is_approved = self.random.chance(0.85);
+        if is_approved {
+            self.is(Truth::Running);
+            self.registry("busy", None);
+            self.paints(Screen::Working);
+        }
+        is_approved
+    }
+
+    fn question(&mut self) {
+        if !self.client.is_interactive {
+            return;
+        }
+        let id = self.name("question");
+        self.tool_event("PreToolUse", "AskUserQuestion", &id, None);
+        self.pass(80..120);
+        self.tool_event("PermissionRequest", "AskUserQuestion", &id, None);
+        self.is(Truth::AwaitingInput);
+        self.registry("waiting", Some("input needed"));
+        self.paints(Screen::Question);
+        self.pass(400..120_000);
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        self.pass(5..40);
+        self.tool_event("PostToolUse", "AskUserQuestion", &id, None);
+    }
+
+    /// A subagent in the foreground.
+    fn subagent(&mut self) {
+        let (id, agent) = (self.name("tool"), self.name("agent"));
+        let about = json!({"agent_id": agent, "agent_type": "general-purpose"});
+        self.tool_event("PreToolUse", "Agent", &id, None);
+        self.fires("SubagentStart", &about);
+        for _ in 0..self.random.below(4) {
+            self.think();
+            let inner = self.name("tool");
+            self.tool_event("PreToolUse", "Bash", &inner, Some(&agent));
+            if self.client.is_interactive && self.random.chance(0.2) {
+                self.permission(&inner, Some(&agent));
+                // Refused in a subagent, the agent goes on without it.
+                if self.client.truth != Truth::Running {
+                    self.is(Truth::Running);
+                    self.registry("busy", None);
+                    self.paints(Screen::Working);
+                    continue;
+                }
+            }
+            self.work();
+            self.tool_event("PostToolUse", "Bash", &inner, Some(&agent));
+        }
+        self.fires("SubagentStop", &about);
+        self.pass(1..50);
+        self.tool_event("PostToolUse", "Agent", &id, None);
+    }
+
+    /// Esc: no hook. Before any output neither screen nor transcript keep a mark.
+    fn interrupted(&mut self, is_queued: bool, has_output: bool) {
+        self.over(is_queued, has_output);
+    }
+
+    /// The turn ends without a hook: interrupted, or a call refused.
+    fn over(&mut self, is_queued: bool, has_output: bool) {
+        if is_queued {
+            // The client writes the queued prompt before the interrupt (measured).
+            self.writes("user", "later".into());
+        }
+        if has_output {
+            let text = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
+            self.writes("user", text);
+        }
+        self.ends_or_goes_on(is_queued, Truth::Idle, "idle", Screen::Prompt);
+    }
+
+    fn failure(&mut self, is_queued: bool) {
+        let (error, truth) = match self.random.below(5) {
+            0 | 1 => ("rate_limit", Truth::Quota),
+            2 => ("authentication_failed", Truth::Authentication),
+            3 => ("billing_error", Truth::Billing),
+            _ => ("server_error", Truth::Idle),
+        };
+        self.fires("StopFailure", &json!({"error": error}));
+        self.ends_or_goes_on(is_queued, truth, "idle", Screen::Error);
+    }
+
+    fn stop(&mut self, is_queued: bool) {
+        let work = match self.random.below(20) {
+            0 | 1 if self.client.is_interactive => Some(Truth::Subagent),
+            2 if self.client.is_interactive => Some(Truth::Shell),
+            _ => None,
+        };
+        let work = work.filter(|_| !is_queued);
+        let tasks = match work {
+            Some(Truth::Subagent) => json!([{"type": "subagent", "status": "running"}]),
+            Some(_) => json!([{"type": "shell", "command": "make"}]),
+            None => json!([]),
+        };
+        self.writes("assistant", json!([{"type": "text", "text": "done"}]));
+        let about =
+            json!({"stop_hook_active": false, "background_tasks": tasks, "session_crons": []});
+        self.fires("Stop", &about);
+        self.client.background = work;
+        let (truth, status) = match work {
+            Some(Truth::Subagent) => (Truth::Subagent, "busy"),
+            Some(_) => (Truth::Shell, "shell"),
+            None => (Truth::Idle, "idle"),
+        };
+        self.ends_or_goes_on(is_queued, truth, status, Screen::Prompt);
+    }
+
+    /// A turn is over: its queued prompts become the next one, or `truth` holds.
+    fn ends_or_goes_on(
+        &mut self,
+        is_queued: bool,
+        truth: Truth,
+        status: &'static str,
+        screen: Screen,
+    ) {
+        if is_queued {
+            self.registry("idle", None);
+            self.pass(110..200);
+            return self.turn(Begin::Queued);
+        }
+        self.is(truth);
+        self.registry(status, None);
+        self.paints(screen);
+        self.pass(300..400);
+    }
+
+    fn clear(&mut self) {
+        self.fires("SessionEnd", &json!({"reason": "clear"}));
+        let session_id = self.name("session");
+        self.pass(20..80);
+        self.client.session_id.clone_from(&session_id);
+        self.client.transcript =
+            format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR);
+        self.push(0, Move::Follows(session_id));
+        self.client.prompt_id = None;
+        self.is(Truth::Idle);
+        self.registry("idle", None);
+        self.fires("SessionStart", &json!({"source": "clear"}));
+        self.pass(300..400);
+    }
+
+    fn compact(&mut self) {
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        self.fires("PreCompact", &json!({"trigger": "manual"}));
+        self.pass(2_000..30_000);
+        for _ in 0..2 {
+            let agent = self.name("agent");
+            self.fires("SubagentStop", &json!({"agent_id": agent, "agent_type": ""}));
+        }
+        self.fires("SessionStart", &json!({"source": "compact"}));
+        self.pass(5..50);
+        self.fires("PostCompact", &json!({"trigger": "manual"}));
+        self.is(Truth::Idle);
+        self.registry("idle", None);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// /config and its like: no hook.
+    fn dialog(&mut self) {
+        let before = self.client.truth;
+        self.is(Truth::AwaitingInput);
+        self.registry("waiting", Some("dialog open"));
+        self.paints(Screen::Dialog);
+        self.pass(2_000..60_000);
+        self.is(before);
+        self.registry("idle", None);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// Ctrl-Z: no hook, and the registry stays as it was.
+    fn suspend(&mut self) {
+        let before = self.client.truth;
+        self.push(0, Move::Stops(true));
+        self.is(Truth::Suspended);
+        self.paints(Screen::Suspended);
+        self.pass(2_000..900_000);
+        self.push(0, Move::Stops(false));
+        self.is(before);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// /exit; its SessionEnd hook may be cancelled (measured).
+    fn exit(&mut self) {
+        if !self.random.chance(0.1) {
+            self.fires("SessionEnd", &json!({"reason": "prompt_input_exit"}));
+        }
+        self.pass(150..500);
+        self.push(0, Move::TakesLeave);
+        self.pass(50..300);
+        self.push(0, Move::Dies(End::Exit));
+    }
+
+    fn end(&mut self, end: End) {
+        if end == End::Other {
+            self.fires("SessionEnd", &json!({"reason": "other"}));
+            self.pass(100..700);
+            self.push(0, Move::TakesLeave);
+            self.pass(50..300);
+        }
+        self.push(0, Move::Dies(end));
+    }
+
+    /// Puts the moves in order, and the next plan behind them.
+    fn next(mut self) -> Plan {
+        self.pass(1..20);
+        self.plan.sort_by_key(|(at, _)| *at);
+        let last = self.plan.last().map_or(0, |(at, _)| *at);
+        let is_over = |(_, one): &(Ms, Move)| matches!(one, Move::Dies(_));
+        if let Some(end) = self.plan.iter().position(is_over) {
+            self.plan.truncate(end + 1);
+        } else {
+            self.plan.push((last.max(self.at), Move::NextPlan));
+        }
+        self.plan
+    }
+}

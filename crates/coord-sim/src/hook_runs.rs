@@ -1,0 +1,206 @@
+//! Runs of hook executables on the simulated machine: fired by a client, exchanged with the
+//! coordinator or spooled, acknowledged or lost.
+
+use coord_daemon::process::Caller;
+use coord_wire::envelope::{Harness, Kind, TmuxClaim};
+use serde_json::Value;
+
+use crate::checks::Violation;
+use crate::hooks::{self, Hook};
+use crate::host_events::SOCKET;
+use crate::machine::PID_NS;
+use crate::serving::{CONFIG_DIR, Post, spool_dir};
+use crate::simulation::{MS, SECOND, Simulation, What};
+
+/// The answer comes within this, or it comes too late (H-37).
+const EXCHANGE: u64 = 150 * MS;
+/// A miss is remembered for this long (H-37).
+const MISS: u64 = 10 * SECOND;
+
+/// One run of a hook.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) id: u128,
+    pub(crate) event: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) of_agent: bool,
+    /// The life of the client that fired it, for what its SessionEnd proves.
+    pub(crate) owner: (String, coord_wire::stamp::ProcessRef),
+    post: Post,
+    /// It ends at this point by a signal.
+    killed: Option<KilledAt>,
+    /// Its answer comes too late: it spools as well.
+    is_slow: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KilledAt {
+    Start,
+    Answer,
+    Spool(usize),
+}
+
+impl Simulation {
+    /// A client fires a hook.
+    pub(crate) fn fire(&mut self, place: usize, payload: &Value) {
+        if self.random.chance(self.rates.hook_lost) {
+            self.meter.hooks_lost += 1;
+            return self.note(|| "  the hook never runs".to_owned());
+        }
+        self.run_hook(place, payload);
+        if self.random.chance(self.rates.hook_twice) {
+            self.note(|| "  a second hook runs for it".to_owned());
+            self.run_hook(place, payload);
+        }
+    }
+
+    fn run_hook(&mut self, place: usize, payload: &Value) {
+        let start = self.random.range(MS..6 * MS);
+        let (pane, tty) = (format!("%{place}"), 34_816 + place as u64);
+        let server = self.machine.get().tmux.get(SOCKET).map(|server| server.process);
+        let Some(one) = self.running(place) else { return };
+        let (process, is_interactive) = (one.process, one.client.is_interactive);
+        let kind = if is_interactive { Kind::Interactive } else { Kind::Headless };
+        let is_start = payload.get("hook_event_name").is_some_and(|name| name == "SessionStart");
+        let harness = Harness {
+            pid: process.pid,
+            start_time: process.start_time,
+            pid_ns: PID_NS,
+            tty: if is_interactive { tty } else { 0 },
+            kind: is_start.then_some(kind),
+        };
+        let tmux = server.filter(|_| is_interactive).map(|server| TmuxClaim {
+            socket: SOCKET.to_owned(),
+            server_pid: server.pid,
+            server_start: server.start_time,
+            pane,
+        });
+        let now = self.now();
+        let pid = 100_000 + u32::try_from(self.meter.hooks % 50_000).unwrap_or(0);
+        self.meter.hooks += 1;
+        let hook = Hook {
+            id: (u128::from(now.wall_ms) << 80) | u128::from(self.meter.hooks),
+            pid,
+            mono_ns: now.mono_ns + start,
+            wall_ms: now.wall_ms + start / MS,
+            boot: self.boot(),
+            harness: Some(harness),
+            tmux,
+            config_dir: CONFIG_DIR.to_owned(),
+        };
+        let text = hooks::envelope(&hook, payload).and_then(|one| serde_json::to_vec(&one));
+        let Ok(body) = text else { return };
+        let field = |name: &str| payload.get(name).and_then(Value::as_str).map(str::to_owned);
+        let killed =
+            self.random.chance(self.rates.hook_killed).then(|| match self.random.below(3) {
+                0 => KilledAt::Start,
+                1 => KilledAt::Answer,
+                _ => KilledAt::Spool(self.random.index(body.len() + 40)),
+            });
+        let run = Run {
+            id: hook.id,
+            event: field("hook_event_name").unwrap_or_default(),
+            reason: field("reason"),
+            of_agent: payload.get("agent_id").is_some(),
+            owner: (self.boot(), process),
+            post: Post { body, caller: Caller { pid, parent: Some(process.pid) } },
+            killed,
+            is_slow: self.random.chance(self.rates.hook_slow),
+        };
+        let late = if self.random.chance(self.rates.hook_late) {
+            self.random.below(120 * SECOND)
+        } else {
+            self.random.range(MS..20 * MS)
+        };
+        self.at(start + late, What::Exchange(run));
+    }
+
+    /// A hook turns to the coordinator.
+    pub(crate) fn exchange(&mut self, run: Run) {
+        if run.killed == Some(KilledAt::Start) {
+            return self.note(|| format!("  {:x} {} is killed", run.id, run.event));
+        }
+        if self.serving.is_none() || self.time < self.missed_until {
+            return self.spool(run);
+        }
+        if self.random.chance(self.rates.hook_refused) {
+            self.missed_until = self.time + MISS;
+            self.note(|| format!("  {:x} {} is refused", run.id, run.event));
+            return self.at(EXCHANGE, What::Spools(run));
+        }
+        if self.time < self.stalled_until {
+            self.missed_until = self.time + MISS;
+            self.at(EXCHANGE, What::Spools(run.clone()));
+        }
+        self.posts.push(run);
+    }
+
+    /// A hook spools its event.
+    pub(crate) fn spool(&mut self, run: Run) {
+        let bytes_max = match run.killed {
+            Some(KilledAt::Spool(bytes)) => bytes,
+            Some(KilledAt::Start | KilledAt::Answer) | None => usize::MAX,
+        };
+        let disk = self.machine.get().disk.clone();
+        let written = hooks::spool(&disk, &spool_dir(), run.id, &run.post.body, bytes_max);
+        self.note(|| format!("  {:x} {} spooled: {written:?}", run.id, run.event));
+        self.spool_changed = true;
+        // Killed behind its last byte it has not said so, and neither do we.
+        if matches!(written, Ok(true)) && run.killed.is_none() {
+            self.meter.spooled += 1;
+            self.checks.spooled(run.id);
+            self.end_told(&run);
+        }
+    }
+
+    /// One turn of the coordinator's loop.
+    pub(crate) fn turn(&mut self) -> Result<(), Violation> {
+        let (posts, spool_changed) =
+            (std::mem::take(&mut self.posts), std::mem::take(&mut self.spool_changed));
+        let Some(mut serving) = self.serving.take() else { return Ok(()) };
+        self.meter.turns += 1;
+        serving.begin_turn();
+        let mut answered = Vec::with_capacity(posts.len());
+        for run in posts {
+            let before = self.checks.before_post(&run, serving.coordinator(), self.now());
+            let status = serving.post(&run.post);
+            self.checks.after_post(&run, before, status, serving.coordinator())?;
+            answered.push((run, status));
+        }
+        serving.end_turn(spool_changed);
+        let checked = self.checks.after_turn(serving.coordinator(), self.now());
+        self.serving = Some(serving);
+        let was_cut = self.follow_disk_fault()?;
+        for (run, status) in answered {
+            self.on_answer(run, status, was_cut);
+        }
+        checked?;
+        self.check_ends()
+    }
+
+    fn on_answer(&mut self, run: Run, status: u16, was_cut: bool) {
+        self.note(|| format!("  {:x} {} answered {status}", run.id, run.event));
+        let is_taken = status == 204 && !was_cut;
+        if is_taken && run.is_slow {
+            self.missed_until = self.time + MISS;
+            return self.at(EXCHANGE, What::Spools(run));
+        }
+        if !is_taken {
+            return self.at(MS, What::Spools(run));
+        }
+        if run.killed != Some(KilledAt::Answer) {
+            self.meter.acknowledged += 1;
+            self.checks.acknowledged(run.id, self.time);
+            self.end_told(&run);
+        }
+    }
+
+    /// A SessionEnd that was accepted: from now on nobody may take that session for crashed.
+    fn end_told(&mut self, run: &Run) {
+        if run.event == "SessionEnd"
+            && let Some(life) = self.lives.get_mut(&run.owner)
+        {
+            life.end_told.clone_from(&run.reason);
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! What happens to the simulated machine: its coordinator is started, killed and stopped, its disk and
+//! clocks misbehave, it restarts; and what clients leave on it: registry entries, screens, transcripts.
+
+use std::io::ErrorKind;
+
+use coord_core::Screen;
+use coord_screen::Reading;
+use coord_wire::envelope::Kind;
+use serde_json::{Value, json};
+
+use crate::checks::{Image, Violation, image_of, reopen};
+use crate::client::{End, Truth};
+use crate::machine::{MACHINE, PID_NS, Pane, TmuxServer};
+use crate::serving::{CONFIG_DIR, Serving};
+use crate::simulation::{MINUTE, MS, SECOND, Simulation, What};
+use crate::{Damage, FakeDisk, Fault};
+
+/// The tmux server's socket.
+pub(crate) const SOCKET: &str = "/tmp/tmux-1000/default";
+/// What a registry entry calls the client's version.
+const CLIENT: &str = "2.1.328";
+/// What was acknowledged within this may not be synced yet.
+const UNSYNCED: u64 = 100 * MS;
+const HOUR_MS: u64 = 3_600_000;
+
+/// A fault of the machine; see [`crate::faults`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostFault {
+    Kill,
+    DiskKill,
+    Restart,
+    Stall,
+    Second,
+    DiskError,
+    DiskFull,
+    ClockJump,
+    Suspend,
+    Reboot,
+    TmuxDeath,
+    TmuxHang,
+    RegistryGone,
+    RegistryStale,
+    RegistryOdd,
+}
+
+/// A fault of the disk that is armed, and what it is to end in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Armed {
+    /// The coordinator is killed at the operation.
+    Kill,
+    /// The power goes at the operation.
+    PowerCut,
+}
+
+impl HostFault {
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Kill,
+        Self::DiskKill,
+        Self::Restart,
+        Self::Stall,
+        Self::Second,
+        Self::DiskError,
+        Self::DiskFull,
+        Self::ClockJump,
+        Self::Suspend,
+        Self::Reboot,
+        Self::TmuxDeath,
+        Self::TmuxHang,
+        Self::RegistryGone,
+        Self::RegistryStale,
+        Self::RegistryOdd,
+    ];
+
+    /// Its name in reports.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::DiskKill => "kill at a disk operation",
+            Self::Restart => "restart",
+            Self::Stall => "stall",
+            Self::Second => "second coordinator",
+            Self::DiskError => "disk error",
+            Self::DiskFull => "disk full",
+            Self::ClockJump => "clock set",
+            Self::Suspend => "suspend",
+            Self::Reboot => "reboot",
+            Self::TmuxDeath => "tmux death",
+            Self::TmuxHang => "tmux hang",
+            Self::RegistryGone => "registry gone",
+            Self::RegistryStale => "registry stale",
+            Self::RegistryOdd => "registry odd",
+        }
+    }
+}
+
+impl Simulation {
+    fn rate(&self, fault: HostFault) -> f64 {
+        let rates = &self.rates;
+        match fault {
+            HostFault::Kill => rates.kills,
+            HostFault::DiskKill => rates.disk_kills,
+            HostFault::Restart => rates.restarts,
+            HostFault::Stall => rates.stalls,
+            HostFault::Second => rates.seconds,
+            HostFault::DiskError => rates.disk_errors,
+            HostFault::DiskFull => rates.disk_full,
+            HostFault::ClockJump => rates.clock_jumps,
+            HostFault::Suspend => rates.suspends,
+            HostFault::Reboot => rates.reboots,
+            HostFault::TmuxDeath => rates.tmux_deaths,
+            HostFault::TmuxHang => rates.tmux_hangs,
+            HostFault::RegistryGone => rates.registry_gone,
+            HostFault::RegistryStale => rates.registry_stale,
+            HostFault::RegistryOdd => rates.registry_odd,
+        }
+    }
+
+    /// Lets a fault happen at its rate.
+    pub(crate) fn schedule(&mut self, fault: HostFault) {
+        let rate = self.rate(fault);
+        if 0.0 < rate {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a rate is positive, and hours fit"
+            )]
+            let mean_ms = (f64::from(3_600_000_u32) / rate) as u64;
+            let after = self.random.below(2 * mean_ms.min(100 * HOUR_MS)) * MS;
+            self.at(after, What::Host(fault));
+        }
+    }
+
+    /// A fault happens, and will again.
+    pub(crate) fn host_fault(&mut self, fault: HostFault) -> Result<(), Violation> {
+        if !self.has_faults() {
+            return Ok(());
+        }
+        self.note(|| format!("FAULT {fault:?}"));
+        *self.meter.faults.entry(fault.name()).or_default() += 1;
+        self.schedule(fault);
+        match fault {
+            HostFault::Kill => self.kill_coordinator(None)?,
+            HostFault::DiskKill => self.arm(Armed::Kill),
+            HostFault::Restart => self.restart_coordinator()?,
+            HostFault::Stall => {
+                let ns = self.random.range(SECOND..120 * SECOND);
+                self.stalled_until = self.time + ns;
+                self.checks.forgive(self.time.saturating_sub(UNSYNCED));
+            }
+            HostFault::Second => self.start_second()?,
+            HostFault::DiskError => {
+                let at = 1 + self.random.below(30);
+                self.machine.get().disk.arm(Fault::Error { at, kind: ErrorKind::Other });
+            }
+            HostFault::DiskFull => {
+                let room = self.random.below(20_000);
+                let disk = self.machine.get().disk.clone();
+                disk.set_capacity(Some(disk.used() + room));
+                self.for_a_while(fault, 5 * MINUTE);
+            }
+            HostFault::ClockJump => {
+                let by = i64::try_from(self.random.below(2 * HOUR_MS)).unwrap_or(0);
+                self.set_clock(by - 3_600_000);
+            }
+            HostFault::Suspend => {
+                let night = self.random.below(8 * HOUR_MS);
+                self.set_clock(i64::try_from(night).unwrap_or(0));
+            }
+            HostFault::Reboot if self.random.coin() => self.arm(Armed::PowerCut),
+            HostFault::Reboot => self.reboot()?,
+            HostFault::TmuxDeath => self.end_tmux(),
+            HostFault::TmuxHang => {
+                self.set_tmux(false);
+                self.for_a_while(fault, 3 * MINUTE);
+            }
+            HostFault::RegistryGone => {
+                self.set_registry(false);
+                self.for_a_while(fault, 10 * MINUTE);
+            }
+            HostFault::RegistryStale => {
+                self.registry_stale_until = self.time + self.random.below(5 * MINUTE);
+                let until = self.registry_stale_until;
+                self.at(until - self.time, What::Over(fault));
+            }
+            HostFault::RegistryOdd => self.write_odd_registry(),
+        }
+        Ok(())
+    }
+
+    fn for_a_while(&mut self, fault: HostFault, max: u64) {
+        let after = self.random.below(max);
+        self.at(after, What::Over(fault));
+    }
+
+    /// What a fault did for a while is over.
+    pub(crate) fn fault_over(&mut self, fault: HostFault) {
+        self.note(|| format!("{fault:?} is over"));
+        match fault {
+            HostFault::DiskFull => self.machine.get().disk.set_capacity(None),
+            HostFault::TmuxHang => self.set_tmux(true),
+            HostFault::TmuxDeath => self.start_tmux(),
+            HostFault::RegistryGone if self.rates.has_registry => self.set_registry(true),
+            HostFault::RegistryStale => {
+                (0..self.places.len()).for_each(|place| self.write_registry(place));
+            }
+            HostFault::RegistryGone
+            | HostFault::Kill
+            | HostFault::DiskKill
+            | HostFault::Restart
+            | HostFault::Stall
+            | HostFault::Second
+            | HostFault::DiskError
+            | HostFault::ClockJump
+            | HostFault::Suspend
+            | HostFault::Reboot
+            | HostFault::RegistryOdd => (),
+        }
+    }
+
+    /// No more faults, and whatever was taken away for a while is back.
+    pub(crate) fn stop_faults(&mut self) -> Result<(), Violation> {
+        self.rates = self.rates.none();
+        self.machine.get().disk.disarm();
+        self.checks.armed = None;
+        self.stalled_until = 0;
+        self.registry_stale_until = 0;
+        self.machine.get().unwatchable.clear();
+        self.machine.get().pace.disk = 0..self.rates.sync_ms_max;
+        for fault in [
+            HostFault::DiskFull,
+            HostFault::TmuxHang,
+            HostFault::RegistryGone,
+            HostFault::RegistryStale,
+        ] {
+            self.fault_over(fault);
+        }
+        if self.rates.has_tmux && !self.machine.get().tmux.contains_key(SOCKET) {
+            self.start_tmux();
+        }
+        if self.serving.is_none() {
+            self.start_coordinator()?;
+        }
+        Ok(())
+    }
+
+    /// A journal that could not be synced takes nothing more until its coordinator is started anew:
+    /// its watchdog sees to that.
+    fn is_stuck(&self) -> bool {
+        let is_read_only = |one: &Serving| one.coordinator().is_read_only();
+        self.serving.as_ref().is_some_and(is_read_only)
+    }
+
+    pub(crate) fn start_coordinator(&mut self) -> Result<(), Violation> {
+        if self.serving.is_some() {
+            return Ok(());
+        }
+        match Serving::start(&self.machine, &self.config) {
+            Ok(serving) => {
+                self.meter.starts += 1;
+                self.note(|| "the coordinator starts".to_owned());
+                self.checks.started(serving.coordinator(), self.now());
+                self.serving = Some(serving);
+                self.spool_changed = true;
+                self.follow_disk_fault().map(drop)
+            }
+            Err(error) if self.has_faults() => {
+                self.note(|| format!("the coordinator does not start: {error:#}"));
+                self.machine.get().forget_coordinator();
+                self.follow_disk_fault()?;
+                self.at(SECOND, What::CoordinatorStarts);
+                Ok(())
+            }
+            Err(error) => Err(Violation::new("G1", format!("the store does not open: {error:#}"))),
+        }
+    }
+
+    fn start_later(&mut self) {
+        let after = match self.random.below(10) {
+            0..6 => self.random.below(2 * SECOND),
+            6..9 => self.random.below(2 * MINUTE),
+            _ => self.random.below(30 * MINUTE),
+        };
+        self.at(after, What::CoordinatorStarts);
+    }
+
+    /// SIGKILL; the page cache stays.
+    fn kill_coordinator(&mut self, disk: Option<FakeDisk>) -> Result<(), Violation> {
+        let Some(serving) = self.serving.take() else { return Ok(()) };
+        let disk = disk.unwrap_or_else(|| self.machine.get().disk.after_crash(Damage::Kept));
+        disk.set_capacity(None);
+        let shown = image_of(serving.coordinator().state());
+        let is_failed = serving.coordinator().is_read_only();
+        // A sync that failed loses what it was to save; what nobody synced nobody promised.
+        self.checks.forgive(if is_failed { 0 } else { self.time.saturating_sub(UNSYNCED) });
+        serving.kill();
+        self.set_disk(disk.clone());
+        self.meter.kills += 1;
+        self.start_later();
+        self.check_reopened(&disk, &shown)
+    }
+
+    /// SIGTERM, after which the snapshot has everything.
+    fn restart_coordinator(&mut self) -> Result<(), Violation> {
+        let Some(serving) = self.serving.take() else { return Ok(()) };
+        let shown = image_of(serving.coordinator().state());
+        let ended = serving.end();
+        self.note(|| format!("the coordinator ends: {ended:?}"));
+        let disk = self.machine.get().disk.clone();
+        self.follow_disk_fault()?;
+        self.start_later();
+        self.check_reopened(&disk.after_crash(Damage::Kept), &shown)
+    }
+
+    /// G10: what a coordinator showed is what the files show.
+    fn check_reopened(&mut self, disk: &FakeDisk, shown: &Image) -> Result<(), Violation> {
+        let engine = reopen(disk)?;
+        self.meter.reopened += 1;
+        shown.compare(&image_of(engine.state()))
+    }
+
+    fn start_second(&mut self) -> Result<(), Violation> {
+        if self.serving.is_none() {
+            return Ok(());
+        }
+        let second = Serving::start(&self.machine, &self.config);
+        self.follow_disk_fault()?;
+        match second {
+            Err(_) => Ok(()),
+            Ok(_) => Err(Violation::new("H-14", "two coordinators on one store".to_owned())),
+        }
+    }
+
+    fn arm(&mut self, armed: Armed) {
+        let at = 1 + self.random.below(60);
+        self.machine.get().disk.arm(Fault::PowerCut { at });
+        self.checks.armed = Some((armed, self.machine.get().disk.operations() + at));
+    }
+
+    /// If the armed operation has come: the coordinator, or the machine, ended there. True if so.
+    pub(crate) fn follow_disk_fault(&mut self) -> Result<bool, Violation> {
+        let Some((armed, at)) = self.checks.armed else {
+            if self.is_stuck() {
+                self.kill_coordinator(None)?;
+            }
+            return Ok(false);
+        };
+        let disk = self.machine.get().disk.clone();
+        if disk.operations() < at {
+            return Ok(false);
+        }
+        self.checks.armed = None;
+        self.note(|| format!("the armed operation has come: {armed:?}"));
+        match armed {
+            Armed::Kill => {
+                let after = disk.after_crash(Damage::Kept);
+                self.set_disk(after.clone());
+                self.kill_coordinator(Some(after))?;
+            }
+            Armed::PowerCut => self.lose_power(&disk)?,
+        }
+        Ok(true)
+    }
+
+    fn lose_power(&mut self, disk: &FakeDisk) -> Result<(), Violation> {
+        let damage = match self.random.below(3) {
+            0 => Damage::Dropped,
+            _ => Damage::Torn(self.random.next()),
+        };
+        self.meter.power_cuts += 1;
+        self.boot_anew(disk.after_crash(damage))?;
+        self.checks.power_lost(&self.machine.get().disk, self.time)
+    }
+
+    /// A planned restart: everybody is asked to end first.
+    fn reboot(&mut self) -> Result<(), Violation> {
+        for place in 0..self.places.len() {
+            if self.random.chance(0.7) {
+                self.fire(place, &self.end_payload(place));
+                self.take_leave(place);
+            }
+        }
+        if let Some(serving) = self.serving.take() {
+            let ended = serving.end();
+            self.note(|| format!("the coordinator ends: {ended:?}"));
+        }
+        let disk = self.machine.get().disk.after_crash(Damage::Kept);
+        self.boot_anew(disk)
+    }
+
+    fn end_payload(&self, place: usize) -> Value {
+        let session = self.places.get(place).and_then(|one| one.client.as_ref());
+        let session_id = session.map_or("", |one| one.session_id.as_str());
+        json!({"session_id": session_id, "hook_event_name": "SessionEnd", "reason": "other"})
+    }
+
+    fn boot_anew(&mut self, disk: FakeDisk) -> Result<(), Violation> {
+        disk.disarm();
+        disk.set_capacity(None);
+        self.checks.armed = None;
+        if let Some(serving) = self.serving.take() {
+            serving.kill();
+        }
+        for life in self.lives.values_mut() {
+            life.may_be_taken = true;
+        }
+        for place in 0..self.places.len() {
+            self.becomes(place, Truth::TakenAlong);
+            if let Some(one) = self.places.get_mut(place) {
+                one.client = None;
+            }
+            let after = self.random.range(60..900) * SECOND;
+            self.at(after, What::Starts(place));
+        }
+        self.posts.clear();
+        self.stalled_until = 0;
+        self.missed_until = 0;
+        self.boots += 1;
+        // The new boot's clocks begin some time after the old one's ended.
+        self.booted_at = i128::from(self.time) - i128::from(20 * SECOND);
+        let (boot, now) = (self.boot(), self.now());
+        self.machine.get().reboot(boot, now, disk);
+        self.forget_runs();
+        self.start_tmux();
+        let after = self.random.range(SECOND..120 * SECOND);
+        self.at(after, What::CoordinatorStarts);
+        Ok(())
+    }
+
+    fn set_clock(&mut self, by_ms: i64) {
+        self.wall_offset_ms += by_ms;
+        let now = self.now();
+        self.machine.get().now = now;
+    }
+
+    pub(crate) fn start_tmux(&mut self) {
+        if !self.rates.has_tmux {
+            return;
+        }
+        let pid = self.free_pid();
+        let process = self.machine.get().spawn(pid, Kind::Headless, 0);
+        let panes = (0..self.places.len()).map(|n| {
+            let shown = Reading { screen: Some(Screen::Shell), farewell: None, signature: None };
+            let shell = 20 + u32::try_from(n).unwrap_or(0);
+            (format!("%{n}"), Pane { pid: shell, tty: 34_816 + n as u64, shown })
+        });
+        let server = TmuxServer { process, answers: true, panes: panes.collect() };
+        self.machine.get().tmux.insert(SOCKET.to_owned(), server);
+    }
+
+    fn set_tmux(&mut self, answers: bool) {
+        if let Some(server) = self.machine.get().tmux.get_mut(SOCKET) {
+            server.answers = answers;
+        }
+    }
+
+    /// The server dies: its clients get SIGHUP, and some do not get to their end.
+    fn end_tmux(&mut self) {
+        let Some(server) = self.machine.get().tmux.remove(SOCKET) else { return };
+        self.machine.get().end(server.process);
+        for place in 0..self.places.len() {
+            if self.running(place).is_none_or(|one| !one.client.is_interactive) {
+                continue;
+            }
+            let end = if self.random.chance(0.8) { End::Other } else { End::Kill };
+            if end == End::Other {
+                self.fire(place, &self.end_payload(place));
+                self.take_leave(place);
+            }
+            self.dies(place, end);
+        }
+        let (time, boot) = (self.time, self.boot());
+        for ((of, _), life) in &mut self.lives {
+            if *of == boot && !life.truth.is_alive() && time <= life.since + 15 * SECOND {
+                life.may_be_taken = true;
+            }
+        }
+        let after = self.random.range(SECOND..MINUTE);
+        self.at(after, What::Over(HostFault::TmuxDeath));
+    }
+
+    fn set_registry(&mut self, is_there: bool) {
+        if let Some(registry) = self.machine.get().registries.get_mut(CONFIG_DIR) {
+            registry.set_there(is_there);
+        }
+        if is_there {
+            (0..self.places.len()).for_each(|place| self.write_registry(place));
+        }
+    }
+
+    pub(crate) fn write_registry(&mut self, place: usize) {
+        if self.time < self.registry_stale_until {
+            return;
+        }
+        let changed = self.now().wall_ms;
+        let Some(one) = self.running(place) else { return };
+        let (process, text) = (one.process, registry_text(one, changed));
+        self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
+    }
+
+    /// An entry that is cut off, of another process, or of another's session.
+    fn write_odd_registry(&mut self) {
+        let (place, other) =
+            (self.random.index(self.places.len()), self.random.index(self.places.len()));
+        let changed = self.now().wall_ms;
+        let Some(one) = self.running(place) else { return };
+        let (process, text) = (one.process, registry_text(one, changed));
+        let theirs = self.running(other).map(|one| registry_text(one, changed));
+        let odd = match self.random.below(3) {
+            0 => text.chars().take(self.random.index(text.len())).collect(),
+            1 => text.replace(&process.start_time.to_string(), "7"),
+            _ => theirs.unwrap_or_default(),
+        };
+        self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(odd));
+        // The client writes its own again with its next change, or now.
+        self.at(200 * MS, What::Over(HostFault::RegistryStale));
+    }
+
+    pub(crate) fn take_leave(&mut self, place: usize) {
+        let Some(one) = self.running(place) else { return };
+        let (pid, session_id) = (one.process.pid, one.session_id.clone());
+        self.machine.get().write_registry(CONFIG_DIR, pid, None);
+        self.paint(place, Some(Screen::Shell), Some(session_id));
+    }
+
+    pub(crate) fn paint(&mut self, place: usize, screen: Option<Screen>, farewell: Option<String>) {
+        if self.running(place).is_none_or(|one| !one.client.is_interactive) {
+            return;
+        }
+        let mut machine = self.machine.get();
+        let pane =
+            machine.tmux.get_mut(SOCKET).and_then(|one| one.panes.get_mut(&format!("%{place}")));
+        if let Some(pane) = pane {
+            pane.shown = Reading { screen, farewell, signature: None };
+        }
+    }
+
+    pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
+        let at = coord_wire::stamp::rfc3339(self.now().wall_ms);
+        let Some(one) = self.running(place) else { return };
+        let path = one.client.transcript.clone();
+        if let Some(line) = line.as_object_mut() {
+            line.insert("timestamp".to_owned(), at.into());
+        }
+        self.machine.get().write_transcript(&path, &line.to_string());
+    }
+}
+
+fn registry_text(one: &crate::simulation::Running, changed_ms: u64) -> String {
+    let (status, waiting_for) = one.status;
+    let mut entry = json!({
+        "pid": one.process.pid,
+        "procStart": one.process.start_time.to_string(),
+        "pidDomain": format!("linux:{MACHINE}:pid:[{PID_NS}]"),
+        "sessionId": one.session_id,
+        "cwd": "/home/dev/project",
+        "kind": "interactive",
+        "version": CLIENT,
+        "statusUpdatedAt": changed_ms,
+    });
+    if let Some(entry) = entry.as_object_mut().filter(|_| !status.is_empty()) {
+        entry.insert("status".to_owned(), status.into());
+        if let Some(waiting_for) = waiting_for {
+            entry.insert("waitingFor".to_owned(), waiting_for.into());
+        }
+    }
+    entry.to_string()
+}

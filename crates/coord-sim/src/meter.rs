@@ -1,0 +1,139 @@
+//! What a simulation counts: how much happened, and for how long what was shown was false.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use coord_core::Word;
+
+use crate::client::Truth;
+use crate::simulation::{Place, Time};
+
+/// Whether a client's state is shown as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// Nothing is shown of it.
+    Unlisted,
+    Unknown,
+    True,
+    False,
+}
+
+impl Judged {
+    pub(crate) fn of(truth: Truth, shown: Option<Word>) -> Self {
+        let Some(word) = shown else { return Self::Unlisted };
+        let is_true = match word {
+            Word::Unknown => return Self::Unknown,
+            Word::Starting => truth == Truth::Started,
+            Word::Idle => matches!(truth, Truth::Idle | Truth::Started),
+            Word::Running => truth == Truth::Running,
+            Word::Background => matches!(truth, Truth::Subagent | Truth::Shell),
+            Word::AwaitingPermission => truth == Truth::AwaitingPermission,
+            Word::AwaitingInput => truth == Truth::AwaitingInput,
+            Word::QuotaWait => truth == Truth::Quota,
+            Word::BlockedAuth => truth == Truth::Authentication,
+            Word::BlockedBilling => truth == Truth::Billing,
+            Word::Suspended => truth == Truth::Suspended,
+            Word::Interrupted | Word::Crashed | Word::Stopped | Word::Foreign | Word::Elsewhere => {
+                false
+            }
+        };
+        if is_true { Self::True } else { Self::False }
+    }
+}
+
+/// Session time, in nanoseconds, by how it was shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown {
+    /// All of it.
+    pub all: u64,
+    /// Shown as another state than the true one.
+    pub not_true: u64,
+    /// Shown as unknown.
+    pub unknown: u64,
+    /// Not listed.
+    pub unlisted: u64,
+}
+
+/// Counts and times of one simulation, or of many.
+#[derive(Debug, Clone, Default)]
+pub struct Meter {
+    /// Simulated time, nanoseconds.
+    pub time: u64,
+    /// Time of living clients, nanoseconds.
+    pub sessions: u64,
+    /// The same while a coordinator ran and faults happened.
+    pub with_faults: Shown,
+    /// The same without faults.
+    pub without_faults: Shown,
+    /// Hooks that ran.
+    pub hooks: u64,
+    /// Hooks that never ran.
+    pub hooks_lost: u64,
+    /// Events that the coordinator acknowledged.
+    pub acknowledged: u64,
+    /// Events that were spooled.
+    pub spooled: u64,
+    /// Turns of the loop, each with all checks.
+    pub turns: u64,
+    /// Coordinators started.
+    pub starts: u64,
+    /// Coordinators killed.
+    pub kills: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Stores compared with what was shown.
+    pub reopened: u64,
+    /// Faults of the machine, by number.
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl Meter {
+    /// Time passes.
+    pub(crate) fn pass(&mut self, ns: Time, has_faults: bool, places: &[Place], is_up: bool) {
+        self.time += ns;
+        let shown = if has_faults { &mut self.with_faults } else { &mut self.without_faults };
+        for one in places.iter().filter_map(|place| place.client.as_ref()) {
+            self.sessions += ns;
+            if !is_up {
+                continue;
+            }
+            shown.all += ns;
+            match one.judged {
+                Judged::True => (),
+                Judged::False => shown.not_true += ns,
+                Judged::Unknown => shown.unknown += ns,
+                Judged::Unlisted => shown.unlisted += ns,
+            }
+        }
+    }
+}
+
+impl AddAssign for Shown {
+    fn add_assign(&mut self, other: Self) {
+        self.all += other.all;
+        self.not_true += other.not_true;
+        self.unknown += other.unknown;
+        self.unlisted += other.unlisted;
+    }
+}
+
+impl AddAssign<&Self> for Meter {
+    fn add_assign(&mut self, other: &Self) {
+        self.time += other.time;
+        self.sessions += other.sessions;
+        self.with_faults += other.with_faults;
+        self.without_faults += other.without_faults;
+        self.hooks += other.hooks;
+        self.hooks_lost += other.hooks_lost;
+        self.acknowledged += other.acknowledged;
+        self.spooled += other.spooled;
+        self.turns += other.turns;
+        self.starts += other.starts;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.reopened += other.reopened;
+        for (fault, n) in &other.faults {
+            *self.faults.entry(fault).or_default() += n;
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! One simulated life of a machine with clients and a coordinator: who does what when, by one seed.
+//!
+//! Three phases. In the first faults happen, and after each step what must never be is looked for
+//! ([`crate::checks`]). Then they stop, and clients work on. Then clients finish what they are at, and
+//! once time enough has passed for every deadline, each reported state must be the true one, or
+//! `unknown`. Everything runs on one thread; time is simulated and jumps from event to event.
+
+use std::collections::BTreeMap;
+
+use coord_core::Now;
+use coord_daemon::config::Config;
+use coord_wire::envelope::Kind;
+use coord_wire::stamp::ProcessRef;
+
+use crate::checks::{Checks, Violation};
+use crate::client::{Client, End, Move, Truth};
+use crate::faults::Rates;
+use crate::hook_runs::Run;
+use crate::host_events::HostFault;
+use crate::machine::{Pace, Registry, SharedMachine};
+use crate::meter::{Judged, Meter};
+use crate::serving::{CONFIG_DIR, Serving};
+use crate::{FakeDisk, Random};
+
+/// Nanoseconds of simulated time since the simulation began; goes on through suspends and boots.
+pub type Time = u64;
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+pub(crate) const MINUTE: u64 = 60 * SECOND;
+/// Faults happen until then.
+const FAULTS_END: Time = 40 * MINUTE;
+/// Clients take up new work until then.
+const WORK_END: Time = 50 * MINUTE;
+/// Whatever rests on silence alone is over after this (`tracking.unknown_after` and settling).
+const QUIET: Time = 1_000 * SECOND;
+/// A plan is over by then at the latest.
+const LAST_PLAN_END: Time = 8 * 60 * MINUTE;
+/// The machine was up for so long when the simulation begins.
+const UPTIME: u64 = 100 * SECOND;
+const BEGAN_AT_MS: u64 = 1_800_000_000_000;
+
+/// What happens at a time.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A client moves, if it is still the one it was planned for.
+    Moves(usize, u64, Move),
+    /// A place gets a new client.
+    Starts(usize),
+    /// A hook meets the coordinator.
+    Exchange(Run),
+    /// A hook spools its event.
+    Spools(Run),
+    /// A coordinator is started.
+    CoordinatorStarts,
+    /// The machine, its disk or its clocks.
+    Host(HostFault),
+    /// Something for a while is over.
+    Over(HostFault),
+}
+
+/// A place where clients run, one after the other: a pane, or a script.
+pub(crate) struct Place {
+    pub(crate) client: Option<Running>,
+    /// Terminal.
+    pub(crate) tty: u64,
+    /// The conversation that was here last.
+    pub(crate) last_session: Option<String>,
+}
+
+/// A living client.
+pub(crate) struct Running {
+    pub(crate) client: Client,
+    pub(crate) life: u64,
+    pub(crate) process: ProcessRef,
+    /// Its session's id at this moment: its plan is ahead of it.
+    pub(crate) session_id: String,
+    pub(crate) status: (&'static str, Option<&'static str>),
+    pub(crate) truth: Truth,
+    pub(crate) judged: Judged,
+}
+
+/// A client's life as it really was.
+#[derive(Debug, Clone)]
+pub(crate) struct Life {
+    pub(crate) truth: Truth,
+    pub(crate) is_interactive: bool,
+    /// When the truth was last another one.
+    pub(crate) since: Time,
+    /// Its SessionEnd was accepted, with this reason.
+    pub(crate) end_told: Option<String>,
+    /// Something happened that may have taken it along, near its end or after it.
+    pub(crate) may_be_taken: bool,
+}
+
+/// What a seed came to.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// What must not be, if it was.
+    pub violation: Option<Violation>,
+    /// Counts and times.
+    pub meter: Meter,
+}
+
+/// One seed's simulation.
+pub struct Simulation {
+    pub(crate) random: Random,
+    pub(crate) rates: Rates,
+    pub(crate) machine: SharedMachine,
+    pub(crate) config: Config,
+    pub(crate) serving: Option<Serving>,
+    pub(crate) time: Time,
+    /// Simulated time at which CLOCK_MONOTONIC was 0.
+    pub(crate) booted_at: i128,
+    pub(crate) boots: u64,
+    pub(crate) wall_offset_ms: i64,
+    queue: BTreeMap<(Time, u64), What>,
+    sequence: u64,
+    pub(crate) places: Vec<Place>,
+    pub(crate) lives: BTreeMap<(String, ProcessRef), Life>,
+    life: u64,
+    pub(crate) posts: Vec<Run>,
+    pub(crate) spool_changed: bool,
+    /// The coordinator is stopped until then.
+    pub(crate) stalled_until: Time,
+    /// Hooks go straight to the spool until then.
+    pub(crate) missed_until: Time,
+    pub(crate) registry_stale_until: Time,
+    pub(crate) checks: Checks,
+    pub(crate) meter: Meter,
+    pub(crate) log: Option<Vec<String>>,
+    pids: u32,
+    dead_pids: Vec<u32>,
+}
+
+impl Simulation {
+    /// The simulation of a seed; with `has_log` everything that happens is written down.
+    pub fn new(seed: u64, has_log: bool) -> Self {
+        let mut random = Random::new(seed);
+        let rates = Rates::draw(&mut random);
+        let now = Now { mono_ns: UPTIME, wall_ms: BEGAN_AT_MS };
+        let pace = Pace { disk: 0..rates.sync_ms_max, look: 3..60 };
+        let machine = SharedMachine::new(now, pace, Random::new(random.next()));
+        machine.get().registries.insert(
+            CONFIG_DIR.to_owned(),
+            Registry { is_there: rates.has_registry, ..Registry::default() },
+        );
+        let n = 2 + random.below(4);
+        let places = (0..n).map(|n| Place { client: None, tty: 34_816 + n, last_session: None });
+        let mut simulation = Self {
+            machine,
+            // Segments are pruned within the hour, and a session over its share is folded.
+            config: Config::parse("[store]\njournal_kept = \"5m\"\n")
+                .unwrap_or_else(|_| Config::defaults()),
+            serving: None,
+            time: 0,
+            booted_at: -i128::from(UPTIME),
+            boots: 1,
+            wall_offset_ms: 0,
+            queue: BTreeMap::new(),
+            sequence: 0,
+            places: places.collect(),
+            lives: BTreeMap::new(),
+            life: 0,
+            posts: Vec::new(),
+            spool_changed: false,
+            stalled_until: 0,
+            missed_until: 0,
+            registry_stale_until: 0,
+            checks: Checks::default(),
+            meter: Meter::default(),
+            log: has_log.then(Vec::new),
+            pids: 1_000,
+            dead_pids: Vec::new(),
+            random,
+            rates,
+        };
+        simulation.begin();
+        simulation
+    }
+
+    fn begin(&mut self) {
+        if let Some(rates) = self.log.is_some().then(|| format!("{:?}", self.rates)) {
+            self.note(|| rates);
+        }
+        self.start_tmux();
+        self.at(0, What::CoordinatorStarts);
+        for place in 0..self.places.len() {
+            let after = self.random.below(120) * SECOND;
+            self.at(after, What::Starts(place));
+        }
+        for fault in HostFault::ALL {
+            self.schedule(fault);
+        }
+    }
+
+    /// Runs it to its end.
+    pub fn run(mut self) -> (Outcome, Vec<String>) {
+        let violation = self.phases().err();
+        (Outcome { violation, meter: self.meter }, self.log.unwrap_or_default())
+    }
+
+    fn phases(&mut self) -> Result<(), Violation> {
+        self.run_until(FAULTS_END)?;
+        self.note(|| "the faults stop".to_owned());
+        self.stop_faults()?;
+        self.run_until(WORK_END)?;
+        self.note(|| "no more new work".to_owned());
+        // Whoever is at something finishes it: NextPlan is not followed any more.
+        let is_busy = |what: &What| matches!(what, What::Moves(..) | What::Starts(_));
+        while self.queue.values().any(is_busy) && self.time < LAST_PLAN_END {
+            self.run_until(self.time + MINUTE)?;
+        }
+        self.run_until(self.time + QUIET)?;
+        self.check_rest()
+    }
+
+    /// Something happens after so many nanoseconds.
+    pub(crate) fn at(&mut self, after: Time, what: What) {
+        self.sequence += 1;
+        self.queue.insert((self.time + after, self.sequence), what);
+    }
+
+    /// Writes a line into the log, if there is one.
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        let time = self.time;
+        if let Some(log) = &mut self.log {
+            log.push(format!("{}.{:06} {}", time / SECOND, time % SECOND / 1_000, line()));
+        }
+    }
+
+    pub(crate) fn has_faults(&self) -> bool {
+        self.time < FAULTS_END
+    }
+
+    pub(crate) fn mono_ns(&self) -> u64 {
+        u64::try_from(i128::from(self.time) - self.booted_at).unwrap_or(0)
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let wall = BEGAN_AT_MS + self.time / MS;
+        Now { mono_ns: self.mono_ns(), wall_ms: wall.saturating_add_signed(self.wall_offset_ms) }
+    }
+
+    /// Simulated time of a CLOCK_MONOTONIC of this boot.
+    fn time_of(&self, mono_ns: u64) -> Time {
+        u64::try_from(i128::from(mono_ns) + self.booted_at).unwrap_or(0)
+    }
+
+    fn run_until(&mut self, end: Time) -> Result<(), Violation> {
+        loop {
+            let wake = self.serving.as_ref().map(Serving::wake_at);
+            let wake = wake.map(|at| self.time_of(at).max(self.stalled_until));
+            let queued = self.queue.keys().next().map(|(at, _)| *at);
+            let Some(next) = queued.into_iter().chain(wake).min().filter(|next| *next < end) else {
+                self.advance(end);
+                return Ok(());
+            };
+            self.advance(next.max(self.time));
+            while let Some(entry) = self.queue.first_entry().filter(|one| one.key().0 <= self.time)
+            {
+                let what = entry.remove();
+                self.happens(what)?;
+            }
+            self.serve(wake.is_some_and(|at| at <= self.time))?;
+            self.judge();
+        }
+    }
+
+    fn advance(&mut self, to: Time) {
+        self.meter.pass(to - self.time, self.has_faults(), &self.places, self.serving.is_some());
+        self.time = to;
+        let now = self.now();
+        let mut machine = self.machine.get();
+        machine.now = now;
+        machine.disk.set_now(now.wall_ms);
+    }
+
+    fn happens(&mut self, what: What) -> Result<(), Violation> {
+        match what {
+            What::Moves(place, life, a_move) => {
+                let is_same = |one: &Running| one.life == life;
+                if self.places.get(place).and_then(|one| one.client.as_ref()).is_some_and(is_same) {
+                    self.moves(place, a_move);
+                }
+            }
+            What::Starts(place) => self.start_client(place),
+            What::Exchange(run) => self.exchange(run),
+            What::Spools(run) => self.spool(run),
+            What::CoordinatorStarts => self.start_coordinator()?,
+            What::Host(fault) => self.host_fault(fault)?,
+            What::Over(fault) => self.fault_over(fault),
+        }
+        Ok(())
+    }
+
+    /// One turn of the coordinator's loop, if something waits for it.
+    fn serve(&mut self, is_awake: bool) -> Result<(), Violation> {
+        if self.serving.is_none() || self.time < self.stalled_until {
+            return Ok(());
+        }
+        let has_news = self.machine.get().has_news();
+        if is_awake || has_news || self.spool_changed || !self.posts.is_empty() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn start_client(&mut self, place: usize) {
+        let (is_taken, can_start) = match self.places.get(place) {
+            Some(one) => (one.client.is_some(), self.time < WORK_END),
+            None => return,
+        };
+        if is_taken || !can_start {
+            return;
+        }
+        self.life += 1;
+        let last = self.places.get(place).and_then(|one| one.last_session.clone());
+        let is_resumed = last.is_some() && self.random.chance(0.6);
+        let own = format!("session-{}", self.life);
+        let session_id = last.filter(|_| is_resumed).unwrap_or(own);
+        let is_interactive = self.random.chance(0.8);
+        let mut client = Client::new(self.life, session_id.clone(), is_interactive);
+        let plan = client.start(if is_resumed { "resume" } else { "startup" }, &mut self.random);
+        let pid = self.free_pid();
+        let kind = if is_interactive { Kind::Interactive } else { Kind::Headless };
+        let tty = self.places.get(place).map_or(0, |one| one.tty);
+        let process = self.machine.get().spawn(pid, kind, if is_interactive { tty } else { 0 });
+        if self.random.chance(self.rates.unwatchable) {
+            self.machine.get().unwatchable.insert(pid);
+        }
+        let truth = Truth::Started;
+        let running = Running {
+            client,
+            life: self.life,
+            process,
+            session_id: session_id.clone(),
+            status: ("", None),
+            truth,
+            judged: Judged::Unlisted,
+        };
+        let life =
+            Life { truth, is_interactive, since: self.time, end_told: None, may_be_taken: false };
+        self.lives.insert((self.boot(), process), life);
+        self.note(|| format!("place {place}: {session_id} starts as pid {pid}"));
+        if let Some(one) = self.places.get_mut(place) {
+            one.client = Some(running);
+            one.last_session = Some(session_id);
+        }
+        self.follow(place, plan);
+    }
+
+    /// Hooks that run at a restart of the machine end with it.
+    pub(crate) fn forget_runs(&mut self) {
+        self.queue.retain(|_, what| !matches!(what, What::Exchange(_) | What::Spools(_)));
+    }
+
+    pub(crate) fn boot(&self) -> String {
+        format!("boot-{}", self.boots)
+    }
+
+    pub(crate) fn free_pid(&mut self) -> u32 {
+        if self.random.chance(self.rates.pid_reuse) {
+            let at = self.random.index(self.dead_pids.len());
+            if at < self.dead_pids.len() {
+                return self.dead_pids.swap_remove(at);
+            }
+        }
+        self.pids += 1;
+        self.pids
+    }
+
+    /// Puts a plan into the queue.
+    fn follow(&mut self, place: usize, plan: crate::client::Plan) {
+        let Some(life) =
+            self.places.get(place).and_then(|one| one.client.as_ref()).map(|one| one.life)
+        else {
+            return;
+        };
+        for (ms, a_move) in plan {
+            let jitter = self.random.below(MS);
+            self.at(ms * MS + jitter, What::Moves(place, life, a_move));
+        }
+    }
+
+    fn moves(&mut self, place: usize, a_move: Move) {
+        self.note(|| format!("place {place}: {a_move:?}"));
+        match a_move {
+            Move::Is(truth) => self.becomes(place, truth),
+            Move::Fires(payload) => self.fire(place, &payload),
+            Move::Registry(status, waiting_for) => {
+                if let Some(one) = self.running(place) {
+                    one.status = (status, waiting_for);
+                }
+                self.write_registry(place);
+            }
+            Move::Writes(line) => self.write_transcript(place, line),
+            Move::Paints(screen) => self.paint(place, Some(screen), None),
+            Move::Stops(is_stopped) => {
+                let pid = self.running(place).map(|one| one.process.pid);
+                let mut machine = self.machine.get();
+                if let Some(process) = pid.and_then(|pid| machine.processes.get_mut(&pid)) {
+                    process.is_stopped = is_stopped;
+                }
+            }
+            Move::TakesLeave => self.take_leave(place),
+            Move::Dies(end) => self.dies(place, end),
+            Move::Follows(session_id) => {
+                if let Some(one) = self.running(place) {
+                    one.session_id.clone_from(&session_id);
+                }
+                if let Some(one) = self.places.get_mut(place) {
+                    one.last_session = Some(session_id);
+                }
+            }
+            Move::NextPlan if self.time < WORK_END => {
+                let Some(one) = self.places.get_mut(place).and_then(|one| one.client.as_mut())
+                else {
+                    return;
+                };
+                let plan = one.client.next_plan(&mut self.random);
+                self.follow(place, plan);
+            }
+            Move::NextPlan => (),
+        }
+    }
+
+    pub(crate) fn running(&mut self, place: usize) -> Option<&mut Running> {
+        self.places.get_mut(place)?.client.as_mut()
+    }
+
+    pub(crate) fn becomes(&mut self, place: usize, truth: Truth) {
+        let (time, boot) = (self.time, self.boot());
+        let Some(one) = self.running(place) else { return };
+        one.truth = truth;
+        let process = one.process;
+        if let Some(life) = self.lives.get_mut(&(boot, process)) {
+            life.truth = truth;
+            life.since = time;
+        }
+    }
+
+    /// A client's process is gone.
+    pub(crate) fn dies(&mut self, place: usize, end: End) {
+        let truth = match end {
+            End::Exit => Truth::Stopped,
+            End::Other => Truth::Ended,
+            End::Kill => Truth::Crashed,
+        };
+        self.becomes(place, truth);
+        let Some(one) = self.places.get_mut(place).and_then(|one| one.client.take()) else {
+            return;
+        };
+        self.machine.get().end(one.process);
+        self.machine.get().unwatchable.remove(&one.process.pid);
+        self.dead_pids.push(one.process.pid);
+        let after = self.random.range(2..600) * SECOND;
+        self.at(after, What::Starts(place));
+    }
+
+    /// Whether each living client's state is shown as it is.
+    fn judge(&mut self) {
+        let state = self.serving.as_ref().map(|one| one.coordinator().state());
+        for one in self.places.iter_mut().filter_map(|place| place.client.as_mut()) {
+            let process = coord_daemon::convert::process_ref(one.process);
+            let shown = state.and_then(|state| state.session_of(process));
+            one.judged = Judged::of(one.truth, shown.map(|session| session.word.word));
+        }
+    }
+
+    /// The disk that the next coordinator finds.
+    pub(crate) fn set_disk(&mut self, disk: FakeDisk) {
+        disk.set_now(self.now().wall_ms);
+        self.machine.get().disk = disk;
+    }
+}
