@@ -25,8 +25,8 @@ const WRITERS: u64 = 4;
 const HOOKS_PER_WRITER: u64 = 75;
 /// One hook in so many is killed.
 const KILLED_ONE_IN: u64 = 3;
-/// A hook takes about 1 ms once it has its payload, a coordinator's start some 20, its end some 40 with a snapshot; the kills
-/// fall all over that.
+/// A hook takes about 1 ms once it has its payload, a coordinator's start some 20, its end some 40
+/// with a snapshot; the kills fall all over that.
 const HOOK_LIFE_MAX: Duration = Duration::from_millis(2);
 const START_LIFE_MAX: Duration = Duration::from_millis(40);
 const END_MAX: Duration = Duration::from_millis(60);
