@@ -7,6 +7,7 @@ use coord_wire::api::Health;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session};
 use coord_wire::limits::BODY_BYTES_MAX;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -92,6 +93,24 @@ impl Coordinator {
     #[track_caller]
     pub fn kill(self) {
         self.process.kill();
+    }
+
+    /// Signals it.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Asks it to end, and kills it if that takes longer than `limit`; whether it was killed.
+    #[track_caller]
+    pub fn end_within(self, limit: Duration) -> bool {
+        self.signal(Signal::TERM);
+        let finished = if self.process.ends_within(limit) {
+            self.process.finish().expect_success()
+        } else {
+            self.process.kill()
+        };
+        finished.signal().is_some()
     }
 
     /// `kill -9` after `life`; it must not have ended by itself before.

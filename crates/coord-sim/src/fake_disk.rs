@@ -10,23 +10,31 @@
 //! * What was not synced is then kept (which is also what a `kill -9` leaves), dropped, or torn:
 //!   of a file the old or the new length or any between, each sector of [`SECTOR`] bytes written
 //!   or still zero, in any order; of a directory any part of the names made, renamed and removed
-//!   since it was synced. A single rename is never half done.
+//!   since it was synced, but for the last [`WAITING_MAX`] changes of names on the disk: older ones
+//!   were written back. A single rename is never half done.
 //! * A sync that fails loses its data for good although it stays readable: a later sync succeeds
 //!   and makes zeros durable (Linux counts the pages as clean).
 //!
 //! Excluded: bits that rot in synced data (tests flip them by [`FakeDisk::write_synced`]), writes
 //! that reach other files, synced data lost, directories that vanish (their making is durable).
+//!
+//! It is made for simulations of hours: a sync copies nothing, and files that no name and no
+//! program holds are gone with their bytes.
 
 use crate::random::Random;
 use coord_store::disk::{Disk, DiskFile};
 use coord_wire::stamp::WallMs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a power loss writes or does not, in bytes; small, so that it falls inside records.
 pub const SECTOR: usize = 16;
+
+/// Changes of names that wait for a sync; a kernel writes back by itself in time.
+pub const WAITING_MAX: usize = 256;
 
 /// What an operation meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,19 +74,23 @@ pub struct FakeDisk {
 #[derive(Debug)]
 pub struct FakeFile {
     world: Arc<Mutex<World>>,
-    file: usize,
+    file: File,
     holds_lock: Mutex<bool>,
 }
 
+/// A file, whatever its name; it lasts as long as a name, a waiting change or a program has it.
+type File = Arc<Mutex<Content>>;
+
+type Names = BTreeMap<PathBuf, File>;
+
 #[derive(Debug, Default)]
 struct World {
-    files: Vec<Content>,
     /// Names as the running programs see them.
-    names: BTreeMap<PathBuf, usize>,
+    names: Names,
     /// Names as of the last sync of their directory.
-    durable_names: BTreeMap<PathBuf, usize>,
+    durable_names: Names,
     /// Changes of names since then, in order.
-    changes: Vec<Change>,
+    changes: VecDeque<Change>,
     dirs: BTreeSet<PathBuf>,
     operations: u64,
     fault: Option<(u64, Fault)>,
@@ -86,22 +98,24 @@ struct World {
     now: WallMs,
 }
 
+/// A file's bytes as programs read them, and in what the durable ones differ.
 #[derive(Debug, Clone, Default)]
 struct Content {
     bytes: Vec<u8>,
-    durable: Vec<u8>,
     /// The shortest the file has been since its last sync: what is below has not changed.
     low: usize,
-    /// Ranges that a failed sync has lost.
-    lost: Vec<(usize, usize)>,
+    /// The durable bytes from there on.
+    old: Vec<u8>,
+    /// Ranges that a failed sync has lost: in durable bytes they are zero.
+    lost: Vec<Range<usize>>,
     modified: WallMs,
     locked: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Change {
-    Made { path: PathBuf, file: usize },
-    Renamed { from: PathBuf, to: PathBuf, file: usize },
+    Made { path: PathBuf, file: File },
+    Renamed { from: PathBuf, to: PathBuf, file: File },
     Removed { path: PathBuf },
 }
 
@@ -113,16 +127,16 @@ impl Change {
         }
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+    fn apply(&self, names: &mut Names) {
         match self {
             Self::Made { path, file } => {
-                names.insert(path.clone(), *file);
+                names.insert(path.clone(), Arc::clone(file));
             }
             Self::Renamed { from, to, file } => {
-                if names.get(from) == Some(file) {
+                if names.get(from).is_some_and(|named| Arc::ptr_eq(named, file)) {
                     names.remove(from);
                 }
-                names.insert(to.clone(), *file);
+                names.insert(to.clone(), Arc::clone(file));
             }
             Self::Removed { path } => {
                 names.remove(path);
@@ -172,44 +186,51 @@ impl FakeDisk {
     pub fn write_synced(&self, path: &Path, bytes: &[u8]) {
         let mut world = self.world();
         world.dirs.extend(path.parent().map(Path::to_path_buf));
-        let file = world.files.len();
-        let (bytes, modified) = (bytes.to_vec(), world.now);
-        let (durable, low) = (bytes.clone(), bytes.len());
-        world.files.push(Content { bytes, durable, low, modified, ..Content::default() });
-        world.names.insert(path.to_path_buf(), file);
+        let content = Content::durable(bytes.to_vec(), world.now);
+        let file = Arc::new(Mutex::new(content));
+        world.names.insert(path.to_path_buf(), Arc::clone(&file));
         world.durable_names.insert(path.to_path_buf(), file);
+    }
+
+    /// The power goes and comes back: makes this disk what the next boot finds, with no fault armed.
+    /// Whoever had files open must have dropped them. After a mere `kill -9` go on without this.
+    pub fn crash(&self, damage: Damage) {
+        let mut world = self.world();
+        let mut random = damage.random();
+        let names = world.surviving(damage, &mut random);
+        let mut settled: Vec<&File> = Vec::new();
+        for file in names.values() {
+            if !settled.iter().any(|other| Arc::ptr_eq(other, file)) {
+                lock(file).settle(damage, &mut random);
+                settled.push(file);
+            }
+        }
+        world.durable_names.clone_from(&names);
+        world.names = names;
+        world.changes.clear();
+        world.fault = None;
     }
 
     /// The disk as the next boot finds it; this one is not changed.
     #[must_use]
     pub fn after_crash(&self, damage: Damage) -> Self {
         let world = self.world();
-        let mut random = Random::new(match damage {
-            Damage::Torn(seed) => seed,
-            Damage::Kept | Damage::Dropped => 0,
-        });
-        let mut names = world.durable_names.clone();
-        for change in &world.changes {
-            let survives = match damage {
-                Damage::Kept => true,
-                Damage::Dropped => false,
-                Damage::Torn(_) => random.coin(),
+        let mut random = damage.random();
+        let mut names = world.surviving(damage, &mut random);
+        let mut copies: Vec<(File, File)> = Vec::new();
+        for file in names.values_mut() {
+            let known = copies.iter().find(|(original, _)| Arc::ptr_eq(original, file));
+            let copy = if let Some((_, copy)) = known {
+                Arc::clone(copy)
+            } else {
+                let mut content = lock(file).clone();
+                content.settle(damage, &mut random);
+                content.locked = false;
+                Arc::new(Mutex::new(content))
             };
-            if survives {
-                change.apply(&mut names);
-            }
+            copies.push((std::mem::replace(file, Arc::clone(&copy)), copy));
         }
-        let files = world.files.iter().map(|content| {
-            let bytes = match damage {
-                Damage::Kept => content.bytes.clone(),
-                Damage::Dropped => content.durable.clone(),
-                Damage::Torn(_) => content.torn(&mut random),
-            };
-            let (durable, low) = (bytes.clone(), bytes.len());
-            Content { bytes, durable, low, modified: content.modified, ..Content::default() }
-        });
         let after = World {
-            files: files.collect(),
             durable_names: names.clone(),
             names,
             dirs: world.dirs.clone(),
@@ -225,8 +246,17 @@ impl FakeDisk {
     }
 }
 
-fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
-    world.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Damage {
+    fn random(self) -> Random {
+        Random::new(match self {
+            Self::Torn(seed) => seed,
+            Self::Kept | Self::Dropped => 0,
+        })
+    }
 }
 
 impl World {
@@ -254,24 +284,38 @@ impl World {
     }
 
     fn used(&self) -> u64 {
-        self.names
-            .values()
-            .filter_map(|file| self.files.get(*file))
-            .map(|c| c.bytes.len() as u64)
-            .sum()
+        self.names.values().map(|file| lock(file).bytes.len() as u64).sum()
     }
 
-    fn find(&self, path: &Path) -> io::Result<(usize, &Content)> {
-        let file = self.names.get(path).copied().ok_or(io::ErrorKind::NotFound)?;
-        Ok((file, self.files.get(file).ok_or(io::ErrorKind::NotFound)?))
+    fn find(&self, path: &Path) -> io::Result<&File> {
+        self.names.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn change(&mut self, change: Change) {
         change.apply(&mut self.names);
-        self.changes.push(change);
+        self.changes.push_back(change);
+        if WAITING_MAX < self.changes.len()
+            && let Some(oldest) = self.changes.pop_front()
+        {
+            oldest.apply(&mut self.durable_names);
+        }
     }
 
-    fn append(&mut self, file: usize, bytes: &[u8]) -> io::Result<()> {
+    /// The names that a crash leaves.
+    fn surviving(&self, damage: Damage, random: &mut Random) -> Names {
+        if damage == Damage::Kept {
+            return self.names.clone();
+        }
+        let mut names = self.durable_names.clone();
+        for change in &self.changes {
+            if matches!(damage, Damage::Torn(_)) && random.coin() {
+                change.apply(&mut names);
+            }
+        }
+        names
+    }
+
+    fn append(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
         let failed = self.operate();
         let fits = match (&failed, self.capacity) {
             (Err(_), _) if self.was_cut() => 0,
@@ -282,60 +326,97 @@ impl World {
                 bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))
             }
         };
-        let now = self.now;
-        let content = self.files.get_mut(file).ok_or(io::ErrorKind::NotFound)?;
+        let mut content = lock(file);
         content.bytes.extend(bytes.iter().take(fits));
-        content.modified = now;
+        content.modified = self.now;
         failed?;
         if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    fn sync(&mut self, file: usize) -> io::Result<()> {
-        let failed = self.operate();
-        let is_cut = self.is_cut();
-        let content = self.files.get_mut(file).ok_or(io::ErrorKind::NotFound)?;
-        match failed {
-            Ok(()) => {
-                content.durable.clone_from(&content.bytes);
-                for (from, to) in &content.lost {
-                    let to = (*to).min(content.durable.len());
-                    content.durable.get_mut(*from..to).unwrap_or_default().fill(0);
-                }
-                content.low = content.bytes.len();
-                Ok(())
-            }
-            Err(error) if is_cut => Err(error),
-            Err(error) => {
-                content.lost.push((content.low.min(content.durable.len()), content.bytes.len()));
-                Err(error)
-            }
+    fn sync(&mut self, file: &File) -> io::Result<()> {
+        let result = self.operate();
+        let mut content = lock(file);
+        if result.is_ok() {
+            content.sync();
+        } else if !self.is_cut() {
+            let lost = content.low..content.bytes.len();
+            content.lost.push(lost);
         }
+        result
     }
 }
 
 impl Content {
-    fn torn(&self, random: &mut Random) -> Vec<u8> {
-        let low = self.low.min(self.durable.len());
-        let longest = self.bytes.len().max(self.durable.len());
-        let len = match random.below(3) {
-            0 => self.bytes.len(),
-            1 => self.durable.len(),
-            _ => low + random.index(longest - low + 1),
+    fn durable(bytes: Vec<u8>, modified: WallMs) -> Self {
+        Self { low: bytes.len(), bytes, modified, ..Self::default() }
+    }
+
+    /// The durable bytes from `from` on, which is not above `low`.
+    fn durable_from(&self, from: usize) -> Vec<u8> {
+        let mut part = self.bytes.get(from..self.low).unwrap_or_default().to_vec();
+        for lost in &self.lost {
+            let (start, end) = (lost.start.max(from), lost.end.min(self.low));
+            part.get_mut(start - from..end.max(start) - from).unwrap_or_default().fill(0);
+        }
+        part.extend_from_slice(&self.old);
+        part
+    }
+
+    fn truncate(&mut self, len: usize) {
+        if len < self.low {
+            self.old = self.durable_from(len);
+            self.low = len;
+        }
+        self.bytes.resize(len, 0);
+        // What is written there from now on is new to the next sync.
+        self.lost.retain(|lost| lost.start < len);
+        for lost in &mut self.lost {
+            lost.end = lost.end.min(len);
+        }
+    }
+
+    /// All that can be read is durable, but for what a failed sync has lost.
+    fn sync(&mut self) {
+        self.low = self.bytes.len();
+        self.old.clear();
+    }
+
+    /// What a crash leaves is durable, and all there is to read.
+    fn settle(&mut self, damage: Damage, random: &mut Random) {
+        if damage == Damage::Kept {
+            self.lost.clear();
+            return self.sync();
+        }
+        for lost in self.lost.drain(..) {
+            let range = lost.start..lost.end.min(self.low);
+            self.bytes.get_mut(range).unwrap_or_default().fill(0);
+        }
+        let tail = match damage {
+            Damage::Torn(_) => self.torn_tail(random),
+            Damage::Kept | Damage::Dropped => std::mem::take(&mut self.old),
         };
-        let mut torn = vec![0; len];
-        for (at, byte) in torn.iter_mut().enumerate().take(low) {
-            *byte = self.durable.get(at).copied().unwrap_or(0);
+        self.bytes.truncate(self.low);
+        self.bytes.extend(tail);
+        self.sync();
+    }
+
+    /// What a torn write leaves from `low` on: each sector new or old.
+    fn torn_tail(&self, random: &mut Random) -> Vec<u8> {
+        let (new, old) = (self.bytes.get(self.low..).unwrap_or_default(), &self.old);
+        let len = match random.index(3) {
+            0 => new.len(),
+            1 => old.len(),
+            _ => random.index(new.len().max(old.len()) + 1),
+        };
+        let mut tail = Vec::with_capacity(len);
+        while tail.len() < len {
+            let end = len.min(((self.low + tail.len()) / SECTOR + 1) * SECTOR - self.low);
+            let source = if random.coin() { new } else { old };
+            let written = source.get(tail.len()..end.min(source.len())).unwrap_or_default();
+            tail.extend_from_slice(written);
+            tail.resize(end, 0);
         }
-        let mut at = low;
-        while at < len {
-            let end = len.min((at / SECTOR + 1) * SECTOR);
-            let source = if random.coin() { &self.bytes } else { &self.durable };
-            for (at, byte) in torn.iter_mut().enumerate().take(end).skip(at) {
-                *byte = source.get(at).copied().unwrap_or(0);
-            }
-            at = end;
-        }
-        torn
+        tail
     }
 }
 
@@ -355,44 +436,45 @@ impl Disk for FakeDisk {
         if !path.parent().is_some_and(|dir| world.dirs.contains(dir)) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let (next, modified) = (world.files.len(), world.now);
-        let file = world.names.get(path).copied().unwrap_or(next);
-        if file == next {
-            world.files.push(Content { modified, ..Content::default() });
-            world.change(Change::Made { path: path.to_path_buf(), file });
-        }
+        let file = if let Some(file) = world.names.get(path) {
+            Arc::clone(file)
+        } else {
+            let file = Arc::new(Mutex::new(Content::durable(Vec::new(), world.now)));
+            world.change(Change::Made { path: path.to_path_buf(), file: Arc::clone(&file) });
+            file
+        };
         Ok(FakeFile { world: Arc::clone(&self.world), file, holds_lock: Mutex::new(false) })
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut world = self.world();
         world.operate()?;
-        Ok(world.find(path)?.1.bytes.clone())
+        Ok(lock(world.find(path)?).bytes.clone())
     }
 
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut world = self.world();
         world.operate()?;
         let skip = usize::try_from(offset).unwrap_or(usize::MAX);
-        Ok(world.find(path)?.1.bytes.iter().skip(skip).take(len).copied().collect())
+        Ok(lock(world.find(path)?).bytes.iter().skip(skip).take(len).copied().collect())
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
         let mut world = self.world();
         world.operate()?;
-        Ok(world.find(path)?.1.bytes.len() as u64)
+        Ok(lock(world.find(path)?).bytes.len() as u64)
     }
 
     fn modified(&self, path: &Path) -> io::Result<WallMs> {
         let mut world = self.world();
         world.operate()?;
-        Ok(world.find(path)?.1.modified)
+        Ok(lock(world.find(path)?).modified)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.operate()?;
-        let (file, _) = world.find(from)?;
+        let file = Arc::clone(world.find(from)?);
         world.change(Change::Renamed { from: from.to_path_buf(), to: to.to_path_buf(), file });
         Ok(())
     }
@@ -411,7 +493,10 @@ impl Disk for FakeDisk {
         if !world.dirs.contains(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let inside = world.names.keys().filter(|path| path.parent() == Some(dir));
+        let below = world.names.range(dir.to_path_buf()..).map(|(path, _)| path);
+        let inside = below
+            .take_while(|path| path.starts_with(dir))
+            .filter(|path| path.parent() == Some(dir));
         Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
@@ -423,7 +508,7 @@ impl Disk for FakeDisk {
             if change.is_in(dir) {
                 change.apply(&mut world.durable_names);
             } else {
-                world.changes.push(change);
+                world.changes.push_back(change);
             }
         }
         Ok(())
@@ -438,39 +523,33 @@ impl Disk for FakeDisk {
 
 impl DiskFile for FakeFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        lock(&self.world).append(self.file, bytes)
+        lock(&self.world).append(&self.file, bytes)
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         let mut world = lock(&self.world);
         world.operate()?;
-        let now = world.now;
-        let content = world.files.get_mut(self.file).ok_or(io::ErrorKind::NotFound)?;
-        content.bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-        content.low = content.low.min(content.bytes.len());
-        content.modified = now;
+        let mut content = lock(&self.file);
+        content.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        content.modified = world.now;
         Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {
         let mut world = lock(&self.world);
         world.operate()?;
-        world
-            .files
-            .get(self.file)
-            .map(|c| c.bytes.len() as u64)
-            .ok_or(io::ErrorKind::NotFound.into())
+        Ok(lock(&self.file).bytes.len() as u64)
     }
 
     fn sync(&self) -> io::Result<()> {
-        lock(&self.world).sync(self.file)
+        lock(&self.world).sync(&self.file)
     }
 
     fn try_lock(&self) -> io::Result<bool> {
         let mut world = lock(&self.world);
         world.operate()?;
-        let content = world.files.get_mut(self.file).ok_or(io::ErrorKind::NotFound)?;
-        let mut holds = self.holds_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut content = lock(&self.file);
+        let mut holds = lock(&self.holds_lock);
         let is_free = *holds || !content.locked;
         content.locked = true;
         *holds |= is_free;
@@ -479,72 +558,17 @@ impl DiskFile for FakeFile {
 
     fn try_clone(&self) -> io::Result<Self> {
         let holds_lock = Mutex::new(false);
-        Ok(Self { world: Arc::clone(&self.world), file: self.file, holds_lock })
+        Ok(Self { world: Arc::clone(&self.world), file: Arc::clone(&self.file), holds_lock })
     }
 }
 
 impl Drop for FakeFile {
     fn drop(&mut self) {
-        if *self.holds_lock.lock().unwrap_or_else(PoisonError::into_inner)
-            && let Some(content) = lock(&self.world).files.get_mut(self.file)
-        {
-            content.locked = false;
+        if *lock(&self.holds_lock) {
+            lock(&self.file).locked = false;
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FILE: &str = "/d/file";
-
-    fn disk() -> (FakeDisk, FakeFile) {
-        let disk = FakeDisk::new();
-        disk.create_dir(Path::new("/d")).unwrap();
-        let mut file = disk.open_append(Path::new(FILE)).unwrap();
-        file.append(b"synced").unwrap();
-        file.sync().unwrap();
-        (disk, file)
-    }
-
-    fn content(disk: &FakeDisk, damage: Damage) -> Option<Vec<u8>> {
-        disk.after_crash(damage).read(Path::new(FILE)).ok()
-    }
-
-    #[test]
-    fn a_name_lasts_after_its_directory_and_data_after_its_file_is_synced() {
-        let (disk, mut file) = disk();
-        assert_eq!(content(&disk, Damage::Dropped), None);
-        disk.sync_dir(Path::new("/d")).unwrap();
-        file.append(b", not synced").unwrap();
-        assert_eq!(content(&disk, Damage::Dropped).unwrap(), b"synced");
-        assert_eq!(content(&disk, Damage::Kept).unwrap(), b"synced, not synced");
-        let torn: BTreeSet<Vec<u8>> =
-            (0..50).filter_map(|seed| content(&disk, Damage::Torn(seed))).collect();
-        assert!(torn.iter().all(|bytes| bytes.starts_with(b"synced")));
-        assert!(3 < torn.len(), "{torn:?}");
-    }
-
-    #[test]
-    fn a_failed_sync_loses_its_data_even_to_a_later_sync() {
-        let (disk, mut file) = disk();
-        disk.sync_dir(Path::new("/d")).unwrap();
-        file.append(b"!").unwrap();
-        disk.arm(Fault::Error { at: 1, kind: io::ErrorKind::Other });
-        assert!(file.sync().is_err());
-        file.sync().unwrap();
-        assert_eq!(disk.read(Path::new(FILE)).unwrap(), b"synced!", "it stays readable");
-        assert_eq!(content(&disk, Damage::Dropped).unwrap(), b"synced\0");
-    }
-
-    #[test]
-    fn a_full_disk_writes_what_fits_and_a_power_cut_ends_everything() {
-        let (disk, mut file) = disk();
-        disk.set_capacity(Some(8));
-        assert_eq!(file.append(b"abc").unwrap_err().kind(), io::ErrorKind::StorageFull);
-        assert_eq!(file.len().unwrap(), 8);
-        disk.arm(Fault::PowerCut { at: 2 });
-        assert!(file.sync().is_ok() && file.sync().is_err() && disk.list(Path::new("/d")).is_err());
-    }
-}
+mod tests;

@@ -1,11 +1,15 @@
 //! A coordinator's life in small, for crash images and injected faults: appends, batches, syncs
-//! that overlap appends, full segments, snapshots, pruning, and a spool that is taken in.
+//! that overlap appends, full and closed segments, snapshots staged, published and pruned behind,
+//! the reserve given back and made again, a spool that is taken in, and restarts: one finds the half
+//! record of a killed writer, two follow each other at once.
 //!
 //! [`Log`] is the truth outside the disk: what was tried, acknowledged and synced.
 
 use coord_sim::{Damage, FakeDisk};
 use coord_store::journal::Retention;
-use coord_store::{AppendError, Disk, Journal, Snapshot, SnapshotWriter, Spool, Tail, Taken};
+use coord_store::{
+    AppendError, Disk, DiskFile, Journal, Reserve, Snapshot, SnapshotWriter, Spool, Tail, Taken,
+};
 use coord_wire::{frame, spool};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -15,6 +19,7 @@ pub(crate) const SEGMENT_BYTES: u64 = 300;
 pub(crate) const STATE: &str = "/s";
 pub(crate) const JOURNAL: &str = "/s/journal";
 pub(crate) const SPOOL: &str = "/s/spool";
+const RESERVE_BYTES: u64 = 100;
 const SPOOLED: [&str; 4] = ["spooled-a", "spooled-b", "spooled-c", "solo"];
 
 /// What the coordinator knows of its records, beside the disk.
@@ -52,6 +57,23 @@ pub(crate) fn disk() -> FakeDisk {
     frame::push(&mut solo, b"solo");
     disk.write_synced(path("/s/spool/solo-1"), &solo);
     disk
+}
+
+fn reserve(disk: &FakeDisk) -> Reserve<FakeDisk> {
+    Reserve::new(disk.clone(), path(STATE), RESERVE_BYTES)
+}
+
+/// What a writer leaves that is killed in the middle of a record.
+fn leave_half_a_record(disk: &FakeDisk) {
+    let Ok(names) = disk.list(path(JOURNAL)) else { return };
+    let is_segment = |name: &&String| path(name).extension().is_some_and(|end| end == "seg");
+    let Some(last) = names.iter().rfind(is_segment) else { return };
+    let mut framed = Vec::new();
+    frame::push(&mut framed, b"a record that was never whole");
+    framed.truncate(framed.len() / 2);
+    if let Ok(mut file) = disk.open_append(&path(JOURNAL).join(last)) {
+        drop(file.append(&framed));
+    }
 }
 
 /// State as the store gives it: the snapshot's records and those of the tail, by number.
@@ -136,6 +158,7 @@ impl Log {
         }
         let keep = Retention { bytes_max: SEGMENT_BYTES, age_ms_max: u64::MAX };
         let staged = writer.stage(disk, path(STATE), b"blob");
+        self.append(journal, &["between staging and publishing"]);
         if staged.is_ok_and(|staged| staged.publish().is_ok()) {
             drop(journal.prune(through_seq, 0, keep));
         }
@@ -154,28 +177,58 @@ impl Log {
         }
     }
 
+    /// A coordinator starts; what it finds has all that was acknowledged and is durable now.
+    fn start(&mut self, disk: &FakeDisk) -> Option<Journal<FakeDisk>> {
+        // An error on opening ends a coordinator; the next one is started.
+        let (journal, state) = open(disk).or_else(|_| open(disk)).ok()?;
+        let found: BTreeMap<u64, String> = (1..).zip(state).collect();
+        for (seq, text) in &self.appended {
+            assert_eq!(found.get(seq), Some(text), "record {seq} after a restart");
+        }
+        self.appended = found;
+        self.note(&journal);
+        Some(journal)
+    }
+
     /// The whole life. Errors end the step they strike, as in the coordinator.
     pub(crate) fn live(&mut self, disk: &FakeDisk) {
-        // An error on opening ends a coordinator; the next one is started.
-        let Ok((mut journal, _)) = open(disk).or_else(|_| open(disk)) else { return };
+        let Some(mut journal) = self.start(disk) else { return };
+        self.work(disk, &mut journal);
+        drop(journal);
+        leave_half_a_record(disk);
+        let Some(mut journal) = self.start(disk) else { return };
+        self.append(&mut journal, &["behind the repair"]);
+        drop(journal.close_segment());
+        self.note(&journal);
+        drop(journal);
+        drop(self.start(disk));
+        let Some(mut journal) = self.start(disk) else { return };
+        self.append(&mut journal, &["last, never synced"]);
+    }
+
+    fn work(&mut self, disk: &FakeDisk, journal: &mut Journal<FakeDisk>) {
+        let reserve = reserve(disk);
         for round in 0..7 {
             let job = journal.unsynced();
-            self.append(&mut journal, &["one"]);
-            self.append(&mut journal, &["two", "three"]);
+            self.append(journal, &["one"]);
+            self.append(journal, &["two", "three"]);
             if let Some(job) = job {
                 let done = job.run();
-                self.append(&mut journal, &["while the job was out"]);
+                self.append(journal, &["while the job was out"]);
                 drop(journal.synced(done));
-                self.note(&journal);
+                self.note(journal);
             }
             match round {
-                2 | 5 => self.snapshot(disk, &mut journal),
-                3 => self.take_in(disk, &mut journal),
-                1 => drop(self.sync(&mut journal)),
-                _ => {}
+                0 | 6 => drop(reserve.restore()),
+                1 => drop(self.sync(journal)),
+                2 | 5 => self.snapshot(disk, journal),
+                3 => self.take_in(disk, journal),
+                _ => drop(reserve.release()),
             }
         }
-        self.append(&mut journal, &["last, never synced"]);
+        drop(journal.close_segment());
+        self.note(journal);
+        self.append(journal, &["in a segment of its own"]);
     }
 
     /// What `disk` holds is a prefix of what was tried, with all that was synced, and, where the
@@ -207,6 +260,7 @@ impl Log {
             let in_journal = state.iter().any(|text| text.contains(record));
             assert!(in_journal || waiting.contains(record), "{what}: {record} is lost");
         }
+        assert!(reserve(disk).restore().expect(what) && reserve(disk).is_there(), "{what}");
         let mut next = Self { n: 1_000_000, ..Self::default() };
         assert!(next.append(&mut journal, &["after"]) && next.sync(&mut journal), "{what}");
         let again = open(&disk.after_crash(Damage::Dropped));

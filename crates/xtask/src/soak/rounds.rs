@@ -1,0 +1,113 @@
+//! The parts that run tests again and again until their time is over.
+
+use super::{Failure, Report, seed, show_end};
+use crate::{root, say};
+use anyhow::Context;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Cases of each property in one round.
+const CASES: &str = "5000";
+
+/// Kills at random moments, each round with a fresh seed.
+pub(super) fn kills(minutes: u64) -> anyhow::Result<Report> {
+    // The tests run the programs that stand beside them.
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--workspace"])
+        .current_dir(root())
+        .status()
+        .context("cargo")?;
+    if !built.success() {
+        return Ok(Report::failed("it does not build", "cargo build --workspace"));
+    }
+    let tests = ["--package", "coord-tests", "--test", "kills"];
+    rounds(minutes, &tests, "COORD_TEST_SEED", || Ok(seed()?.to_string()))
+}
+
+/// The property tests with many cases.
+pub(super) fn properties(minutes: u64) -> anyhow::Result<Report> {
+    let tests = ["--package", "coord-wire", "--package", "coord-hook", "--package", "coord-cli"];
+    rounds(minutes, &tests, "PROPTEST_CASES", || Ok(CASES.to_owned()))
+}
+
+fn rounds(
+    minutes: u64,
+    tests: &[&str],
+    variable: &str,
+    value: impl Fn() -> anyhow::Result<String>,
+) -> anyhow::Result<Report> {
+    let end = Duration::from_secs(minutes.saturating_mul(60));
+    let begun = Instant::now();
+    let mut tally = Tally::default();
+    let mut failures = Vec::new();
+    while tally.rounds == 0 || begun.elapsed() < end {
+        tally.rounds += 1;
+        let value = value()?;
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["test", "--quiet"]).args(tests).args(["--", "--nocapture"]);
+        let output = command.env(variable, &value).current_dir(root()).output().context("cargo")?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        tally.add(&text);
+        if !output.status.success() {
+            show_end(&text);
+            let again = format!("{variable}={value} cargo test {}", tests.join(" "));
+            say(&format!("    failed: {again}"));
+            let what = format!("round {} failed", tally.rounds);
+            failures.push(Failure { what, again });
+        }
+    }
+    Ok(Report { ran: tally.to_string(), failures })
+}
+
+/// Sums of what the tests say of themselves, in lines such as `kills: 300 hooks run, 99 hooks killed`.
+#[derive(Debug, Default)]
+struct Tally {
+    rounds: u64,
+    sums: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    fn add(&mut self, text: &str) {
+        for line in text.lines() {
+            let Some((topic, counts)) = line.split_once(": ") else { continue };
+            let counts: Option<Vec<(u64, &str)>> = counts.split(", ").map(count).collect();
+            if topic.contains(' ') || counts.is_none() {
+                continue;
+            }
+            for (n, of) in counts.unwrap_or_default() {
+                *self.sums.entry(of.to_owned()).or_default() += n;
+            }
+        }
+    }
+}
+
+/// `99 hooks killed`.
+fn count(text: &str) -> Option<(u64, &str)> {
+    let (n, of) = text.split_once(' ')?;
+    Some((n.parse().ok()?, of))
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} rounds", self.rounds)?;
+        for (of, sum) in &self.sums {
+            write!(f, ", {sum} {of}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_all_rounds_are_summed() {
+        let mut tally = Tally { rounds: 2, ..Tally::default() };
+        tally.add("running 2 tests\nkills: 3 hooks run, 1 hooks killed\nnote: it is 3\n");
+        tally.add("kills: 40 hooks run, 0 hooks killed\ntest result: ok. 2 passed; 0 failed");
+        assert_eq!(tally.to_string(), "2 rounds, 1 hooks killed, 43 hooks run");
+    }
+}
