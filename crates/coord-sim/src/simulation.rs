@@ -141,10 +141,9 @@ impl Simulation {
         let now = Now { mono_ns: UPTIME, wall_ms: BEGAN_AT_MS };
         let pace = Pace { disk: 0..rates.sync_ms_max, look: 3..60 };
         let machine = SharedMachine::new(now, pace, Random::new(random.next()));
-        machine.get().registries.insert(
-            CONFIG_DIR.to_owned(),
-            Registry { is_there: rates.has_registry, ..Registry::default() },
-        );
+        let mut registry = Registry::default();
+        registry.set_there(rates.has_registry);
+        machine.get().registries.insert(CONFIG_DIR.to_owned(), registry);
         let n = 2 + random.below(4);
         let places = (0..n).map(|n| Place { client: None, tty: 34_816 + n, last_session: None });
         let mut simulation = Self {
