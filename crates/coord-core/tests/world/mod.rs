@@ -13,6 +13,7 @@ pub(crate) const NS: u64 = 4_026_531_836;
 const BOOT_AT_MS: u64 = 1_800_000_000_000;
 
 /// The core with a clock. Every event happens at the world's time.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) state: State,
     pub(crate) seconds: f64,
