@@ -1,1 +1,292 @@
-//! machines
+//! Every sequence of up to five symbols over a few alphabets, each made so that five symbols tell one
+//! part of the core apart. A symbol happens 10 ms after the one before, and deadlines that come in
+//! between are served, as the loop does it. After each step the rules of `rules` hold.
+
+use coord_core::{
+    Background, EndReason, Event, HookKind, Kind, PaneFound, Registry, RegistryStatus, Screen,
+    StartSource,
+};
+
+use crate::kinds::{
+    Symbol, call, exit, farewell, hook, hook_by, in_subagent, late, of_prompt, one, pane, registry,
+    says, shows, started, transcript,
+};
+use crate::rules::{Known, Step};
+use crate::world::{
+    END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, pane as pane_of,
+    present,
+};
+
+const LENGTH: usize = 5;
+
+/// What a sequence is made of.
+enum Move {
+    /// Something happens.
+    Happens(Symbol),
+    /// So many seconds pass.
+    Passes(f64),
+}
+
+impl From<Symbol> for Move {
+    fn from(symbol: Symbol) -> Self {
+        Self::Happens(symbol)
+    }
+}
+
+impl Move {
+    fn name(&self) -> &str {
+        match self {
+            Self::Happens(symbol) => &symbol.name,
+            Self::Passes(_) => "time passes",
+        }
+    }
+}
+
+/// The sequence under way, named when a rule breaks.
+struct Path<'a> {
+    machine: &'a str,
+    names: Vec<&'a str>,
+}
+
+impl Drop for Path<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}: {}", self.machine, self.names.join(" -> "));
+        }
+    }
+}
+
+/// Sequences and steps that were run.
+#[derive(Default)]
+struct Ran {
+    sequences: u64,
+    steps: u64,
+}
+
+/// Runs every sequence, the first symbols parted among the processors.
+fn run(machine: &'static str, begin: fn() -> World, moves: fn() -> Vec<Move>) {
+    let count = moves().len();
+    let ran = std::thread::scope(|scope| {
+        let halves: Vec<_> = (0..2)
+            .map(|half| {
+                scope.spawn(move || {
+                    let moves = moves();
+                    let mut path = Path { machine, names: Vec::new() };
+                    let mut ran = Ran::default();
+                    let (begin, known) = (begin(), Known::default());
+                    for (_, first) in moves.iter().enumerate().filter(|(at, _)| at % 2 == half) {
+                        walk(&begin, &known, first, &moves, &mut path, &mut ran);
+                    }
+                    ran
+                })
+            })
+            .collect();
+        halves.into_iter().fold(Ran::default(), |sum, half| {
+            let ran = half.join().unwrap_or_else(|broken| std::panic::resume_unwind(broken));
+            Ran { sequences: sum.sequences + ran.sequences, steps: sum.steps + ran.steps }
+        })
+    });
+    println!("{machine}: {count} symbols, {} sequences, {} steps", ran.sequences, ran.steps);
+}
+
+/// Takes one move after a sequence, and then every move after it.
+fn walk<'a>(
+    before: &World,
+    known: &Known,
+    next: &'a Move,
+    moves: &'a [Move],
+    path: &mut Path<'a>,
+    ran: &mut Ran,
+) {
+    path.names.push(next.name());
+    ran.sequences += 1;
+    let mut world = before.clone();
+    world.effects.clear();
+    world.decisions.clear();
+    let mut known = known.clone();
+    match next {
+        Move::Passes(seconds) => {
+            world.pass(*seconds);
+            ran.steps += 1;
+        }
+        Move::Happens(symbol) => {
+            world.pass(0.01);
+            for event in symbol.events(&mut world) {
+                let before = world.state.clone();
+                world.take(&event);
+                ran.steps += 1;
+                Step { before: &before, event: &event, after: &world }.check(&mut known);
+            }
+        }
+    }
+    known.check(&world);
+    if path.names.len() < LENGTH {
+        for next in moves {
+            walk(&world, &known, next, moves, path, ran);
+        }
+    }
+    path.names.pop();
+}
+
+fn at_its_prompt() -> World {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world
+}
+
+fn in_a_turn() -> World {
+    let mut world = at_its_prompt();
+    world.hook("s1", 100, PROMPT);
+    world
+}
+
+const IDLE: Option<RegistryStatus> = Some(RegistryStatus::Idle);
+const BUSY: Option<RegistryStatus> = Some(RegistryStatus::Busy);
+const WAITING: Option<RegistryStatus> = Some(RegistryStatus::WaitingPermission);
+
+// G2, R-01 to, S0-18
+#[test]
+fn turn_and_registry() {
+    run("turn and registry", at_its_prompt, || {
+        let work = HookKind::Stop(Background { tasks: 0, subagents: 1, crons: 0 });
+        vec![
+            hook("prompt", PROMPT, |_| ()).into(),
+            call("tool", TOOL, "Bash", None).into(),
+            call("tool in a subagent", TOOL, "Bash", Some("a1")).into(),
+            hook("stop", STOP, |_| ()).into(),
+            hook("stop in a subagent", STOP, in_subagent).into(),
+            hook("stop, subagent goes on", work, |_| ()).into(),
+            hook("quota", HookKind::StopFailure("rate_limit".into()), |_| ()).into(),
+            late("stop", STOP).into(),
+            says("registry idle", IDLE).into(),
+            says("registry busy", BUSY).into(),
+            says("registry shell", Some(RegistryStatus::Shell)).into(),
+            registry("registry absent", 100, Registry::Absent, false).into(),
+            Move::Passes(3.0),
+        ]
+    });
+}
+
+// S0-17, S0-18
+#[test]
+fn permission_and_agent() {
+    run("permission and agent", in_a_turn, || {
+        let ask = || HookKind::PermissionRequest;
+        vec![
+            call("ask", ask(), "Bash", None).into(),
+            call("ask in a subagent", ask(), "Bash", Some("a1")).into(),
+            call("question", ask(), "AskUserQuestion", None).into(),
+            call("result", TOOL, "Bash", None).into(),
+            call("result in a subagent", TOOL, "Bash", Some("a1")).into(),
+            call("denied", HookKind::PermissionDenied, "Bash", None).into(),
+            hook("notified", HookKind::Notification("permission_prompt".into()), |_| ()).into(),
+            hook("subagent ends", HookKind::SubagentStop, in_subagent).into(),
+            hook("prompt in a subagent", PROMPT, in_subagent).into(),
+            hook("prompt", PROMPT, |_| ()).into(),
+            hook("stop", STOP, |_| ()).into(),
+            says("registry waiting", WAITING).into(),
+            says("registry busy", BUSY).into(),
+            Move::Passes(7.0),
+        ]
+    });
+}
+
+fn in_its_pane() -> World {
+    let mut world = World::new();
+    world.open_in("s1", 100, Kind::Interactive, Some(pane_of(7)));
+    world.hook("s1", 100, PROMPT);
+    world.seen_on_pane(100, its(blank()), false);
+    world
+}
+
+// H-05, H-10, S0-02, S0-25f, S0-28a, R-10
+#[test]
+fn death_registry_and_pane() {
+    run("death, registry and pane", in_its_pane, || {
+        vec![
+            hook("user leaves", EXIT, |_| ()).into(),
+            hook("end", END, |_| ()).into(),
+            late("end", END).into(),
+            hook("prompt", PROMPT, |_| ()).into(),
+            hook("stop", STOP, |_| ()).into(),
+            exit("process exits", 100).into(),
+            exit("tmux server exits", 7).into(),
+            says("registry busy", BUSY).into(),
+            registry("entry left behind", 100, present("s1"), true).into(),
+            registry("entry gone", 100, Registry::Absent, true).into(),
+            pane("farewell", farewell("s1"), true).into(),
+            pane("no farewell", its(blank()), true).into(),
+            pane("screen prompt", shows(Screen::Prompt), false).into(),
+            Move::Passes(1.1),
+            Move::Passes(6.0),
+        ]
+    });
+}
+
+// H-42, H-36
+#[test]
+fn identity() {
+    run("identity", at_its_prompt, || {
+        let clear = || HookKind::SessionEnd(EndReason::Clear);
+        let cleared = HookKind::SessionStart(StartSource::Clear);
+        vec![
+            hook_by("s1 in 100 prompt", "s1", 100, PROMPT).into(),
+            hook_by("s1 in 200 resume", "s1", 200, RESUME).into(),
+            hook_by("s1 in 200 prompt", "s1", 200, PROMPT).into(),
+            hook_by("s2 in 200 start", "s2", 200, START).into(),
+            hook_by("s2 in 100 resume", "s2", 100, RESUME).into(),
+            hook_by("s1 in 100 clear", "s1", 100, clear()).into(),
+            hook_by("s2 in 100 after clear", "s2", 100, cleared).into(),
+            hook_by("s1 in 200 user leaves", "s1", 200, EXIT).into(),
+            hook_by("s2 in 100 end", "s2", 100, END).into(),
+            hook_by("s9 in 900 end", "s9", 900, END).into(),
+            exit("100 exits", 100).into(),
+            exit("200 exits", 200).into(),
+            registry("registry s1 in 200", 200, entry("s1", IDLE, 1), false).into(),
+            registry("registry s2 in 100", 100, entry("s2", IDLE, 1), false).into(),
+        ]
+    });
+}
+
+// G2
+#[test]
+fn queued_prompts() {
+    run("queued prompts", at_its_prompt, || {
+        vec![
+            of_prompt("prompt a", PROMPT, "a").into(),
+            of_prompt("prompt b", PROMPT, "b").into(),
+            of_prompt("tool of a", TOOL, "a").into(),
+            of_prompt("tool of b", TOOL, "b").into(),
+            of_prompt("stop of a", STOP, "a").into(),
+            of_prompt("stop of b", STOP, "b").into(),
+            hook("prompt", PROMPT, |_| ()).into(),
+            hook("stop", STOP, |_| ()).into(),
+            late("stop", STOP).into(),
+            says("registry idle", IDLE).into(),
+            says("registry busy", BUSY).into(),
+            transcript("transcript interrupted", Some(0), None).into(),
+            Move::Passes(1.0),
+        ]
+    });
+}
+
+// H-31, H-32, G10, S0-25f
+#[test]
+fn silence_and_starts() {
+    run("silence and starts", in_its_pane, || {
+        vec![
+            started("coordinator starts", false).into(),
+            started("machine starts", true).into(),
+            one("gap", Event::Gap { ns: 5_000_000 }).into(),
+            hook("prompt", PROMPT, |_| ()).into(),
+            hook("stop", STOP, |_| ()).into(),
+            hook("end", END, |_| ()).into(),
+            exit("process exits", 100).into(),
+            says("registry busy", BUSY).into(),
+            registry("registry unreadable", 100, Registry::Unreadable, false).into(),
+            pane("screen prompt", shows(Screen::Prompt), false).into(),
+            pane("pane not there", PaneFound::NotThere, false).into(),
+            one("malformed", Event::Malformed).into(),
+        ]
+    });
+}
