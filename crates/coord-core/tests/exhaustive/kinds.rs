@@ -165,7 +165,9 @@ pub(crate) fn one(name: &str, event: Event) -> Symbol {
 /// A coordinator starts: on this boot, or on the next one.
 pub(crate) fn started(name: &str, is_new_boot: bool) -> Symbol {
     Symbol::new(name, move |world| {
-        let boot = if is_new_boot { "boot-9".into() } else { world.boot.clone() };
+        let host = world.state.header().host.as_ref();
+        let boot = host.map_or_else(|| world.boot.clone(), |host| host.boot.clone());
+        let boot = if is_new_boot { "boot-9".into() } else { boot };
         let boot_at_ms = world.now().wall_ms.saturating_sub(1_000);
         let host = Host { machine: MACHINE.into(), boot, boot_at_ms, pid_ns: NS };
         vec![Event::Started(host, Settings::default())]

@@ -3,8 +3,8 @@
 //! between are served, as the loop does it. After each step the rules of `rules` hold.
 
 use coord_core::{
-    Background, EndReason, Event, HookKind, Kind, PaneFound, Registry, RegistryStatus, Screen,
-    StartSource,
+    Background, EndReason, Event, Header, HookKind, Kind, PaneFound, Registry, RegistryStatus,
+    Screen, StartSource, State,
 };
 
 use crate::kinds::{
@@ -104,6 +104,7 @@ fn walk<'a>(
     world.effects.clear();
     world.decisions.clear();
     let mut known = known.clone();
+    let mut is_idle = false;
     match next {
         Move::Passes(seconds) => {
             world.pass(*seconds);
@@ -114,18 +115,28 @@ fn walk<'a>(
             for event in symbol.events(&mut world) {
                 let before = world.state.clone();
                 world.take(&event);
+                is_idle = changes_nothing(&before, &world.state);
                 ran.steps += 1;
                 Step { before: &before, event: &event, after: &world }.check(&mut known);
             }
         }
     }
     known.check(&world);
-    if path.names.len() < LENGTH {
+    if path.names.len() < LENGTH && !is_idle {
         for next in moves {
             walk(&world, &known, next, moves, path, ran);
         }
     }
     path.names.pop();
+}
+
+/// Whether a step left everything as it was: what follows it is then what follows the shorter
+/// sequence without it, and is not run again.
+fn changes_nothing(before: &State, after: &State) -> bool {
+    before.sessions().eq(after.sessions()) && {
+        let header = Header { last: after.header().last, ..before.header().clone() };
+        before.seen() == after.seen() && header == *after.header()
+    }
 }
 
 fn at_its_prompt() -> World {

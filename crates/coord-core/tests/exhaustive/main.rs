@@ -3,6 +3,7 @@
 //! `table` holds every pair of a state and an event kind against a checked-in table; `machines` runs
 //! every short sequence over a few alphabets and holds each step to the invariants of `rules`.
 
+mod found;
 mod kinds;
 mod labels;
 mod machines;

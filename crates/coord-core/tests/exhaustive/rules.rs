@@ -54,10 +54,7 @@ impl Step<'_> {
         }
         if let Event::ProcessExited { process } = self.event {
             known.dead.insert(*process);
-            let is_of = |session: &&Session| {
-                session.owner.as_ref().is_some_and(|owner| owner.id.process == *process)
-            };
-            known.buried.extend(self.after.state.sessions().filter(is_of).filter_map(owned));
+            known.buried.extend(self.after.state.session_of(*process).and_then(owned));
         }
         self.deadlines_are_served();
     }
