@@ -56,7 +56,20 @@ impl Step<'_> {
             known.dead.insert(*process);
             known.buried.extend(self.after.state.session_of(*process).and_then(owned));
         }
+        self.crashes_have_a_sign();
         self.deadlines_are_served();
+    }
+
+    /// H-05: crashed needs a positive sign at the moment it is judged: the entry left behind, or an
+    /// open turn.
+    fn crashes_have_a_sign(&self) {
+        let is_crashed = |one: &Session| matches!(one.presence, Presence::Crashed { .. });
+        for after in self.after.state.sessions().filter(|after| is_crashed(after)) {
+            let is_left_behind = matches!(after.registry, RegistryFact::LeftBehind { .. });
+            let is_open = matches!(after.turn, Turn::Open { .. });
+            let was_so = record(self.before, after.key).is_some_and(is_crashed);
+            assert!(was_so || is_left_behind || is_open, "crashed without a sign");
+        }
     }
 
     /// G2: a second arrival changes the counter of duplicates and nothing else.
@@ -98,7 +111,8 @@ impl Step<'_> {
         step(&mut ticked, &Event::Tick, now);
         assert!(!is_due(&ticked), "a deadline stays due after its tick");
         if !is_due(&self.after.state) {
-            assert_eq!(ticked, self.after.state, "a tick that was not due changes something");
+            let is_same = ticked.sessions().eq(self.after.state.sessions());
+            assert!(is_same, "a tick that was not due changes something");
         }
     }
 }
@@ -141,11 +155,14 @@ fn a_stop_ends_the_waits(before: &Session, after: &Session, hook: &HookEvent) {
 }
 
 impl Known {
-    pub(crate) fn check(&self, world: &World) {
+    pub(crate) fn check(&mut self, world: &World) {
+        // Who types again in the same process has not left.
+        let is_over = |key| record(&world.state, key).is_some_and(|session| !session.may_live());
+        self.left.retain(|(key, _)| is_over(*key));
         for session in world.state.sessions() {
             self.the_dead_stay_dead(session);
             self.who_left_did_not_crash(session);
-            a_crash_has_a_sign(session);
+            its_users_end_is_a_stop(session);
             a_word_has_its_reason(session);
             self.two_owners_are_shown(session, &world.state);
         }
@@ -185,6 +202,13 @@ impl Known {
         let is_other = |other: &Session| {
             other.key != session.key && other.session_id == session.session_id && lives(other)
         };
+        if session.two_owners {
+            let is_claim = |other: &Session| {
+                let is_same = other.session_id == session.session_id;
+                other.key != session.key && is_same && other.may_live()
+            };
+            assert!(session.may_live() && state.sessions().any(is_claim), "it has one owner");
+        }
         if lives(session) && state.sessions().any(is_other) {
             assert!(session.two_owners, "two live processes hold {}", session.session_id);
             assert_eq!(session.word.word, Word::Unknown, "two live processes hold one id");
@@ -192,13 +216,8 @@ impl Known {
     }
 }
 
-/// H-05: crashed needs a positive sign, and a clean end is never one.
-fn a_crash_has_a_sign(session: &Session) {
-    if let Presence::Crashed { .. } = session.presence {
-        let is_left_behind = matches!(session.registry, RegistryFact::LeftBehind { .. });
-        let is_open = matches!(session.turn, Turn::Open { .. });
-        assert!(is_left_behind || is_open, "crashed without a sign");
-    }
+/// G6: its user's own end has one word.
+fn its_users_end_is_a_stop(session: &Session) {
     if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = session.presence {
         assert_eq!(session.word.word, Word::Stopped);
     }

@@ -1,5 +1,5 @@
 //! A small world for the core's tests: builds events, keeps the clock, reads the words.
-#![expect(dead_code, reason = "each test file uses its own part of the world")]
+#![allow(dead_code, reason = "each test file uses its own part of the world")]
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use coord_core::{
