@@ -64,9 +64,10 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, at: Moment) {
             session.waits.retain(|wait| wait.agent.is_none() || wait.agent != event.agent);
         }
         // Compaction may come while a subagent asks.
-        HookKind::SessionStart(StartSource::Compact) => (),
+        HookKind::SessionStart(StartSource::Compact)
+        | HookKind::Tool(ToolPhase::Before)
+        | HookKind::Other(_) => (),
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
-        HookKind::Tool(ToolPhase::Before) | HookKind::Other(_) => (),
     }
 }
 
