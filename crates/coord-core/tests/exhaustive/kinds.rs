@@ -10,11 +10,14 @@ use crate::world::{
     MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, process,
 };
 
+/// Makes events as they are at the world's time.
+type Make = dyn Fn(&mut World) -> Vec<Event> + Sync;
+
 /// What can happen, by the name it has in the table. Usually one event; a few are a look repeated
 /// 1.1 s later, for what a screen shows counts from the second look on.
 pub(crate) struct Symbol {
     pub(crate) name: String,
-    make: Box<dyn Fn(&mut World) -> Vec<Event> + Sync>,
+    make: Box<Make>,
 }
 
 impl Symbol {
@@ -88,8 +91,8 @@ pub(crate) fn of_prompt(name: &str, kind: HookKind, prompt: &'static str) -> Sym
 }
 
 /// Another pid namespace of this machine.
-pub(crate) fn elsewhere() -> Option<Domain> {
-    Some(Domain { machine: MACHINE.into(), pid_ns: 1 })
+pub(crate) fn elsewhere() -> Domain {
+    Domain { machine: MACHINE.into(), pid_ns: 1 }
 }
 
 /// The registry's entry of process 100 says this since now.
@@ -332,11 +335,21 @@ fn registries() -> Vec<Symbol> {
         Symbol::new("registry busy, elsewhere", move |world| {
             let found = entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms);
             let process = process(100);
-            vec![Event::RegistryRead { process, found, after_death: false, domain: elsewhere() }]
+            vec![Event::RegistryRead {
+                process,
+                found,
+                after_death: false,
+                domain: Some(elsewhere()),
+            }]
         }),
         Symbol::new("registry absent, elsewhere", move |_| {
             let (process, found) = (process(100), Registry::Absent);
-            vec![Event::RegistryRead { process, found, after_death: false, domain: elsewhere() }]
+            vec![Event::RegistryRead {
+                process,
+                found,
+                after_death: false,
+                domain: Some(elsewhere()),
+            }]
         }),
     ]
 }

@@ -179,10 +179,10 @@ pub(crate) fn check_events(symbols: &[Symbol]) {
 /// Every word, turn and presence is reached by a state of the table.
 pub(crate) fn check_states(worlds: &[World]) {
     let sessions = || worlds.iter().flat_map(|world| world.state.sessions());
-    let words = sessions().map(|session| of_word(&session.word.word)).collect();
-    let turns = sessions().map(|session| of_turn(&session.turn)).collect();
-    let presences = sessions().map(|session| of_presence(&session.presence)).collect();
-    check("state's word", WORDS, &words, &[]);
-    check("state's turn", TURNS, &turns, &["interrupted, by hooks"]);
-    check("state's presence", PRESENCES, &presences, &[]);
+    let by_word = sessions().map(|session| of_word(&session.word.word)).collect();
+    let by_turn = sessions().map(|session| of_turn(&session.turn)).collect();
+    let by_presence = sessions().map(|session| of_presence(&session.presence)).collect();
+    check("state's word", WORDS, &by_word, &[]);
+    check("state's turn", TURNS, &by_turn, &["interrupted, by hooks"]);
+    check("state's presence", PRESENCES, &by_presence, &[]);
 }

@@ -39,7 +39,6 @@ fn owned(session: &Session) -> Option<(SessionKey, OwnerId)> {
 impl Step<'_> {
     pub(crate) fn check(&self, known: &mut Known) {
         if let Event::Hook(hook) = self.event {
-            self.repeated_changes_nothing();
             self.ends_begin_nothing(hook);
             self.subagents_leave_the_turn(hook);
             for before in self.before.sessions() {
@@ -57,6 +56,13 @@ impl Step<'_> {
             known.buried.extend(self.after.state.session_of(*process).and_then(owned));
         }
         self.crashes_have_a_sign();
+    }
+
+    /// What takes a step of its own to see.
+    pub(crate) fn check_what_follows(&self) {
+        if let Event::Hook(_) = self.event {
+            self.repeated_changes_nothing();
+        }
         self.deadlines_are_served();
     }
 

@@ -252,7 +252,7 @@ fn elsewhere_removed() -> World {
     let mut world = elsewhere();
     let changed_ms = world.now().wall_ms;
     for found in [entry("s1", Some(BUSY), changed_ms), Registry::Absent] {
-        let domain = crate::kinds::elsewhere();
+        let domain = Some(crate::kinds::elsewhere());
         let process = process(100);
         world.take(&Event::RegistryRead { process, found, after_death: false, domain });
         world.seconds += 0.001;
