@@ -131,6 +131,10 @@ fn was_applied(before: &Session, after: &Session) -> bool {
 /// G2: an event that came too late never moves a session; it may still be the newest that was
 /// heard, name an older id, and answer one of the prompts that were only counted.
 fn late_changes_nothing(before: &Session, after: &Session, hook: &HookEvent) {
+    let is_same_owner = owned(before) == owned(after) && before.boot == hook.boot;
+    let is_taken = is_same_owner && before.counts.events < after.counts.events;
+    let is_stale = is_taken && before.edge.is_some_and(|edge| hook.mono_ns <= edge.mono_ns);
+    assert!(!is_stale || before.counts.late < after.counts.late, "an older event counts as newer");
     if before.counts.late == after.counts.late {
         return;
     }
