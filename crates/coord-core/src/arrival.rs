@@ -139,9 +139,11 @@ fn leave(
     event: &HookEvent,
     owner: Option<&OwnerId>,
     at: Moment,
-) -> Option<SessionKey> {
+) -> Vec<SessionKey> {
     let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
-    owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at))
+    let key = owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at));
+    let others = key.map_or_else(Vec::new, |key| state.mark_two_owners(key));
+    key.into_iter().chain(others).collect()
 }
 
 fn take_in(

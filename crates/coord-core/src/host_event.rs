@@ -37,7 +37,10 @@ impl State {
         for key in self.keys() {
             let Some(mut session) = self.take(key) else { continue };
             session.rebase(at.awake);
-            if self.is_local(&session) {
+            if self.is_local(&session) && session.may_live() && session.is_cleared {
+                // H-36: nothing of it is left that could be brought back.
+                session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
+            } else if self.is_local(&session) {
                 let was_taken = match session.presence {
                     Presence::Alive | Presence::Dying { .. } => true,
                     Presence::Ended { reason: Some(EndReason::Other), at: ended } => {
@@ -53,6 +56,9 @@ impl State {
                 }
             }
             self.put(session);
+        }
+        for key in self.keys() {
+            self.mark_two_owners(key);
         }
     }
 

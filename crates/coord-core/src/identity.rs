@@ -4,6 +4,9 @@
 //! record only if its former owner is gone; two live processes on one id are two records, both
 //! `unknown`. A SessionEnd alone never opens a record nor takes one over.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
 use crate::event::{EndReason, HookEvent, HookKind, StartSource};
 use crate::session::{OwnerId, Presence, Session, SessionKey};
 use crate::state::State;
@@ -91,28 +94,34 @@ impl State {
     }
 
     /// Marks the records of one id that two live processes claim, and lifts the mark when one is
-    /// gone. Returns the other records that changed.
-    pub(crate) fn mark_two_owners(&mut self, key: SessionKey) -> alloc::vec::Vec<SessionKey> {
-        let Some(session) = self.get(key) else { return alloc::vec::Vec::new() };
-        if !session.two_owners && self.keys_of_id(&session.session_id) == [key] {
-            return alloc::vec::Vec::new();
+    /// gone or has taken another id. Returns the records that changed.
+    pub(crate) fn mark_two_owners(&mut self, key: SessionKey) -> Vec<SessionKey> {
+        let Some(session) = self.get(key) else { return Vec::new() };
+        let ids = || session.previous_ids.iter().chain([&session.session_id]);
+        if !session.two_owners && ids().all(|id| self.keys_of_id(id) == [key]) {
+            return Vec::new();
         }
-        let id = session.session_id.clone();
-        let claims = |session: &Session| {
-            session.may_live() && session.owner.is_some() && session.session_id == id
+        let keys: BTreeSet<SessionKey> =
+            ids().flat_map(|id| self.keys_of_id(id)).copied().collect();
+        let is_other = |key: &SessionKey| {
+            self.get(*key)
+                .is_some_and(|session| session.two_owners != self.is_claimed_twice(session))
         };
-        let is_contested = 1 < self.sessions_with_id(&id).filter(|one| claims(one)).count();
-        let changed: alloc::vec::Vec<SessionKey> = self
-            .sessions_with_id(&id)
-            .filter(|session| session.two_owners != (is_contested && claims(session)))
-            .map(|session| session.key)
-            .collect();
+        let changed: Vec<SessionKey> = keys.into_iter().filter(is_other).collect();
         for key in &changed {
             if let Some(mut session) = self.take(*key) {
-                session.two_owners = is_contested && claims(&session);
+                session.two_owners = !session.two_owners;
                 self.put(session);
             }
         }
         changed
+    }
+
+    fn is_claimed_twice(&self, session: &Session) -> bool {
+        let claims = |one: &Session| {
+            one.may_live() && one.owner.is_some() && one.session_id == session.session_id
+        };
+        let is_other = |other: &Session| other.key != session.key && claims(other);
+        claims(session) && self.sessions_with_id(&session.session_id).any(is_other)
     }
 }

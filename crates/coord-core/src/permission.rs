@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{HookEvent, HookKind, Kind, ToolPhase};
+use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase};
 use crate::session::Session;
 use crate::time::Moment;
 
@@ -59,9 +59,15 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
             session.waits.retain(|wait| wait.agent != event.agent);
         }
-        HookKind::SubagentStop => session.waits.retain(|wait| wait.agent != event.agent),
+        // A compaction reports subagents that nobody started, perhaps without an id.
+        HookKind::SubagentStop => {
+            session.waits.retain(|wait| wait.agent.is_none() || wait.agent != event.agent);
+        }
+        // Compaction may come while a subagent asks.
+        HookKind::SessionStart(StartSource::Compact)
+        | HookKind::Tool(ToolPhase::Before)
+        | HookKind::Other(_) => (),
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
-        HookKind::Tool(ToolPhase::Before) | HookKind::Other(_) => (),
     }
 }
 

@@ -42,7 +42,7 @@ impl State {
         let Some(mut session) = self.take(key) else { return Vec::new() };
         if after_death {
             death::judge(&mut session, found, at, fx);
-        } else {
+        } else if session.may_live() || !was_judged(&session) {
             note(&mut session, found, at, fx);
         }
         self.put(session);
@@ -61,6 +61,12 @@ impl State {
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
         let process = owner.process;
+        // An entry that a dead process left behind stays: what it held is another's since (H-42).
+        let was_held =
+            |session: &Session| session.former_owners.iter().any(|id| id.is_same(&owner));
+        if self.sessions_with_id(&entry.session_id).any(was_held) {
+            return Vec::new();
+        }
         // A resume in a new process continues the record of a former owner that is gone, or was never
         // known (H-42).
         let is_free = |session: &&Session| {
@@ -85,6 +91,11 @@ impl State {
         touched.extend(self.mark_two_owners(key));
         touched
     }
+}
+
+/// Whether what its death left in the registry was read: a later look tells nothing new.
+fn was_judged(session: &Session) -> bool {
+    matches!(session.registry, RegistryFact::Removed { .. } | RegistryFact::LeftBehind { .. })
 }
 
 /// Takes leave of a session elsewhere whose registry entry stayed away: it may have ended, and

@@ -429,6 +429,7 @@ impl Session {
     pub(crate) fn follow(&mut self, session_id: &str) {
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
+        self.is_cleared = false;
     }
 
     /// Its id changed, as only the registry tells: no hook has reported.

@@ -215,7 +215,8 @@ fn on_exit(state: &mut State, process: ProcessRef, now: Now, fx: &mut Effects) -
 /// Records that change by time alone.
 fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
     let at = state.moment(now);
-    let due = state.due(at.awake);
+    let mut due = state.due(at.awake);
+    let mut marked = Vec::new();
     let judged_within_ms = state.header.settings.death_judged_within_ms;
     for key in &due {
         let Some(session) = state.get(*key) else { continue };
@@ -237,8 +238,10 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
                 registry::give_up(&mut session, at, fx);
             }
             state.put(session);
+            marked.extend(state.mark_two_owners(*key));
         }
     }
+    due.extend(marked);
     refresh(state, &due, at, fx);
 }
 

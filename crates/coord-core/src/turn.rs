@@ -135,6 +135,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
 /// The same process reports on after it ended a session (/clear, an in-process resume): it was not
 /// over. A process that was seen dead stays dead, however late its last events arrive.
 fn revive(session: &mut Session) {
+    session.is_cleared = false;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {
         session.presence = Presence::Alive;
@@ -163,8 +164,18 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn = Turn::None;
         return;
     }
-    // An end without a reason of its user's does not take back what a host event explained.
-    let is_explained = matches!(session.presence, Presence::Interrupted { .. });
+    // An end without a reason of its user's does not take back what its user said before, nor what a
+    // host event explained.
+    let is_explained = match session.presence {
+        Presence::Interrupted { .. } => true,
+        Presence::Ended { reason, .. } => {
+            matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout))
+        }
+        Presence::Alive
+        | Presence::Dying { .. }
+        | Presence::Crashed { .. }
+        | Presence::Gone { .. } => false,
+    };
     if !is_explained || reason != EndReason::Other {
         session.presence = Presence::Ended { reason: Some(reason), at };
     }
@@ -229,7 +240,8 @@ fn close(session: &mut Session, event: &HookEvent, at: Moment) {
 /// No hook reports an interrupt or a refusal; the source `by` does.
 pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut Effects) {
     let is_open = matches!(session.turn, Turn::Open { .. });
-    if !is_open && session.waits.is_empty() {
+    // What was looked at before a death says nothing of how it ended.
+    if !session.may_live() || (!is_open && session.waits.is_empty()) {
         return;
     }
     session.waits.clear();

@@ -1,5 +1,5 @@
 //! A small world for the core's tests: builds events, keeps the clock, reads the words.
-#![expect(dead_code, reason = "each test file uses its own part of the world")]
+#![allow(dead_code, reason = "each test file uses its own part of the world")]
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use coord_core::{
@@ -13,6 +13,7 @@ pub(crate) const NS: u64 = 4_026_531_836;
 const BOOT_AT_MS: u64 = 1_800_000_000_000;
 
 /// The core with a clock. Every event happens at the world's time.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) state: State,
     pub(crate) seconds: f64,
