@@ -9,29 +9,29 @@ const HEADERS_MAX: usize = 32;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// Method.
-    pub(crate) method: String,
+    pub method: String,
     /// Path without query, as it came: what is percent-encoded may hold a slash.
-    pub(crate) path: String,
+    pub path: String,
     /// The query's fields, percent-decoded.
-    pub(crate) query: Vec<(String, String)>,
+    pub query: Vec<(String, String)>,
     /// The body.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// Whether the peer wants the connection kept.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
 }
 
 impl Request {
     /// A query field.
-    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+    pub fn query(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// What the bytes read so far hold.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub enum Parsed {
     /// Not a whole request yet.
     Partial,
     /// A request, and how many bytes it took.
@@ -42,23 +42,23 @@ pub(crate) enum Parsed {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Response {
+pub struct Response {
     /// HTTP status.
-    pub(crate) status: u16,
+    pub status: u16,
     /// The body.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// Its type.
-    pub(crate) content_type: &'static str,
+    pub content_type: &'static str,
 }
 
 impl Response {
     /// Done, nothing to say.
-    pub(crate) fn no_content() -> Self {
+    pub fn no_content() -> Self {
         Self { status: 204, body: Vec::new(), content_type: "application/json" }
     }
 
     /// JSON.
-    pub(crate) fn json(value: &impl serde::Serialize) -> Self {
+    pub fn json(value: &impl serde::Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(body) => Self { status: 200, body, content_type: "application/json" },
             Err(error) => Self::error(500, "internal", &error.to_string()),
@@ -66,19 +66,19 @@ impl Response {
     }
 
     /// Plain text, such as metrics.
-    pub(crate) fn text(body: String) -> Self {
+    pub fn text(body: String) -> Self {
         Self { status: 200, body: body.into_bytes(), content_type: "text/plain; version=0.0.4" }
     }
 
     /// An error in its one form.
-    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
         let error = ErrorBody { code: code.to_owned(), message: message.to_owned() };
         let body = serde_json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
         Self { status, body, content_type: "application/json" }
     }
 
     /// Writes head and body.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
+    pub fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
         let reason = match self.status {
             200 => "OK",
             204 => "No Content",
@@ -104,7 +104,7 @@ impl Response {
 }
 
 /// Reads one request from the front of `bytes`.
-pub(crate) fn parse(bytes: &[u8]) -> Parsed {
+pub fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(bytes) {
@@ -158,7 +158,7 @@ fn bad(message: &str) -> Parsed {
 }
 
 /// Percent-decoding; what is malformed stays as it is.
-pub(crate) fn decode(text: &str) -> String {
+pub fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, tail)) = rest.split_first() {

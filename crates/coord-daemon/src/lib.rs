@@ -10,7 +10,7 @@ mod coordinator;
 pub mod engine;
 pub mod history;
 pub mod host;
-mod http;
+pub mod http;
 mod intake;
 mod log;
 pub mod looker;

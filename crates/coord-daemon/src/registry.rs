@@ -111,7 +111,8 @@ pub fn read_pid(
     }
 }
 
-fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<RegistryEntry>> {
+/// Takes the text of an entry apart that was found under the name of `pid`.
+pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<RegistryEntry>> {
     let strange = |why: &str| Box::new(RegistryEntry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
     // Numbers and decimal strings are both taken: the shape may change with any release.

@@ -50,12 +50,17 @@ pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> 
     let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
         .map_err(|why| format!("{}: {why}", wish.path))?;
     let end = end_of(&file).map_err(|error| format!("{}: {error}", wish.path))?;
+    Ok(tail_of(&end, wish.signature.as_deref()))
+}
+
+/// What whole lines of a transcript say, and whether this signature stands in them.
+pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     let lines = || end.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
     let interrupted_ms = interrupted(lines().filter_map(word_of));
-    let has_signature = wish.signature.as_deref().is_some_and(|name| {
+    let has_signature = signature.is_some_and(|name| {
         lines().any(|line| signature_in(&String::from_utf8_lossy(line)) == Some(name))
     });
-    Ok(Tail { interrupted_ms, has_signature })
+    Tail { interrupted_ms, has_signature }
 }
 
 /// A line of the main thread.
