@@ -108,9 +108,9 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(bytes) {
-        Ok(httparse::Status::Complete(n)) => n,
+        Ok(httparse::Status::Complete(n)) if n <= HEAD_BYTES_MAX => n,
         Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Parsed::Partial,
-        Ok(httparse::Status::Partial) => return bad("request head over 16 KiB"),
+        Ok(_) => return bad("request head over 16 KiB"),
         Err(error) => return bad(&format!("not HTTP: {error}")),
     };
     let header = |name: &str| {
@@ -122,13 +122,14 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     if header("transfer-encoding").is_some() {
         return bad("send a Content-Length instead of a Transfer-Encoding");
     }
-    let length = match header("content-length").map(core::str::from_utf8) {
+    let is_length = |name: &str| name.eq_ignore_ascii_case("content-length");
+    if 1 < head.headers.iter().filter(|header| is_length(header.name)).count() {
+        return bad("more than one Content-Length");
+    }
+    let length = match header("content-length").map(length_in) {
         None => 0,
-        Some(Ok(text)) => match text.trim().parse::<usize>() {
-            Ok(length) => length,
-            Err(_) => return bad("Content-Length is no number"),
-        },
-        Some(Err(_)) => return bad("Content-Length is no number"),
+        Some(Some(length)) => length,
+        Some(None) => return bad("Content-Length is no number"),
     };
     if BODY_BYTES_MAX < length {
         let message = format!("body of {length} bytes, the limit is {BODY_BYTES_MAX}");
@@ -151,6 +152,12 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         keep_alive: head.version == Some(1) && !closes,
     };
     Parsed::Whole(request, end)
+}
+
+/// Digits and nothing else: a sign is none (RFC 9110, 8.6).
+fn length_in(value: &[u8]) -> Option<usize> {
+    let text = core::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn bad(message: &str) -> Parsed {
@@ -213,6 +220,9 @@ mod tests {
         for (text, status) in [
             ("POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n".to_owned(), 413),
             ("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(), 400),
+            ("POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\nx".to_owned(), 400),
+            ("GET / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n".to_owned(), 400),
+            (format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(HEAD_BYTES_MAX)), 400),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), 400),
             (format!("GET /{} HTTP/1.1\r\n", "a".repeat(HEAD_BYTES_MAX)), 400),
             ("\u{1}\u{2}\r\n\r\n".to_owned(), 400),
