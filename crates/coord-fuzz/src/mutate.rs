@@ -72,8 +72,31 @@ const NUMBERS: [&str; 24] = [
     "+5",
 ];
 
+/// JSON values to stand where another does.
+const VALUES: [&str; 12] = [
+    "null",
+    "true",
+    "-1",
+    "18446744073709551616",
+    "\"\"",
+    "\"\\u001b[2J\\u202e\"",
+    "\"\\ud800\"",
+    "\"x\",\"x\":\"y\"",
+    "[]",
+    "{}",
+    "[{\"type\":\"text\",\"text\":\"\"}]",
+    "{\"hooks\":[]}",
+];
+
 /// What nests, opened and closed.
 const NESTS: [(&[u8], &[u8]); 4] = [(b"[", b"]"), (b"{\"a\":", b"}"), (b"[[", b""), (b"a.", b"")];
+
+/// Makes a text of an input: what is no UTF-8 hides what comes behind it.
+pub(crate) fn as_text(input: &mut Vec<u8>) {
+    if core::str::from_utf8(input).is_err() {
+        *input = String::from_utf8_lossy(input).into_owned().into_bytes();
+    }
+}
 
 /// Makes inputs out of a pool.
 #[derive(Debug)]
@@ -99,7 +122,7 @@ impl Mutator<'_> {
 
     fn change(&self, input: &mut Vec<u8>, random: &mut Random) {
         let at = random.below(input.len() + 1);
-        match random.below(16) {
+        match random.below(20) {
             0 => flip(input, random),
             1 => {
                 let n = 1 + random.below(8);
@@ -139,7 +162,17 @@ impl Mutator<'_> {
                     input.splice(token_place(input, random), word.iter().copied());
                 }
             }
-            _ => overwrite_number(input, random),
+            15 => overwrite_number(input, random),
+            _ => {
+                let other = self.other(random);
+                let value = match value_place(other, random).filter(|_| !random.one_in(3)) {
+                    Some(place) => other[place].to_vec(),
+                    None => VALUES[random.below(VALUES.len())].as_bytes().to_vec(),
+                };
+                if let Some(place) = value_place(input, random) {
+                    input.splice(place, value);
+                }
+            }
         }
     }
 }
@@ -177,6 +210,28 @@ fn token_place(input: &[u8], random: &mut Random) -> core::ops::Range<usize> {
 
 fn token<'a>(input: &'a [u8], random: &mut Random) -> &'a [u8] {
     &input[token_place(input, random)]
+}
+
+/// Where a JSON value stands, as far as brackets and quotes tell; none if no value follows.
+fn value_place(input: &[u8], random: &mut Random) -> Option<core::ops::Range<usize>> {
+    let from = random.below(input.len() + 1);
+    let before = input[from..].iter().position(|byte| matches!(byte, b':' | b'[' | b',' | b'{'))?;
+    let start = from + before + 1;
+    let start = start + input[start..].iter().position(|byte| !byte.is_ascii_whitespace())?;
+    let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in input.iter().enumerate().skip(start) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => (),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' | b',' | b':' if depth == 0 => return Some(start..at),
+            b']' | b'}' => depth -= 1,
+            _ => (),
+        }
+    }
+    Some(start..input.len())
 }
 
 fn replace_number(input: &mut Vec<u8>, random: &mut Random) {

@@ -35,16 +35,16 @@ macro_rules! bounded {
 }
 
 bounded! {
-    standard_input_of_hooks_g11_s4_07 "hook" 4000;
-    envelopes "envelope" 4000;
-    requests "http" 4000;
-    journals_g1 "journal" 4000;
-    snapshots "snapshot" 1000;
-    spools_g1 "spool" 4000;
-    settings_files_g8 "settings" 2000;
-    registry_entries_r_21 "registry" 4000;
-    transcripts "transcript" 2000;
-    screens "screen" 2000;
-    tmux_answers_h_16 "tmux" 4000;
-    configurations "config" 2000;
+    standard_input_of_hooks_g11_s4_07 "hook" 10000;
+    envelopes "envelope" 20000;
+    requests "http" 20000;
+    journals_g1 "journal" 10000;
+    snapshots "snapshot" 1500;
+    spools_g1 "spool" 6000;
+    settings_files_g8 "settings" 6000;
+    registry_entries_r_21 "registry" 30000;
+    transcripts "transcript" 3000;
+    screens "screen" 5000;
+    tmux_answers_h_16 "tmux" 15000;
+    configurations "config" 8000;
 }

@@ -2,6 +2,7 @@
 //! is wrong is said in one line with its place.
 
 use super::{Target, assert_is_one_line};
+use crate::mutate::as_text;
 use coord_daemon::config::{Config, ConfigError, KEYS};
 
 pub(super) const TARGET: Target = Target {
@@ -23,7 +24,7 @@ pub(super) const TARGET: Target = Target {
         "1_000",
         "\"\\u001b[31m\"",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 

@@ -2,6 +2,7 @@
 //! it is written and read again; what is refused is refused in one line.
 
 use super::{Target, assert_is_one_line};
+use crate::mutate::as_text;
 use coord_wire::envelope::Envelope;
 use coord_wire::stamp::rfc3339;
 
@@ -19,7 +20,7 @@ pub(super) const TARGET: Target = Target {
         "\"emitted_at\":",
         "\"cut\":[\"cwd\"]",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 

@@ -78,10 +78,14 @@ fn run(input: &[u8]) -> String {
     let in_pieces = trial(root(), &pieces).expect("coord is installed there");
     match (whole, in_pieces) {
         (Trial::Malformed(text), Trial::Malformed(again)) => {
-            assert!(text == again, "pieces make another diagnosis");
             check_mask(&text);
-            let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
-            let why = String::from_utf8_lossy(&text[..end]).into_owned();
+            check_mask(&again);
+            // How much was read, and so what is kept, is a matter of the pieces.
+            let why = |text| {
+                String::from_utf8_lossy(text).split(", bytes read").next().map(str::to_owned)
+            };
+            assert_eq!(why(&text), why(&again), "pieces make another diagnosis");
+            let why = why(&text).unwrap_or_default();
             why.split([',', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
                 .next()
                 .map_or(why.clone(), str::to_owned)

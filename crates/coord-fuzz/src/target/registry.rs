@@ -1,6 +1,7 @@
 //! An entry of the client's registry: of that process and bounded, or strange; never an error.
 
 use super::{Target, assert_is_one_line};
+use crate::mutate::as_text;
 use coord_daemon::registry::parse;
 use coord_wire::journal::RegistryEntry;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub(super) const TARGET: Target = Target {
         "\"statusUpdatedAt\":1.5",
         "linux:m:pid:[4026531836]",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 

@@ -3,6 +3,7 @@
 
 use super::Target;
 use crate::corpus::files;
+use crate::mutate::as_text;
 use coord_screen::{Screen, read};
 
 pub(super) const TARGET: Target = Target {
@@ -24,7 +25,7 @@ pub(super) const TARGET: Target = Target {
         "dev$ ",
         "\u{1b}[2J",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 

@@ -14,6 +14,7 @@ mod registration;
 
 use super::Target;
 use crate::corpus::files;
+use crate::mutate::as_text;
 use edit::Rest;
 use registration::{HOOKS, Registration};
 use serde_json::Value;
@@ -37,7 +38,7 @@ pub(super) const TARGET: Target = Target {
         "[ ]",
         "{ }",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 

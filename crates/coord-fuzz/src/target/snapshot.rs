@@ -20,6 +20,7 @@ const DIR: &str = "/state";
 
 fn made(n_entries: u64, key_bytes: usize) -> Vec<u8> {
     let disk = FakeDisk::new();
+    disk.create_dir(Path::new(DIR)).expect("an empty disk takes a directory");
     let mut writer = SnapshotWriter::new(40 + n_entries, b"{\"header\":1}");
     for n in 0..n_entries {
         let key = format!("{n}{}", "k".repeat(key_bytes));

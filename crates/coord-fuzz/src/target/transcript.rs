@@ -3,6 +3,7 @@
 
 use super::Target;
 use crate::corpus::files;
+use crate::mutate::as_text;
 use coord_daemon::transcript::tail_of;
 
 pub(super) const TARGET: Target = Target {
@@ -18,7 +19,7 @@ pub(super) const TARGET: Target = Target {
         "RangeError: Maximum call stack size exceeded",
         "\n{}\n",
     ],
-    repair: None,
+    repair: Some(as_text),
     run,
 };
 
