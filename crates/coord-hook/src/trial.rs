@@ -27,8 +27,8 @@ pub fn trial(root: &Path, pieces: &[&[u8]]) -> Option<Trial> {
     let (mut start, mut n) = (Vec::new(), 0);
     let mut ending = Ending::Short;
     for piece in pieces {
-        let room = MALFORMED_BYTES_MAX.saturating_sub(start.len()).min(piece.len());
-        start.extend_from_slice(piece.get(..room).unwrap_or_default());
+        let taken = MALFORMED_BYTES_MAX.saturating_sub(start.len()).min(piece.len());
+        start.extend_from_slice(piece.get(..taken).unwrap_or_default());
         let before = n;
         n += piece.len() as u64;
         match scanner.feed(piece) {

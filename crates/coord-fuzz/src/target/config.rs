@@ -4,6 +4,7 @@
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
 use coord_daemon::config::{Config, ConfigError, KEYS};
+use std::collections::BTreeMap;
 
 pub(super) const TARGET: Target = Target {
     name: "config",
@@ -29,15 +30,21 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut all = String::new();
+    let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for key in &KEYS {
         let (table, name) = key.name.split_once('.').unwrap_or((key.name, ""));
-        if !all.contains(&format!("[{table}]\n")) {
-            all.push_str(&format!("[{table}]\n"));
-        }
-        all.push_str(&format!("{name} = {} # {}\n", key.default, key.about));
+        tables
+            .entry(table)
+            .or_default()
+            .push(format!("{name} = {} # {}\n", key.default, key.about));
     }
-    vec![all.into_bytes(), b"[tracking]\nsettle = \"5s\"\n".to_vec(), b"[queue]\n".to_vec()]
+    let written = |(table, keys): (&str, Vec<String>)| [format!("[{table}]\n"), keys.concat()];
+    let all: Vec<String> = tables.into_iter().flat_map(written).collect();
+    vec![
+        all.concat().into_bytes(),
+        b"[tracking]\nsettle = \"5s\"\n".to_vec(),
+        b"[queue]\n".to_vec(),
+    ]
 }
 
 fn run(input: &[u8]) -> String {
@@ -80,6 +87,7 @@ fn wrong(error: &ConfigError, lines: usize) -> String {
             assert!((1..=lines).contains(line), "line {line} of {lines}");
             format!("bad value of {key}")
         }
-        other => panic!("{other}"),
+        ConfigError::Unreadable(why) => panic!("a text is read: {why}"),
+        _ => "a newer error".to_owned(),
     }
 }

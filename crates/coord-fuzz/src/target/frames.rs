@@ -28,7 +28,7 @@ pub(super) fn anywhere(bytes: &[u8], from: usize) -> Vec<&[u8]> {
 }
 
 /// Gives each record that has a head a fitting one: it ends where the next begins.
-pub(super) fn repair(bytes: &mut Vec<u8>) {
+pub(super) fn repair(bytes: &mut [u8]) {
     let is_head = |at: &usize| bytes[*at..].starts_with(&MAGIC);
     let mut starts: Vec<usize> = (0..bytes.len()).filter(is_head).collect();
     starts.push(bytes.len());

@@ -125,8 +125,7 @@ fn check_mask(text: &[u8]) {
 /// A JSON parser sees the same fields, and no other text of the payload is in the envelope.
 fn check_against_parser(input: &[u8], envelope: &Envelope) {
     // A name written with escapes is not looked for by hooks; no client writes one.
-    if input.windows(5).any(|window| window == b"\\u00") || input.windows(4).any(|w| w == b"\\u00")
-    {
+    if input.windows(4).any(|window| window == b"\\u00") {
         return;
     }
     let mut values = serde_json::Deserializer::from_slice(input).into_iter::<Value>();

@@ -19,7 +19,7 @@ pub(super) const TARGET: Target = Target {
         "synced",
         "\u{0}\u{0}\u{0}",
     ],
-    repair: Some(repair),
+    repair: Some(|input| repair(input)),
     run,
 };
 

@@ -34,7 +34,7 @@ const RULE: &str = "────────────────────
 fn run(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
     let reading = read(&text);
-    for id in reading.farewell.iter() {
+    if let Some(id) = &reading.farewell {
         let is_id = id.len() == 36 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
         assert!(is_id, "a session id of {id:?}");
     }

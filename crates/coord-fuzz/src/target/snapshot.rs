@@ -12,7 +12,7 @@ pub(super) const TARGET: Target = Target {
     name: "snapshot",
     seeds,
     dictionary: &["{\"store\":1,\"through_seq\":7}", "{\"store\":2}", "through_seq", "CRDSNAP\n"],
-    repair: Some(repair),
+    repair: Some(|input| repair(input)),
     run,
 };
 

@@ -9,8 +9,13 @@ use coord_wire::frame::{self, HEAD_BYTES};
 use coord_wire::spool::{HEADER_BYTES, HEADER_MAGIC};
 use std::path::Path;
 
-pub(super) const TARGET: Target =
-    Target { name: "spool", seeds, dictionary: &["CRDSPL1\n"], repair: Some(repair), run };
+pub(super) const TARGET: Target = Target {
+    name: "spool",
+    seeds,
+    dictionary: &["CRDSPL1\n"],
+    repair: Some(|input| repair(input)),
+    run,
+};
 
 const DIR: &str = "/state/spool";
 

@@ -47,7 +47,7 @@ fn run(input: &[u8]) -> String {
             return why;
         }
     };
-    let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+    let lines = |text: &[u8]| text.split(|byte| *byte == b'\n').count() - 1;
     for (id, pane) in &view.panes {
         assert_eq!(*id, pane.id);
         assert!(captures.contains(id) == view.texts.contains_key(id), "%{id}: text without a pane");
@@ -62,7 +62,7 @@ fn run(input: &[u8]) -> String {
 fn hostile_pane(input: &[u8], captures: &BTreeSet<u32>) {
     let mut shown: Vec<u8> = input.to_vec();
     shown.push(b'\n');
-    let height = shown.iter().filter(|byte| **byte == b'\n').count();
+    let height = shown.split(|byte| *byte == b'\n').count() - 1;
     let list = format!("%0 11 0 {height} @0:1 9 /dev/pts/4\n%3 12 0 1 @1:1 9 /dev/pts/5\nend\n");
     let answer = [list.as_bytes(), &shown, b"mine\n"].concat();
     let view = parse(&answer, captures).expect("an answer that adds up");
