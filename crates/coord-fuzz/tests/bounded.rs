@@ -12,10 +12,9 @@ static ALLOCATOR: Counting = Counting;
 fn check(name: &str, executions: u64) {
     let seed =
         std::env::var("COORD_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    println!("COORD_TEST_SEED={seed}");
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
-    let report = fuzz(target, seed, Budget::Executions(executions), false).unwrap();
-    assert_eq!(report.failure, None);
+    let report = fuzz(target, seed, Budget::Executions(executions), false).expect("a run");
+    assert_eq!(report.failure, None, "COORD_TEST_SEED={seed}");
     assert!(1 < report.outcomes.len(), "all inputs fare alike: {:?}", report.outcomes);
 }
 
