@@ -109,8 +109,14 @@ impl Mutator<'_> {
     /// A new input.
     pub(crate) fn input(&self, random: &mut Random) -> Vec<u8> {
         let mut input = self.other(random).to_vec();
+        // A text that changes in whole values only is still one, and is looked into deeper.
+        let is_gentle = random.one_in(3);
         for _ in 0..=random.below(CHANGES_MAX) {
-            self.change(&mut input, random);
+            if is_gentle {
+                self.change_value(&mut input, random);
+            } else {
+                self.change(&mut input, random);
+            }
         }
         input.truncate(INPUT_BYTES_MAX);
         input
@@ -163,16 +169,19 @@ impl Mutator<'_> {
                 }
             }
             15 => overwrite_number(input, random),
-            _ => {
-                let other = self.other(random);
-                let value = match value_place(other, random).filter(|_| !random.one_in(3)) {
-                    Some(place) => other[place].to_vec(),
-                    None => VALUES[random.below(VALUES.len())].as_bytes().to_vec(),
-                };
-                if let Some(place) = value_place(input, random) {
-                    input.splice(place, value);
-                }
-            }
+            _ => self.change_value(input, random),
+        }
+    }
+
+    /// Puts a JSON value in the place of another.
+    fn change_value(&self, input: &mut Vec<u8>, random: &mut Random) {
+        let other = self.other(random);
+        let value = match value_place(other, random).filter(|_| !random.one_in(3)) {
+            Some(place) => other[place].to_vec(),
+            None => VALUES[random.below(VALUES.len())].as_bytes().to_vec(),
+        };
+        if let Some(place) = value_place(input, random) {
+            input.splice(place, value);
         }
     }
 }

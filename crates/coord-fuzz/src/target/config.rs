@@ -14,7 +14,7 @@ pub(super) const TARGET: Target = Target {
         "[recovery]\n",
         "settle = \"5s\"\n",
         "mode = \"act\"\n",
-        "config_dirs = [\"/x\"]\n",
+        "config_dirs = [\"/x\", '/Home/a b']\n",
         "tool_events_per_minute = 5\n",
         "\"\"\"",
         "'''",
@@ -44,6 +44,7 @@ fn seeds() -> Vec<Vec<u8>> {
         all.concat().into_bytes(),
         b"[tracking]\nsettle = \"5s\"\n".to_vec(),
         b"[queue]\n".to_vec(),
+        b"[tracking]\ntmux_sockets = ['/tmp/A', \"/tmp/\\u00e9\"]\n".to_vec(),
     ]
 }
 

@@ -128,7 +128,9 @@ fn check_against_parser(input: &[u8], envelope: &Envelope) {
     if input.windows(4).any(|window| window == b"\\u00") {
         return;
     }
-    let mut values = serde_json::Deserializer::from_slice(input).into_iter::<Value>();
+    // Hooks take bytes that are no UTF-8 as a lossy reading does.
+    let text = String::from_utf8_lossy(input);
+    let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let Some(Ok(Value::Object(payload))) = values.next() else { return };
     let own = serde_json::to_value(envelope).expect("an envelope is JSON");
     let mut allowed = Vec::new();
