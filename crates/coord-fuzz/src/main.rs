@@ -16,7 +16,7 @@ const STACK_BYTES: usize = 2 * 1024 * 1024;
 /// Run coord's parsers on hostile input
 #[derive(Debug, clap::Parser)]
 #[command(
-    after_help = "Examples:\n  coord-fuzz --minutes 10\n  coord-fuzz --target settings --minutes 60 --keep\n  coord-fuzz --target settings --replay crates/coord-fuzz/corpus/settings/1f2e3d4c"
+    after_help = "Examples:\n  coord-fuzz --minutes 10\n  coord-fuzz --target settings --minutes 60 --keep\n  coord-fuzz --target settings --replay crates/coord-fuzz/corpus/settings/1f2e3d4c\n\nIf the program itself dies, its last input is the file coord-fuzz-TARGET-*/current below the temporary directory."
 )]
 struct Args {
     /// Only this one: hook, envelope, http, journal, snapshot, spool, settings, registry, transcript,

@@ -32,7 +32,7 @@ impl Watchdog {
                     (last, since) = (now, Instant::now());
                 } else if EXECUTION_MAX < since.elapsed() {
                     let line = format!(
-                        "{target}: an execution does not end; its input is {}",
+                        "{target}: an execution does not end; its input is {}\n",
                         current.display()
                     );
                     let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());

@@ -34,12 +34,12 @@ macro_rules! bounded {
 }
 
 bounded! {
-    standard_input_of_hooks_g11_s4_07 "hook" 10000;
+    standard_input_of_hooks_g11_s4_07 "hook" 5000;
     envelopes "envelope" 20000;
     requests "http" 20000;
-    journals_g1 "journal" 10000;
+    journals_g1 "journal" 6000;
     snapshots "snapshot" 1500;
-    spools_g1 "spool" 6000;
+    spools_g1 "spool" 4000;
     settings_files_g8 "settings" 6000;
     registry_entries_r_21 "registry" 30000;
     transcripts "transcript" 3000;
