@@ -90,7 +90,7 @@ fn print(out: &mut impl Write, target: &Target, report: &Report) -> std::io::Res
     )?;
     let mut outcomes: Vec<_> = report.outcomes.iter().collect();
     outcomes.sort_by_key(|(_, n)| core::cmp::Reverse(**n));
-    for (outcome, n) in outcomes.iter().take(8) {
+    for (outcome, n) in outcomes.iter().take(20) {
         writeln!(out, "  {n:>9}  {outcome:?}")?;
     }
     if let Some(failure) = &report.failure {

@@ -78,7 +78,8 @@ fn run(input: &[u8]) -> String {
     let behind = anywhere(input, damage_at);
     if behind.iter().any(|payload| !payload.starts_with(OWN)) {
         let kept = disk.read(&Path::new(SEGMENT).with_extension("cut")).unwrap_or_default();
-        assert!(input.get(damage_at..) == Some(&kept), "records behind the damage are not kept");
+        // Of a segment without a header all is kept.
+        assert!(kept.ends_with(&input[damage_at..]), "records behind the damage are not kept");
     }
     let outcome = format!(
         "{} records, {:?}",
