@@ -24,14 +24,14 @@ pub struct Request {
 
 impl Request {
     /// A query field.
-    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+    pub fn query(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// What the bytes read so far hold.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub enum Parsed {
     /// Not a whole request yet.
     Partial,
     /// A request, and how many bytes it took.
@@ -53,12 +53,12 @@ pub struct Response {
 
 impl Response {
     /// Done, nothing to say.
-    pub(crate) fn no_content() -> Self {
+    pub fn no_content() -> Self {
         Self { status: 204, body: Vec::new(), content_type: "application/json" }
     }
 
     /// JSON.
-    pub(crate) fn json(value: &impl serde::Serialize) -> Self {
+    pub fn json(value: &impl serde::Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(body) => Self { status: 200, body, content_type: "application/json" },
             Err(error) => Self::error(500, "internal", &error.to_string()),
@@ -66,19 +66,19 @@ impl Response {
     }
 
     /// Plain text, such as metrics.
-    pub(crate) fn text(body: String) -> Self {
+    pub fn text(body: String) -> Self {
         Self { status: 200, body: body.into_bytes(), content_type: "text/plain; version=0.0.4" }
     }
 
     /// An error in its one form.
-    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
         let error = ErrorBody { code: code.to_owned(), message: message.to_owned() };
         let body = serde_json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
         Self { status, body, content_type: "application/json" }
     }
 
     /// Writes head and body.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
+    pub fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
         let reason = match self.status {
             200 => "OK",
             204 => "No Content",
@@ -104,13 +104,13 @@ impl Response {
 }
 
 /// Reads one request from the front of `bytes`.
-pub(crate) fn parse(bytes: &[u8]) -> Parsed {
+pub fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(bytes) {
-        Ok(httparse::Status::Complete(n)) => n,
+        Ok(httparse::Status::Complete(n)) if n <= HEAD_BYTES_MAX => n,
         Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Parsed::Partial,
-        Ok(httparse::Status::Partial) => return bad("request head over 16 KiB"),
+        Ok(_) => return bad("request head over 16 KiB"),
         Err(error) => return bad(&format!("not HTTP: {error}")),
     };
     let header = |name: &str| {
@@ -122,13 +122,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     if header("transfer-encoding").is_some() {
         return bad("send a Content-Length instead of a Transfer-Encoding");
     }
-    let length = match header("content-length").map(core::str::from_utf8) {
+    let is_length = |name: &str| name.eq_ignore_ascii_case("content-length");
+    if 1 < head.headers.iter().filter(|header| is_length(header.name)).count() {
+        return bad("more than one Content-Length");
+    }
+    let length = match header("content-length").map(length_in) {
         None => 0,
-        Some(Ok(text)) => match text.trim().parse::<usize>() {
-            Ok(length) => length,
-            Err(_) => return bad("Content-Length is no number"),
-        },
-        Some(Err(_)) => return bad("Content-Length is no number"),
+        Some(Some(length)) => length,
+        Some(None) => return bad("Content-Length is no number"),
     };
     if BODY_BYTES_MAX < length {
         let message = format!("body of {length} bytes, the limit is {BODY_BYTES_MAX}");
@@ -153,12 +154,18 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     Parsed::Whole(request, end)
 }
 
+/// Digits and nothing else: a sign is none (RFC 9110, 8.6).
+fn length_in(value: &[u8]) -> Option<usize> {
+    let text = core::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 fn bad(message: &str) -> Parsed {
     Parsed::Bad(Response::error(400, "bad_request", message))
 }
 
 /// Percent-decoding; what is malformed stays as it is.
-pub(crate) fn decode(text: &str) -> String {
+pub fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, tail)) = rest.split_first() {
@@ -213,6 +220,9 @@ mod tests {
         for (text, status) in [
             ("POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n".to_owned(), 413),
             ("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n".to_owned(), 400),
+            ("POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\nx".to_owned(), 400),
+            ("GET / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n".to_owned(), 400),
+            (format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(HEAD_BYTES_MAX)), 400),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), 400),
             (format!("GET /{} HTTP/1.1\r\n", "a".repeat(HEAD_BYTES_MAX)), 400),
             ("\u{1}\u{2}\r\n\r\n".to_owned(), 400),

@@ -16,6 +16,8 @@ use rustix::io::Errno;
 
 /// An entry is read up to here, in bytes; real ones have about 600.
 const ENTRY_BYTES_MAX: u64 = 64 * 1024;
+/// An envelope has no longer session id, in bytes; real ones have 36.
+const SESSION_BYTES_MAX: usize = 256;
 /// A text of an entry is cut here, in characters; no path is longer.
 const TEXT_CHARS_MAX: usize = 4096;
 
@@ -119,7 +121,7 @@ pub fn read_pid(
     }
 }
 
-/// What the text of an entry says; an error is what there is instead of one.
+/// Takes the text of an entry apart that was found under the name of `pid`.
 pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<RegistryEntry>> {
     let strange = |why: &str| Box::new(RegistryEntry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
@@ -136,9 +138,12 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
         let text = entry.get(name)?.as_str()?;
         Some(text.chars().take(TEXT_CHARS_MAX).collect::<String>())
     };
+    let session_id = text_of("sessionId")
+        .filter(|id| (1..=SESSION_BYTES_MAX).contains(&id.len()))
+        .ok_or_else(|| strange("the entry names no session"))?;
     let domain = text_of("pidDomain").and_then(|domain| domain_of(&domain));
     let entry = RegistryEntry::Present {
-        session_id: text_of("sessionId").ok_or_else(|| strange("the entry names no session"))?,
+        session_id,
         status: text_of("status"),
         waiting_for: text_of("waitingFor"),
         changed_ms: number("statusUpdatedAt").unwrap_or(0),
@@ -207,7 +212,18 @@ mod tests {
     #[test]
     fn odd_entries_are_strange_never_an_error() {
         let (dir, sessions) = home();
-        for text in ["", "{", "[]", "7", r#"{"pid":"x"}"#, r#"{"pid":7,"procStart":4711}"#] {
+        let of = |id: &str| format!(r#"{{"pid":7,"procStart":4711,"sessionId":"{id}"}}"#);
+        let (empty, endless) = (of(""), of(&"s".repeat(257)));
+        for text in [
+            "",
+            "{",
+            "[]",
+            "7",
+            r#"{"pid":"x"}"#,
+            r#"{"pid":7,"procStart":4711}"#,
+            empty.as_str(),
+            endless.as_str(),
+        ] {
             std::fs::write(sessions.join("7.json"), text).unwrap();
             assert!(matches!(look(dir.path()), RegistryEntry::Strange { .. }), "{text}");
         }

@@ -6,7 +6,7 @@
 //! turned out to be others than expected, or in which something happened since the last sweep. No
 //! text of a pane is kept.
 
-mod answer;
+pub mod answer;
 mod program;
 mod socket;
 #[cfg(test)]

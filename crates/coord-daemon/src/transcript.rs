@@ -53,7 +53,7 @@ pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> 
     Ok(tail_of(&end, wish.signature.as_deref()))
 }
 
-/// What the complete lines at the end of a transcript say; `signature` is the one to look for.
+/// What whole lines of a transcript say, and whether this signature stands in them.
 pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     let lines = || end.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
     let interrupted_ms = interrupted(lines().filter_map(word_of));

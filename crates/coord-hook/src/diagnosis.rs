@@ -56,6 +56,11 @@ fn append(spool: &OwnedFd, uid: u32, name: &str, text: &[u8]) {
 /// Keeps a masked malformed payload.
 pub(crate) fn keep_malformed(place: &Place, payload: &Payload) {
     let Ok(spool) = place.spool() else { return };
+    append(&spool, place.uid, MALFORMED, &masked(payload));
+}
+
+/// Why it is malformed, and its shape.
+pub(crate) fn masked(payload: &Payload) -> Vec<u8> {
     let mut text = Vec::with_capacity(payload.start.len() + 128);
     match payload.ending {
         Ending::Malformed(at, fault) => {
@@ -75,7 +80,7 @@ pub(crate) fn keep_malformed(place: &Place, payload: &Payload) {
     text.push(b'\n');
     let room = MALFORMED_BYTES_MAX - text.len();
     mask(&mut text, payload.start.get(..room).unwrap_or(&payload.start));
-    append(&spool, place.uid, MALFORMED, &text);
+    text
 }
 
 /// Copies the shape of a payload: structure and known names, every other character masked.

@@ -22,6 +22,7 @@ mod spool;
 mod start;
 mod system;
 mod text;
+pub mod trial;
 
 pub use heap::Heap;
 pub use start::{Context, start_coordinator};
@@ -32,7 +33,7 @@ use coord_wire::frame;
 use coord_wire::limits::{HOOK_STDIN, HOOK_TOTAL, is_folded, is_reserved};
 use deliver::{Delivery, nanoseconds};
 use fields::{Fields, Text};
-use payload::Ending;
+use payload::{Ending, Payload};
 use place::Place;
 use report::{Report, Stamp};
 use spool::{Record, SpoolError, Weight};
@@ -89,13 +90,7 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
     diagnosis::record_panics_in(&place);
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
     let mut payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);
-    let is_named = |text| {
-        payload.fields.text(text).is_some_and(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))
-    };
-    let is_payload = matches!(payload.ending, Ending::Whole | Ending::Unfinished)
-        && is_named(Text::SessionId)
-        && is_named(Text::Event);
-    if !is_payload {
+    if !is_event(&payload) {
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         diagnosis::keep_malformed(&place, &payload);
         let line = "standard input was no hook payload; its shape is kept in spool/malformed";
@@ -126,6 +121,16 @@ fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
             code
         }
     }
+}
+
+/// Whether a payload names its event and its session.
+fn is_event(payload: &Payload) -> bool {
+    let is_named = |text| {
+        payload.fields.text(text).is_some_and(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))
+    };
+    matches!(payload.ending, Ending::Whole | Ending::Unfinished)
+        && is_named(Text::SessionId)
+        && is_named(Text::Event)
 }
 
 /// Spools the event; the last resort before it is lost.

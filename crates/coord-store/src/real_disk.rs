@@ -73,6 +73,9 @@ impl Disk for RealDisk {
 
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let file = open(path, OFlags::RDONLY)?;
+        // The length may come from a damaged file: no more is made room for than is there.
+        let rest = file.metadata()?.len().saturating_sub(offset);
+        let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));
         let mut bytes = vec![0; len];
         let mut have = 0;
         while have < len {

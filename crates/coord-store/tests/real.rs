@@ -21,6 +21,16 @@ fn state() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
+fn a_length_beyond_the_file_takes_no_memory() {
+    let (_home, state) = state();
+    let path = state.join("short");
+    std::fs::write(&path, "0123456789").unwrap();
+    for (offset, expected) in [(0, "0123456789"), (8, "89"), (10, ""), (11, "")] {
+        assert_eq!(RealDisk.read_at(&path, offset, usize::MAX).unwrap(), expected.as_bytes());
+    }
+}
+
+#[test]
 fn g1_journal_snapshot_and_spool_work_together() {
     let (_home, state) = state();
     let journal_dir = state.join("journal");

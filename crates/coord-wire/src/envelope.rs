@@ -190,6 +190,15 @@ impl core::fmt::Display for EnvelopeError {
 
 impl core::error::Error for EnvelopeError {}
 
+/// Longest words of the parser that are kept: it repeats what it was handed.
+const SHAPE_CHARS_MAX: usize = 200;
+
+/// The parser's words, bounded and fit to be shown (H-26).
+fn plain(words: &str) -> String {
+    let shown = |one: char| if one.is_control() { char::REPLACEMENT_CHARACTER } else { one };
+    words.chars().take(SHAPE_CHARS_MAX).map(shown).collect()
+}
+
 impl Envelope {
     /// Reads and checks one envelope.
     pub fn parse(text: &[u8]) -> Result<Self, EnvelopeError> {
@@ -199,7 +208,7 @@ impl Envelope {
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match Self::version(text) {
                 Some(v) if v != crate::limits::ENVELOPE_VERSION => EnvelopeError::Version(v),
-                Some(_) | None => EnvelopeError::Shape(error.to_string()),
+                Some(_) | None => EnvelopeError::Shape(plain(&error.to_string())),
             })?;
         if envelope.v != crate::limits::ENVELOPE_VERSION {
             return Err(EnvelopeError::Version(envelope.v));
@@ -236,5 +245,23 @@ impl Envelope {
     /// Wall time of emission.
     pub fn wall_ms(&self) -> Option<WallMs> {
         parse_rfc3339(&self.emitted_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // H-26: the parser repeats words of what it was handed.
+    #[test]
+    fn a_refusal_is_short_and_has_no_control_characters() {
+        for kind in ["\\u001b[2J", "\\u009b\\n", "long", &"k".repeat(5000)] {
+            let text = format!(
+                r#"{{"v":1,"harness":{{"pid":1,"start_time":"1","pid_ns":1,"kind":"{kind}"}}}}"#
+            );
+            let words = Envelope::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(words.starts_with("not an event envelope: unknown variant"), "{words:?}");
+            assert!(words.len() < 1000 && !words.contains(char::is_control), "{words:?}");
+        }
     }
 }

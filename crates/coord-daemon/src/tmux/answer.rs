@@ -17,37 +17,41 @@ const END: &str = "end";
 
 /// A pane as the server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) id: u32,
+pub struct Listed {
+    /// Its number, as in `%3`.
+    pub id: u32,
     /// Its first process.
-    pub(super) pid: u32,
+    pub pid: u32,
     /// That process has ended, and the pane was kept.
-    pub(super) is_dead: bool,
+    pub is_dead: bool,
     /// Window and time of its last output: unchanged as long as nothing happens in it.
-    pub(super) happened: String,
+    pub happened: String,
     /// That time, seconds since 1970.
-    pub(super) happened_s: u64,
-    pub(super) tty: PathBuf,
+    pub happened_s: u64,
+    /// Its terminal.
+    pub tty: PathBuf,
     height: usize,
 }
 
 /// One moment of a server.
 #[derive(Debug)]
-pub(super) struct View {
-    pub(super) server_pid: u32,
-    pub(super) panes: BTreeMap<u32, Listed>,
+pub struct View {
+    /// The server.
+    pub server_pid: u32,
+    /// Every pane it listed.
+    pub panes: BTreeMap<u32, Listed>,
     /// The text of those captured panes that exist.
-    pub(super) texts: BTreeMap<u32, String>,
+    pub texts: BTreeMap<u32, String>,
 }
 
 /// A pane id, as `%3`. It goes into a command, and comes from an environment.
-pub(super) fn pane_id(text: &str) -> Option<u32> {
+pub fn pane_id(text: &str) -> Option<u32> {
     let digits = text.strip_prefix('%')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
 /// The commands that list all panes and capture these.
-pub(super) fn script(captures: &BTreeSet<u32>) -> String {
+pub fn script(captures: &BTreeSet<u32>) -> String {
     let mut script = format!("list-panes -a -F \"{FORMAT}\"\ndisplay-message -p {END}\n");
     for id in captures {
         // Each on a line of its own: one that fails does not stop the others.
@@ -57,7 +61,7 @@ pub(super) fn script(captures: &BTreeSet<u32>) -> String {
 }
 
 /// Takes the answer to [`script`] apart.
-pub(super) fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
+pub fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
     let cut = || "the answer is cut".to_owned();
     let whole = stdout.strip_suffix(b"\n").ok_or_else(cut)?;
     let mut lines = whole.split(|byte| *byte == b'\n');

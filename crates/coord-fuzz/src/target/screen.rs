@@ -1,0 +1,57 @@
+//! Text of a pane: a class, a session id that is one, and nothing above the client's own box changes
+//! what the box says (R-10, H-05).
+
+use super::Target;
+use crate::corpus::files;
+use crate::mutate::as_text;
+use coord_screen::{Screen, read};
+
+pub(super) const TARGET: Target = Target {
+    name: "screen",
+    seeds: || files("crates/coord-screen/fixtures"),
+    dictionary: &[
+        "\n──────────────────────────────\n",
+        "❯\u{a0}",
+        "\n  ⏵⏵ auto mode on · esc to interrupt\n",
+        "✻ Hatching… (3s)",
+        "❯ 1. Yes\n   2. No\n",
+        "Resume this session with:\nclaude --resume ",
+        "53a98082-709f-4d17-8102-4681346bd56b",
+        "Do you want to proceed?",
+        "╌╌╌╌╌╌╌╌╌╌╌╌",
+        "▔▔▔▔▔▔▔▔▔▔▔▔",
+        "RangeError: Maximum call stack size exceeded",
+        "  │",
+        "dev$ ",
+        "\u{1b}[2J",
+    ],
+    repair: Some(as_text),
+    run,
+};
+
+const RULE: &str = "──────────────────────────────────────────────────────────────";
+
+fn run(input: &[u8]) -> String {
+    let text = String::from_utf8_lossy(input);
+    let reading = read(&text);
+    if let Some(id) = &reading.farewell {
+        let is_id = id.len() == 36 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+        assert!(is_id, "a session id of {id:?}");
+    }
+    let boxed = |above: &str, footer: &str| {
+        read(&format!("{text}\n\n{above}\n\n{RULE}\n❯\u{a0}\n{RULE}\n  {footer}\n"))
+    };
+    let prompt = boxed("✻ Baked for 3s", "⏵⏵ auto mode on · ? for shortcuts");
+    assert_eq!((prompt.screen, &prompt.farewell), (Some(Screen::Prompt), &None));
+    let working = boxed("✶ Hatching… (3s)", "⏸ manual mode on · esc to interrupt");
+    assert_eq!((working.screen, &working.farewell), (Some(Screen::Working), &None));
+    if reading.signature.is_some() {
+        assert!(prompt.signature.is_some(), "a signature that goes with what is drawn below it");
+    }
+    format!(
+        "{:?}, farewell {}, signature {:?}",
+        reading.screen,
+        reading.farewell.is_some(),
+        reading.signature
+    )
+}
