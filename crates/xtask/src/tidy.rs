@@ -3,6 +3,7 @@
 //! Decides by reading the tracked files only. Each finding is one line that names the place and the
 //! remedy; the same checks run as a test of this crate.
 
+mod guarantees;
 mod manifests;
 mod proofs;
 mod purity;
@@ -35,7 +36,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 #[derive(Debug, Default)]
 struct Report {
     findings: Vec<String>,
-    /// What could not be checked, and why.
+    /// What to know beside them: how far the guarantees are.
     notes: Vec<String>,
 }
 
@@ -49,7 +50,11 @@ struct Text {
 
 impl Text {
     fn is_rust(&self) -> bool {
-        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+        self.has_extension("rs")
+    }
+
+    fn has_extension(&self, wanted: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == wanted)
     }
 
     /// Its lines with their numbers, from 1.
