@@ -4,6 +4,7 @@
 //! remedy; the same checks run as a test of this crate.
 
 mod guarantees;
+mod layout;
 mod manifests;
 mod proofs;
 mod purity;
@@ -70,6 +71,7 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     words::check(&files, &mut report);
     purity::check(&files, &mut report);
     manifests::check(&files, &mut report);
+    layout::check(&files, &mut report);
     proofs::check(&files, &mut report);
     Ok(report)
 }
