@@ -3,6 +3,8 @@
 //! Decides by reading the tracked files only. Each finding is one line that names the place and the
 //! remedy; the same checks run as a test of this crate.
 
+mod guarantees;
+mod layout;
 mod manifests;
 mod proofs;
 mod purity;
@@ -35,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 #[derive(Debug, Default)]
 struct Report {
     findings: Vec<String>,
-    /// What could not be checked, and why.
+    /// What to know beside them: how far the guarantees are.
     notes: Vec<String>,
 }
 
@@ -49,7 +51,11 @@ struct Text {
 
 impl Text {
     fn is_rust(&self) -> bool {
-        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+        self.has_extension("rs")
+    }
+
+    fn has_extension(&self, wanted: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == wanted)
     }
 
     /// Its lines with their numbers, from 1.
@@ -65,6 +71,7 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     words::check(&files, &mut report);
     purity::check(&files, &mut report);
     manifests::check(&files, &mut report);
+    layout::check(&files, &mut report);
     proofs::check(&files, &mut report);
     Ok(report)
 }

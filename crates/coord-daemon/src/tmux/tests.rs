@@ -189,7 +189,7 @@ fn a_process_on_another_terminal_has_no_pane() {
     assert_eq!(seen, Pane::NotThere);
 }
 
-// H-16, G11: hostile text does not get into another pane's.
+// H-16, G11, S1-03: hostile text does not get into another pane's.
 #[test]
 fn no_text_passes_for_another_pane() {
     let server = Server::new("exec cat");

@@ -32,13 +32,18 @@ const ELSEWHERE: &str = "a path of one machine: derive it";
 const OTHER_TREE: &str = "a path into another tree: say it here";
 const REGISTRY: &str = "a private source of packages: use the public one";
 
-const WORDS: [Word; 17] = [
+const WORDS: [Word; 18] = [
     word("TO", "DO", FINISH),
     word("FIX", "ME", FINISH),
     word("X", "XX", FINISH),
     part("to", "do!(", FINISH),
     part("unimple", "mented!(", FINISH),
     part("#[ign", "ore", "a test that does not run proves nothing: run it, or drop it"),
+    part(
+        "#[should_",
+        "panic",
+        "any panic would do: check the value, or catch the one that is meant",
+    ),
     part("/wo", "rk/", ELSEWHERE),
     part("/ro", "ot/", ELSEWHERE),
     part("shared/", "spec", OTHER_TREE),
