@@ -47,6 +47,7 @@ labels! { EVENTS, of_event(Event):
     Event::TranscriptRead { .. } => "transcript",
     Event::ConfigDirLock { held: true, .. } => "lock held",
     Event::ConfigDirLock { held: false, .. } => "lock not held",
+    Event::Due => "due",
     Event::Tick => "tick",
 }
 

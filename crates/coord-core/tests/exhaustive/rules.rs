@@ -108,17 +108,17 @@ impl Step<'_> {
         }
     }
 
-    /// A deadline is in the future once a tick has served it, and a tick without one changes nothing
-    /// (H-32: a restart and an idle loop conclude nothing of their own).
+    /// A deadline is in the future once it was served, and before it nothing changes (H-32: a restart and
+    /// an idle loop conclude nothing of their own).
     fn deadlines_are_served(&self) {
         let now = self.after.now();
         let is_due = |state: &State| state.next_deadline().is_some_and(|due| due <= now.mono_ns);
         let mut ticked = self.after.state.clone();
-        step(&mut ticked, &Event::Tick, now);
-        assert!(!is_due(&ticked), "a deadline stays due after its tick");
+        step(&mut ticked, &Event::Due, now);
+        assert!(!is_due(&ticked), "a deadline stays due after it was served");
         if !is_due(&self.after.state) {
             let is_same = ticked.sessions().eq(self.after.state.sessions());
-            assert!(is_same, "a tick that was not due changes something");
+            assert!(is_same, "time that was not due changes something");
         }
     }
 }

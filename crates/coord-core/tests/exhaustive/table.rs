@@ -83,7 +83,7 @@ fn views(world: &World) -> Vec<String> {
 fn after(world: &World, symbol: &Symbol) -> Option<World> {
     let mut world = world.clone();
     world.seconds += 0.01;
-    if symbol.name == "tick" {
+    if matches!(symbol.name.as_str(), "due" | "tick") {
         let due = world.state.next_deadline()?;
         let due = std::time::Duration::from_nanos(due).as_secs_f64() + 1e-6;
         world.seconds = world.seconds.max(due);
