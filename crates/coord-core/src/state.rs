@@ -270,22 +270,29 @@ impl State {
         deadline == self.deadline(session)
     }
 
-    /// The records whose deadline has come.
-    pub(crate) fn due(&self, awake: Awake) -> Vec<SessionKey> {
+    /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
+    pub fn is_due(&self, now: Now) -> bool {
+        !self.due_changes(self.moment(now).awake).is_empty()
+    }
+
+    /// The records that time alone has changed by now.
+    pub(crate) fn due_changes(&self, awake: Awake) -> Vec<SessionKey> {
+        self.due(awake, Self::changes_at)
+    }
+
+    /// The records that are to be looked at by now.
+    pub(crate) fn due_looks(&self, awake: Awake) -> Vec<SessionKey> {
+        self.due(awake, Self::next_look)
+    }
+
+    fn due(&self, awake: Awake, of: fn(&Self, &Session) -> Option<Awake>) -> Vec<SessionKey> {
+        let is_due = |session: &Session| of(self, session).is_some_and(|at| at <= awake);
         self.by_deadline
             .iter()
             .take_while(|(deadline, _)| *deadline <= awake)
             .map(|(_, key)| *key)
+            .filter(|key| self.get(*key).is_some_and(is_due))
             .collect()
-    }
-
-    /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
-    pub fn is_due(&self, now: Now) -> bool {
-        let awake = self.moment(now).awake;
-        let has_come = |at: Awake| at <= awake;
-        self.due(awake)
-            .into_iter()
-            .any(|key| self.get(key).and_then(|one| self.changes_at(one)).is_some_and(has_come))
     }
 
     fn deadline(&self, session: &Session) -> Option<Awake> {

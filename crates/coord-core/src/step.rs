@@ -215,7 +215,7 @@ fn on_exit(state: &mut State, process: ProcessRef, now: Now, fx: &mut Effects) -
 /// Records that change by time alone.
 fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
     let at = state.moment(now);
-    let mut due = state.due(at.awake);
+    let mut due = state.due_changes(at.awake);
     let mut marked = Vec::new();
     let judged_within_ms = state.header.settings.death_judged_within_ms;
     for key in &due {
@@ -249,11 +249,8 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
 fn looks(state: &mut State, now: Now) -> Effects {
     let mut fx = Effects::default();
     let at = state.moment(now);
-    for key in state.due(at.awake) {
-        let session = state.get(key);
-        if session.and_then(|one| state.next_look(one)).is_some_and(|due| due <= at.awake) {
-            state.look(key, at, &mut fx);
-        }
+    for key in state.due_looks(at.awake) {
+        state.look(key, at, &mut fx);
     }
     fx
 }

@@ -154,10 +154,11 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn = Turn::Closed { at };
     }
     session.background = Background::default();
-    let is_there = session
-        .owner
-        .as_ref()
-        .is_some_and(|owner| matches!(owner.seen_alive, Some((true, _))) && session.may_live());
+    let is_there = session.may_live()
+        && session
+            .owner
+            .as_ref()
+            .is_some_and(|owner| !matches!(owner.seen_alive, Some((false, _))));
     if reason == EndReason::Clear && is_there {
         // The conversation is over, the process goes on with the next one at once.
         session.is_cleared = true;

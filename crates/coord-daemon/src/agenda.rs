@@ -105,6 +105,7 @@ impl<W: World> Coordinator<W> {
         if is_heartbeat {
             self.agenda.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
             self.look_for_registries(now);
+            self.watch_unwatched(now);
             self.restore_reserve();
             self.check_invariants(now);
             self.agenda.spool_at.get_or_insert(now.mono_ns);

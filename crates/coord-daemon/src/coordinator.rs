@@ -51,6 +51,8 @@ pub struct Coordinator<W: World> {
     pub(crate) known: Known,
     /// Panes to be looked at when this turn of the loop ends: together.
     pub(crate) panes: Vec<PaneWish>,
+    /// Processes whose end could not be watched yet.
+    unwatched: BTreeSet<ProcessRef>,
     shares: Shares,
     reserve: Reserve<W::Disk>,
     is_full: bool,
@@ -95,6 +97,7 @@ impl<W: World> Coordinator<W> {
             invariant_violations: 0,
             known: Known::default(),
             panes: Vec::new(),
+            unwatched: BTreeSet::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -248,15 +251,35 @@ impl<W: World> Coordinator<W> {
         }
     }
 
+    /// Watches a process, and records whether it is alive. One that cannot be watched is tried again
+    /// with every heartbeat.
     fn watch(&mut self, process: ProcessRef, now: Now) {
         let alive = match self.world.watch_process(process) {
-            Ok(alive) => alive,
+            Ok(alive) => {
+                self.unwatched.remove(&process);
+                alive
+            }
             Err(error) => {
+                let is_first = self.unwatched.insert(process);
                 self.problems.insert(format!("process {} cannot be watched: {error}", process.pid));
-                return;
+                let alive = self.world.is_alive(process);
+                if alive && !is_first {
+                    return;
+                }
+                alive
             }
         };
+        if !alive {
+            self.unwatched.remove(&process);
+        }
         self.record_or_say(&Entry::ProcessSeen(self.world.seen(process, alive)), now);
+    }
+
+    /// Tries the processes again whose end could not be watched.
+    pub(crate) fn watch_unwatched(&mut self, now: Now) {
+        for process in self.unwatched.clone() {
+            self.watch(process, now);
+        }
     }
 
     fn read_registry(

@@ -17,6 +17,8 @@ use coord_core::{Header, Now, SeenIds, Session, SessionKey, State, Turn, Word};
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
 
+use serde_json::Value;
+
 use crate::client::Truth;
 use crate::hook_runs::Run;
 use crate::host_events::Armed;
@@ -46,6 +48,11 @@ pub struct Violation {
 impl Violation {
     pub(crate) fn new(rule: &'static str, what: String) -> Self {
         Self { rule, what }
+    }
+
+    /// The coordinator panicked.
+    pub(crate) fn panic() -> Self {
+        Self::new("G1", "a panic; its message stands above".to_owned())
     }
 }
 
@@ -81,21 +88,40 @@ impl Image {
         if self == read {
             return Ok(());
         }
-        let differs = |shown: &dyn fmt::Debug, read: &dyn fmt::Debug| {
-            let what = format!("the files do not show what was shown:\n  {shown:?}\n  {read:?}");
+        let differs = |what: &str, shown: &Value, read: &Value| {
+            let fields = differing(shown, read).join("\n  ");
+            let what = format!("the files do not show what was shown of {what}:\n  {fields}");
             Err(Violation::new("G10", what))
         };
         if self.header != read.header {
-            return differs(&self.header, &read.header);
+            return differs("the whole", &json(&self.header), &json(&read.header));
         }
         if self.seen != read.seen {
-            return differs(&self.seen.len(), &read.seen.len());
+            return differs("event ids", &self.seen.len().into(), &read.seen.len().into());
         }
         let mut pairs = self.sessions.iter().zip(&read.sessions);
         match pairs.find(|(shown, read)| shown != read) {
-            Some((shown, read)) => differs(shown, read),
-            None => differs(&self.sessions.len(), &read.sessions.len()),
+            Some((shown, read)) => differs(&shown.session_id, &json(shown), &json(read)),
+            None => differs("all", &self.sessions.len().into(), &read.sessions.len().into()),
         }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// The fields in which two values differ.
+fn differing(shown: &Value, read: &Value) -> Vec<String> {
+    match (shown, read) {
+        (Value::Object(shown), Value::Object(read)) => {
+            let fields = shown.iter().filter_map(|(name, shown)| {
+                let read = read.get(name).filter(|read| *read != shown)?;
+                Some(format!("{name}: {shown} / {read}"))
+            });
+            fields.collect()
+        }
+        _ => vec![format!("{shown} / {read}")],
     }
 }
 
@@ -251,7 +277,7 @@ impl Simulation {
             let is_told = life.end_told.is_some();
             let is_wrong = match session.word.word {
                 Word::Crashed => is_told || life.truth.is_alive(),
-                Word::Stopped | Word::Interrupted => !is_told && life.truth.is_alive(),
+                Word::Stopped | Word::Interrupted => !life.is_ending && life.truth.is_alive(),
                 _ => false,
             };
             if is_wrong {
@@ -270,18 +296,18 @@ impl Simulation {
         if let Some(id) = self.checks.spooled.iter().find(|id| !state.has_seen(**id)) {
             return Err(Violation::new("G1", format!("{id:x} was spooled, and never taken in")));
         }
+        let has_registry = self.rates.has_registry;
         for session in state.sessions() {
             if session.word.because.is_empty() {
                 let what = format!("{}: shown without a reason", session.session_id);
                 return Err(Violation::new("G9", what));
             }
             if let Some(life) = self.life_of(session)
-                && !is_true(life, session.word.word)
+                && !is_true(life, has_registry, session.word.word)
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
             }
         }
-        let has_registry = self.rates.has_registry;
         for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
             let process = coord_daemon::convert::process_ref(one.process);
             if has_registry && state.session_of(process).is_none() {
@@ -305,36 +331,49 @@ fn is_not(session: &Session, life: &Life) -> String {
     format!("{id}: {word:?} ({because}), in truth {:?}; {presence:?}, {life:?}", life.truth)
 }
 
-/// Whether a word may be said of a life that is at rest.
-fn is_true(life: &Life, word: Word) -> bool {
+/// Whether a word may be said of a living client.
+pub(crate) fn may_be(truth: Truth, is_interactive: bool, word: Word) -> bool {
     match word {
         Word::Unknown => true,
         Word::Idle => matches!(
-            life.truth,
+            truth,
             // That a turn met an error is known from its one hook; whoever lost it sees it at rest.
             Truth::Started | Truth::Idle | Truth::Quota | Truth::Authentication | Truth::Billing
         ),
-        Word::Starting => life.truth == Truth::Started && !life.is_interactive,
-        // A background subagent keeps the registry busy; whose Stop was lost sees a turn.
-        Word::Running => matches!(life.truth, Truth::Running | Truth::Subagent),
-        Word::Background => matches!(life.truth, Truth::Subagent | Truth::Shell),
-        Word::AwaitingPermission => life.truth == Truth::AwaitingPermission,
-        Word::AwaitingInput => life.truth == Truth::AwaitingInput,
-        Word::QuotaWait => life.truth == Truth::Quota,
-        Word::BlockedAuth => life.truth == Truth::Authentication,
-        Word::BlockedBilling => life.truth == Truth::Billing,
-        Word::Suspended => life.truth == Truth::Suspended,
-        Word::Stopped => {
-            matches!(life.truth, Truth::Stopped | Truth::Ended)
-                || (life.truth == Truth::TakenAlong && life.end_told.is_some())
+        Word::Starting => truth == Truth::Started && !is_interactive,
+        // A background subagent keeps the registry busy; whoever lost its Stop sees a turn.
+        Word::Running => matches!(truth, Truth::Running | Truth::Subagent),
+        Word::Background => matches!(truth, Truth::Subagent | Truth::Shell),
+        Word::AwaitingPermission => truth == Truth::AwaitingPermission,
+        Word::AwaitingInput => truth == Truth::AwaitingInput,
+        Word::QuotaWait => truth == Truth::Quota,
+        Word::BlockedAuth => truth == Truth::Authentication,
+        Word::BlockedBilling => truth == Truth::Billing,
+        Word::Suspended => truth == Truth::Suspended,
+        Word::Stopped | Word::Crashed | Word::Interrupted | Word::Foreign | Word::Elsewhere => {
+            false
         }
+    }
+}
+
+/// Whether a word may be said of a life that is at rest, or over.
+fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
+    if life.truth.is_alive() {
+        // Without a registry only its Stop tells of background work.
+        let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
+        return may_be(life.truth, life.is_interactive, word) || (is_hidden && word == Word::Idle);
+    }
+    match word {
+        Word::Unknown => true,
+        Word::Stopped => match life.truth {
+            Truth::TakenAlong => life.end_told.is_some(),
+            truth => truth != Truth::Crashed,
+        },
         Word::Crashed => life.truth == Truth::Crashed,
         Word::Interrupted => {
             let is_exit = life.end_told.as_deref() == Some("prompt_input_exit");
-            !is_exit
-                && !life.truth.is_alive()
-                && (life.may_be_taken || life.truth != Truth::Crashed)
+            !is_exit && (life.may_be_taken || life.truth != Truth::Crashed)
         }
-        Word::Foreign | Word::Elsewhere => false,
+        _ => false,
     }
 }

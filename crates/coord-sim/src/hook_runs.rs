@@ -43,6 +43,12 @@ enum KilledAt {
 impl Simulation {
     /// A client fires a hook.
     pub(crate) fn fire(&mut self, place: usize, payload: &Value) {
+        let is_end = payload.get("reason").is_some_and(|reason| reason != "clear");
+        let owner = self.running(place).map(|one| one.process).filter(|_| is_end);
+        let boot = self.boot();
+        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&(boot, owner))) {
+            life.is_ending = true;
+        }
         if self.random.chance(self.rates.hook_lost) {
             self.meter.hooks_lost += 1;
             return self.note(|| "  the hook never runs".to_owned());
@@ -195,9 +201,11 @@ impl Simulation {
         }
     }
 
-    /// A SessionEnd that was accepted: from now on nobody may take that session for crashed.
+    /// A SessionEnd that was accepted: from now on nobody may take that session for crashed. After a
+    /// /clear the process goes on.
     fn end_told(&mut self, run: &Run) {
         if run.event == "SessionEnd"
+            && run.reason.as_deref() != Some("clear")
             && let Some(life) = self.lives.get_mut(&run.owner)
         {
             life.end_told.clone_from(&run.reason);

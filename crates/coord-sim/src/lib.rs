@@ -10,12 +10,13 @@ mod host_events;
 pub mod machine;
 mod meter;
 mod random;
+pub mod run;
 pub mod serving;
 mod simulation;
 
 pub use checks::Violation;
 pub use fake_disk::{Damage, FakeDisk, Fault};
 pub use machine::{Machine, SharedMachine};
-pub use meter::{Meter, Shown};
+pub use meter::{Conditions, Meter, Shown};
 pub use random::Random;
 pub use simulation::{Outcome, Simulation};

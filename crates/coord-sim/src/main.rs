@@ -1,18 +1,24 @@
-fn main() {
-    let from: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(0);
-    let n: u64 = std::env::args().nth(2).and_then(|a| a.parse().ok()).unwrap_or(1);
-    let log = std::env::args().nth(3).is_some();
-    let mut bad = 0;
-    let mut total = coord_sim::Meter::default();
-    for seed in from..from + n {
-        let (outcome, lines) = coord_sim::Simulation::new(seed, log).run();
-        total += &outcome.meter;
-        if let Some(v) = outcome.violation {
-            bad += 1;
-            let t: String = format!("{v}").chars().take(1500).collect();
-            println!("seed {seed} at {} s: {t}", outcome.meter.time / 1_000_000_000);
-        }
-        for l in lines { eprintln!("{l}"); }
+//! `coord-sim`: the simulated world from the command line. Decides nothing; each verb has its file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The simulated world that coord is tested in
+#[derive(Debug, Parser)]
+#[command(name = "coord-sim", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(coord_sim::run::Run),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().verb {
+        Verb::Run(run) => run.run(),
     }
-    println!("{bad} of {n}; {total:#?}");
 }

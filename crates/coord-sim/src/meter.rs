@@ -41,6 +41,15 @@ impl Judged {
     }
 }
 
+/// What a time was like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Conditions {
+    /// Whether faults happened.
+    pub has_faults: bool,
+    /// Whether the client has a registry at all.
+    pub has_registry: bool,
+}
+
 /// Session time, in nanoseconds, by how it was shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Shown {
@@ -61,10 +70,8 @@ pub struct Meter {
     pub time: u64,
     /// Time of living clients, nanoseconds.
     pub sessions: u64,
-    /// The same while a coordinator ran and faults happened.
-    pub with_faults: Shown,
-    /// The same without faults.
-    pub without_faults: Shown,
+    /// The same while a coordinator ran, by conditions.
+    pub shown: BTreeMap<Conditions, Shown>,
     /// Hooks that ran.
     pub hooks: u64,
     /// Hooks that never ran.
@@ -89,9 +96,9 @@ pub struct Meter {
 
 impl Meter {
     /// Time passes.
-    pub(crate) fn pass(&mut self, ns: Time, has_faults: bool, places: &[Place], is_up: bool) {
+    pub(crate) fn pass(&mut self, ns: Time, under: Conditions, places: &[Place], is_up: bool) {
         self.time += ns;
-        let shown = if has_faults { &mut self.with_faults } else { &mut self.without_faults };
+        let shown = self.shown.entry(under).or_default();
         for one in places.iter().filter_map(|place| place.client.as_ref()) {
             self.sessions += ns;
             if !is_up {
@@ -121,8 +128,9 @@ impl AddAssign<&Self> for Meter {
     fn add_assign(&mut self, other: &Self) {
         self.time += other.time;
         self.sessions += other.sessions;
-        self.with_faults += other.with_faults;
-        self.without_faults += other.without_faults;
+        for (under, shown) in &other.shown {
+            *self.shown.entry(*under).or_default() += *shown;
+        }
         self.hooks += other.hooks;
         self.hooks_lost += other.hooks_lost;
         self.acknowledged += other.acknowledged;

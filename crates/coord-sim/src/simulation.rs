@@ -12,13 +12,13 @@ use coord_daemon::config::Config;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
 
-use crate::checks::{Checks, Violation};
+use crate::checks::{Checks, Violation, may_be};
 use crate::client::{Client, End, Move, Truth};
 use crate::faults::Rates;
 use crate::hook_runs::Run;
 use crate::host_events::HostFault;
 use crate::machine::{Pace, Registry, SharedMachine};
-use crate::meter::{Judged, Meter};
+use crate::meter::{Conditions, Judged, Meter};
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::{FakeDisk, Random};
 
@@ -29,9 +29,13 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 /// Faults happen until then.
-const FAULTS_END: Time = 40 * MINUTE;
+const FAULTS_END: Time = 120 * MINUTE;
 /// Clients take up new work until then.
-const WORK_END: Time = 50 * MINUTE;
+const WORK_END: Time = 150 * MINUTE;
+/// After the last fault, what it left behind settles within this.
+const SETTLED: Time = 2 * MINUTE;
+/// Without faults a state is shown by then.
+const SOON: Time = 10 * SECOND;
 /// Whatever rests on silence alone is over after this (`tracking.unknown_after` and settling).
 const QUIET: Time = 1_000 * SECOND;
 /// A plan is over by then at the latest.
@@ -78,6 +82,8 @@ pub(crate) struct Running {
     pub(crate) status: (&'static str, Option<&'static str>),
     pub(crate) truth: Truth,
     pub(crate) judged: Judged,
+    /// Since when its state is shown as what cannot be, if it is.
+    pub(crate) wrong_since: Option<Time>,
 }
 
 /// A client's life as it really was.
@@ -87,6 +93,8 @@ pub(crate) struct Life {
     pub(crate) is_interactive: bool,
     /// When the truth was last another one.
     pub(crate) since: Time,
+    /// It fired its SessionEnd.
+    pub(crate) is_ending: bool,
     /// Its SessionEnd was accepted, with this reason.
     pub(crate) end_told: Option<String>,
     /// Something happened that may have taken it along, near its end or after it.
@@ -262,12 +270,14 @@ impl Simulation {
                 self.happens(what)?;
             }
             self.serve(wake.is_some_and(|at| at <= self.time))?;
-            self.judge();
+            self.judge()?;
         }
     }
 
     fn advance(&mut self, to: Time) {
-        self.meter.pass(to - self.time, self.has_faults(), &self.places, self.serving.is_some());
+        let (has_faults, has_registry) = (self.has_faults(), self.rates.has_registry);
+        let under = Conditions { has_faults, has_registry };
+        self.meter.pass(to - self.time, under, &self.places, self.serving.is_some());
         self.time = to;
         let now = self.now();
         let mut machine = self.machine.get();
@@ -337,9 +347,16 @@ impl Simulation {
             status: ("", None),
             truth,
             judged: Judged::Unlisted,
+            wrong_since: None,
         };
-        let life =
-            Life { truth, is_interactive, since: self.time, end_told: None, may_be_taken: false };
+        let life = Life {
+            truth,
+            is_interactive,
+            since: self.time,
+            is_ending: false,
+            end_told: None,
+            may_be_taken: false,
+        };
         self.lives.insert((self.boot(), process), life);
         self.note(|| format!("place {place}: {session_id} starts as pid {pid}"));
         if let Some(one) = self.places.get_mut(place) {
@@ -457,14 +474,26 @@ impl Simulation {
         self.at(after, What::Starts(place));
     }
 
-    /// Whether each living client's state is shown as it is.
-    fn judge(&mut self) {
+    /// Whether each living client's state is shown as it is. Without faults, and with a registry, it is
+    /// soon.
+    fn judge(&mut self) -> Result<(), Violation> {
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
+        let is_judged = self.rates.has_registry && FAULTS_END + SETTLED < self.time;
         for one in self.places.iter_mut().filter_map(|place| place.client.as_mut()) {
             let process = coord_daemon::convert::process_ref(one.process);
             let shown = state.and_then(|state| state.session_of(process));
-            one.judged = Judged::of(one.truth, shown.map(|session| session.word.word));
+            let word = shown.map(|session| session.word.word);
+            one.judged = Judged::of(one.truth, word);
+            let may_be = word.is_none_or(|word| may_be(one.truth, one.client.is_interactive, word));
+            one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
+            if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
+                let (id, truth) = (&one.session_id, one.truth);
+                let because = shown.map_or("", |session| session.word.because.as_str());
+                let what = format!("{id}: {word:?} ({because}) for long, in truth {truth:?}");
+                return Err(Violation::new("R-21", what));
+            }
         }
+        Ok(())
     }
 
     /// The disk that the next coordinator finds.

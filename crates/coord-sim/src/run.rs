@@ -1,0 +1,201 @@
+//! `coord-sim run`: many seeds, each a simulated life with its own faults; reports what they came to.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context, bail};
+
+use crate::{Conditions, Meter, Outcome, Shown, Simulation, Violation};
+
+/// Simulate the life of a machine, its clients and their coordinator, with faults, once for each seed
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  coord-sim run --seeds 1000
+  coord-sim run --seeds 1 --from 276        # one seed again
+  coord-sim run --replay coord-sim-276.log  # step through a failure, Enter for the next line
+
+Exit code 1: something happened that must not. The faults are listed in crates/coord-sim/src/faults.rs.")]
+pub struct Run {
+    /// How many seeds
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Where the log of a failure goes; the directory for temporary files otherwise
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Step through the log of a failure: the seed runs again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "from", "logs"])]
+    replay: Option<PathBuf>,
+}
+
+/// The first line of a log begins with this; the seed follows.
+const HEAD: &str = "coord-sim seed ";
+
+impl Run {
+    /// Runs them; 1 if something happened that must not, 2 if it could not be run.
+    pub fn run(&self) -> ExitCode {
+        let result = match &self.replay {
+            Some(file) => replay(file),
+            None => self.seeds(),
+        };
+        result.unwrap_or_else(|error| {
+            let _unseen = writeln!(std::io::stderr(), "coord-sim: {error:#}");
+            ExitCode::from(2)
+        })
+    }
+
+    fn seeds(&self) -> anyhow::Result<ExitCode> {
+        let (next, is_over) = (AtomicU64::new(self.from), AtomicBool::new(false));
+        let end = self.from.saturating_add(self.seeds);
+        let results = Mutex::new((0_u64, Meter::default(), None::<(u64, Violation)>));
+        let work = || {
+            while !is_over.load(Ordering::Relaxed) {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if end <= seed {
+                    return;
+                }
+                let outcome = one(seed);
+                let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                results.0 += 1;
+                results.1 += &outcome.meter;
+                if let Some(violation) = outcome.violation {
+                    is_over.store(true, Ordering::Relaxed);
+                    // Several threads may find one: the lowest seed is shown, whichever was first.
+                    if results.2.as_ref().is_none_or(|(lowest, _)| seed < *lowest) {
+                        results.2 = Some((seed, violation));
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+            (1..jobs).for_each(|_| drop(scope.spawn(work)));
+            work();
+        });
+        let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (seeds, meter, found) = results;
+        report(seeds, &meter)?;
+        let Some((seed, violation)) = found else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let log = self.write_log(seed)?;
+        let mut out = std::io::stdout();
+        writeln!(out, "violation: seed {seed}: {violation}")?;
+        writeln!(out, "at commit {}", commit())?;
+        writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}")?;
+        writeln!(out, "stepwise: coord-sim run --replay {}", log.display())?;
+        Ok(ExitCode::from(1))
+    }
+
+    fn write_log(&self, seed: u64) -> anyhow::Result<PathBuf> {
+        let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
+        let path = dir.join(format!("coord-sim-{seed}.log"));
+        let text = [vec![format!("{HEAD}{seed}, commit {}", commit())], lines(seed)].concat();
+        std::fs::write(&path, text.join("\n") + "\n")
+            .with_context(|| path.display().to_string())?;
+        Ok(path)
+    }
+}
+
+/// One seed; a panic is a violation like any other.
+fn one(seed: u64) -> Outcome {
+    let run = || Simulation::new(seed, false).run().0;
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Outcome {
+        violation: Some(Violation::panic()),
+        meter: Meter::default(),
+    })
+}
+
+fn lines(seed: u64) -> Vec<String> {
+    let run = || {
+        let (outcome, mut lines) = Simulation::new(seed, true).run();
+        lines.extend(outcome.violation.map(|violation| format!("VIOLATION {violation}")));
+        lines
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| vec!["PANIC".to_owned()])
+}
+
+/// Runs a log's seed again, and shows its lines, one at a time where somebody waits for them.
+fn replay(file: &Path) -> anyhow::Result<ExitCode> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let mut wanted = text.lines();
+    let head = wanted.next().and_then(|line| line.strip_prefix(HEAD));
+    let seed = head.and_then(|head| head.split(',').next()?.parse().ok());
+    let seed: u64 = seed.with_context(|| format!("{}: no log of a seed", file.display()))?;
+    let (stdin, mut out) = (std::io::stdin(), std::io::stdout());
+    let is_stepwise = stdin.is_terminal();
+    for (n, line) in lines(seed).iter().enumerate() {
+        // What was found may stand in several lines.
+        let is_same = line.lines().all(|part| wanted.next() == Some(part));
+        if !is_same {
+            bail!(
+                "line {} is another one now: the log is of another version ({line})",
+                n.saturating_add(2)
+            );
+        }
+        writeln!(out, "{line}")?;
+        if is_stepwise && stdin.lock().read_line(&mut String::new())? == 0 {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a developer's tool asks git which commit it is of")]
+fn commit() -> String {
+    let asked = Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"])
+        .output();
+    let told = asked.ok().filter(|output| output.status.success());
+    told.map_or_else(
+        || "unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+const HOUR: u64 = 3_600_000_000_000;
+
+#[expect(clippy::cast_precision_loss, reason = "a share of hours for people")]
+fn percent(part: u64, of: u64) -> String {
+    if of == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * part as f64 / of as f64) }
+}
+
+fn report(seeds: u64, meter: &Meter) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let (hours, session_hours) = (meter.time / HOUR, meter.sessions / HOUR);
+    writeln!(out, "{seeds} seeds, {hours} hours simulated, {session_hours} session-hours")?;
+    writeln!(
+        out,
+        "hooks: {} ran, {} never ran; {} events acknowledged, {} spooled",
+        meter.hooks, meter.hooks_lost, meter.acknowledged, meter.spooled
+    )?;
+    writeln!(
+        out,
+        "coordinators: {} started, {} killed; {} power cuts; {} turns checked; {} stores compared",
+        meter.starts, meter.kills, meter.power_cuts, meter.turns, meter.reopened
+    )?;
+    let faults: Vec<String> =
+        meter.faults.iter().map(|(fault, n)| format!("{fault} {n}")).collect();
+    writeln!(out, "faults: {}", faults.join(", "))?;
+    for (has_registry, has_faults) in [(true, true), (true, false), (false, true), (false, false)] {
+        let shown = meter.shown.get(&Conditions { has_faults, has_registry });
+        let Shown { all, not_true, unknown, unlisted } = shown.copied().unwrap_or_default();
+        writeln!(
+            out,
+            "{} registry, {} faults: false {}, unknown {}, unlisted {} of {} session-hours",
+            if has_registry { "with" } else { "without" },
+            if has_faults { "with" } else { "without" },
+            percent(not_true, all),
+            percent(unknown, all),
+            percent(unlisted, all),
+            all / HOUR
+        )?;
+    }
+    Ok(())
+}
