@@ -50,9 +50,7 @@ impl State {
         if let Some(owner) = &mut session.owner {
             owner.seen_alive = Some((false, at));
         }
-        if session.may_live() && session.is_cleared {
-            session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
-        } else if session.may_live() {
+        if session.may_live() {
             session.presence = Presence::Dying { since: at, asks_pane: false };
             fx.ask(Effect::ReadRegistry {
                 process,
@@ -146,6 +144,18 @@ fn is_same_pane(session: &Session, proof: PaneProof) -> bool {
 }
 
 fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {
+    let (presence, did) = match presence {
+        // It was over before its process ended, and there is nothing to come back to (H-36).
+        Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at }
+            if session.is_cleared =>
+        {
+            (
+                Presence::Ended { reason: Some(EndReason::Clear), at },
+                "stopped: it was cleared before",
+            )
+        }
+        presence => (presence, did),
+    };
     session.presence = presence;
     fx.decide(session, "H-05", saw, did);
 }

@@ -154,14 +154,10 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn = Turn::Closed { at };
     }
     session.background = Background::default();
-    let is_there = session.may_live()
-        && session
-            .owner
-            .as_ref()
-            .is_some_and(|owner| !matches!(owner.seen_alive, Some((false, _))));
-    if reason == EndReason::Clear && is_there {
-        // The conversation is over, the process goes on with the next one at once.
-        session.is_cleared = true;
+    if reason == EndReason::Clear && session.owner.is_some() {
+        // The conversation is over, the process goes on with the next one at once; what became of the
+        // process since is told by others.
+        session.is_cleared = matches!(session.presence, Presence::Alive | Presence::Dying { .. });
         session.turn = Turn::None;
         return;
     }

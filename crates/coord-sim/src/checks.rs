@@ -136,6 +136,8 @@ pub(crate) struct Before {
 pub(crate) struct Checks {
     /// A fault of the disk that is armed, and its operation.
     pub(crate) armed: Option<(Armed, u64)>,
+    /// When the last coordinator ended.
+    pub(crate) down_since: Time,
     acknowledged: BTreeMap<u128, Time>,
     spooled: BTreeSet<u128>,
     silent: BTreeSet<SessionKey>,

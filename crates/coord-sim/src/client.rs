@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::Random;
 
 /// Milliseconds.
-pub type Ms = u64;
+pub(crate) type Ms = u64;
 
 /// What is true of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Truth {
+pub(crate) enum Truth {
     /// Its process is there, no prompt was taken.
     Started,
     /// At its prompt.
@@ -51,14 +51,14 @@ pub enum Truth {
 
 impl Truth {
     /// Whether its process is there.
-    pub fn is_alive(self) -> bool {
+    pub(crate) fn is_alive(self) -> bool {
         !matches!(self, Self::Stopped | Self::Ended | Self::Crashed | Self::TakenAlong)
     }
 }
 
 /// How a client ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// /exit.
     Exit,
     /// The end of a `-p` run, SIGTERM, SIGHUP.
@@ -69,7 +69,7 @@ pub enum End {
 
 /// One thing a client does at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Move {
+pub(crate) enum Move {
     /// Something else is true of it now.
     Is(Truth),
     /// It fires a hook with this payload.
@@ -93,19 +93,19 @@ pub enum Move {
 }
 
 /// Moves and the moments at which they happen, milliseconds from now.
-pub type Plan = Vec<(Ms, Move)>;
+pub(crate) type Plan = Vec<(Ms, Move)>;
 
 /// A client.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub(crate) struct Client {
     /// Its session's id now.
-    pub session_id: String,
+    pub(crate) session_id: String,
     /// Its transcript.
-    pub transcript: String,
+    pub(crate) transcript: String,
     /// Interactive, or `-p`.
-    pub is_interactive: bool,
+    pub(crate) is_interactive: bool,
     /// What is true of it.
-    pub truth: Truth,
+    pub(crate) truth: Truth,
     /// The turn's id.
     prompt_id: Option<String>,
     /// Names for prompts, tools and agents.
@@ -136,7 +136,7 @@ struct Draft<'a> {
 
 impl Client {
     /// A client that is about to start.
-    pub fn new(number: u64, session_id: String, is_interactive: bool) -> Self {
+    pub(crate) fn new(number: u64, session_id: String, is_interactive: bool) -> Self {
         Self {
             transcript: format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR),
             session_id,
@@ -151,7 +151,7 @@ impl Client {
     }
 
     /// Its start: the registry knows it before its first hook does.
-    pub fn start(&mut self, source: &str, random: &mut Random) -> Plan {
+    pub(crate) fn start(&mut self, source: &str, random: &mut Random) -> Plan {
         let mut draft = self.draft(random);
         draft.is(Truth::Started);
         draft.pass(330..340);
@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// What it does next.
-    pub fn next_plan(&mut self, random: &mut Random) -> Plan {
+    pub(crate) fn next_plan(&mut self, random: &mut Random) -> Plan {
         if !self.is_interactive {
             return self.headless(random);
         }

@@ -30,64 +30,64 @@ use crate::Random;
 
 /// Rates of one seed. Shares are of 1; the others are per hour.
 #[derive(Debug, Clone, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Share of hooks that never run.
-    pub hook_lost: f64,
+    pub(crate) hook_lost: f64,
     /// Share that run late.
-    pub hook_late: f64,
+    pub(crate) hook_late: f64,
     /// Share that fire under two ids.
-    pub hook_twice: f64,
+    pub(crate) hook_twice: f64,
     /// Share that are answered too late.
-    pub hook_slow: f64,
+    pub(crate) hook_slow: f64,
     /// Share whose exchange fails.
-    pub hook_refused: f64,
+    pub(crate) hook_refused: f64,
     /// Share that are killed.
-    pub hook_killed: f64,
+    pub(crate) hook_killed: f64,
     /// SIGKILL of the coordinator between two turns.
-    pub kills: f64,
+    pub(crate) kills: f64,
     /// SIGKILL of the coordinator at an operation of its disk.
-    pub disk_kills: f64,
+    pub(crate) disk_kills: f64,
     /// SIGTERM of the coordinator.
-    pub restarts: f64,
+    pub(crate) restarts: f64,
     /// The coordinator stopped and continued.
-    pub stalls: f64,
+    pub(crate) stalls: f64,
     /// A second coordinator started.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Operations of the disk that fail.
-    pub disk_errors: f64,
+    pub(crate) disk_errors: f64,
     /// Times without space.
-    pub disk_full: f64,
+    pub(crate) disk_full: f64,
     /// The clock set.
-    pub clock_jumps: f64,
+    pub(crate) clock_jumps: f64,
     /// Suspends.
-    pub suspends: f64,
+    pub(crate) suspends: f64,
     /// Restarts of the machine.
-    pub reboots: f64,
+    pub(crate) reboots: f64,
     /// Deaths of the tmux server.
-    pub tmux_deaths: f64,
+    pub(crate) tmux_deaths: f64,
     /// Times in which the tmux server hangs.
-    pub tmux_hangs: f64,
+    pub(crate) tmux_hangs: f64,
     /// Times without a registry.
-    pub registry_gone: f64,
+    pub(crate) registry_gone: f64,
     /// Times in which the registry is not written.
-    pub registry_stale: f64,
+    pub(crate) registry_stale: f64,
     /// Spoofed or half-written registry entries.
-    pub registry_odd: f64,
+    pub(crate) registry_odd: f64,
     /// Share of processes whose end cannot be watched at first.
-    pub unwatchable: f64,
+    pub(crate) unwatchable: f64,
     /// Share of starts that use a pid again.
-    pub pid_reuse: f64,
+    pub(crate) pid_reuse: f64,
     /// Whether there is a registry at all.
-    pub has_registry: bool,
+    pub(crate) has_registry: bool,
     /// Whether clients run in tmux.
-    pub has_tmux: bool,
+    pub(crate) has_tmux: bool,
     /// Longest sync, in milliseconds.
-    pub sync_ms_max: u64,
+    pub(crate) sync_ms_max: u64,
 }
 
 impl Rates {
     /// The rates of a seed.
-    pub fn draw(random: &mut Random) -> Self {
+    pub(crate) fn draw(random: &mut Random) -> Self {
         let mut share = |max: f64| if random.chance(0.5) { 0.0 } else { max * part(random) };
         let (hook_lost, hook_late, hook_twice) = (share(0.2), share(0.2), share(0.1));
         let (hook_slow, hook_refused, hook_killed) = (share(0.2), share(0.2), share(0.1));
@@ -125,7 +125,7 @@ impl Rates {
 
     /// The faults stop; what the machine lacks it goes on lacking.
     #[must_use]
-    pub fn none(&self) -> Self {
+    pub(crate) fn none(&self) -> Self {
         Self {
             has_registry: self.has_registry,
             has_tmux: self.has_tmux,

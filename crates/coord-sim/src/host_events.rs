@@ -291,6 +291,7 @@ impl Simulation {
         let shown = image_of(serving.coordinator().state());
         let is_failed = serving.coordinator().is_read_only();
         // A sync that failed loses what it was to save; what nobody synced nobody promised.
+        self.checks.down_since = self.time;
         self.checks.forgive(if is_failed { 0 } else { self.time.saturating_sub(UNSYNCED) });
         serving.kill();
         self.set_disk(disk.clone());
@@ -304,6 +305,7 @@ impl Simulation {
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let shown = image_of(serving.coordinator().state());
         let ended = serving.end();
+        self.checks.down_since = self.time;
         self.note(|| format!("the coordinator ends: {ended:?}"));
         let disk = self.machine.get().disk.clone();
         self.follow_disk_fault()?;
@@ -468,9 +470,12 @@ impl Simulation {
             }
             self.dies(place, end);
         }
-        let (time, boot) = (self.time, self.boot());
+        // Nobody who comes later can tell which of two ends came first.
+        let unseen_since = if self.serving.is_none() { self.checks.down_since } else { self.time };
+        let boot = self.boot();
         for ((of, _), life) in &mut self.lives {
-            if *of == boot && !life.truth.is_alive() && time <= life.since + 15 * SECOND {
+            let is_near = unseen_since <= life.since + 15 * SECOND;
+            if *of == boot && !life.truth.is_alive() && is_near {
                 life.may_be_taken = true;
             }
         }

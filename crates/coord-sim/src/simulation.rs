@@ -23,7 +23,7 @@ use crate::serving::{CONFIG_DIR, Serving};
 use crate::{FakeDisk, Random};
 
 /// Nanoseconds of simulated time since the simulation began; goes on through suspends and boots.
-pub type Time = u64;
+pub(crate) type Time = u64;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;

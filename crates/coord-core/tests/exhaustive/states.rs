@@ -84,7 +84,8 @@ pub(crate) const STATES: &[Reached] = &[
     Reached { name: "ended: logout", build: || ended(EndReason::Logout) },
     Reached { name: "ended: other", build: || ended(EndReason::Other) },
     Reached { name: "ended: other, process gone", build: || dead(then(turn(), END)) },
-    Reached { name: "ended: clear, process gone", build: || dead(cleared()) },
+    Reached { name: "cleared, process gone, not judged", build: || dead(cleared()) },
+    Reached { name: "ended: clear, process gone", build: ended_cleared },
     Reached { name: "ended: its process went over", build: went_over },
     Reached { name: "ended: registry entry removed", build: removed },
     Reached { name: "ended: farewell on the pane", build: farewell },
@@ -262,6 +263,12 @@ fn elsewhere_removed() -> World {
 
 fn two_owners() -> World {
     then_by(turn(), 200, RESUME)
+}
+
+fn ended_cleared() -> World {
+    let mut world = cleared();
+    world.die(100, present("s1"));
+    world
 }
 
 fn cleared() -> World {
