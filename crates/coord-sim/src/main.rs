@@ -1,0 +1,24 @@
+//! `coord-sim`: the simulated world from the command line. Decides nothing; each verb has its file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The simulated world that coord is tested in
+#[derive(Debug, Parser)]
+#[command(name = "coord-sim", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Play(coord_sim::play::Play),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().verb {
+        Verb::Play(play) => play.run(),
+    }
+}
