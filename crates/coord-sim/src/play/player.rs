@@ -24,7 +24,8 @@ use crate::serving::{CONFIG_DIR, Post, Serving, paths};
 use crate::{Damage, Fault, Random, SharedMachine};
 
 /// A loop that turns so often at one time does not rest.
-const TURNS_MAX: u32 = 10_000;
+const TURNS_MAX: u32 = 100;
+const RESTLESS: &str = "the coordinator's loop turns again and again and does not come to rest";
 /// Between two things that happen at the same time.
 const STEP_NS: u64 = 1_000;
 
@@ -224,12 +225,17 @@ impl Player {
 
     /// Lets time pass up to there, serving the loop.
     fn pass(&mut self, until_ns: u64) -> Result<()> {
+        let mut overdue = 0;
         loop {
             self.settle()?;
             let Some(serving) = &self.serving else { break };
             let wake_ns = self.clock.at_of(serving.wake_at());
             if until_ns <= wake_ns {
                 break;
+            }
+            overdue = if wake_ns <= self.clock.at_ns { overdue + 1 } else { 0 };
+            if TURNS_MAX < overdue {
+                bail!("{RESTLESS}");
             }
             // A loop that is woken turns a little later.
             self.set_time(wake_ns.max(self.clock.at_ns + STEP_NS));
@@ -246,7 +252,7 @@ impl Player {
             self.turn(&[], false);
             turns += 1;
             if TURNS_MAX < turns {
-                bail!("the coordinator's loop does not come to rest");
+                bail!("{RESTLESS}");
             }
         }
         Ok(())
