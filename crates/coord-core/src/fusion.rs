@@ -147,9 +147,13 @@ pub(crate) fn lag_is_over(session: &Session) -> Awake {
     session.edge_at.awake.plus_ms(LAG_MS)
 }
 
-/// Whether hooks have news that the registry has not followed yet.
+/// Whether hooks have news that the registry contradicts and has not followed yet. One that says the
+/// same has nothing to follow: a prompt that is queued leaves it busy.
 pub(crate) fn is_behind(session: &Session) -> bool {
-    session.registry.level().is_some_and(|level| level.changed_ms < newest_edge_ms(session))
+    let hooks = by_hooks(session);
+    session.registry.level().is_some_and(|level| {
+        level.changed_ms < newest_edge_ms(session) && by_level(level.status, hooks) != hooks
+    })
 }
 
 /// Wall time of the newest thing hooks said that the registry should follow.
