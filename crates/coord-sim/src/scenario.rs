@@ -52,7 +52,11 @@ impl Scenario {
         for (index, value) in fields.needed("steps", fields.list("steps"))?.iter().enumerate() {
             let step = Step::parse(index + 1, value)?;
             if let Some(before) = steps.last().filter(|before| step.at_ns < before.at_ns) {
-                bail!("{}: comes after {}; steps stand in the order of time", step.place, before.place);
+                bail!(
+                    "{}: comes after {}; steps stand in the order of time",
+                    step.place,
+                    before.place
+                );
             }
             steps.push(step);
         }

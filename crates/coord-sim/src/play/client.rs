@@ -198,12 +198,19 @@ impl Clients {
         match (pids.next(), pids.next()) {
             (Some(pid), None) => Ok(*pid),
             (None, _) => bail!("registry: there is no entry to be removed"),
-            (Some(_), Some(_)) => bail!("registry: several entries; name one with \"pid\" beside it"),
+            (Some(_), Some(_)) => {
+                bail!("registry: several entries; name one with \"pid\" beside it")
+            }
         }
     }
 
     /// A pane shows something else, or something else comes to its front.
-    pub(crate) fn show(&mut self, pane: &str, text: Option<&str>, front: Option<Front>) -> Result<()> {
+    pub(crate) fn show(
+        &mut self,
+        pane: &str,
+        text: Option<&str>,
+        front: Option<Front>,
+    ) -> Result<()> {
         self.server();
         self.pane(pane);
         if let Some(text) = text {

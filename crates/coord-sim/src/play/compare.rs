@@ -48,7 +48,8 @@ pub(crate) fn is_effect(wanted: &Value, effect: &Value) -> bool {
     let mut wanted = wanted.clone();
     let contains = wanted.as_object_mut().and_then(|fields| fields.remove("contains"));
     let text = effect.get("text").and_then(Value::as_str).unwrap_or_default();
-    let has_text = contains.is_none_or(|part| part.as_str().is_some_and(|part| text.contains(part)));
+    let has_text =
+        contains.is_none_or(|part| part.as_str().is_some_and(|part| text.contains(part)));
     has_text && compare("", &wanted, effect).is_none()
 }
 

@@ -40,7 +40,8 @@ pub struct Played {
 
 /// Plays the text of a file.
 pub fn play(text: &str) -> Played {
-    let played = Scenario::parse(text).and_then(|scenario| Player::new(&scenario).map(|p| (p, scenario)));
+    let played =
+        Scenario::parse(text).and_then(|scenario| Player::new(&scenario).map(|p| (p, scenario)));
     match played {
         Err(error) => Played { lines: Vec::new(), end: Err(error) },
         Ok((mut player, scenario)) => {
@@ -279,7 +280,8 @@ impl Player {
     fn observe(&mut self) -> Result<()> {
         let t = self.seconds();
         self.show_decisions(t)?;
-        let sessions = self.ask::<Inspect>("/v1/sessions")?.map_or_else(Vec::new, |all| all.sessions);
+        let sessions =
+            self.ask::<Inspect>("/v1/sessions")?.map_or_else(Vec::new, |all| all.sessions);
         for one in sessions {
             let state = serde_json::to_value(one.state)?;
             let state = state.as_str().unwrap_or_default().to_owned();
@@ -341,7 +343,8 @@ impl Player {
     /// Asks the coordinator; none where there is no such thing.
     fn ask<T: serde::de::DeserializeOwned>(&mut self, path: &str) -> Result<Option<T>> {
         let serving = self.serving.as_mut();
-        let response = serving.context("the coordinator is down, nobody can be asked")?.ask(path)?;
+        let response =
+            serving.context("the coordinator is down, nobody can be asked")?.ask(path)?;
         match response.status {
             200 => Ok(Some(serde_json::from_slice(&response.body)?)),
             404 => Ok(None),
@@ -363,7 +366,9 @@ impl Player {
         let mut rest = effects.iter();
         for wanted in &check.effects {
             if !rest.any(|effect| is_effect(wanted, effect)) {
-                return Ok(Some(format!("expect_effects: wanted {wanted}, got none (or not in this order)")));
+                return Ok(Some(format!(
+                    "expect_effects: wanted {wanted}, got none (or not in this order)"
+                )));
             }
         }
         let forbidden = check.forbidden.iter().find_map(|unwanted| {

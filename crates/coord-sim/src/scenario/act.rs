@@ -12,16 +12,31 @@ pub(crate) enum Act {
     Start(Start),
     Hook(Hook),
     /// An entry, or with none its removal.
-    Registry { pid: Option<u32>, entry: Option<Map<String, Value>> },
-    Pane { pane: String, text: Option<String>, front: Option<Front> },
+    Registry {
+        pid: Option<u32>,
+        entry: Option<Map<String, Value>>,
+    },
+    Pane {
+        pane: String,
+        text: Option<String>,
+        front: Option<Front>,
+    },
     Transcript(Value),
-    Exit { pid: u32 },
+    Exit {
+        pid: u32,
+    },
     Coordinator(Switch),
     /// The wall clock is set, milliseconds.
-    Clock { jump_ms: i64 },
-    Boot { lost_power: bool },
+    Clock {
+        jump_ms: i64,
+    },
+    Boot {
+        lost_power: bool,
+    },
     /// The n-th operation of the disk fails.
-    Disk { fail: u64 },
+    Disk {
+        fail: u64,
+    },
     World(Words),
     Check(Check),
 }
@@ -173,8 +188,10 @@ impl Act {
 /// The step's word, after all its fields were found to be known.
 fn word_of(step: &Value) -> Result<&str> {
     let Some(map) = step.as_object() else { bail!("a step is an object") };
-    let words: Vec<&str> = map.keys().map(String::as_str).filter(|one| ACTS.contains(one)).collect();
-    let beside = |word: &str| BESIDE.iter().find(|(of, _)| *of == word).map_or(&[][..], |one| one.1);
+    let words: Vec<&str> =
+        map.keys().map(String::as_str).filter(|one| ACTS.contains(one)).collect();
+    let beside =
+        |word: &str| BESIDE.iter().find(|(of, _)| *of == word).map_or(&[][..], |one| one.1);
     let Some(word) = words.first() else {
         let unknown = map.keys().find(|name| *name != "at");
         return Err(match unknown {
@@ -208,7 +225,10 @@ impl Start {
             session: start.needed("session", start.text("session"))?.to_owned(),
             pid: start.needed("pid", start.pid("pid"))?,
             pane: start.value("pane").map(|_| pane_id(&start, "pane")).transpose()?,
-            tmux_pane: start.value("tmux_pane").map(|_| pane_id(&start, "tmux_pane")).transpose()?,
+            tmux_pane: start
+                .value("tmux_pane")
+                .map(|_| pane_id(&start, "tmux_pane"))
+                .transpose()?,
             argv,
         })
     }
@@ -296,15 +316,8 @@ fn coordinator(step: &Fields<'_>) -> Result<Act> {
 
 impl Words {
     pub(super) fn parse(value: &Value) -> Result<Self> {
-        let known = [
-            "client_keys_age",
-            "front",
-            "resume",
-            "terminates_on",
-            "draft",
-            "dialog",
-            "registry",
-        ];
+        let known =
+            ["client_keys_age", "front", "resume", "terminates_on", "draft", "dialog", "registry"];
         let world = Fields::of("world", value, &known)?;
         world.word("resume", &["works", "fails", "no_session", "other_id", "silent"])?;
         world.word("terminates_on", &["TERM", "KILL"])?;
