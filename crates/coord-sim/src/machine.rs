@@ -171,7 +171,10 @@ impl SharedMachine {
 }
 
 impl Machine {
-    /// Starts a process. Its pid must be free.
+    /// Starts a process.
+    ///
+    /// # Panics
+    /// Its pid is in use.
     pub fn spawn(&mut self, pid: u32, kind: Kind, tty: u64) -> ProcessRef {
         let start_time = self.now.mono_ns / (10 * MS);
         let process = Process { start_time, kind, is_stopped: false, tty, forked_from: None };

@@ -6,6 +6,8 @@
 mod act;
 mod fields;
 
+use std::fmt::Write;
+
 use anyhow::{Context, Result, bail};
 use coord_daemon::config::Config;
 use serde_json::Value;
@@ -99,7 +101,7 @@ fn config(value: &Value) -> Result<Config> {
             bail!("config: {key} takes a text, a number or a list");
         }
         // Texts, numbers and lists of texts are written alike in JSON and TOML.
-        text.push_str(&format!("{key} = {value}\n"));
+        writeln!(text, "{key} = {value}")?;
     }
     Config::parse(&text).context("config")
 }

@@ -65,9 +65,9 @@ mod tests {
             json!({}),
             json!({"a": {"b": 1.0}}),
             json!({"a": {"c": null}, "d": [{"e": 2}]}),
-            json!({"g": "text", "d": []["x"]}),
+            json!({"g": "text", "d": ["x"]}),
         ] {
-            assert_eq!(compare("", &wanted, &got).filter(|_| !wanted["d"].is_null()), None);
+            assert_eq!(compare("", &wanted, &got), None, "{wanted}");
         }
         for (wanted, path) in [
             (json!({"a": {"b": 2}}), "a.b"),

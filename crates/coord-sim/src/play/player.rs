@@ -40,11 +40,13 @@ pub struct Played {
 
 /// Plays the text of a file.
 pub fn play(text: &str) -> Played {
-    let played =
-        Scenario::parse(text).and_then(|scenario| Player::new(&scenario).map(|p| (p, scenario)));
-    match played {
+    let begun = Scenario::parse(text).and_then(|scenario| {
+        let player = Player::new(&scenario)?;
+        Ok((scenario, player))
+    });
+    match begun {
         Err(error) => Played { lines: Vec::new(), end: Err(error) },
-        Ok((mut player, scenario)) => {
+        Ok((scenario, mut player)) => {
             let end = player.play(&scenario);
             Played { lines: player.lines, end }
         }
@@ -87,11 +89,11 @@ struct DecisionLine<'a> {
 #[derive(Serialize)]
 struct EffectLine<'a> {
     t: f64,
-    effect: &'a Look<'a>,
+    effect: &'a CapturePane<'a>,
 }
 
 #[derive(Serialize)]
-struct Look<'a> {
+struct CapturePane<'a> {
     kind: &'static str,
     look: &'static str,
     pane: &'a str,
@@ -301,7 +303,7 @@ impl Player {
                 coord_core::Look::AfterDeath => "after_death",
             };
             let (pane, pid) = (wish.pane.pane.as_str(), wish.process.pid);
-            let look = Look { kind: "capture_pane", look, pane, pid };
+            let look = CapturePane { kind: "capture_pane", look, pane, pid };
             self.effects.push(serde_json::to_value(&look)?);
             self.show(&EffectLine { t, effect: &look })?;
         }
