@@ -1,5 +1,6 @@
 //! Plays every file of `tests/scenarios`: the rows each one proves stand in its name and in it.
 //! And what `coord-sim play` says of files that do not hold or cannot be played.
+#![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
