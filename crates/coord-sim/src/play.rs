@@ -117,3 +117,15 @@ fn plain(text: &impl Display) -> String {
     };
     text.to_string().chars().map(shown).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_in_the_help_holds() {
+        let (_, example) = HELP.split_once("\n\n").unwrap();
+        let (example, _) = example.split_once("\n\n").unwrap();
+        assert!(matches!(play(example).end, Ok(None)), "{example}");
+    }
+}
