@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use crate::event::{RegistryStatus, Screen};
 use crate::permission::WaitKind;
 use crate::session::{PaneFact, Session, Turn};
-use crate::status::Word;
 use crate::time::Awake;
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
@@ -148,23 +147,13 @@ pub(crate) fn lag_is_over(session: &Session) -> Awake {
     session.edge_at.awake.plus_ms(LAG_MS)
 }
 
-/// When a registry that has not followed the hooks and says otherwise is a disagreement. A word that
-/// other facts than the sources' weight gave does not wait for it.
-pub(crate) fn disagreed_at(session: &Session) -> Option<Awake> {
-    let level = session.registry.level()?;
-    let hooks = by_hooks(session);
-    let is_weighed = !matches!(
-        session.word.word,
-        Word::Suspended | Word::Foreign | Word::Elsewhere | Word::Unknown
-    );
-    let says_otherwise = by_level(level.status, hooks) != hooks;
-    let is_open = is_weighed && says_otherwise && session.contested.is_none();
-    (is_open && is_behind(session)).then(|| lag_is_over(session))
-}
-
-/// Whether hooks have news that the registry has not followed yet.
+/// Whether hooks have news that the registry contradicts and has not followed yet. One that says the
+/// same has nothing to follow: a prompt that is queued leaves it busy.
 pub(crate) fn is_behind(session: &Session) -> bool {
-    session.registry.level().is_some_and(|level| level.changed_ms < newest_edge_ms(session))
+    let hooks = by_hooks(session);
+    session.registry.level().is_some_and(|level| {
+        level.changed_ms < newest_edge_ms(session) && by_level(level.status, hooks) != hooks
+    })
 }
 
 /// Wall time of the newest thing hooks said that the registry should follow.

@@ -312,7 +312,10 @@ impl State {
                     let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
                     due.max(settled)
                 });
-                let lag = fusion::disagreed_at(session);
+                let is_open = self.is_weighed(session)
+                    && fusion::is_behind(session)
+                    && session.contested.is_none();
+                let lag = is_open.then(|| fusion::lag_is_over(session));
                 silence
                     .into_iter()
                     .chain(lag)

@@ -157,7 +157,14 @@ impl State {
     pub(crate) fn is_told_by_silence(&self, session: &Session) -> bool {
         session.word.word != Word::Unknown
             && self.rests_on_hooks(session)
-            && self.elsewhere(session).is_none()
+            && self.is_weighed(session)
+    }
+
+    /// Whether the sources of a living session are asked at all: where an earlier rule gives the
+    /// word, time alone changes nothing, and a deadline would stay due for ever.
+    pub(crate) fn is_weighed(&self, session: &Session) -> bool {
+        let earlier = [self.elsewhere(session), two_owners(session), foreign(session)];
+        earlier.iter().all(Option::is_none) && suspended(session).is_none()
     }
 
     fn rests_on_hooks(&self, session: &Session) -> bool {

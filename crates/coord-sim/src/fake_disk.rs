@@ -167,6 +167,18 @@ impl FakeDisk {
         self.world().operations
     }
 
+    /// Looks at the disk from outside the world: it counts as no operation and meets no fault.
+    pub fn aside<T>(&self, look: impl FnOnce(&Self) -> T) -> T {
+        let (operations, fault) = {
+            let mut world = self.world();
+            (world.operations, world.fault.take())
+        };
+        let seen = look(self);
+        let mut world = self.world();
+        (world.operations, world.fault) = (operations, fault);
+        seen
+    }
+
     /// Limits the bytes of all files together; none for no limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.world().capacity = bytes;

@@ -1,4 +1,5 @@
-//! The simulated world: a machine, a disk with injected faults, and in time whole sessions on it.
+//! The simulated world: a machine and a disk that fail on demand, scenarios played on them, and whole
+//! lives of clients and coordinators drawn from a seed.
 
 mod checks;
 mod client;
@@ -9,8 +10,10 @@ pub mod hooks;
 mod host_events;
 pub mod machine;
 mod meter;
+pub mod play;
 mod random;
 pub mod run;
+mod scenario;
 pub mod serving;
 mod simulation;
 

@@ -122,6 +122,8 @@ pub struct Machine {
     pub pace: Pace,
     /// Processes whose ends cannot be watched.
     pub unwatchable: BTreeSet<u32>,
+    /// Looks at panes that the coordinator asked for, where somebody takes them down.
+    pub asked: Option<Vec<PaneWish>>,
     /// Configuration directories whose lock another coordinator holds.
     pub locked: BTreeSet<String>,
     transcripts: BTreeMap<String, Vec<u8>>,
@@ -164,6 +166,7 @@ impl SharedMachine {
             tmux: BTreeMap::new(),
             pace,
             unwatchable: BTreeSet::new(),
+            asked: None,
             locked: BTreeSet::new(),
             transcripts: BTreeMap::new(),
             random,
@@ -179,7 +182,10 @@ impl SharedMachine {
 }
 
 impl Machine {
-    /// Starts a process. Its pid must be free.
+    /// Starts a process.
+    ///
+    /// # Panics
+    /// Its pid is in use.
     pub fn spawn(&mut self, pid: u32, kind: Kind, tty: u64) -> ProcessRef {
         let start_time = self.now.mono_ns / (10 * MS);
         let process = Process { start_time, kind, is_stopped: false, tty, forked_from: None };
@@ -215,6 +221,19 @@ impl Machine {
         }
         if registry.is_watched {
             self.desk.registry_changes.push((config_dir.to_owned(), pid));
+        }
+    }
+
+    /// Makes a registry, or removes it with all its entries.
+    pub fn set_registry(&mut self, config_dir: &str, is_there: bool) {
+        let registry = self.registries.entry(config_dir.to_owned()).or_default();
+        registry.is_there = is_there;
+        if !is_there {
+            let entries = std::mem::take(&mut registry.entries);
+            if std::mem::take(&mut registry.is_watched) {
+                let gone = entries.into_keys().map(|pid| (config_dir.to_owned(), pid));
+                self.desk.registry_changes.extend(gone);
+            }
         }
     }
 
@@ -438,6 +457,9 @@ impl World for SharedMachine {
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
         let mut machine = self.get();
         let (pace, looked_ns) = (machine.pace.look.clone(), machine.now.mono_ns);
+        if let Some(asked) = &mut machine.asked {
+            asked.extend(wishes.iter().cloned());
+        }
         for wish in wishes {
             let due = machine.due(pace.clone());
             machine.desk.looks.push((due, LookAt::Pane(Box::new(wish), looked_ns)));

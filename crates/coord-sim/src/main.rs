@@ -15,10 +15,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Run(coord_sim::run::Run),
+    Play(coord_sim::play::Play),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().verb {
         Verb::Run(run) => run.run(),
+        Verb::Play(play) => play.run(),
     }
 }

@@ -1,0 +1,131 @@
+//! `coord-sim play`: plays scenario files and prints what happened. Decides nothing but the exit
+//! code.
+
+mod client;
+mod clock;
+mod compare;
+mod player;
+
+use std::fmt::Display;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+
+pub use player::{Played, play};
+
+const HELP: &str = r#"A scenario is a JSON file: what the client does, step by step, and what must hold. The real
+coordinator runs on a simulated machine, in simulated time; nothing outside is touched.
+
+  {"schema": 1, "name": "an interrupt", "proves": ["R-01"], "why": "no hook tells of one",
+   "steps": [
+    {"at": 0, "start": {"session": "s1", "pid": 100, "pane": "%1"}},
+    {"at": 0.1, "hook": {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"}},
+    {"at": 5, "hook": {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt_id": "p1"}},
+    {"at": 5.1, "registry": {"pid": 100, "status": "busy"}},
+    {"at": 8, "registry": {"pid": 100, "status": "idle"}},
+    {"at": 8.1, "expect": {"session": "s1", "state": "idle"}}]}
+
+Run it:  coord-sim play interrupt.json
+         coord-sim play tests/scenarios/*.json
+         coord-sim play - < interrupt.json
+
+Optional: "proves" (ids of requirements) and "why" (what would be wrong without it), for readers;
+"config" (keys of config.toml); "world" (registry, front; what only recovery reads is checked and
+has no effect yet).
+Steps, with "at" in seconds, in order; steps of one time happen one after another:
+  start        session, pid, pane, argv, provider, unattended; tmux_pane: what TMUX_PANE says, if
+               not the pane whose terminal it has; without a pane it is a headless run
+  hook         the payload. Beside it: "pid" (whose, where the session is new to it), "emitted_at"
+               (it fired then and arrives now), "id" (the same word: the same event once more),
+               "forged": true (not sent by a child of the harness)
+  registry     an entry; what it leaves out is filled in. null removes it ("pid" beside it)
+  pane         pane, text; front: harness, shell (over a living harness: Ctrl-Z), child, editor
+  transcript   a line with its sessionId
+  exit         pid; signal or code. The tmux server is pid 90, its successors 91, 92, …
+  coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
+  clock        jump: the wall clock is set, or the machine slept so many seconds
+  boot         {}; lost_power: true loses what was not synced. The coordinator stays down
+  disk         fail: the n-th operation on its disk from now on fails
+  world        the words of "world", from now on
+  expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
+               object the named fields count, of a list the named items; an empty list is empty
+  expect_effects, forbid_effects
+               since the last such step, in this order; the one kind so far is capture_pane
+Output: {"t", "session", "state", "because"}, {"t", "session", "rule", "saw", "did"} and
+{"t", "effect"}; with several files {"file"} before each.
+Exit codes: 0 all held, 1 an expectation did not hold, 2 a file cannot be played."#;
+
+/// Play scenario files and print what happened, as lines of JSON
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Play {
+    /// Scenario files; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+}
+
+impl Play {
+    /// Plays them all. 0 if every expectation held, 1 if one did not, 2 if a file cannot be played.
+    pub fn run(&self) -> ExitCode {
+        let mut worst = 0;
+        let mut out = std::io::stdout().lock();
+        for file in &self.files {
+            let (lines, code, why) = self.play(file);
+            worst = worst.max(code);
+            let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+            // Who closed the pipe wants no more lines; the exit code still counts.
+            drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+            if let Some(why) = why {
+                drop(writeln!(std::io::stderr(), "{}", plain(&format!("{file}: {why}"))));
+            }
+        }
+        ExitCode::from(worst)
+    }
+
+    fn play(&self, file: &str) -> (Vec<String>, u8, Option<String>) {
+        let text = match read(file) {
+            Ok(text) => text,
+            Err(error) => return (Vec::new(), 2, Some(error.to_string())),
+        };
+        let Played { mut lines, end } = play(&text);
+        if 1 < self.files.len() {
+            lines.insert(0, serde_json::json!({ "file": file }).to_string());
+        }
+        match end {
+            Ok(None) => (lines, 0, None),
+            Ok(Some(failed)) => (lines, 1, Some(failed)),
+            Err(error) => (lines, 2, Some(format!("{error:#}"))),
+        }
+    }
+}
+
+fn read(file: &str) -> std::io::Result<String> {
+    if file != "-" {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// One line without anything that a terminal obeys: the words come from a file.
+fn plain(text: &impl Display) -> String {
+    let shown = |c: char| match c {
+        '"' | '\'' | '\\' => c.to_string(),
+        c => c.escape_debug().to_string(),
+    };
+    text.to_string().chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_in_the_help_holds() {
+        let (_, example) = HELP.split_once("\n\n").unwrap();
+        let (example, _) = example.split_once("\n\n").unwrap();
+        assert!(matches!(play(example).end, Ok(None)), "{example}");
+    }
+}

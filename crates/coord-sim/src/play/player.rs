@@ -1,0 +1,422 @@
+//! Plays a scenario: the real coordinator on the simulated machine, in simulated time.
+//!
+//! Between the steps the loop turns whenever it would: at each time it asked to be woken, and when
+//! something waits for it. Two steps of the same time happen one after another. What is shown are
+//! changes of states, decisions and effects; what is expected is asked of the coordinator as any
+//! client asks. It decides nothing about sessions.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use coord_daemon::config::Config;
+use coord_store::journal::read_segments;
+use coord_wire::inspect::Inspect;
+use coord_wire::journal::{Entry, Record};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::client::Clients;
+use super::clock::Clock;
+use super::compare::{compare, is_effect};
+use crate::machine::Pace;
+use crate::scenario::{Act, Check, Expect, Scenario, Step, Switch};
+use crate::serving::{CONFIG_DIR, Post, Serving, paths};
+use crate::{Damage, Fault, Random, SharedMachine};
+
+/// A loop that turns so often at one time does not rest.
+const TURNS_MAX: u32 = 100;
+const RESTLESS: &str = "the coordinator's loop turns again and again and does not come to rest";
+/// Between two things that happen at the same time.
+const STEP_NS: u64 = 1_000;
+
+/// What playing came to.
+#[derive(Debug)]
+pub struct Played {
+    /// What happened, as lines of JSON.
+    pub lines: Vec<String>,
+    /// The first expectation that did not hold, in one line; or why the scenario cannot be played.
+    pub end: Result<Option<String>>,
+}
+
+/// Plays the text of a file.
+pub fn play(text: &str) -> Played {
+    let begun = Scenario::parse(text).and_then(|scenario| {
+        let player = Player::new(&scenario)?;
+        Ok((scenario, player))
+    });
+    match begun {
+        Err(error) => Played { lines: Vec::new(), end: Err(error) },
+        Ok((scenario, mut player)) => {
+            let end = player.play(&scenario);
+            Played { lines: player.lines, end }
+        }
+    }
+}
+
+struct Player {
+    machine: SharedMachine,
+    clock: Clock,
+    clients: Clients,
+    config: Config,
+    serving: Option<Serving>,
+    lines: Vec<String>,
+    /// State and reason as shown last, by session and owner.
+    shown: BTreeMap<(String, u32), (String, String)>,
+    /// Effects since the last step that spoke of them.
+    effects: Vec<Value>,
+    /// The next record of the journal to be looked at, and the bytes on the disk at the last look.
+    next_seq: u64,
+    used: u64,
+}
+
+#[derive(Serialize)]
+struct StateLine<'a> {
+    t: f64,
+    session: &'a str,
+    state: &'a str,
+    because: &'a str,
+}
+
+#[derive(Serialize)]
+struct DecisionLine<'a> {
+    t: f64,
+    session: &'a str,
+    rule: &'a str,
+    saw: &'a str,
+    did: &'a str,
+}
+
+#[derive(Serialize)]
+struct EffectLine<'a> {
+    t: f64,
+    effect: &'a CapturePane<'a>,
+}
+
+#[derive(Serialize)]
+struct CapturePane<'a> {
+    kind: &'static str,
+    look: &'static str,
+    pane: &'a str,
+    pid: u32,
+}
+
+#[derive(Serialize)]
+struct LostLine<'a> {
+    t: f64,
+    session: &'a str,
+    lost: &'a str,
+}
+
+impl Player {
+    fn new(scenario: &Scenario) -> Result<Self> {
+        let clock = Clock::new();
+        let pace = Pace { disk: 2..4, look: 10..20 };
+        let machine = SharedMachine::new(clock.now(), pace, Random::new(1));
+        machine.get().asked = Some(Vec::new());
+        machine.get().set_registry(CONFIG_DIR, scenario.world.has_registry.unwrap_or(true));
+        let mut player = Self {
+            clients: Clients::new(&machine, scenario.world.front),
+            machine,
+            clock,
+            config: scenario.config.clone(),
+            serving: None,
+            lines: Vec::new(),
+            shown: BTreeMap::new(),
+            effects: Vec::new(),
+            next_seq: 0,
+            used: 0,
+        };
+        player.set_time(0);
+        player.start()?;
+        Ok(player)
+    }
+
+    fn play(&mut self, scenario: &Scenario) -> Result<Option<String>> {
+        for Step { at_ns, place, act } in &scenario.steps {
+            self.pass(*at_ns)?;
+            self.set_time((self.clock.at_ns + STEP_NS).max(*at_ns));
+            let failed = self.act(act).with_context(|| place.clone())?;
+            if let Some(failed) = failed {
+                return Ok(Some(format!("{place}: {failed}")));
+            }
+            self.settle().with_context(|| place.clone())?;
+        }
+        Ok(None)
+    }
+
+    /// Does what a step says; what of it did not hold.
+    fn act(&mut self, act: &Act) -> Result<Option<String>> {
+        match act {
+            Act::Start(start) => self.clients.start(start)?,
+            Act::Hook(hook) => {
+                let fired = self.clients.fire(hook, &self.clock)?;
+                self.deliver(&fired.post, fired.id, &fired.session)?;
+            }
+            Act::Registry { pid, entry } => {
+                self.clients.write_registry(*pid, entry.clone(), self.clock.now())?;
+            }
+            Act::Pane { pane, text, front } => {
+                self.clients.show(pane, text.as_deref(), *front)?;
+            }
+            Act::Transcript(line) => self.clients.write_transcript(line, self.clock.now())?,
+            Act::Exit { pid } => self.clients.exit(*pid)?,
+            Act::Coordinator(Switch::Start) => self.start()?,
+            Act::Coordinator(Switch::Stop) => self.running()?.end()?,
+            Act::Coordinator(Switch::Kill) => self.running()?.kill(),
+            Act::Clock { jump_ms } => {
+                self.clock.jump(*jump_ms);
+                self.set_time(self.clock.at_ns);
+                self.turn(&[], false);
+            }
+            Act::Boot { lost_power } => self.boot(*lost_power),
+            Act::Disk { fail } => {
+                let kind = std::io::ErrorKind::Other;
+                self.machine.get().disk.arm(Fault::Error { at: *fail, kind });
+            }
+            Act::World(words) => {
+                if let Some(is_there) = words.has_registry {
+                    self.machine.get().set_registry(CONFIG_DIR, is_there);
+                }
+                if let Some(front) = words.front {
+                    self.clients.set_front(front);
+                }
+            }
+            Act::Check(check) => return self.check(check),
+        }
+        Ok(None)
+    }
+
+    fn running(&mut self) -> Result<Serving> {
+        self.serving.take().context("coordinator: it is not running")
+    }
+
+    fn start(&mut self) -> Result<()> {
+        if self.serving.is_some() {
+            bail!("coordinator: it is running already");
+        }
+        self.serving = Some(Serving::start(&self.machine, &self.config)?);
+        self.turn(&[], false);
+        Ok(())
+    }
+
+    fn boot(&mut self, lost_power: bool) {
+        if let Some(serving) = self.serving.take() {
+            serving.kill();
+        }
+        self.clock.boot();
+        let (boot, now) = self.clock.stamp(self.clock.at_ns);
+        let damage = if lost_power { Damage::Dropped } else { Damage::Kept };
+        let disk = self.machine.get().disk.after_crash(damage);
+        self.machine.get().reboot(boot, now, disk);
+    }
+
+    /// Hands an event to the coordinator, or else to the spool, as its hook does.
+    fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
+        if self.turn(std::slice::from_ref(post), false).first() == Some(&204) {
+            return Ok(());
+        }
+        let (disk, dir) = (self.machine.get().disk.clone(), paths().spool());
+        match crate::hooks::spool(&disk, &dir, id, &post.body, usize::MAX) {
+            Ok(_) => drop(self.turn(&[], true)),
+            Err(error) => {
+                let lost = format!("neither the coordinator nor the spool took it: {error}");
+                self.show(&LostLine { t: self.seconds(), session, lost: &lost })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets time pass up to there, serving the loop.
+    fn pass(&mut self, until_ns: u64) -> Result<()> {
+        let mut overdue = 0;
+        loop {
+            self.settle()?;
+            let Some(serving) = &self.serving else { break };
+            let wake_ns = self.clock.at_of(serving.wake_at());
+            if until_ns <= wake_ns {
+                break;
+            }
+            overdue = if wake_ns <= self.clock.at_ns { overdue + 1 } else { 0 };
+            if TURNS_MAX < overdue {
+                bail!("{RESTLESS}");
+            }
+            // A loop that is woken turns a little later.
+            self.set_time(wake_ns.max(self.clock.at_ns + STEP_NS));
+            self.turn(&[], false);
+        }
+        self.set_time(until_ns.max(self.clock.at_ns));
+        Ok(())
+    }
+
+    /// Turns the loop until nothing waits for it.
+    fn settle(&mut self) -> Result<()> {
+        let mut turns = 0;
+        while self.serving.is_some() && self.machine.get().has_news() {
+            self.turn(&[], false);
+            turns += 1;
+            if TURNS_MAX < turns {
+                bail!("{RESTLESS}");
+            }
+        }
+        Ok(())
+    }
+
+    fn set_time(&mut self, at_ns: u64) {
+        self.clock.at_ns = at_ns;
+        let now = self.clock.now();
+        let mut machine = self.machine.get();
+        machine.now = now;
+        machine.disk.set_now(now.wall_ms);
+    }
+
+    fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
+        let Some(serving) = &mut self.serving else { return Vec::new() };
+        let statuses = serving.turn(posts, spool_changed);
+        if let Err(error) = self.observe() {
+            self.lines.push(format!("{{\"unreadable\":{:?}}}", error.to_string()));
+        }
+        statuses
+    }
+
+    /// Shows what a turn changed.
+    fn observe(&mut self) -> Result<()> {
+        let t = self.seconds();
+        self.show_decisions(t)?;
+        let sessions =
+            self.ask::<Inspect>("/v1/sessions")?.map_or_else(Vec::new, |all| all.sessions);
+        for one in sessions {
+            let state = serde_json::to_value(one.state)?;
+            let state = state.as_str().unwrap_or_default().to_owned();
+            let key = (one.session_id, one.owner.map_or(0, |owner| owner.pid));
+            let shown = (state, one.because);
+            if self.shown.get(&key) != Some(&shown) {
+                let ((session, _), (state, because)) = (&key, &shown);
+                self.show(&StateLine { t, session, state, because })?;
+                self.shown.insert(key, shown);
+            }
+        }
+        let asked = self.machine.get().asked.replace(Vec::new()).unwrap_or_default();
+        for wish in asked {
+            let look = match wish.look {
+                coord_core::Look::Sweep => "sweep",
+                coord_core::Look::Decision => "decision",
+                coord_core::Look::AfterDeath => "after_death",
+            };
+            let (pane, pid) = (wish.pane.pane.as_str(), wish.process.pid);
+            let look = CapturePane { kind: "capture_pane", look, pane, pid };
+            self.effects.push(serde_json::to_value(&look)?);
+            self.show(&EffectLine { t, effect: &look })?;
+        }
+        Ok(())
+    }
+
+    fn show_decisions(&mut self, t: f64) -> Result<()> {
+        let disk = self.machine.get().disk.clone();
+        let used = disk.used();
+        if used == self.used {
+            return Ok(());
+        }
+        self.used = used;
+        let from = self.next_seq;
+        let records = disk.aside(|disk| -> Result<Vec<(u64, Vec<u8>)>> {
+            let mut records = Vec::new();
+            for segment in read_segments(disk, &paths().journal(), from)? {
+                let segment = segment?;
+                let new = segment.records().filter(|(seq, _)| from <= *seq);
+                records.extend(new.map(|(seq, payload)| (seq, payload.to_vec())));
+            }
+            Ok(records)
+        })?;
+        for (seq, payload) in records {
+            self.next_seq = seq + 1;
+            if let Entry::Decision(one) = serde_json::from_slice::<Record>(&payload)?.entry {
+                let (session, rule, saw, did) = (&one.session_id, &one.rule, &one.saw, &one.did);
+                self.show(&DecisionLine { t, session, rule, saw, did })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, line: &impl Serialize) -> Result<()> {
+        self.lines.push(serde_json::to_string(line)?);
+        Ok(())
+    }
+
+    /// Asks the coordinator; none where there is no such thing.
+    fn ask<T: serde::de::DeserializeOwned>(&mut self, path: &str) -> Result<Option<T>> {
+        let serving = self.serving.as_mut();
+        let response =
+            serving.context("the coordinator is down, nobody can be asked")?.ask(path)?;
+        match response.status {
+            200 => Ok(Some(serde_json::from_slice(&response.body)?)),
+            404 => Ok(None),
+            status => bail!("{path} was answered by {status}"),
+        }
+    }
+
+    /// What of a check does not hold.
+    fn check(&mut self, check: &Check) -> Result<Option<String>> {
+        if let Some(expect) = &check.expect
+            && let Some(failed) = self.expect(expect)?
+        {
+            return Ok(Some(failed));
+        }
+        if !check.is_of_effects {
+            return Ok(None);
+        }
+        let effects = std::mem::take(&mut self.effects);
+        let mut rest = effects.iter();
+        for wanted in &check.effects {
+            if !rest.any(|effect| is_effect(wanted, effect)) {
+                return Ok(Some(format!(
+                    "expect_effects: wanted {wanted}, got none (or not in this order)"
+                )));
+            }
+        }
+        let forbidden = check.forbidden.iter().find_map(|unwanted| {
+            let found = effects.iter().find(|effect| is_effect(unwanted, effect))?;
+            Some(format!("forbid_effects: wanted no {unwanted}, got {found}"))
+        });
+        Ok(forbidden)
+    }
+
+    fn expect(&mut self, expect: &Expect) -> Result<Option<String>> {
+        let path = format!("/v1/sessions/{}", encoded(&expect.session));
+        let found: Option<Value> = self.ask(&path)?;
+        let sessions = found.as_ref().and_then(|all| all.get("sessions")?.as_array());
+        let sessions = sessions.map_or(&[][..], Vec::as_slice);
+        let id = &expect.session;
+        Ok(match (&expect.fields, sessions) {
+            (None, []) => None,
+            (None, [..]) => Some(format!("expect: wanted no session {id:?}, got one")),
+            (Some(_), []) => Some(format!("expect: wanted a session {id:?}, got none")),
+            // Two live processes may hold one id: it is enough that one record is as wanted.
+            (Some(fields), sessions) => {
+                let wanted = Value::Object(fields.clone());
+                let differences: Vec<_> =
+                    sessions.iter().map(|got| compare("", &wanted, got)).collect();
+                let all_differ = differences.iter().all(Option::is_some);
+                let first = differences.into_iter().flatten().next().filter(|_| all_differ);
+                first.map(|one| {
+                    format!("expect {id:?}: {}: wanted {}, got {}", one.path, one.wanted, one.got)
+                })
+            }
+        })
+    }
+
+    /// The scenario's time, to the millisecond.
+    fn seconds(&self) -> f64 {
+        let ms = u32::try_from(self.clock.at_ns / 1_000_000 % 1_000).unwrap_or(0);
+        let seconds = u32::try_from(self.clock.at_ns / 1_000_000_000).unwrap_or(u32::MAX);
+        (f64::from(seconds) * 1_000.0 + f64::from(ms)) / 1_000.0
+    }
+}
+
+/// An id as a part of a path.
+fn encoded(id: &str) -> String {
+    let byte = |byte: u8| {
+        let is_plain = byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if is_plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    id.bytes().map(byte).collect()
+}

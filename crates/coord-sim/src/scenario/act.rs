@@ -1,0 +1,375 @@
+//! What a step of a scenario does: the steps there are, their fields, and the words of the world.
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, nearest};
+use super::nanoseconds;
+
+/// What a step does.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Start(Start),
+    Hook(Hook),
+    /// An entry, or with none its removal.
+    Registry {
+        pid: Option<u32>,
+        entry: Option<Map<String, Value>>,
+    },
+    Pane {
+        pane: String,
+        text: Option<String>,
+        front: Option<Front>,
+    },
+    Transcript(Value),
+    Exit {
+        pid: u32,
+    },
+    Coordinator(Switch),
+    /// The wall clock is set, milliseconds.
+    Clock {
+        jump_ms: i64,
+    },
+    Boot {
+        lost_power: bool,
+    },
+    /// The n-th operation of the disk fails.
+    Disk {
+        fail: u64,
+    },
+    World(Words),
+    Check(Check),
+}
+
+/// A harness appears.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) session: String,
+    pub(crate) pid: u32,
+    pub(crate) pane: Option<String>,
+    /// What TMUX_PANE says, where that is another pane.
+    pub(crate) tmux_pane: Option<String>,
+    pub(crate) argv: Vec<String>,
+}
+
+/// A hook fires.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) payload: Map<String, Value>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) emitted_ns: Option<u64>,
+    pub(crate) id: Option<String>,
+    pub(crate) is_forged: bool,
+}
+
+/// What is done to the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Switch {
+    Start,
+    Stop,
+    Kill,
+}
+
+/// What has a pane's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    Harness,
+    Shell,
+    Child,
+    Editor,
+}
+
+/// Words about the world that have an effect so far.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    pub(crate) has_registry: Option<bool>,
+    pub(crate) front: Option<Front>,
+}
+
+/// What must hold.
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    pub(crate) expect: Option<Expect>,
+    /// In this order.
+    pub(crate) effects: Vec<Value>,
+    pub(crate) forbidden: Vec<Value>,
+    /// Whether effects are spoken of, which begins a new list of them.
+    pub(crate) is_of_effects: bool,
+}
+
+/// What must hold of a session.
+#[derive(Debug)]
+pub(crate) struct Expect {
+    pub(crate) session: String,
+    /// The named fields; none if there must be no such session.
+    pub(crate) fields: Option<Map<String, Value>>,
+}
+
+const CHECKS: [&str; 3] = ["expect", "expect_effects", "forbid_effects"];
+/// What a step may do; one of them, but the checks may stand together.
+const ACTS: [&str; 18] = [
+    "start",
+    "hook",
+    "registry",
+    "pane",
+    "transcript",
+    "exit",
+    "stream",
+    "eof",
+    "stderr",
+    "command",
+    "coordinator",
+    "clock",
+    "boot",
+    "disk",
+    "world",
+    CHECKS[0],
+    CHECKS[1],
+    CHECKS[2],
+];
+/// What stands beside a step's word.
+const BESIDE: [(&str, &[&str]); 2] =
+    [("hook", &["pid", "emitted_at", "id", "forged"]), ("registry", &["pid"])];
+/// Effects that may be named; so far only the first exists.
+const EFFECTS: [&str; 9] = [
+    "capture_pane",
+    "type_text",
+    "signal",
+    "respawn_pane",
+    "new_window",
+    "spawn",
+    "answer_hook",
+    "write_file",
+    "notify",
+];
+const FRONTS: [&str; 4] = ["harness", "shell", "child", "editor"];
+
+impl Act {
+    pub(super) fn parse(step: &Value, at_ns: u64) -> Result<Self> {
+        let word = word_of(step)?;
+        let fields = Fields::open("the step", step)?;
+        let value = step.get(word).unwrap_or(&Value::Null);
+        Ok(match word {
+            "start" => Self::Start(Start::parse(value)?),
+            "hook" => Self::Hook(Hook::parse(value, &fields, at_ns)?),
+            "registry" => registry(value, &fields)?,
+            "pane" => pane(value)?,
+            "transcript" => {
+                Fields::open(word, value)?;
+                Self::Transcript(value.clone())
+            }
+            "exit" => exit(value)?,
+            "coordinator" => coordinator(&fields)?,
+            "clock" => {
+                let clock = Fields::of(word, value, &["jump"])?;
+                let jump = clock.needed("jump", clock.number("jump"))?;
+                let ms = nanoseconds(jump.abs()).and_then(|ns| i64::try_from(ns / 1_000_000).ok());
+                let ms = ms.context("clock.jump: takes seconds, a year at most")?;
+                Self::Clock { jump_ms: if jump < 0.0 { -ms } else { ms } }
+            }
+            "boot" => {
+                let boot = Fields::of(word, value, &["lost_power"])?;
+                Self::Boot { lost_power: boot.flag("lost_power")?.unwrap_or(false) }
+            }
+            "disk" => {
+                let disk = Fields::of(word, value, &["fail"])?;
+                let fail = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
+                let fail = fail.context("disk: \"fail\" takes a whole number above 0")?;
+                Self::Disk { fail }
+            }
+            "world" => Self::World(Words::parse(value)?),
+            "command" => bail!("command: coord has no operator commands yet"),
+            "stream" | "eof" | "stderr" => bail!("{word}: coord supervises no headless runs yet"),
+            _ => Self::Check(Check::parse(&fields)?),
+        })
+    }
+}
+
+/// The step's word, after all its fields were found to be known.
+fn word_of(step: &Value) -> Result<&str> {
+    let Some(map) = step.as_object() else { bail!("a step is an object") };
+    let words: Vec<&str> =
+        map.keys().map(String::as_str).filter(|one| ACTS.contains(one)).collect();
+    let beside =
+        |word: &str| BESIDE.iter().find(|(of, _)| *of == word).map_or(&[][..], |one| one.1);
+    let Some(word) = words.first() else {
+        let unknown = map.keys().find(|name| *name != "at");
+        return Err(match unknown {
+            Some(name) => anyhow::anyhow!("unknown step {name:?}{}", nearest(name, &ACTS)),
+            None => anyhow::anyhow!("the step does nothing; it may be one of {}", ACTS.join(", ")),
+        });
+    };
+    if let Some(other) = words.get(1)
+        && !words.iter().all(|one| CHECKS.contains(one))
+    {
+        bail!("does both {word:?} and {other:?}; these are two steps");
+    }
+    for name in map.keys().map(String::as_str) {
+        let is_known = name == "at" || words.contains(&name) || beside(word).contains(&name);
+        if !is_known {
+            let known: Vec<&str> = beside(word).iter().chain(&ACTS).copied().collect();
+            bail!("unknown field {name:?} beside {word:?}{}", nearest(name, &known));
+        }
+    }
+    Ok(word)
+}
+
+impl Start {
+    fn parse(value: &Value) -> Result<Self> {
+        let known = ["session", "pid", "pane", "tmux_pane", "provider", "unattended", "argv"];
+        let start = Fields::of("start", value, &known)?;
+        start.word("provider", &["claude"])?;
+        start.flag("unattended")?;
+        let argv = start.texts("argv")?.unwrap_or_else(|| vec!["claude".to_owned()]);
+        Ok(Self {
+            session: start.needed("session", start.text("session"))?.to_owned(),
+            pid: start.needed("pid", start.pid("pid"))?,
+            pane: start.value("pane").map(|_| pane_id(&start, "pane")).transpose()?,
+            tmux_pane: start
+                .value("tmux_pane")
+                .map(|_| pane_id(&start, "tmux_pane"))
+                .transpose()?,
+            argv,
+        })
+    }
+}
+
+fn pane_id(fields: &Fields<'_>, name: &str) -> Result<String> {
+    let id = fields.needed(name, fields.text(name))?;
+    let number = id.strip_prefix('%').and_then(|number| number.parse::<u16>().ok());
+    number.with_context(|| format!("{name}: {id:?} is no pane; panes are %0, %1, …"))?;
+    Ok(id.to_owned())
+}
+
+impl Hook {
+    fn parse(value: &Value, step: &Fields<'_>, at_ns: u64) -> Result<Self> {
+        let payload = Fields::open("hook", value)?;
+        for name in ["session_id", "hook_event_name"] {
+            payload.needed(name, payload.text(name))?;
+        }
+        let emitted = step.number("emitted_at")?.map(|seconds| {
+            nanoseconds(seconds)
+                .filter(|ns| *ns <= at_ns)
+                .context("emitted_at: takes seconds from 0 up to the step's own time")
+        });
+        Ok(Self {
+            payload: value.as_object().cloned().unwrap_or_default(),
+            pid: step.pid("pid")?,
+            emitted_ns: emitted.transpose()?,
+            id: step.text("id")?.map(str::to_owned),
+            is_forged: step.flag("forged")?.unwrap_or(false),
+        })
+    }
+}
+
+fn registry(value: &Value, step: &Fields<'_>) -> Result<Act> {
+    let beside = step.pid("pid")?;
+    if value.is_null() {
+        return Ok(Act::Registry { pid: beside, entry: None });
+    }
+    let entry = Fields::open("registry", value)?;
+    let pid = entry.needed("pid", entry.pid("pid"))?;
+    if beside.is_some() {
+        bail!("registry: \"pid\" stands in the entry");
+    }
+    Ok(Act::Registry { pid: Some(pid), entry: value.as_object().cloned() })
+}
+
+fn pane(value: &Value) -> Result<Act> {
+    let pane = Fields::of("pane", value, &["pane", "text", "front"])?;
+    let (text, front) = (pane.text("text")?.map(str::to_owned), pane.word("front", &FRONTS)?);
+    if text.is_none() && front.is_none() {
+        bail!("pane: has neither \"text\" nor \"front\"");
+    }
+    Ok(Act::Pane { pane: pane_id(&pane, "pane")?, text, front: front.map(front_of) })
+}
+
+fn front_of(word: &str) -> Front {
+    match word {
+        "shell" => Front::Shell,
+        "child" => Front::Child,
+        "editor" => Front::Editor,
+        _ => Front::Harness,
+    }
+}
+
+fn exit(value: &Value) -> Result<Act> {
+    let exit = Fields::of("exit", value, &["pid", "signal", "code"])?;
+    if exit.value("signal").is_some() == exit.value("code").is_some() {
+        bail!("exit: says either \"signal\" or \"code\"");
+    }
+    exit.number("code")?;
+    if exit.value("signal").is_some_and(|signal| !signal.is_string() && !signal.is_u64()) {
+        bail!("exit.signal: takes a name such as \"KILL\", or a number");
+    }
+    Ok(Act::Exit { pid: exit.needed("pid", exit.pid("pid"))? })
+}
+
+fn coordinator(step: &Fields<'_>) -> Result<Act> {
+    let word = step.word("coordinator", &["start", "stop", "kill"]);
+    Ok(Act::Coordinator(match step.needed("coordinator", word)? {
+        "start" => Switch::Start,
+        "stop" => Switch::Stop,
+        _ => Switch::Kill,
+    }))
+}
+
+impl Words {
+    pub(super) fn parse(value: &Value) -> Result<Self> {
+        let known =
+            ["client_keys_age", "front", "resume", "terminates_on", "draft", "dialog", "registry"];
+        let world = Fields::of("world", value, &known)?;
+        world.word("resume", &["works", "fails", "no_session", "other_id", "silent"])?;
+        world.word("terminates_on", &["TERM", "KILL"])?;
+        world.word("dialog", &["none", "permission", "question", "trust"])?;
+        world.text("draft")?;
+        if world.number("client_keys_age")?.is_some_and(|age| age < 0.0) {
+            bail!("world.client_keys_age: takes seconds from 0 on");
+        }
+        let registry = world.word("registry", &["present", "absent"])?;
+        Ok(Self {
+            has_registry: registry.map(|word| word == "present"),
+            front: world.word("front", &FRONTS)?.map(front_of),
+        })
+    }
+}
+
+impl Check {
+    fn parse(step: &Fields<'_>) -> Result<Self> {
+        let effects = |name: &str| {
+            let list = step.list(name)?.unwrap_or_default();
+            list.iter().map(|one| effect(name, one)).collect::<Result<Vec<Value>>>()
+        };
+        let spoken = CHECKS.iter().skip(1).any(|name| step.value(name).is_some());
+        Ok(Self {
+            expect: step.value("expect").map(Expect::parse).transpose()?,
+            effects: effects("expect_effects")?,
+            forbidden: effects("forbid_effects")?,
+            is_of_effects: spoken,
+        })
+    }
+}
+
+impl Expect {
+    fn parse(value: &Value) -> Result<Self> {
+        let expect = Fields::open("expect", value)?;
+        let session = expect.needed("session", expect.text("session"))?.to_owned();
+        let mut fields = value.as_object().cloned().unwrap_or_default();
+        fields.remove("session");
+        match expect.flag("absent")? {
+            Some(true) if fields.len() == 1 => return Ok(Self { session, fields: None }),
+            Some(_) => bail!("expect.absent: is true and stands alone beside \"session\""),
+            None => (),
+        }
+        if fields.is_empty() {
+            bail!("expect: names no field of the session");
+        }
+        Ok(Self { session, fields: Some(fields) })
+    }
+}
+
+fn effect(what: &str, value: &Value) -> Result<Value> {
+    let fields = Fields::open(what, value)?;
+    fields.needed("kind", fields.word("kind", &EFFECTS))?;
+    Ok(value.clone())
+}
