@@ -134,8 +134,10 @@ pub(crate) struct Before {
 /// Memory of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// A fault of the disk that is armed, and its operation.
+    /// A fault of the disk that is armed, and how many operations of the coordinator away.
     pub(crate) armed: Option<(Armed, u64)>,
+    /// Operations before they are counted.
+    pub(crate) armed_from: u64,
     /// When the last coordinator ended.
     pub(crate) down_since: Time,
     acknowledged: BTreeMap<u128, Time>,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::Now;
+use coord_core::{Now, Session};
 use coord_daemon::config::Config;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
@@ -137,6 +137,8 @@ pub struct Simulation {
     pub(crate) checks: Checks,
     pub(crate) meter: Meter,
     pub(crate) log: Option<Vec<String>>,
+    /// What was shown last, for the log.
+    shown: BTreeMap<u64, String>,
     pids: u32,
     dead_pids: Vec<u32>,
 }
@@ -177,6 +179,7 @@ impl Simulation {
             checks: Checks::default(),
             meter: Meter::default(),
             log: has_log.then(Vec::new),
+            shown: BTreeMap::new(),
             pids: 1_000,
             dead_pids: Vec::new(),
             random,
@@ -234,6 +237,31 @@ impl Simulation {
         if let Some(log) = &mut self.log {
             log.push(format!("{}.{:06} {}", time / SECOND, time % SECOND / 1_000, line()));
         }
+    }
+
+    /// Writes into the log which states are shown otherwise than before.
+    pub(crate) fn note_shown(&mut self) {
+        let Some(serving) = self.serving.as_ref().filter(|_| self.log.is_some()) else { return };
+        let line = |session: &Session| {
+            let Session { session_id, word, owner, .. } = session;
+            let pid = owner.as_ref().map_or(0, |owner| owner.id.process.pid);
+            let id = session.key.0;
+            (
+                id,
+                format!(
+                    "    {session_id} (pid {pid}, record {id}): {:?}: {}",
+                    word.word, word.because
+                ),
+            )
+        };
+        let all: BTreeMap<u64, String> =
+            serving.coordinator().state().sessions().map(line).collect();
+        for (id, line) in &all {
+            if self.shown.get(id) != Some(line) {
+                self.note(|| line.clone());
+            }
+        }
+        self.shown = all;
     }
 
     pub(crate) fn has_faults(&self) -> bool {
