@@ -157,6 +157,7 @@ impl Simulation {
             self.meter.spooled += 1;
             self.checks.spooled(run.id);
             self.end_told(&run);
+            self.checks.ends_in_spool.push(run.owner);
         }
     }
 

@@ -380,6 +380,11 @@ impl Simulation {
             _ => Damage::Torn(self.random.next()),
         };
         self.meter.power_cuts += 1;
+        for owner in std::mem::take(&mut self.checks.ends_in_spool) {
+            if let Some(life) = self.lives.get_mut(&owner) {
+                life.end_told = None;
+            }
+        }
         self.boot_anew(disk.after_crash(damage))?;
         self.checks.power_lost(&self.machine.get().disk, self.time)
     }
@@ -500,6 +505,8 @@ impl Simulation {
         }
         if is_there {
             (0..self.places.len()).for_each(|place| self.write_registry(place));
+        } else {
+            self.lives.values_mut().for_each(|life| life.lost_entry = true);
         }
     }
 
@@ -511,6 +518,12 @@ impl Simulation {
         let Some(one) = self.running(place) else { return };
         let (process, text) = (one.process, registry_text(one, changed));
         self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
+        let boot = self.boot();
+        let is_there =
+            self.machine.get().registries.get(CONFIG_DIR).is_some_and(|one| one.is_there);
+        if let Some(life) = self.lives.get_mut(&(boot, process)).filter(|_| is_there) {
+            life.lost_entry = false;
+        }
     }
 
     /// An entry that is cut off, of another process, or of another's session.

@@ -89,6 +89,8 @@ pub(crate) struct Running {
 /// A client's life as it really was.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
+    /// The conversation it had last.
+    pub(crate) session_id: String,
     pub(crate) truth: Truth,
     pub(crate) is_interactive: bool,
     /// When the truth was last another one.
@@ -99,6 +101,8 @@ pub(crate) struct Life {
     pub(crate) end_told: Option<String>,
     /// Something happened that may have taken it along, near its end or after it.
     pub(crate) may_be_taken: bool,
+    /// The registry entry that it left behind was taken away.
+    pub(crate) lost_entry: bool,
 }
 
 /// What a seed came to.
@@ -378,12 +382,14 @@ impl Simulation {
             wrong_since: None,
         };
         let life = Life {
+            session_id: session_id.clone(),
             truth,
             is_interactive,
             since: self.time,
             is_ending: false,
             end_told: None,
             may_be_taken: false,
+            lost_entry: false,
         };
         self.lives.insert((self.boot(), process), life);
         self.note(|| format!("place {place}: {session_id} starts as pid {pid}"));
@@ -450,8 +456,13 @@ impl Simulation {
             Move::TakesLeave => self.take_leave(place),
             Move::Dies(end) => self.dies(place, end),
             Move::Follows(session_id) => {
+                let boot = self.boot();
                 if let Some(one) = self.running(place) {
                     one.session_id.clone_from(&session_id);
+                    let process = one.process;
+                    if let Some(life) = self.lives.get_mut(&(boot, process)) {
+                        life.session_id.clone_from(&session_id);
+                    }
                 }
                 if let Some(one) = self.places.get_mut(place) {
                     one.last_session = Some(session_id);
