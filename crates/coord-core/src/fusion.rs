@@ -160,8 +160,8 @@ pub(crate) fn is_behind(session: &Session) -> bool {
 /// wall clock, and known.
 pub(crate) fn newest_edge(session: &Session) -> Moment {
     let waits = session.waits.iter().map(|wait| wait.since.wall_ms);
-    let wall_ms = waits.chain(session.edge.map(|edge| edge.wall_ms)).max().unwrap_or(0);
-    Moment { wall_ms, ..session.edge_at }
+    let edges = session.edge.map(|edge| edge.wall_ms).into_iter().chain([session.edge_at.wall_ms]);
+    Moment { wall_ms: waits.chain(edges).max().unwrap_or(0), ..session.edge_at }
 }
 
 /// What it is doing, as hooks tell.

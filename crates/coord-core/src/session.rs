@@ -429,6 +429,7 @@ impl Session {
                 self.former_owners.remove(0);
             }
             self.edge = None;
+            self.edge_at.wall_ms = 0;
             self.last = None;
             self.turn = Turn::None;
             self.waits.clear();

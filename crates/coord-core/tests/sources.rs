@@ -365,6 +365,19 @@ fn r_07_a_cleared_session_is_not_stopped() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     assert_eq!(world.word("s1"), Word::Idle);
-    world.exit(100);
+    world.die(100, present("s1"));
     assert_eq!(world.word("s1"), Word::Stopped);
+}
+
+// R-07, H-05: what was spooled meanwhile says that the next conversation had begun.
+#[test]
+fn r_07_a_conversation_after_the_cleared_one_may_crash() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+    world.exit(100);
+    world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
+    world.hook("s2", 100, PROMPT);
+    world.registry(100, present("s2"), true);
+    assert_eq!(world.word("s2"), Word::Crashed);
 }

@@ -168,11 +168,12 @@ fn turns(state: &State) -> Vec<TurnOf> {
     state.sessions().map(turn).collect()
 }
 
-/// Whether a turn was opened or closed of a record that kept its owner.
-fn is_moved(before: &[TurnOf], after: &[TurnOf]) -> bool {
-    before.iter().any(|(key, owner, is_open)| {
+/// The record that kept its owner and whose turn was opened or closed.
+fn moved(before: &[TurnOf], after: &[TurnOf]) -> Option<SessionKey> {
+    let is_moved = |(key, owner, is_open): &&TurnOf| {
         after.iter().any(|(of, by, now)| (of, by) == (key, owner) && now != is_open)
-    })
+    };
+    before.iter().find(is_moved).map(|(key, ..)| *key)
 }
 
 impl Checks {
@@ -184,7 +185,7 @@ impl Checks {
         self.last_turn = Some(now);
     }
 
-    pub(crate) fn before_post(&self, run: &Run, coordinator: Of<'_>, now: Now) -> Before {
+    pub(crate) fn before_post(run: &Run, coordinator: Of<'_>, now: Now) -> Before {
         let state = coordinator.state();
         let is_quiet = !state.is_due(now);
         Before {
@@ -194,7 +195,6 @@ impl Checks {
     }
 
     pub(crate) fn after_post(
-        &self,
         run: &Run,
         before: Before,
         status: u16,
@@ -211,8 +211,8 @@ impl Checks {
         if before.duplicate_of.is_some_and(|before| before != image_of(state)) {
             return Err(Violation::new("G2", format!("{event} {id:x} took effect twice")));
         }
-        if before.turns.is_some_and(|before| is_moved(&before, &turns(state))) {
-            let what = format!("{event} {id:x} of a subagent changed the main thread's turn");
+        if let Some(key) = before.turns.and_then(|before| moved(&before, &turns(state))) {
+            let what = format!("{event} {id:x} of a subagent moved the turn of record {}", key.0);
             return Err(Violation::new("R-06", what));
         }
         Ok(())

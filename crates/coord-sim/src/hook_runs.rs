@@ -5,7 +5,7 @@ use coord_daemon::process::Caller;
 use coord_wire::envelope::{Harness, Kind, TmuxClaim};
 use serde_json::Value;
 
-use crate::checks::Violation;
+use crate::checks::{Checks, Violation};
 use crate::hooks::{self, Hook};
 use crate::host_events::SOCKET;
 use crate::machine::PID_NS;
@@ -171,9 +171,9 @@ impl Simulation {
         serving.begin_turn();
         let mut answered = Vec::with_capacity(posts.len());
         for run in posts {
-            let before = self.checks.before_post(&run, serving.coordinator(), self.now());
+            let before = Checks::before_post(&run, serving.coordinator(), self.now());
             let status = serving.post(&run.post);
-            self.checks.after_post(&run, before, status, serving.coordinator())?;
+            Checks::after_post(&run, before, status, serving.coordinator())?;
             answered.push((run, status));
         }
         serving.end_turn(spool_changed);
