@@ -218,9 +218,9 @@ fn h_35_dialogs_wait_and_unknown_words_say_nothing() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
-// C4: with the registry behind it, an open turn may be silent; without it, it may not.
+// with the registry behind it, an open turn may be silent; without it, it may not.
 #[test]
-fn c4_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
+fn r_01_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
     let mut world = in_a_turn();
     says(&mut world, RegistryStatus::Busy);
     world.pass(5_000.0);
