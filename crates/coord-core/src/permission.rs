@@ -68,9 +68,11 @@ pub(crate) fn is_over(session: &Session, event: &HookEvent, stamp: Stamp) -> boo
     }
     let (thread, call) = (thread_key(event), is_request.then(|| call_key(event)));
     let is_told = event.digest.is_some() || kind_of(event) == WaitKind::Input;
-    session.over.iter().filter(|over| over.thread == thread && stamp.mono_ns < over.mono_ns).any(
-        |over| call.is_none() || over.call.is_none() || (is_told && over.call == call),
-    )
+    session
+        .over
+        .iter()
+        .filter(|over| over.thread == thread && stamp.mono_ns < over.mono_ns)
+        .any(|over| call.is_none() || over.call.is_none() || (is_told && over.call == call))
 }
 
 /// Remembers what the event says to be over.

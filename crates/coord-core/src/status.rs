@@ -81,7 +81,9 @@ impl Word {
                 "a resume of the same id in another process"
             }
             Self::Elsewhere => "its own SessionEnd; its process is not ours to look at",
-            Self::Unknown => "an event that tells of its turn, or a look that finds its process, its state or its end",
+            Self::Unknown => {
+                "an event that tells of its turn, or a look that finds its process, its state or its end"
+            }
         }
     }
 }
@@ -281,9 +283,7 @@ fn living(session: &Session, awake: Awake) -> Answer {
         Doing::Unclear => {
             answer(Word::Unknown, "R-01", "its screen contradicts the hooks; it is looked at again")
         }
-        Doing::Unheard => {
-            answer(Word::Unknown, "R-01", "nothing told yet whether a turn is open")
-        }
+        Doing::Unheard => answer(Word::Unknown, "R-01", "nothing told yet whether a turn is open"),
     };
     given.against = verdict.against;
     if verdict.against == Some(Source::Registry) {
