@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{RegistryStatus, Screen};
 use crate::permission::WaitKind;
 use crate::session::{PaneFact, Session, Turn};
-use crate::time::Awake;
+use crate::time::{Awake, Moment};
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;
@@ -86,7 +86,7 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
     let Some(level) = session.registry.level() else { return by_screen(session, hooks) };
     let registry = by_level(level.status, hooks);
-    let is_newer = newest_edge_ms(session) <= level.changed_ms;
+    let is_newer = level.is_after(newest_edge(session));
     let is_between = registry == Doing::Rest && awake < queued_until(session);
     if registry == hooks || (is_newer && !is_between) {
         return Verdict { doing: registry, by: Source::Registry, against: None };
@@ -154,14 +154,16 @@ pub(crate) fn lag_is_over(session: &Session) -> Awake {
 pub(crate) fn is_behind(session: &Session) -> bool {
     let hooks = by_hooks(session);
     session.registry.level().is_some_and(|level| {
-        level.changed_ms < newest_edge_ms(session) && by_level(level.status, hooks) != hooks
+        !level.is_after(newest_edge(session)) && by_level(level.status, hooks) != hooks
     })
 }
 
-/// Wall time of the newest thing hooks said that the registry should follow.
-pub(crate) fn newest_edge_ms(session: &Session) -> u64 {
+/// When the newest thing happened that hooks said and the registry should follow: emitted, by the
+/// wall clock, and known.
+pub(crate) fn newest_edge(session: &Session) -> Moment {
     let waits = session.waits.iter().map(|wait| wait.since.wall_ms);
-    waits.chain(session.edge.map(|edge| edge.wall_ms)).max().unwrap_or(0)
+    let wall_ms = waits.chain(session.edge.map(|edge| edge.wall_ms)).max().unwrap_or(0);
+    Moment { wall_ms, ..session.edge_at }
 }
 
 /// What it is doing, as hooks tell.

@@ -48,11 +48,20 @@ impl State {
         if let Some(session) = with_id().find(|session| session.is_owned_by(owner)) {
             return Place::Record(session.key);
         }
-        if let Some(session) = with_id().find(|session| session.former_owners.contains(owner)) {
-            return Place::History(session.key);
-        }
+        let held = self.key_of_owner(owner);
         let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
-        if let Some(key) = self.key_of_owner(owner)
+        if let Some(session) = with_id().find(|session| session.former_owners.contains(owner)) {
+            // A process that went over to another conversation may come back.
+            let edge = held.and_then(|key| self.get(key)?.edge);
+            let comes_back = goes_over && edge.is_some_and(|edge| edge.mono_ns < event.mono_ns);
+            let is_free = !session.may_live() || session.owner.is_none();
+            return if comes_back && is_free {
+                Place::Record(session.key)
+            } else {
+                Place::History(session.key)
+            };
+        }
+        if let Some(key) = held
             && !goes_over
         {
             return if is_end { Place::Nowhere } else { Place::Record(key) };
@@ -81,6 +90,12 @@ impl State {
                 || session.previous_ids.contains(&event.session_id)
         });
         if is_same {
+            return None;
+        }
+        if self.get(key).is_some_and(|session| session.last.is_none()) {
+            // Known from the registry alone, which was read before older events came: it names the
+            // conversation that the process will have gone over to by then.
+            self.remove(key);
             return None;
         }
         let mut session = self.take(key)?;

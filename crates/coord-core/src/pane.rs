@@ -91,7 +91,7 @@ impl State {
     ) -> Option<SessionKey> {
         let key = self.key_of_owner(&self.local_owner(process)?)?;
         let mut session = self.take(key)?;
-        let is_news = interrupted_ms.is_some_and(|ms| fusion::newest_edge_ms(&session) <= ms);
+        let is_news = interrupted_ms.is_some_and(|ms| fusion::newest_edge(&session).wall_ms <= ms);
         if is_news && fusion::is_in_doubt(&session) {
             turn::interrupt(&mut session, Source::Transcript, at, fx);
         }

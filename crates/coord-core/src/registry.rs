@@ -108,7 +108,7 @@ pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
 /// When the registry's `idle`, newer than what opened the turn, means that it was interrupted.
 pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
     let level = session.registry.level()?;
-    let is_news = fusion::newest_edge_ms(session) <= level.changed_ms;
+    let is_news = level.is_after(fusion::newest_edge(session));
     let is_open = matches!(session.turn, Turn::Open { .. });
     let is_told = level.status == RegistryStatus::Idle && is_open && is_news;
     is_told.then(|| fusion::queued_until(session))
@@ -119,6 +119,15 @@ pub(crate) fn settle_turn(session: &mut Session, at: Moment, fx: &mut Effects) {
     if interrupted_at(session).is_some_and(|due| due <= at.awake) {
         turn::interrupt(session, Source::Registry, at, fx);
     }
+}
+
+/// When an entry was seen to change: what is read first may have been written at any time before.
+fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Option<Awake> {
+    let RegistryFact::Present { status, changed_ms, seen_changing, .. } = before else {
+        return None;
+    };
+    let is_same = status == entry.status && changed_ms == entry.changed_ms;
+    if is_same { seen_changing } else { Some(at.awake) }
 }
 
 /// A living process's entry. One that vanished or became unreadable is no source any more; that it
@@ -136,8 +145,12 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
         }
     };
     let before = session.registry.level();
-    session.registry =
-        RegistryFact::Present { at, status: entry.status, changed_ms: entry.changed_ms };
+    session.registry = RegistryFact::Present {
+        at,
+        status: entry.status,
+        changed_ms: entry.changed_ms,
+        seen_changing: seen_changing(session.registry, entry, at),
+    };
     session.is_foreign = entry.is_foreign;
     if session.last.is_none() {
         session.follow_registry(&entry.session_id);
@@ -152,6 +165,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     settle_turn(session, at, fx);
     if !is_waiting {
         // S0-18: a status other than `waiting`, newer than the prompt, says that it is over.
-        session.waits.retain(|wait| entry.changed_ms < wait.since.wall_ms);
+        let level = session.registry.level();
+        session.waits.retain(|wait| !level.is_some_and(|level| level.is_after(wait.since)));
     }
 }

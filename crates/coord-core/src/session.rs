@@ -166,6 +166,9 @@ pub enum RegistryFact {
         status: Option<RegistryStatus>,
         /// When the client changed it, milliseconds since 1970.
         changed_ms: u64,
+        /// When it was seen to change; none for the first that was read of it.
+        #[serde(default)]
+        seen_changing: Option<Awake>,
     },
     /// Its entry was gone after its death.
     Removed {
@@ -226,6 +229,9 @@ pub struct Signature {
     pub is_content: Option<bool>,
 }
 
+/// The client writes a change to its registry within 0.1 s (measured); this much is allowed.
+const WRITTEN_MS: u64 = 1_000;
+
 /// The registry's word, as far as it is a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
@@ -233,14 +239,26 @@ pub struct Level {
     pub status: RegistryStatus,
     /// When the client changed it, milliseconds since 1970.
     pub changed_ms: u64,
+    /// When it was seen to change.
+    pub seen_changing: Option<Awake>,
+}
+
+impl Level {
+    /// Whether the client changed it after `then`: by the wall clock, which somebody may have set
+    /// meanwhile, or by when the two came to be known.
+    pub(crate) fn is_after(self, then: Moment) -> bool {
+        let known_after = then.awake.plus_ms(WRITTEN_MS);
+        let was_seen = self.seen_changing.is_some_and(|seen| known_after <= seen);
+        then.wall_ms <= self.changed_ms || was_seen
+    }
 }
 
 impl RegistryFact {
     /// The status it gives, if it gives one.
     pub fn level(&self) -> Option<Level> {
         match *self {
-            Self::Present { status: Some(status), changed_ms, .. } => {
-                Some(Level { status, changed_ms })
+            Self::Present { status: Some(status), changed_ms, seen_changing, .. } => {
+                Some(Level { status, changed_ms, seen_changing })
             }
             Self::Present { status: None, .. }
             | Self::Unknown
@@ -462,6 +480,9 @@ impl Session {
         self.edge_at.awake = awake;
         self.look = awake;
         self.pane = PaneFact::Unknown;
+        if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
+            *seen_changing = None;
+        }
         self.word.since.awake = awake;
         match &mut self.presence {
             Presence::Alive => (),

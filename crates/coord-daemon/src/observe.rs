@@ -46,6 +46,15 @@ impl<W: World> Coordinator<W> {
     pub fn on_registry_changes(&mut self, now: Now) {
         let changes = self.world.registry_changes();
         self.read_changes(changes, now);
+        self.forget_missing(now);
+    }
+
+    /// An entry whose directory is gone vouches for nothing any more.
+    fn forget_missing(&mut self, now: Now) {
+        let missing = self.world.missing_registries();
+        let known = self.known.entries.keys().filter(|(dir, _)| missing.contains(dir));
+        let changes: Vec<Change> = known.cloned().collect();
+        self.read_changes(changes, now);
     }
 
     /// Watches the registry of a directory, and reads what is there.
@@ -58,6 +67,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn look_for_registries(&mut self, now: Now) {
         let changes = self.world.retry_registries();
         self.read_changes(changes, now);
+        self.forget_missing(now);
     }
 
     /// Reads entries that may have changed. One that is being written is left for its next change.
@@ -65,9 +75,9 @@ impl<W: World> Coordinator<W> {
         for change in changes {
             match self.world.registry_entry(&change.0, change.1) {
                 Ok(found) => self.on_entry(&change, found, now),
-                Err(instead) if *instead == RegistryEntry::Absent => {
+                Err(instead) if !matches!(*instead, RegistryEntry::Strange { .. }) => {
                     if let Some(found) = self.known.entries.remove(&change) {
-                        self.record_entry(Found { entry: RegistryEntry::Absent, ..found }, now);
+                        self.record_entry(Found { entry: *instead, ..found }, now);
                     }
                 }
                 Err(instead) => tracing::debug!(?instead, "registry"),

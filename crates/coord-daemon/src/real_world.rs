@@ -88,6 +88,10 @@ impl World for RealWorld {
         self.registry_watch.try_again(&self.readable)
     }
 
+    fn missing_registries(&self) -> Vec<String> {
+        self.registry_watch.missing()
+    }
+
     fn registry_changes(&mut self) -> Vec<Change> {
         self.registry_watch.take()
     }

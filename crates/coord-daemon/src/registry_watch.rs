@@ -63,6 +63,12 @@ impl RegistryWatch {
         changes
     }
 
+    /// The directories that are not watched: they are not there, or may not be read.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let missing = self.dirs.iter().filter(|(_, watch)| watch.is_none());
+        missing.map(|(config_dir, _)| config_dir.clone()).collect()
+    }
+
     /// The entries that may have changed since the last call.
     pub(crate) fn take(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -130,6 +136,7 @@ mod tests {
         assert!(watch.take().is_empty());
         std::fs::remove_dir_all(&sessions).unwrap();
         watch.take();
+        assert_eq!(watch.missing(), [config_dir.clone()]);
         std::fs::create_dir(&sessions).unwrap();
         std::fs::write(sessions.join("9.json"), "{}").unwrap();
         assert_eq!(watch.try_again(&readable), [(config_dir, 9)]);

@@ -120,7 +120,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     }
     match session.registry {
         RegistryFact::Unknown => (),
-        RegistryFact::Present { at, status, changed_ms } => {
+        RegistryFact::Present { at, status, changed_ms, .. } => {
             let at_ms = if changed_ms == 0 { at.wall_ms } else { changed_ms };
             let says = status.map_or("something unknown", registry_word);
             all.push(fact(format!("registry says {says}"), "registry", at_ms));

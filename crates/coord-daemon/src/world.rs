@@ -40,6 +40,8 @@ pub trait World {
     fn watch_registry(&mut self, config_dir: &str) -> Vec<Change>;
     /// Tries again the registries that were not there; the entries of those that are.
     fn retry_registries(&mut self) -> Vec<Change>;
+    /// Registries that are to be watched and are not there, or no longer.
+    fn missing_registries(&self) -> Vec<String>;
     /// What changed in the watched registries since the last call.
     fn registry_changes(&mut self) -> Vec<Change>;
     /// The registry's entry of whatever process has this pid; else what is there instead.

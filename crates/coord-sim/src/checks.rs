@@ -13,7 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use coord_core::{Header, Now, SeenIds, Session, SessionKey, State, Turn, Word};
+use coord_core::{
+    EndReason, Header, Now, Presence, SeenIds, Session, SessionKey, State, Turn, Word,
+};
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
 
@@ -134,12 +136,16 @@ pub(crate) struct Before {
 /// Memory of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// A fault of the disk that is armed, and its operation.
+    /// A fault of the disk that is armed, and how many operations of the coordinator away.
     pub(crate) armed: Option<(Armed, u64)>,
+    /// Operations before they are counted.
+    pub(crate) armed_from: u64,
     /// When the last coordinator ended.
     pub(crate) down_since: Time,
     acknowledged: BTreeMap<u128, Time>,
     spooled: BTreeSet<u128>,
+    /// Whose end may be known from the spool alone.
+    pub(crate) ends_in_spool: Vec<(String, coord_wire::stamp::ProcessRef)>,
     silent: BTreeSet<SessionKey>,
     last_turn: Option<Now>,
     settling_from: Option<u64>,
@@ -276,6 +282,9 @@ impl Simulation {
             let is_end =
                 matches!(session.word.word, Word::Crashed | Word::Stopped | Word::Interrupted);
             let Some(life) = self.life_of(session).filter(|_| is_end) else { continue };
+            if is_left(session) {
+                continue;
+            }
             let is_told = life.end_told.is_some();
             let is_wrong = match session.word.word {
                 Word::Crashed => is_told || life.truth.is_alive(),
@@ -305,6 +314,7 @@ impl Simulation {
                 return Err(Violation::new("G9", what));
             }
             if let Some(life) = self.life_of(session)
+                && !(is_left(session) && life.session_id != session.session_id)
                 && !is_true(life, has_registry, session.word.word)
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
@@ -325,6 +335,13 @@ impl Simulation {
         let boot = if owner.id.boot.is_empty() { self.boot() } else { owner.id.boot.clone() };
         self.lives.get(&(boot, coord_daemon::convert::wire_process(owner.id.process)))
     }
+}
+
+/// Whether the record is of a conversation that its process cleared or left: that one is over,
+/// whatever became of the process.
+fn is_left(session: &Session) -> bool {
+    let Presence::Ended { reason, .. } = session.presence else { return false };
+    matches!(reason, Some(EndReason::Clear | EndReason::Resume))
 }
 
 fn is_not(session: &Session, life: &Life) -> String {
@@ -369,7 +386,7 @@ fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
         Word::Unknown => true,
         Word::Stopped => match life.truth {
             Truth::TakenAlong => life.end_told.is_some(),
-            truth => truth != Truth::Crashed,
+            truth => truth != Truth::Crashed || life.lost_entry,
         },
         Word::Crashed => life.truth == Truth::Crashed,
         Word::Interrupted => {

@@ -115,6 +115,10 @@ pub(crate) struct Client {
     /// Background work that will report itself.
     background: Option<Truth>,
     turns: u32,
+    /// What is true again when its turn is interrupted.
+    rest: Truth,
+    /// Conversations that this process had before.
+    left: Vec<String>,
 }
 
 /// How a turn begins.
@@ -147,6 +151,8 @@ impl Client {
             number,
             background: None,
             turns: 0,
+            rest: Truth::Idle,
+            left: Vec::new(),
         }
     }
 
@@ -186,6 +192,7 @@ impl Client {
             79..83 => draft.compact(),
             83..88 => draft.dialog(),
             88..92 => draft.suspend(),
+            92 if !draft.client.left.is_empty() => draft.resume(),
             92..96 => draft.exit(),
             96..98 => draft.end(End::Kill),
             _ => draft.end(End::Other),
@@ -288,6 +295,8 @@ impl Draft<'_> {
     /// One turn, with whatever happens in it, and the turns of prompts that were queued in it.
     fn turn(&mut self, begin: Begin) {
         self.client.turns += 1;
+        // An interrupted `!cmd` says nothing of the error that the turn before it met.
+        self.client.rest = if begin == Begin::Bang { self.client.truth } else { Truth::Idle };
         self.is(Truth::Running);
         self.registry("busy", None);
         self.paints(Screen::Working);
@@ -462,7 +471,7 @@ impl Draft<'_> {
             let text = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
             self.writes("user", text);
         }
-        self.ends_or_goes_on(is_queued, Truth::Idle, "idle", Screen::Prompt);
+        self.ends_or_goes_on(is_queued, self.client.rest, "idle", Screen::Prompt);
     }
 
     fn failure(&mut self, is_queued: bool) {
@@ -521,21 +530,34 @@ impl Draft<'_> {
     }
 
     fn clear(&mut self) {
-        self.fires("SessionEnd", &json!({"reason": "clear"}));
         let session_id = self.name("session");
+        self.goes_over(session_id, "clear");
+    }
+
+    /// /resume: the process goes over to a conversation that it had before.
+    fn resume(&mut self) {
+        let at = self.random.index(self.client.left.len());
+        let session_id = self.client.left.remove(at);
+        self.goes_over(session_id, "resume");
+    }
+
+    fn goes_over(&mut self, session_id: String, why: &str) {
+        self.fires("SessionEnd", &json!({"reason": why}));
         self.pass(20..80);
-        self.client.session_id.clone_from(&session_id);
+        let before = std::mem::replace(&mut self.client.session_id, session_id.clone());
+        self.client.left.push(before);
         self.client.transcript =
             format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR);
         self.push(0, Move::Follows(session_id));
         self.client.prompt_id = None;
         self.is(Truth::Idle);
         self.registry("idle", None);
-        self.fires("SessionStart", &json!({"source": "clear"}));
+        self.fires("SessionStart", &json!({"source": why}));
         self.pass(300..400);
     }
 
     fn compact(&mut self) {
+        let before = self.client.truth;
         self.is(Truth::Running);
         self.registry("busy", None);
         self.paints(Screen::Working);
@@ -548,7 +570,7 @@ impl Draft<'_> {
         self.fires("SessionStart", &json!({"source": "compact"}));
         self.pass(5..50);
         self.fires("PostCompact", &json!({"trigger": "manual"}));
-        self.is(Truth::Idle);
+        self.is(before);
         self.registry("idle", None);
         self.paints(Screen::Prompt);
         self.pass(300..400);

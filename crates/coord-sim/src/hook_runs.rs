@@ -43,7 +43,8 @@ enum KilledAt {
 impl Simulation {
     /// A client fires a hook.
     pub(crate) fn fire(&mut self, place: usize, payload: &Value) {
-        let is_end = payload.get("reason").is_some_and(|reason| reason != "clear");
+        let goes_on = |reason: &Value| reason == "clear" || reason == "resume";
+        let is_end = payload.get("reason").is_some_and(|reason| !goes_on(reason));
         let owner = self.running(place).map(|one| one.process).filter(|_| is_end);
         let boot = self.boot();
         if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&(boot, owner))) {
@@ -156,6 +157,7 @@ impl Simulation {
             self.meter.spooled += 1;
             self.checks.spooled(run.id);
             self.end_told(&run);
+            self.checks.ends_in_spool.push(run.owner);
         }
     }
 
@@ -165,6 +167,7 @@ impl Simulation {
             (std::mem::take(&mut self.posts), std::mem::take(&mut self.spool_changed));
         let Some(mut serving) = self.serving.take() else { return Ok(()) };
         self.meter.turns += 1;
+        self.arm_disk();
         serving.begin_turn();
         let mut answered = Vec::with_capacity(posts.len());
         for run in posts {
@@ -180,6 +183,7 @@ impl Simulation {
         for (run, status) in answered {
             self.on_answer(run, status, was_cut);
         }
+        self.note_shown();
         checked?;
         self.check_ends()
     }
@@ -205,7 +209,7 @@ impl Simulation {
     /// /clear the process goes on.
     fn end_told(&mut self, run: &Run) {
         if run.event == "SessionEnd"
-            && run.reason.as_deref() != Some("clear")
+            && !matches!(run.reason.as_deref(), Some("clear" | "resume"))
             && let Some(life) = self.lives.get_mut(&run.owner)
         {
             life.end_told.clone_from(&run.reason);

@@ -254,6 +254,7 @@ impl Simulation {
         if self.serving.is_some() {
             return Ok(());
         }
+        self.arm_disk();
         match Serving::start(&self.machine, &self.config) {
             Ok(serving) => {
                 self.meter.starts += 1;
@@ -304,6 +305,7 @@ impl Simulation {
     fn restart_coordinator(&mut self) -> Result<(), Violation> {
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let shown = image_of(serving.coordinator().state());
+        self.arm_disk();
         let ended = serving.end();
         self.checks.down_since = self.time;
         self.note(|| format!("the coordinator ends: {ended:?}"));
@@ -325,7 +327,6 @@ impl Simulation {
             return Ok(());
         }
         let second = Serving::start(&self.machine, &self.config);
-        self.follow_disk_fault()?;
         match second {
             Err(_) => Ok(()),
             Ok(_) => Err(Violation::new("H-14", "two coordinators on one store".to_owned())),
@@ -333,9 +334,16 @@ impl Simulation {
     }
 
     fn arm(&mut self, armed: Armed) {
-        let at = 1 + self.random.below(60);
-        self.machine.get().disk.arm(Fault::PowerCut { at });
-        self.checks.armed = Some((armed, self.machine.get().disk.operations() + at));
+        self.checks.armed = Some((armed, 1 + self.random.below(60)));
+    }
+
+    /// The coordinator's next operations on the disk are counted, nobody else's.
+    pub(crate) fn arm_disk(&mut self) {
+        if let Some((_, at)) = self.checks.armed {
+            let machine = self.machine.get();
+            machine.disk.arm(Fault::PowerCut { at });
+            self.checks.armed_from = machine.disk.operations();
+        }
     }
 
     /// If the armed operation has come: the coordinator, or the machine, ended there. True if so.
@@ -347,7 +355,10 @@ impl Simulation {
             return Ok(false);
         };
         let disk = self.machine.get().disk.clone();
-        if disk.operations() < at {
+        let done = disk.operations().saturating_sub(self.checks.armed_from);
+        if done < at {
+            disk.disarm();
+            self.checks.armed = Some((armed, at - done));
             return Ok(false);
         }
         self.checks.armed = None;
@@ -369,6 +380,11 @@ impl Simulation {
             _ => Damage::Torn(self.random.next()),
         };
         self.meter.power_cuts += 1;
+        for owner in std::mem::take(&mut self.checks.ends_in_spool) {
+            if let Some(life) = self.lives.get_mut(&owner) {
+                life.end_told = None;
+            }
+        }
         self.boot_anew(disk.after_crash(damage))?;
         self.checks.power_lost(&self.machine.get().disk, self.time)
     }
@@ -489,6 +505,8 @@ impl Simulation {
         }
         if is_there {
             (0..self.places.len()).for_each(|place| self.write_registry(place));
+        } else {
+            self.lives.values_mut().for_each(|life| life.lost_entry = true);
         }
     }
 
@@ -500,6 +518,12 @@ impl Simulation {
         let Some(one) = self.running(place) else { return };
         let (process, text) = (one.process, registry_text(one, changed));
         self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
+        let boot = self.boot();
+        let is_there =
+            self.machine.get().registries.get(CONFIG_DIR).is_some_and(|one| one.is_there);
+        if let Some(life) = self.lives.get_mut(&(boot, process)).filter(|_| is_there) {
+            life.lost_entry = false;
+        }
     }
 
     /// An entry that is cut off, of another process, or of another's session.

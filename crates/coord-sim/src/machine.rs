@@ -416,6 +416,12 @@ impl World for SharedMachine {
         changes
     }
 
+    fn missing_registries(&self) -> Vec<String> {
+        let machine = self.get();
+        let missing = machine.registries.iter().filter(|(_, one)| one.is_wanted && !one.is_watched);
+        missing.map(|(dir, _)| dir.clone()).collect()
+    }
+
     fn registry_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.get().desk.registry_changes)
     }

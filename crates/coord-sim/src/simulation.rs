@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::Now;
+use coord_core::{Now, Session};
 use coord_daemon::config::Config;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
@@ -89,6 +89,8 @@ pub(crate) struct Running {
 /// A client's life as it really was.
 #[derive(Debug, Clone)]
 pub(crate) struct Life {
+    /// The conversation it had last.
+    pub(crate) session_id: String,
     pub(crate) truth: Truth,
     pub(crate) is_interactive: bool,
     /// When the truth was last another one.
@@ -99,6 +101,8 @@ pub(crate) struct Life {
     pub(crate) end_told: Option<String>,
     /// Something happened that may have taken it along, near its end or after it.
     pub(crate) may_be_taken: bool,
+    /// The registry entry that it left behind was taken away.
+    pub(crate) lost_entry: bool,
 }
 
 /// What a seed came to.
@@ -137,6 +141,8 @@ pub struct Simulation {
     pub(crate) checks: Checks,
     pub(crate) meter: Meter,
     pub(crate) log: Option<Vec<String>>,
+    /// What was shown last, for the log.
+    shown: BTreeMap<u64, String>,
     pids: u32,
     dead_pids: Vec<u32>,
 }
@@ -177,6 +183,7 @@ impl Simulation {
             checks: Checks::default(),
             meter: Meter::default(),
             log: has_log.then(Vec::new),
+            shown: BTreeMap::new(),
             pids: 1_000,
             dead_pids: Vec::new(),
             random,
@@ -234,6 +241,31 @@ impl Simulation {
         if let Some(log) = &mut self.log {
             log.push(format!("{}.{:06} {}", time / SECOND, time % SECOND / 1_000, line()));
         }
+    }
+
+    /// Writes into the log which states are shown otherwise than before.
+    pub(crate) fn note_shown(&mut self) {
+        let Some(serving) = self.serving.as_ref().filter(|_| self.log.is_some()) else { return };
+        let line = |session: &Session| {
+            let Session { session_id, word, owner, .. } = session;
+            let pid = owner.as_ref().map_or(0, |owner| owner.id.process.pid);
+            let id = session.key.0;
+            (
+                id,
+                format!(
+                    "    {session_id} (pid {pid}, record {id}): {:?}: {}",
+                    word.word, word.because
+                ),
+            )
+        };
+        let all: BTreeMap<u64, String> =
+            serving.coordinator().state().sessions().map(line).collect();
+        for (id, line) in &all {
+            if self.shown.get(id) != Some(line) {
+                self.note(|| line.clone());
+            }
+        }
+        self.shown = all;
     }
 
     pub(crate) fn has_faults(&self) -> bool {
@@ -350,12 +382,14 @@ impl Simulation {
             wrong_since: None,
         };
         let life = Life {
+            session_id: session_id.clone(),
             truth,
             is_interactive,
             since: self.time,
             is_ending: false,
             end_told: None,
             may_be_taken: false,
+            lost_entry: false,
         };
         self.lives.insert((self.boot(), process), life);
         self.note(|| format!("place {place}: {session_id} starts as pid {pid}"));
@@ -422,8 +456,13 @@ impl Simulation {
             Move::TakesLeave => self.take_leave(place),
             Move::Dies(end) => self.dies(place, end),
             Move::Follows(session_id) => {
+                let boot = self.boot();
                 if let Some(one) = self.running(place) {
                     one.session_id.clone_from(&session_id);
+                    let process = one.process;
+                    if let Some(life) = self.lives.get_mut(&(boot, process)) {
+                        life.session_id.clone_from(&session_id);
+                    }
                 }
                 if let Some(one) = self.places.get_mut(place) {
                     one.last_session = Some(session_id);
