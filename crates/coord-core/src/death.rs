@@ -154,7 +154,12 @@ fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx:
                 "stopped: it was cleared before",
             )
         }
-        presence => (presence, did),
+        presence @ (Presence::Alive
+        | Presence::Dying { .. }
+        | Presence::Ended { .. }
+        | Presence::Interrupted { .. }
+        | Presence::Crashed { .. }
+        | Presence::Gone { .. }) => (presence, did),
     };
     session.presence = presence;
     fx.decide(session, "H-05", saw, did);
