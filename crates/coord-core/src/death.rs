@@ -10,7 +10,7 @@
 use alloc::string::String;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{Domain, EndReason, PaneFound, PaneProof, ProcessRef, Registry};
+use crate::event::{Domain, PaneFound, PaneProof, ProcessRef, Registry};
 use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
@@ -144,22 +144,13 @@ fn is_same_pane(session: &Session, proof: PaneProof) -> bool {
 }
 
 fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {
-    let (presence, did) = match presence {
+    let (presence, did) = match (presence, session.left) {
         // It was over before its process ended, and there is nothing to come back to (H-36).
-        Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at }
-            if session.is_cleared =>
-        {
-            (
-                Presence::Ended { reason: Some(EndReason::Clear), at },
-                "stopped: it was cleared before",
-            )
-        }
-        presence @ (Presence::Alive
-        | Presence::Dying { .. }
-        | Presence::Ended { .. }
-        | Presence::Interrupted { .. }
-        | Presence::Crashed { .. }
-        | Presence::Gone { .. }) => (presence, did),
+        (
+            Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at },
+            reason @ Some(_),
+        ) => (Presence::Ended { reason, at }, "stopped: its conversation was over before"),
+        (presence, _) => (presence, did),
     };
     session.presence = presence;
     fx.decide(session, "H-05", saw, did);

@@ -37,7 +37,10 @@ impl State {
         for key in self.keys() {
             let Some(mut session) = self.take(key) else { continue };
             session.rebase(at.awake);
-            if self.is_local(&session) && session.may_live() && session.is_cleared {
+            if self.is_local(&session)
+                && session.may_live()
+                && session.left == Some(EndReason::Clear)
+            {
                 // H-36: nothing of it is left that could be brought back.
                 session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
             } else if self.is_local(&session) {

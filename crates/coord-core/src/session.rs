@@ -316,8 +316,10 @@ pub struct Session {
     pub signature: Option<Signature>,
     /// Whether the harness is there.
     pub presence: Presence,
-    /// Its conversation was cleared, and the process has not named the next one yet (R-07, H-36).
-    pub is_cleared: bool,
+    /// How its conversation ended, if its process goes on and has not named the next one yet: cleared,
+    /// or left for another (R-07, H-36).
+    #[serde(default)]
+    pub left: Option<EndReason>,
     /// The turn.
     pub turn: Turn,
     /// The client's id of the open turn, where an event named it.
@@ -382,7 +384,7 @@ impl Session {
             look: at.awake,
             signature: None,
             presence: Presence::Alive,
-            is_cleared: false,
+            left: None,
             turn: Turn::None,
             turn_id: None,
             waits: Vec::new(),
@@ -439,7 +441,7 @@ impl Session {
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
             self.turn_id = None;
-            self.is_cleared = false;
+            self.left = None;
             self.pane = PaneFact::Unknown;
             self.signature = None;
             self.forked_from = None;
@@ -453,7 +455,7 @@ impl Session {
     pub(crate) fn follow(&mut self, session_id: &str) {
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
-        self.is_cleared = false;
+        self.left = None;
     }
 
     /// Its id changed, as only the registry tells: no hook has reported.

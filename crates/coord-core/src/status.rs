@@ -326,7 +326,7 @@ fn at_rest(session: &Session, by: &str) -> Answer {
         (Turn::None, Some(Kind::Headless), _) => {
             answer(Word::Starting, "R-21", "it started and has not taken its prompt yet")
         }
-        (Turn::None, _, _) if session.is_cleared => {
+        (Turn::None, _, _) if session.left.is_some() => {
             answer(Word::Idle, "R-07", "its conversation was cleared")
         }
         (Turn::None, _, _) => answer(Word::Idle, "R-21", format!("it waits for a prompt, by {by}")),

@@ -111,7 +111,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     match &event.kind {
         HookKind::SessionStart(_) => {
             session.turn = Turn::None;
-            session.is_cleared = false;
+            session.left = None;
             session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
@@ -139,7 +139,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
 /// The same process reports on after it ended a session (/clear, an in-process resume): it was not
 /// over. A process that was seen dead stays dead, however late its last events arrive.
 fn revive(session: &mut Session) {
-    session.is_cleared = false;
+    session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {
         session.presence = Presence::Alive;
@@ -158,10 +158,14 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
         session.turn = Turn::Closed { at };
     }
     session.background = Background::default();
-    if reason == EndReason::Clear && session.owner.is_some() {
+    let is_alive = matches!(session.presence, Presence::Alive);
+    let goes_on = reason == EndReason::Clear || (reason == EndReason::Resume && !is_alive);
+    if goes_on && session.owner.is_some() {
         // The conversation is over, the process goes on with the next one at once; what became of the
         // process since is told by others.
-        session.is_cleared = matches!(session.presence, Presence::Alive | Presence::Dying { .. });
+        if matches!(session.presence, Presence::Alive | Presence::Dying { .. }) {
+            session.left = Some(reason);
+        }
         session.turn = Turn::None;
         return;
     }

@@ -23,7 +23,7 @@ pub(crate) struct Agenda {
     spool_at: Option<u64>,
     heartbeat_at: u64,
     stopped_at: u64,
-    /// Deadlines of the core wait until then: the store did not take the last one.
+    /// Deadlines of the core, and what is owed to the store, wait until then: it did not take the last one.
     deadlines_from: u64,
     last_turn: Now,
 }
@@ -45,7 +45,9 @@ impl<W: World> Coordinator<W> {
     /// When the loop has to turn at the latest, CLOCK_MONOTONIC.
     pub fn wake_at(&self) -> u64 {
         let agenda = &self.agenda;
-        let core = self.engine.state().next_deadline().map(|at| at.max(agenda.deadlines_from));
+        let owed = (!self.owed.is_empty()).then_some(0);
+        let core = owed.or(self.engine.state().next_deadline());
+        let core = core.map(|at| at.max(agenda.deadlines_from));
         let timers = [agenda.heartbeat_at, agenda.stopped_at];
         let all = timers.into_iter().chain(agenda.spool_at).chain(core).chain(self.sync_at());
         all.min().unwrap_or(agenda.heartbeat_at)
@@ -60,7 +62,7 @@ impl<W: World> Coordinator<W> {
         if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
             let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
             tracing::warn!(stood_ms = ns / 1_000_000, "gap");
-            self.record_or_say(&Entry::Gap { ns }, now);
+            self.record_or_owe(Entry::Gap { ns }, now);
         }
         self.agenda.last_turn = now;
     }
@@ -79,6 +81,9 @@ impl<W: World> Coordinator<W> {
     /// What follows from a round of events. True if the turn had a heartbeat.
     pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
         let is_due = |at: u64| at <= now.mono_ns;
+        if !self.owed.is_empty() && is_due(self.agenda.deadlines_from) && !self.pay(now) {
+            self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
+        }
         if self.is_judging() || self.agenda.spool_at.is_some_and(is_due) {
             self.agenda.spool_at = match self.drain_spool(now) {
                 Intake::Empty => None,

@@ -26,6 +26,8 @@ use crate::share::Shares;
 use crate::tmux::PaneWish;
 use crate::world::World;
 
+/// Observations owed to the store; a user has a few hundred sessions.
+const OWED_MAX: usize = 10_000;
 /// What is synced at the latest (G1), less the time a flush takes.
 const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
 
@@ -53,6 +55,8 @@ pub struct Coordinator<W: World> {
     pub(crate) panes: Vec<PaneWish>,
     /// Processes whose end could not be watched yet.
     unwatched: BTreeSet<ProcessRef>,
+    /// Observations that the store has not taken yet, oldest first.
+    pub(crate) owed: VecDeque<Entry>,
     shares: Shares,
     reserve: Reserve<W::Disk>,
     is_full: bool,
@@ -98,6 +102,7 @@ impl<W: World> Coordinator<W> {
             known: Known::default(),
             panes: Vec::new(),
             unwatched: BTreeSet::new(),
+            owed: VecDeque::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -184,7 +189,7 @@ impl<W: World> Coordinator<W> {
 
     /// A watched process is gone.
     pub fn on_exit(&mut self, process: ProcessRef, now: Now) {
-        self.record_or_say(&Entry::ProcessExited { process }, now);
+        self.record_or_owe(Entry::ProcessExited { process }, now);
     }
 
     /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
@@ -204,12 +209,37 @@ impl<W: World> Coordinator<W> {
         Ok(())
     }
 
-    /// Records an entry that nobody waits for; a failure is a problem that people see.
-    pub(crate) fn record_or_say(&mut self, entry: &Entry, now: Now) {
-        if let Err(error) = self.record(entry, now) {
+    /// Records what will not be seen a second time. What the store does not take is owed to it: in
+    /// order, and before anything newer of the kind.
+    pub(crate) fn record_or_owe(&mut self, entry: Entry, now: Now) {
+        if self.owed.is_empty() && self.record_or_say(&entry, now) {
+            return;
+        }
+        if self.owed.len() < OWED_MAX {
+            self.owed.push_back(entry);
+        }
+    }
+
+    /// Records what is owed, as far as the store takes it. True if nothing is left.
+    pub(crate) fn pay(&mut self, now: Now) -> bool {
+        while let Some(entry) = self.owed.pop_front() {
+            if !self.record_or_say(&entry, now) {
+                self.owed.push_front(entry);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Records an entry that nobody waits for; a failure is a problem that people see. True if it is
+    /// recorded.
+    pub(crate) fn record_or_say(&mut self, entry: &Entry, now: Now) -> bool {
+        let result = self.record(entry, now);
+        if let Err(error) = &result {
             tracing::error!(%error, "not recorded");
             self.problems.insert(error.to_string());
         }
+        result.is_ok()
     }
 
     fn perform(&mut self, effects: Vec<Effect>, now: Now) {
@@ -246,7 +276,7 @@ impl<W: World> Coordinator<W> {
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);
-                self.record_or_say(&Entry::ConfigDirLock { config_dir, held }, now);
+                self.record_or_owe(Entry::ConfigDirLock { config_dir, held }, now);
             }
         }
     }
@@ -272,7 +302,8 @@ impl<W: World> Coordinator<W> {
         if !alive {
             self.unwatched.remove(&process);
         }
-        self.record_or_say(&Entry::ProcessSeen(self.world.seen(process, alive)), now);
+        let seen = self.world.seen(process, alive);
+        self.record_or_owe(Entry::ProcessSeen(seen), now);
     }
 
     /// Tries the processes again whose end could not be watched.
@@ -292,7 +323,7 @@ impl<W: World> Coordinator<W> {
         let entry =
             registry::of_process(self.world.registry_entry(config_dir, process.pid), process);
         let read = Entry::RegistryRead { process, entry, after_death, domain: None };
-        self.record_or_say(&read, now);
+        self.record_or_owe(read, now);
     }
 
     /// Whether the socket's peer is a child of the harness that the envelope names (H-25).

@@ -105,7 +105,7 @@ impl<W: World> Coordinator<W> {
     fn record_entry(&mut self, found: Found, now: Now) {
         let Found { process, domain, entry } = found;
         let read = Entry::RegistryRead { process, entry, after_death: false, domain };
-        self.record_or_say(&read, now);
+        self.record_or_owe(read, now);
     }
 
     /// Sends the looks at panes off that were asked for in this turn of the loop.

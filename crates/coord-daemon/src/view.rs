@@ -79,7 +79,7 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
 fn is_resumable(session: &Session) -> bool {
     let is_cleared =
         matches!(session.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
-    0 < session.counts.turns && !is_cleared && !session.is_cleared
+    0 < session.counts.turns && !is_cleared && session.left != Some(EndReason::Clear)
 }
 
 /// The open permission dialog, with the tool where a hook named it.

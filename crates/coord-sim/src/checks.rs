@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use coord_core::{
-    EndReason, Header, Now, Presence, SeenIds, Session, SessionKey, State, Turn, Word,
+    EndReason, Header, Now, OwnerId, Presence, SeenIds, Session, SessionKey, State, Turn, Word,
 };
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
@@ -130,7 +130,7 @@ fn differing(shown: &Value, read: &Value) -> Vec<String> {
 /// What was seen before a request was taken.
 pub(crate) struct Before {
     duplicate_of: Option<Image>,
-    turns: Option<Vec<(SessionKey, bool)>>,
+    turns: Option<Vec<TurnOf>>,
 }
 
 /// Memory of the checks.
@@ -157,9 +157,22 @@ fn is_silent(session: &Session) -> bool {
     session.word.word == Word::Unknown && session.word.because.starts_with("no sign")
 }
 
-fn turns(state: &State) -> Vec<(SessionKey, bool)> {
-    let is_open = |session: &Session| matches!(session.turn, Turn::Open { .. });
-    state.sessions().map(|session| (session.key, is_open(session))).collect()
+/// Whether the turn of a record and its owner is open.
+type TurnOf = (SessionKey, Option<OwnerId>, bool);
+
+fn turns(state: &State) -> Vec<TurnOf> {
+    let turn = |session: &Session| {
+        let owner = session.owner.as_ref().map(|owner| owner.id.clone());
+        (session.key, owner, matches!(session.turn, Turn::Open { .. }))
+    };
+    state.sessions().map(turn).collect()
+}
+
+/// Whether a turn was opened or closed of a record that kept its owner.
+fn is_moved(before: &[TurnOf], after: &[TurnOf]) -> bool {
+    before.iter().any(|(key, owner, is_open)| {
+        after.iter().any(|(of, by, now)| (of, by) == (key, owner) && now != is_open)
+    })
 }
 
 impl Checks {
@@ -198,9 +211,7 @@ impl Checks {
         if before.duplicate_of.is_some_and(|before| before != image_of(state)) {
             return Err(Violation::new("G2", format!("{event} {id:x} took effect twice")));
         }
-        // It may be the first that is heard of its session.
-        let is_same = |before: &Vec<(SessionKey, bool)>| turns(state).starts_with(before);
-        if before.turns.is_some_and(|before| !is_same(&before)) {
+        if before.turns.is_some_and(|before| is_moved(&before, &turns(state))) {
             let what = format!("{event} {id:x} of a subagent changed the main thread's turn");
             return Err(Violation::new("R-06", what));
         }

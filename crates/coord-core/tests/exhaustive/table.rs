@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use coord_core::{Session, Turn};
+use coord_core::{EndReason, Session, Turn};
 
 use crate::kinds::{self, Symbol};
 use crate::labels;
@@ -49,7 +49,8 @@ fn view(session: &Session) -> String {
         let _ = write!(view, ", contested by {source:?}");
     }
     for (is_so, mark) in [
-        (session.is_cleared, "cleared"),
+        (session.left == Some(EndReason::Clear), "cleared"),
+        (session.left == Some(EndReason::Resume), "left for another"),
         (session.two_owners, "two owners"),
         (session.signature.is_some(), "signature"),
     ] {
