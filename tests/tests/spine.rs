@@ -1,5 +1,5 @@
 //! The whole way: the real client runs coord's hooks, and `coord inspect` shows the truth,
-//! whatever was killed on the way. Holds G1, G2, G7, G10, G11, R-13, R-14, S0-25f, S0-28a, H-05, H-14, H-25.
+//! whatever was killed on the way. Holds G1, G2, G7, G10, G11, R-13, S0-25f, S0-28a, H-05, H-14, H-25.
 
 use coord_tests::client::{Conversation, headless, program, result, surround};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, install, session_when};
@@ -280,7 +280,7 @@ fn sigterm_is_a_stop() {
 }
 
 fn an_interrupted_run_is_a_stop() {
-    // its exit code is that of a success, and no Stop says that the turn ended.
+    // S0-25f: no Stop says that the turn ended, and its exit code is that of a success; SessionEnd tells.
     let (home, capture) = hooked();
     let _coordinator = Coordinator::start(&home);
     let api = FakeApi::start([Turn::hang()]);

@@ -1,5 +1,5 @@
 //! A budget: the one kind of limit on repeated acts (G12): per turn, in total, with a growing
-//! delay between failures (G5, C10).
+//! delay between failures (G5, G12).
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl Budget {
         self.failures_in_a_row = 0;
     }
 
-    /// A new turn began: the total stays (C9).
+    /// A new turn began: the total stays (G5).
     pub fn next_turn(&mut self) {
         self.this_turn = 0;
     }
@@ -113,7 +113,7 @@ mod tests {
         Awake::default().plus_ms(ms)
     }
 
-    // G5, G12, C9: three a turn, ten in all; a new turn gives three back, never the total.
+    // G12: three a turn, ten in all; a new turn gives three back, never the total.
     #[test]
     fn limits_per_turn_and_in_total() {
         let mut budget = Budget::default();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(budget.decide(LIMITS, at(0)), BudgetDecision::Allowed);
     }
 
-    // C10: 5 s, then doubling, then the maximum, for any number of failures.
+    // G12: 5 s, then doubling, then the maximum, for any number of failures.
     #[test]
     fn failures_delay_the_next_act() {
         let limits = Limits { per_turn: u32::MAX, total: u32::MAX, ..LIMITS };

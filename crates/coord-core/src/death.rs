@@ -133,7 +133,7 @@ pub(crate) fn judge_by_pane(
             "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
         conclude(session, Presence::Crashed { at }, saw, "crashed", fx);
     } else {
-        let saw = "process gone at rest, no SessionEnd, no registry, no farewell on the pane";
+        let saw = "process gone, no turn known to be open, no SessionEnd, no registry, no farewell on the pane";
         conclude(session, Presence::Gone { at }, saw, "unknown", fx);
     }
 }

@@ -1,11 +1,11 @@
-//! Decides which source wins for which question, and for how long (R-01, R-02, R-21, H-35, C4).
+//! Decides which source wins for which question, and for how long (R-01, R-02, R-21, H-35).
 //!
 //! | question | sources, the winner first |
 //! |---|---|
 //! | is the process there | the process table, for ever; else hooks, for `unknown_after` |
 //! | how did it end | SessionEnd; registry entry left or removed; the client's farewell on its pane; else unknown (`death`) |
 //! | is a prompt open | registry `waiting`, or hooks' waits the registry has not contradicted; without a registry the pane |
-//! | is a turn open | the registry, from the moment it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two looks in a row at the pane, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after` |
+//! | is a turn open | the registry, from the moment it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two looks in a row at the pane, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after`; before the first edge nobody, and one look is enough |
 //! | is background work live | hooks' counts at the last Stop, for as long as the registry says busy, shell or idle without a new turn |
 //! | is it stopped by Ctrl-Z | the process table alone |
 //!
@@ -52,6 +52,8 @@ pub(crate) enum Doing {
     Rest,
     /// Its screen contradicts the hooks, and was seen only once.
     Unclear,
+    /// Hooks told of no turn edge yet: a turn may run.
+    Unheard,
 }
 
 /// What the sources make of it.
@@ -109,7 +111,7 @@ fn by_screen(session: &Session, hooks: Doing) -> Verdict {
     let screen = by_level(status, hooks);
     if screen == hooks {
         by_hooks
-    } else if LOOKS <= looks {
+    } else if hooks == Doing::Unheard || LOOKS <= looks {
         Verdict { doing: screen, by: Source::Pane, against: None }
     } else {
         Verdict { doing: Doing::Unclear, by: Source::Hooks, against: Some(Source::Pane) }
@@ -176,6 +178,7 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     match session.turn {
         Turn::Open { .. } => Doing::Turn,
         Turn::Closed { .. } if session.background.is_any() => Doing::Background,
+        Turn::None if session.edge.is_none() => Doing::Unheard,
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Doing::Rest,
     }
 }

@@ -51,7 +51,7 @@ pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::HostEvent;
 pub use pane::{is_news, is_signature_open};
-pub use permission::{Wait, WaitKind};
+pub use permission::{Over, Wait, WaitKind};
 pub use seen::SeenIds;
 pub use session::{
     Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, PaneFact, PaneView, Presence, RegistryFact,

@@ -123,7 +123,7 @@ pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     is_other || has_signature || (is_weighed && (!is_confirmed || is_old))
 }
 
-/// When a screen that counts, there being no registry, is too old to count (C4).
+/// When a screen that counts, there being no registry, is too old to count.
 pub(crate) fn stale_at(session: &Session) -> Option<Awake> {
     let PaneFact::Its(view) = &session.pane else { return None };
     let counts = view.screen.is_some() && session.registry.level().is_none();

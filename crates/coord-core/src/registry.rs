@@ -75,13 +75,11 @@ impl State {
         };
         let free = self.sessions_with_id(&entry.session_id).find(is_free);
         let free = free.map(|session| session.key);
-        let mut session = free
-            .and_then(|key| self.take(key))
-            .unwrap_or_else(|| {
-                // No hook has said anything that the registry would have to follow.
-                let at = Moment { wall_ms: 0, ..at };
-                Session::begin(self.new_key(), &entry.session_id, at).into()
-            });
+        let mut session = free.and_then(|key| self.take(key)).unwrap_or_else(|| {
+            // No hook has said anything that the registry would have to follow.
+            let at = Moment { wall_ms: 0, ..at };
+            Session::begin(self.new_key(), &entry.session_id, at).into()
+        });
         session.change_owner(owner);
         session.cwd.clone_from(&entry.cwd);
         session.config_dir.clone_from(&entry.config_dir);

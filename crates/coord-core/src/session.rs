@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::fusion::Source;
 use crate::host_event::HostEvent;
-use crate::permission::Wait;
+use crate::permission::{Over, Wait};
 use crate::status::WordOf;
 use crate::time::{Awake, Moment};
 
@@ -101,7 +101,7 @@ pub enum Presence {
 /// The turn of the main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Turn {
-    /// No prompt was seen from this process.
+    /// No prompt was seen from this process; without an edge of it, nothing tells whether it has one.
     None,
     /// A turn is open.
     Open {
@@ -326,6 +326,10 @@ pub struct Session {
     pub turn_id: Option<String>,
     /// Open prompts, as hooks tell (S0-18).
     pub waits: Vec<Wait>,
+    /// What was over since the newest turn edge, the newest few: a request older than its own result
+    /// comes too late (G2).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<Over>,
     /// Background work at the last Stop.
     pub background: Background,
     /// The last StopFailure's typed error, until the next turn ends well.
@@ -384,6 +388,7 @@ impl Session {
             turn: Turn::None,
             turn_id: None,
             waits: Vec::new(),
+            over: Vec::new(),
             background: Background::default(),
             failure: None,
             cwd: String::new(),
@@ -433,6 +438,7 @@ impl Session {
             self.last = None;
             self.turn = Turn::None;
             self.waits.clear();
+            self.over.clear();
             self.background = Background::default();
             self.registry = RegistryFact::Unknown;
             self.turn_id = None;

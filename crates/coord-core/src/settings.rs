@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Settings {
     /// An open turn, or an idle session without a known process, is `unknown` when nothing was
-    /// heard for this long (R-01, resolved contradiction C4: 900 s without a second source).
+    /// heard for this long (R-01: 900 s without a second source).
     pub unknown_after_ms: u64,
     /// Panes of living sessions are looked at this often (S0-30).
     pub sweep_ms: u64,

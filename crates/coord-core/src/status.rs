@@ -7,7 +7,7 @@
 //! 4. process facts: dying, crashed, gone (H-05);
 //! 5. foreign supervisor: an ended session of one is ended all the same;
 //! 6. stopped by Ctrl-Z;
-//! 7. silence, where no second source speaks (R-01, C4);
+//! 7. silence, where no second source speaks;
 //! 8. open prompt, turn, background work, as `fusion` weighs hooks and registry;
 //! 9. rest: quota, authentication, billing, else idle.
 
@@ -81,7 +81,9 @@ impl Word {
                 "a resume of the same id in another process"
             }
             Self::Elsewhere => "its own SessionEnd; its process is not ours to look at",
-            Self::Unknown => "any event of its own, or a look that finds its process or its end",
+            Self::Unknown => {
+                "an event that tells of its turn, or a look that finds its process, its state or its end"
+            }
         }
     }
 }
@@ -281,6 +283,7 @@ fn living(session: &Session, awake: Awake) -> Answer {
         Doing::Unclear => {
             answer(Word::Unknown, "R-01", "its screen contradicts the hooks; it is looked at again")
         }
+        Doing::Unheard => answer(Word::Unknown, "R-01", "nothing told yet whether a turn is open"),
     };
     given.against = verdict.against;
     if verdict.against == Some(Source::Registry) {

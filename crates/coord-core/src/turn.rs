@@ -3,7 +3,7 @@
 //!
 //! Turn edges (SessionStart, UserPromptSubmit, Stop, StopFailure, SessionEnd) are applied in the
 //! order of their stamps: one that is older than the newest applied edge changes nothing but the
-//! counts. Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
+//! counts. So does a request for a prompt that is over (`permission`). Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
 use crate::effect::Effects;
@@ -38,18 +38,22 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         session.boot.clone_from(&event.boot);
         session.edge = None;
         session.last = None;
+        session.over.clear();
     }
     note_newest(session, event, stamp);
-    if session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns) {
+    let is_before_edge = session.edge.is_some_and(|edge| stamp.mono_ns <= edge.mono_ns);
+    if is_before_edge || permission::is_over(session, event, stamp) {
         take_late_stop(session, event);
         return false;
     }
     session.sign = at.awake;
     let before = fusion::by_hooks(session);
-    permission::apply(session, event, at);
+    permission::apply(session, event, stamp, at);
     if is_edge(event) {
         session.edge = Some(stamp);
         session.edge_at = at;
+        // What is older than an edge is late by that.
+        session.over.retain(|over| stamp.mono_ns < over.mono_ns);
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
         revive(session);

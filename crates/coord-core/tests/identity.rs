@@ -47,7 +47,7 @@ fn h_42_a_resume_in_a_new_process_continues_a_dead_owners_record() {
     assert_eq!(world.word("s1"), Word::Idle);
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(200));
     assert!(world.effects.contains(&Effect::WatchProcess { process: process(200) }));
-    // The dead process's last events come late and change nothing (G6, H-31).
+    // The dead process's last events come late and change nothing (G2, H-42).
     world.hook("s1", 100, PROMPT);
     assert_eq!(world.word("s1"), Word::Idle);
     world.exit(100);

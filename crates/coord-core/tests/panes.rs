@@ -322,9 +322,9 @@ fn h_16_another_pane_after_the_death_says_nothing() {
     assert_ne!(world.word(ID), Word::Crashed);
 }
 
-// S0-37: what was detected, concluded and left alone is counted from the recorded decisions alone.
+// G9: what was detected, concluded and left alone is recorded as a decision, with its rule.
 #[test]
-fn s0_37_detections_and_deferrals_are_decisions_of_their_session() {
+fn g9_detections_and_deferrals_are_decisions_of_their_session() {
     let mut world = in_a_turn();
     let signature = Some("range_error".to_owned());
     world.seen_on_pane(100, its(PaneSeen { signature, ..blank() }), false);

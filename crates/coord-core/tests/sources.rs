@@ -4,7 +4,7 @@
 mod world;
 
 use coord_core::{
-    Background, EndReason, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus,
+    Background, EndReason, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus, Screen,
     StartSource, ToolPhase, Turn, Word,
 };
 use world::{END, PROMPT, START, STOP, TOOL, World, entry, process};
@@ -218,9 +218,9 @@ fn h_35_dialogs_wait_and_unknown_words_say_nothing() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
-// C4: with the registry behind it, an open turn may be silent; without it, it may not.
+// with the registry behind it, an open turn may be silent; without it, it may not.
 #[test]
-fn c4_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
+fn r_01_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
     let mut world = in_a_turn();
     says(&mut world, RegistryStatus::Busy);
     world.pass(5_000.0);
@@ -365,7 +365,7 @@ fn r_07_a_cleared_session_is_not_stopped() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     assert_eq!(world.word("s1"), Word::Idle);
-    world.die(100, present("s1"));
+    world.die(100, world::present("s1"));
     assert_eq!(world.word("s1"), Word::Stopped);
 }
 
@@ -378,6 +378,97 @@ fn r_07_a_conversation_after_the_cleared_one_may_crash() {
     world.exit(100);
     world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
     world.hook("s2", 100, PROMPT);
-    world.registry(100, present("s2"), true);
+    world.registry(100, world::present("s2"), true);
     assert_eq!(world.word("s2"), Word::Crashed);
+}
+
+/// An event of a main thread's call, emitted `ago` seconds ago.
+fn late_call(world: &mut World, kind: HookKind, tool: &str, digest: Option<u64>, ago: f64) {
+    let mut event = world.event("s1", 100, kind, ago);
+    event.tool = Some(tool.into());
+    event.digest = digest;
+    world.send(event);
+    world.seconds += 0.001;
+}
+
+// G2, S0-18: the answer becomes part of a question's input; a call without a digest is told from none.
+#[test]
+fn g2_a_late_request_is_told_by_its_input_but_for_questions() {
+    for (tool, asked, word) in [
+        ("Bash", Some(1), Word::Running),
+        ("Bash", Some(2), Word::AwaitingPermission),
+        ("Bash", None, Word::AwaitingPermission),
+        ("AskUserQuestion", Some(2), Word::Running),
+    ] {
+        let mut world = in_a_turn();
+        world.pass(10.0);
+        late_call(&mut world, TOOL, tool, Some(1), 0.0);
+        late_call(&mut world, ASK, tool, asked, 2.0);
+        assert_eq!(world.word("s1"), word, "{tool} {asked:?}");
+    }
+    let mut world = in_a_turn();
+    world.pass(10.0);
+    late_call(&mut world, TOOL, "Bash", None, 0.0);
+    late_call(&mut world, ASK, "Bash", None, 2.0);
+    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+}
+
+// G2: a few calls are remembered as over, and none that an edge makes late anyway.
+#[test]
+fn g2_what_is_over_is_remembered_in_bounds() {
+    let mut world = in_a_turn();
+    for digest in 0..20 {
+        call(&mut world, TOOL, None, "Bash", digest);
+    }
+    assert_eq!(world.session("s1").over.len(), 8);
+    world.pass(10.0);
+    late_call(&mut world, ASK, "Bash", Some(19), 10.5);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.hook("s1", 100, STOP);
+    assert!(world.session("s1").over.is_empty());
+}
+
+// S0-18: only a status that is newer than the prompt says that it is over.
+#[test]
+fn s0_18_an_older_status_ends_no_wait() {
+    let mut world = in_a_turn();
+    let changed_ms = world.now().wall_ms;
+    world.pass(1.0);
+    call(&mut world, ASK, None, "Bash", 1);
+    world.registry(100, entry("s1", Some(RegistryStatus::Busy), changed_ms), false);
+    assert_eq!(world.session("s1").waits.len(), 1);
+    says(&mut world, RegistryStatus::Busy);
+    assert_eq!(world.session("s1").waits.len(), 0);
+}
+
+// who was first heard in the midst of something is not idle until something says so.
+#[test]
+fn r_01_before_the_first_edge_the_registry_and_one_look_tell() {
+    let heard = |kind: HookKind| {
+        let mut world = World::new();
+        let mut event = world.event("s1", 100, kind, 0.0);
+        event.agent = Some("a1".into());
+        world.send(event);
+        assert_eq!(world.word("s1"), Word::Unknown);
+        world.pass(2.0);
+        world
+    };
+    for kind in [TOOL, STOP, HookKind::SubagentStop, HookKind::PermissionDenied] {
+        for (status, screen, word) in [
+            (RegistryStatus::Idle, Screen::Prompt, Word::Idle),
+            (RegistryStatus::Busy, Screen::Working, Word::Running),
+        ] {
+            let mut world = heard(kind.clone());
+            says(&mut world, status);
+            assert_eq!(world.word("s1"), word);
+            let mut world = heard(kind.clone());
+            world.screen(100, screen);
+            assert_eq!(world.word("s1"), word);
+        }
+        for (edge, word) in [(START, Word::Idle), (PROMPT, Word::Running), (STOP, Word::Idle)] {
+            let mut world = heard(kind.clone());
+            world.hook("s1", 100, edge);
+            assert_eq!(world.word("s1"), word);
+        }
+    }
 }

@@ -211,7 +211,7 @@ fn rest_with_a_watched_process_may_be_silent_for_ever() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
-// C4
+// nothing tells that the client is there at all.
 #[test]
 fn rest_without_a_known_process_becomes_unknown() {
     let mut world = World::new();
@@ -324,4 +324,26 @@ fn a_new_process_begins_without_a_turn() {
     world.hook("s1", 200, RESUME);
     assert_eq!(world.word("s1"), Word::Idle);
     assert_eq!(world.session("s1").turn, Turn::None);
+}
+
+/// An event of s1 that names no process: its record goes on through a boot.
+fn without_process(world: &mut World, kind: HookKind) {
+    let mut event = world.event("s1", 100, kind, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.seconds += 0.001;
+}
+
+// H-31: the clock of a new boot begins anew; what it stamps is not late by the stamps before it.
+#[test]
+fn h_31_stamps_of_an_older_boot_make_nothing_late() {
+    let mut world = World::new();
+    without_process(&mut world, PROMPT);
+    let before = world.mono_ns(0.0);
+    world.reboot();
+    assert!(world.mono_ns(0.0) < before);
+    without_process(&mut world, STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.session("s1").counts.late, 0);
+    assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
 }

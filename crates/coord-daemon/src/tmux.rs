@@ -1,4 +1,4 @@
-//! Looks at panes: which one is a process's own, and what stands on it (H-16, S0-30, G11).
+//! Looks at panes: which one is a process's own, and what stands on it (H-16, G11).
 //!
 //! Decides whose a pane is, by its terminal alone: the environment's word for a pane is only where
 //! the look begins. What a screen means is decided in `coord-screen` and the core. One tmux process

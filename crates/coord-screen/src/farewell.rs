@@ -1,7 +1,7 @@
 //! The client's farewell: "Resume this session with:" and the command line that does it.
 //!
 //! Decides whether the farewell is the last thing on the screen and which session it names; what
-//! that proves is decided elsewhere (H-05, S0-27).
+//! that proves is decided elsewhere (H-05).
 
 const HEAD: &str = "Resume this session with:";
 const PROGRAM: &str = "claude ";
@@ -54,7 +54,7 @@ mod tests {
         session_in(&text.lines().collect::<Vec<_>>())
     }
 
-    // H-05, S0-27
+    // H-05
     #[test]
     fn the_last_thing_but_for_a_prompt() {
         let head = "dev$ claude\n\nResume this session with:\nclaude --model opus --resume ";

@@ -5,7 +5,7 @@
 //! sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
 //! behind, and an agent can print anything; so only what the client itself draws at the bottom of
 //! the screen decides, and what fits no class is unknown. Classes and signatures are data,
-//! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-15, S0-27 and H-05.
+//! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-18 and H-05.
 
 mod farewell;
 mod layout;

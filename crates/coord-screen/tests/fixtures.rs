@@ -34,7 +34,7 @@ fn word(reading: &Reading) -> &'static str {
     reading.screen.map_or("unknown", Screen::word)
 }
 
-// S0-15, S1-03, R-10
+// R-10, S0-18
 #[test]
 fn every_screen_has_its_class() {
     let wrong: Vec<String> = FIXTURES
@@ -47,7 +47,7 @@ fn every_screen_has_its_class() {
     assert!(170 < FIXTURES.len(), "the directory was not read");
 }
 
-// S0-27, H-05
+// H-05
 #[test]
 fn farewells() {
     let with: Vec<(&str, String)> = FIXTURES

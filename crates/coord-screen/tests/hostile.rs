@@ -47,7 +47,7 @@ fn pictures() -> Vec<String> {
     ]
 }
 
-// S0-15, R-10
+//
 #[test]
 fn pictures_in_the_conversation_do_not_decide() {
     for picture in pictures() {
@@ -63,7 +63,7 @@ fn pictures_in_the_conversation_do_not_decide() {
     }
 }
 
-// S0-15: the agent writes the command that a dialog shows, and the question's texts.
+// R-10, S0-18: the agent writes the command that a dialog shows, and the question's texts.
 #[test]
 fn pictures_in_a_dialog_are_no_prompt() {
     for picture in pictures() {

@@ -88,7 +88,8 @@ pub(crate) fn one_session_resumed_twice(config: Config) {
     case.finish();
 }
 
-/// R-07, H-13: a headless resume beside a living session takes nothing from it.
+/// a headless resume beside a living session makes both unknown while it runs, and leaves the
+/// living one as it was.
 pub(crate) fn a_headless_resume_beside_it(config: Config) {
     let turns = [
         Turn::text("One.").behind("one"),

@@ -1,4 +1,4 @@
-//! Open dialogs: permissions, questions, plans. Holds S0-15, S0-18, R-01, R-05, R-06.
+//! Open dialogs: permissions, questions, plans. Holds S0-17, S0-18, R-01, R-05, R-06.
 
 use crate::case::{Case, Config, Event, MANUAL};
 use coord_tests::fake_api::Turn;
@@ -46,7 +46,7 @@ pub(crate) fn permission_prompts(config: Config) {
     case.finish();
 }
 
-/// S0-15, S0-18, R-05: nothing but its answer ends a prompt, not the late notification of a
+/// S0-17, S0-18, R-05: nothing but its answer ends a prompt, not the late notification of a
 /// permission (6 s) and not the time of an idle one (60 s).
 pub(crate) fn a_prompt_left_open(config: Config) {
     let turns = [Turn::bash("touch one").behind("ask"), Turn::text("Made it.").behind("made")];

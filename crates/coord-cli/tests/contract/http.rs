@@ -1,5 +1,5 @@
 //! HTTP over the socket (interfaces.md), byte by byte: every route, every refusal, and peers that
-//! stop in the middle. Holds G2, G11 and S4-19's neighbour, the bounded request.
+//! stop in the middle. Holds G2 and G11.
 
 use crate::wire::{Wire, ask, event, post, request, with};
 use coord_tests::coord::{Coordinator, events, health, programs, session};

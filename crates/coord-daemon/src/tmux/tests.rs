@@ -318,7 +318,7 @@ fn a_stranger_is_not_asked() {
     child.wait().unwrap();
 }
 
-// S0-30: one tmux process for all panes of a server, and none per pane.
+// One tmux process for all panes of a server, and none per pane.
 #[test]
 fn fifty_panes_cost_one_process() {
     let server = Server::new("exec cat");
@@ -342,7 +342,7 @@ fn fifty_panes_cost_one_process() {
     assert_eq!((found, starts(&count)), (50, 3));
 }
 
-// S0-30: a sweep reads only panes in which something happened, and misses nothing.
+// A sweep reads only panes in which something happened, and misses nothing.
 #[test]
 fn a_sweep_reads_what_changed() {
     let server = Server::new("exec cat");

@@ -99,11 +99,15 @@ fn named_by_function(name: &str) -> Vec<String> {
     pairs.chain(parts.iter().map(|part| part.to_uppercase())).filter(|id| is_id(id)).collect()
 }
 
-/// `G1`, `H-05`, `S0-25a`, `R-07`.
+/// `G1`, `H-05`, `S0-25a`, `R-07`. `C4` has the shape of one and stands for nothing here; C0 and C1 are
+/// sets of control characters.
 pub(super) fn is_id(word: &str) -> bool {
     let Some((row, number)) = word.split_once('-') else {
-        let number = word.strip_prefix('G').unwrap_or_default();
-        return matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit());
+        let number = word.strip_prefix(['G', 'C']).unwrap_or_default();
+        let is_control = matches!(word, "C0" | "C1");
+        return !is_control
+            && matches!(number.len(), 1 | 2)
+            && number.bytes().all(|b| b.is_ascii_digit());
     };
     let is_row = match row.as_bytes() {
         [letter] => letter.is_ascii_uppercase(),
@@ -126,13 +130,15 @@ mod tests {
 
     #[test]
     fn ids_are_told_from_words() {
-        for id in ["G1", "G12", "H-05", "S0-25a", "R-07", "S0-00"] {
+        for id in ["G1", "G12", "C4", "H-05", "S0-25a", "R-07", "S0-00"] {
             assert!(is_id(id), "{id}");
         }
         for word in [
             "",
             "G",
             "G123",
+            "C0",
+            "C1",
             "id",
             "---",
             "UTF-8x9",
