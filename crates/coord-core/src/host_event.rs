@@ -24,6 +24,17 @@ pub enum HostEvent {
     ManyEnds,
 }
 
+/// A tmux server that died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadServer {
+    /// Which.
+    pub process: ProcessRef,
+    /// It lived until then at least, milliseconds since 1970.
+    pub seen_ms: u64,
+    /// When its death was noticed.
+    pub at: Moment,
+}
+
 /// So many ends within the time are a host event (H-10).
 const MANY_ENDS: usize = 3;
 /// Deaths of tmux servers remembered.
@@ -65,10 +76,12 @@ impl State {
         }
     }
 
-    /// A watched process that may be a tmux server is gone. Returns the sessions it took along.
+    /// A watched process that may be a tmux server is gone; it lived until `seen_ms` at least, wall
+    /// time. Returns the sessions it took along.
     pub(crate) fn on_server_death(
         &mut self,
         process: ProcessRef,
+        seen_ms: u64,
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
@@ -80,12 +93,13 @@ impl State {
         if of_server.is_empty() {
             return of_server;
         }
-        self.header.dead_servers.push((process, at.awake));
+        let dead = DeadServer { process, seen_ms, at };
+        self.header.dead_servers.push(dead);
         if DEAD_SERVERS_MAX < self.header.dead_servers.len() {
             self.header.dead_servers.remove(0);
         }
         for key in &of_server {
-            self.interrupt_if_near(*key, HostEvent::TmuxServer, at, fx);
+            self.interrupt_if_taken(*key, dead, at, fx);
         }
         of_server
     }
@@ -100,43 +114,71 @@ impl State {
         let within_ms = self.header.settings.interrupted_within_ms;
         let Some(session) = self.get(key) else { return Vec::new() };
         let server = session.pane().map(|pane| pane.server);
-        let counts = session.kind == Some(Kind::Interactive)
-            && matches!(session.presence, Presence::Ended { reason: Some(EndReason::Other), .. });
-        let server_died = self.header.dead_servers.iter().any(|(process, died)| {
-            Some(*process) == server && at.awake.ms_since(*died) <= within_ms
-        });
-        if server_died {
-            self.interrupt_if_near(key, HostEvent::TmuxServer, at, fx);
+        let died = self.header.dead_servers.iter().rev().find(|dead| Some(dead.process) == server);
+        if let Some(died) = died.copied()
+            && at.awake.ms_since(died.at.awake) <= within_ms
+        {
+            self.interrupt_if_taken(key, died, at, fx);
             return Vec::from([key]);
         }
-        if !counts {
+        let Presence::Ended { reason: Some(EndReason::Other), at: ended } = session.presence else {
+            return Vec::new();
+        };
+        if session.kind != Some(Kind::Interactive) {
             return Vec::new();
         }
+        let is_near = |other: Moment| {
+            ended.awake.ms_since(other.awake) <= within_ms
+                && ended.wall_ms.abs_diff(other.wall_ms) <= within_ms
+        };
         let ends = &mut self.header.recent_ends;
-        ends.retain(|(ended, other)| at.awake.ms_since(*ended) <= within_ms && *other != key);
-        ends.push((at.awake, key));
+        ends.retain(|(other, of)| is_near(*other) && *of != key);
+        ends.push((ended, key));
         if ends.len() < MANY_ENDS {
             return Vec::new();
         }
         let together: Vec<SessionKey> = ends.iter().map(|(_, key)| *key).collect();
         for key in &together {
-            self.interrupt_if_near(*key, HostEvent::ManyEnds, at, fx);
+            self.interrupt_if(*key, HostEvent::ManyEnds, fx, at, |_, _| true);
         }
         together
     }
 
-    fn interrupt_if_near(&mut self, key: SessionKey, by: HostEvent, at: Moment, fx: &mut Effects) {
+    /// Its end, or that of its process, may be the server's doing: it came after the server was seen
+    /// last, less the time that its clients may be ahead of it.
+    fn interrupt_if_taken(
+        &mut self,
+        key: SessionKey,
+        dead: DeadServer,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let within_ms = self.header.settings.interrupted_within_ms;
+        self.interrupt_if(key, HostEvent::TmuxServer, fx, at, |session, ended| {
+            let is_headless = session.kind == Some(Kind::Headless);
+            let by_itself =
+                matches!(session.presence, Presence::Ended { reason: Some(_), .. }) && is_headless;
+            let is_near = at.awake.ms_since(ended.awake) <= within_ms
+                && dead.seen_ms <= ended.wall_ms.saturating_add(within_ms)
+                && ended.wall_ms <= dead.at.wall_ms.saturating_add(within_ms);
+            is_near && !by_itself
+        });
+    }
+
+    /// Marks a session that ended without its user's word, if that holds of it and its end.
+    fn interrupt_if(
+        &mut self,
+        key: SessionKey,
+        by: HostEvent,
+        fx: &mut Effects,
+        at: Moment,
+        holds: impl Fn(&Session, Moment) -> bool,
+    ) {
         let Some(mut session) = self.take(key) else { return };
-        let is_headless = session.kind == Some(Kind::Headless);
-        let near = |then: Moment| at.awake.ms_since(then.awake) <= within_ms;
         let was_taken = match session.presence {
-            Presence::Ended { reason: Some(EndReason::Other), at: then } => {
-                near(then) && !is_headless
-            }
-            Presence::Ended { reason: None, at: then }
-            | Presence::Crashed { at: then }
-            | Presence::Gone { at: then } => near(then),
+            Presence::Ended { reason: Some(EndReason::Other) | None, at: ended }
+            | Presence::Crashed { at: ended }
+            | Presence::Gone { at: ended } => holds(&session, ended),
             Presence::Dying { .. } => by == HostEvent::TmuxServer,
             Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => false,
         };

@@ -49,7 +49,7 @@ pub use event::{
 pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
-pub use host_event::HostEvent;
+pub use host_event::{DeadServer, HostEvent};
 pub use pane::{is_news, is_signature_open};
 pub use permission::{Over, Wait, WaitKind};
 pub use seen::SeenIds;

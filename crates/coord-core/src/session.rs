@@ -443,6 +443,7 @@ impl Session {
             self.registry = RegistryFact::Unknown;
             self.turn_id = None;
             self.left = None;
+            self.tmux = None;
             self.pane = PaneFact::Unknown;
             self.signature = None;
             self.forked_from = None;

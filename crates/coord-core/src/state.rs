@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EventId, Host, ProcessRef};
 use crate::fusion;
 use crate::hold::Hold;
+use crate::host_event::DeadServer;
 use crate::pane;
 use crate::registry;
 use crate::seen::SeenIds;
@@ -55,11 +56,15 @@ pub struct Header {
     /// Configuration directories seen, and whether this coordinator holds their lock (H-14).
     pub config_dirs: BTreeMap<String, bool>,
     /// Interactive sessions whose end without a reason was seen lately (H-10).
-    pub recent_ends: Vec<(Awake, SessionKey)>,
+    pub recent_ends: Vec<(Moment, SessionKey)>,
     /// Ends that came before their sessions, a few.
     pub early_ends: Vec<EarlyEnd>,
     /// Tmux servers that died lately (H-10).
-    pub dead_servers: Vec<(ProcessRef, Awake)>,
+    pub dead_servers: Vec<DeadServer>,
+    /// Wall time of the last record before this coordinator started, milliseconds since 1970: what
+    /// happened since then nobody saw happen.
+    #[serde(default)]
+    pub unseen_since_ms: u64,
 }
 
 /// The whole state.

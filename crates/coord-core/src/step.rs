@@ -44,9 +44,12 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from } => {
             on_seen(state, *process, (*kind, *is_stopped, forked_from.as_deref()), now)
         }
-        Event::ProcessSeen { process, alive: false, .. } | Event::ProcessExited { process } => {
-            on_exit(state, *process, now, &mut fx)
+        // One that is found dead may have died at any time since somebody watched.
+        Event::ProcessSeen { process, alive: false, .. } => {
+            let seen_ms = state.header.unseen_since_ms;
+            on_exit(state, *process, seen_ms, now, &mut fx)
         }
+        Event::ProcessExited { process } => on_exit(state, *process, now.wall_ms, now, &mut fx),
         Event::RegistryRead { process, found, after_death, domain } => {
             let at = state.moment(now);
             let owner = state.owner_in(domain.as_ref(), *process);
@@ -97,6 +100,7 @@ fn on_started(
 ) -> Vec<SessionKey> {
     let is_new_boot = state.header.host.as_ref().is_some_and(|before| before.boot != host.boot);
     let down_ns = state.header.last.map_or(0, |last| now.mono_ns.saturating_sub(last.mono_ns));
+    state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
     state.header.host = Some(host.clone());
     state.header.settings = settings.clone();
     // Locks belong to the process that took them.
@@ -201,9 +205,15 @@ fn on_seen(
     key.into_iter().collect()
 }
 
-fn on_exit(state: &mut State, process: ProcessRef, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
+fn on_exit(
+    state: &mut State,
+    process: ProcessRef,
+    seen_ms: u64,
+    now: Now,
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
     let at = state.moment(now);
-    let mut touched = state.on_server_death(process, at, fx);
+    let mut touched = state.on_server_death(process, seen_ms, at, fx);
     if let Some(key) = state.on_death(process, at, fx) {
         touched.push(key);
         touched.extend(state.mark_two_owners(key));

@@ -10,6 +10,8 @@ use crate::world::World;
 
 /// The loop turns at least this often, so that a gap can be told from rest (H-32).
 const HEARTBEAT_NS: u64 = 5_000_000_000;
+/// While sessions live, a record is made at least this often.
+const MARK_NS: u64 = 60_000_000_000;
 /// Stopped processes are looked for this often: no source reports them.
 const STOPPED_NS: u64 = 800_000_000;
 /// A longer gap, or a jump of the wall clock, is an event.
@@ -78,6 +80,17 @@ impl<W: World> Coordinator<W> {
         !self.deaths.is_empty()
     }
 
+    /// Records that time passed, so that a restart knows how long somebody watched, and silence counts
+    /// (H-10, H-32).
+    fn mark(&mut self, now: Now) {
+        let state = self.engine.state();
+        let last_ns = state.header().last.map_or(0, |last| last.mono_ns);
+        let is_old = MARK_NS <= now.mono_ns.saturating_sub(last_ns);
+        if is_old && state.sessions().any(coord_core::Session::may_live) {
+            self.record_or_say(&Entry::Due, now);
+        }
+    }
+
     /// What follows from a round of events. True if the turn had a heartbeat.
     pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
         let is_due = |at: u64| at <= now.mono_ns;
@@ -114,6 +127,7 @@ impl<W: World> Coordinator<W> {
             self.restore_reserve();
             self.check_invariants(now);
             self.agenda.spool_at.get_or_insert(now.mono_ns);
+            self.mark(now);
         }
         is_heartbeat
     }

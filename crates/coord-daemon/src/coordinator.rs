@@ -456,6 +456,10 @@ impl<W: World> Coordinator<W> {
     /// # Errors
     /// The disk refused; what is in the journal stays there.
     pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
+        if self.engine.has_tail() {
+            // How long somebody watched.
+            self.record_or_say(&Entry::Due, now);
+        }
         for done in self.world.finish() {
             if let Done::Synced(synced) = done {
                 self.engine.journal_mut().synced(synced)?;

@@ -19,6 +19,8 @@ use crate::{Damage, FakeDisk, Fault};
 pub(crate) const SOCKET: &str = "/tmp/tmux-1000/default";
 /// What a registry entry calls the client's version.
 const CLIENT: &str = "2.1.328";
+/// A coordinator that is killed may not have recorded for so long that it watches.
+const UNMARKED: u64 = 75 * SECOND;
 /// What was acknowledged within this may not be synced yet.
 const UNSYNCED: u64 = 100 * MS;
 const HOUR_MS: u64 = 3_600_000;
@@ -487,7 +489,8 @@ impl Simulation {
             self.dies(place, end);
         }
         // Nobody who comes later can tell which of two ends came first.
-        let unseen_since = if self.serving.is_none() { self.checks.down_since } else { self.time };
+        let down_since = self.checks.down_since.saturating_sub(UNMARKED);
+        let unseen_since = if self.serving.is_none() { down_since } else { self.time };
         let boot = self.boot();
         for ((of, _), life) in &mut self.lives {
             let is_near = unseen_since <= life.since + 15 * SECOND;
