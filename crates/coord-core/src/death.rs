@@ -42,6 +42,7 @@ impl State {
     pub(crate) fn on_death(
         &mut self,
         process: ProcessRef,
+        is_fresh: bool,
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
@@ -51,7 +52,7 @@ impl State {
             owner.seen_alive = Some((false, at));
         }
         if session.may_live() {
-            session.presence = Presence::Dying { since: at, asks_pane: false };
+            session.presence = Presence::Dying { since: at, asks_pane: false, is_fresh };
             fx.ask(Effect::ReadRegistry {
                 process,
                 config_dir: session.config_dir.clone(),
@@ -74,7 +75,7 @@ impl State {
 
 /// Judges a death by what it left in the registry; where that says nothing, its pane is asked.
 pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
-    let Presence::Dying { since, .. } = session.presence else { return };
+    let Presence::Dying { since, is_fresh, .. } = session.presence else { return };
     let was_present =
         matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     match found {
@@ -90,7 +91,7 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
         }
         Registry::Absent | Registry::Unreadable if matches!(session.pane, PaneFact::Its(_)) => {
             session.look = at.awake;
-            session.presence = Presence::Dying { since, asks_pane: true };
+            session.presence = Presence::Dying { since, asks_pane: true, is_fresh };
         }
         Registry::Absent => {
             let saw = "process gone, no SessionEnd, no registry entry seen before or after";
@@ -111,7 +112,7 @@ pub(crate) fn judge_by_pane(
     at: Moment,
     fx: &mut Effects,
 ) {
-    let Presence::Dying { since, asks_pane: true } = session.presence else { return };
+    let Presence::Dying { since, asks_pane: true, is_fresh } = session.presence else { return };
     let seen = match found {
         PaneFound::Its(seen) if is_same_pane(session, seen.proof) => seen,
         PaneFound::Its(_) | PaneFound::NotThere => {
@@ -128,14 +129,20 @@ pub(crate) fn judge_by_pane(
     if at.awake.ms_since(since.awake) < FAREWELL_WITHIN_MS {
         return;
     }
-    if let Turn::Open { .. } = session.turn {
+    let is_open = matches!(session.turn, Turn::Open { .. });
+    let (presence, did, saw) = if is_open && is_fresh {
         let saw =
             "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
-        conclude(session, Presence::Crashed { at }, saw, "crashed", fx);
+        (Presence::Crashed { at }, "crashed", saw)
+    } else if is_open {
+        // Whatever stands on the pane may have been painted by somebody else since.
+        let saw = "process found gone, no SessionEnd, no registry, no farewell left on the pane";
+        (Presence::Gone { at }, "unknown", saw)
     } else {
         let saw = "process gone, no turn known to be open, no SessionEnd, no registry, no farewell on the pane";
-        conclude(session, Presence::Gone { at }, saw, "unknown", fx);
-    }
+        (Presence::Gone { at }, "unknown", saw)
+    };
+    conclude(session, presence, saw, did, fx);
 }
 
 /// Pane ids begin anew with a new server: only the proof tells (H-16).

@@ -71,6 +71,9 @@ pub enum Presence {
         since: Moment,
         /// The registry said nothing: its pane is asked.
         asks_pane: bool,
+        /// Its end was told when it happened; else it was found dead, and may have been for long.
+        #[serde(default)]
+        is_fresh: bool,
     },
     /// It ended its session.
     Ended {

@@ -44,12 +44,10 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from } => {
             on_seen(state, *process, (*kind, *is_stopped, forked_from.as_deref()), now)
         }
-        // One that is found dead may have died at any time since somebody watched.
         Event::ProcessSeen { process, alive: false, .. } => {
-            let seen_ms = state.header.unseen_since_ms;
-            on_exit(state, *process, seen_ms, now, &mut fx)
+            on_exit(state, *process, false, now, &mut fx)
         }
-        Event::ProcessExited { process } => on_exit(state, *process, now.wall_ms, now, &mut fx),
+        Event::ProcessExited { process } => on_exit(state, *process, true, now, &mut fx),
         Event::RegistryRead { process, found, after_death, domain } => {
             let at = state.moment(now);
             let owner = state.owner_in(domain.as_ref(), *process);
@@ -205,16 +203,18 @@ fn on_seen(
     key.into_iter().collect()
 }
 
+/// A process is gone: just now (`is_fresh`), or at any time since somebody watched.
 fn on_exit(
     state: &mut State,
     process: ProcessRef,
-    seen_ms: u64,
+    is_fresh: bool,
     now: Now,
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
+    let seen_ms = if is_fresh { now.wall_ms } else { state.header.unseen_since_ms };
     let mut touched = state.on_server_death(process, seen_ms, at, fx);
-    if let Some(key) = state.on_death(process, at, fx) {
+    if let Some(key) = state.on_death(process, is_fresh, at, fx) {
         touched.push(key);
         touched.extend(state.mark_two_owners(key));
         touched.extend(state.on_end(key, at, fx));

@@ -31,6 +31,8 @@ use crate::{Damage, FakeDisk};
 
 /// What was acknowledged is durable after this (G1).
 const DURABLE: Time = 100 * MS;
+/// Ends this close together may be one event (H-10), with the time that noticing takes.
+pub(crate) const NEAR: Time = 15 * SECOND;
 /// Nothing is concluded from silence for this long (H-32, `tracking.settle`).
 const SETTLE_NS: u64 = 30 * SECOND;
 /// A longer stop of the loop is one (H-32).
@@ -142,6 +144,8 @@ pub(crate) struct Checks {
     pub(crate) armed_from: u64,
     /// When the last coordinator ended.
     pub(crate) down_since: Time,
+    /// When this one started.
+    pub(crate) started_at: Time,
     acknowledged: BTreeMap<u128, Time>,
     spooled: BTreeSet<u128>,
     /// Whose end may be known from the spool alone.
@@ -183,6 +187,13 @@ impl Checks {
         self.silent = silent.map(|session| session.key).collect();
         self.settling_from = Some(now.mono_ns);
         self.last_turn = Some(now);
+    }
+
+    /// A coordinator ended. One that lived but a moment saw nothing of what was before it.
+    pub(crate) fn ended(&mut self, at: Time) {
+        if self.started_at + NEAR < at {
+            self.down_since = at;
+        }
     }
 
     pub(crate) fn before_post(run: &Run, coordinator: Of<'_>, now: Now) -> Before {
@@ -371,9 +382,10 @@ pub(crate) fn may_be(truth: Truth, is_interactive: bool, word: Word) -> bool {
             Truth::Started | Truth::Idle | Truth::Quota | Truth::Authentication | Truth::Billing
         ),
         Word::Starting => truth == Truth::Started && !is_interactive,
-        // A background subagent keeps the registry busy; whoever lost its Stop sees a turn.
+        // A background subagent keeps the registry busy as a turn does: whoever lost the Stop or the
+        // prompt between the two takes one for the other.
         Word::Running => matches!(truth, Truth::Running | Truth::Subagent),
-        Word::Background => matches!(truth, Truth::Subagent | Truth::Shell),
+        Word::Background => matches!(truth, Truth::Subagent | Truth::Shell | Truth::Running),
         Word::AwaitingPermission => truth == Truth::AwaitingPermission,
         Word::AwaitingInput => truth == Truth::AwaitingInput,
         Word::QuotaWait => truth == Truth::Quota,

@@ -8,7 +8,7 @@ use coord_screen::Reading;
 use coord_wire::envelope::Kind;
 use serde_json::{Value, json};
 
-use crate::checks::{Image, Violation, image_of, reopen};
+use crate::checks::{Image, NEAR, Violation, image_of, reopen};
 use crate::client::{End, Truth};
 use crate::machine::{MACHINE, PID_NS, Pane, TmuxServer};
 use crate::serving::{CONFIG_DIR, Serving};
@@ -262,6 +262,7 @@ impl Simulation {
                 self.meter.starts += 1;
                 self.note(|| "the coordinator starts".to_owned());
                 self.checks.started(serving.coordinator(), self.now());
+                self.checks.started_at = self.time;
                 self.serving = Some(serving);
                 self.spool_changed = true;
                 self.follow_disk_fault().map(drop)
@@ -294,7 +295,7 @@ impl Simulation {
         let shown = image_of(serving.coordinator().state());
         let is_failed = serving.coordinator().is_read_only();
         // A sync that failed loses what it was to save; what nobody synced nobody promised.
-        self.checks.down_since = self.time;
+        self.checks.ended(self.time);
         self.checks.forgive(if is_failed { 0 } else { self.time.saturating_sub(UNSYNCED) });
         serving.kill();
         self.set_disk(disk.clone());
@@ -309,7 +310,7 @@ impl Simulation {
         let shown = image_of(serving.coordinator().state());
         self.arm_disk();
         let ended = serving.end();
-        self.checks.down_since = self.time;
+        self.checks.ended(self.time);
         self.note(|| format!("the coordinator ends: {ended:?}"));
         let disk = self.machine.get().disk.clone();
         self.follow_disk_fault()?;
@@ -490,10 +491,11 @@ impl Simulation {
         }
         // Nobody who comes later can tell which of two ends came first.
         let down_since = self.checks.down_since.saturating_sub(UNMARKED);
-        let unseen_since = if self.serving.is_none() { down_since } else { self.time };
+        let is_new = self.time < self.checks.started_at + NEAR;
+        let unseen_since = if self.serving.is_none() || is_new { down_since } else { self.time };
         let boot = self.boot();
         for ((of, _), life) in &mut self.lives {
-            let is_near = unseen_since <= life.since + 15 * SECOND;
+            let is_near = unseen_since <= life.since + NEAR;
             if *of == boot && !life.truth.is_alive() && is_near {
                 life.may_be_taken = true;
             }

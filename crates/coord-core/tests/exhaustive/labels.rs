@@ -119,7 +119,8 @@ labels! { TURNS, of_turn(Turn):
 labels! { PRESENCES, of_presence(Presence):
     Presence::Alive => "alive",
     Presence::Dying { asks_pane: false, .. } => "dying",
-    Presence::Dying { asks_pane: true, .. } => "dying, pane asked",
+    Presence::Dying { asks_pane: true, is_fresh: true, .. } => "dying, pane asked",
+    Presence::Dying { asks_pane: true, is_fresh: false, .. } => "found dead, pane asked",
     Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } => "ended: prompt_input_exit",
     Presence::Ended { reason: Some(EndReason::Logout), .. } => "ended: logout",
     Presence::Ended { reason: Some(EndReason::Clear), .. } => "ended: clear",

@@ -79,6 +79,7 @@ pub(crate) const STATES: &[Reached] = &[
     Reached { name: "dying, registry busy", build: || dead(registered(turn(), BUSY)) },
     Reached { name: "dying, pane asked", build: asks_pane },
     Reached { name: "dying at rest, pane asked", build: asks_pane_at_rest },
+    Reached { name: "found dead, pane asked", build: found_dead },
     Reached { name: "ended: prompt_input_exit", build: || ended(EndReason::PromptInputExit) },
     Reached { name: "ended: prompt_input_exit, process gone", build: || dead(then(turn(), EXIT)) },
     Reached { name: "ended: logout", build: || ended(EndReason::Logout) },
@@ -295,6 +296,14 @@ fn in_its_pane(mut world: World) -> World {
 
 fn asks_pane() -> World {
     let mut world = dead(in_its_pane(turn()));
+    world.registry(100, Registry::Unreadable, true);
+    world.pass(1.0);
+    world
+}
+
+fn found_dead() -> World {
+    let mut world = in_its_pane(turn());
+    world.seen_dead(100);
     world.registry(100, Registry::Unreadable, true);
     world.pass(1.0);
     world

@@ -162,6 +162,17 @@ impl World {
         });
     }
 
+    /// The process is looked at, and is gone.
+    pub(crate) fn seen_dead(&mut self, pid: u32) {
+        self.take(&Event::ProcessSeen {
+            process: process(pid),
+            alive: false,
+            kind: None,
+            is_stopped: false,
+            forked_from: None,
+        });
+    }
+
     pub(crate) fn registry(&mut self, pid: u32, found: Registry, after_death: bool) {
         let process = process(pid);
         self.take(&Event::RegistryRead { process, found, after_death, domain: None });
