@@ -373,7 +373,7 @@ fn is_not(session: &Session, life: &Life) -> String {
 }
 
 /// Whether a word may be said of a living client.
-pub(crate) fn may_be(truth: Truth, is_interactive: bool, word: Word) -> bool {
+pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
     match word {
         Word::Unknown => true,
         Word::Idle => matches!(
@@ -381,11 +381,15 @@ pub(crate) fn may_be(truth: Truth, is_interactive: bool, word: Word) -> bool {
             // That a turn met an error is known from its one hook; whoever lost it sees it at rest.
             Truth::Started | Truth::Idle | Truth::Quota | Truth::Authentication | Truth::Billing
         ),
-        Word::Starting => truth == Truth::Started && !is_interactive,
+        Word::Starting => truth == Truth::Started && !life.is_interactive,
         // A background subagent keeps the registry busy as a turn does: whoever lost the Stop or the
         // prompt between the two takes one for the other.
         Word::Running => matches!(truth, Truth::Running | Truth::Subagent),
-        Word::Background => matches!(truth, Truth::Subagent | Truth::Shell | Truth::Running),
+        // Nor does an idle registry deny work of kinds that nobody has measured: whoever lost the hooks
+        // that told its end goes on seeing it.
+        Word::Background => {
+            matches!(truth, Truth::Subagent | Truth::Shell | Truth::Running) || life.had_background
+        }
         Word::AwaitingPermission => truth == Truth::AwaitingPermission,
         Word::AwaitingInput => truth == Truth::AwaitingInput,
         Word::QuotaWait => truth == Truth::Quota,
@@ -403,7 +407,7 @@ fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
     if life.truth.is_alive() {
         // Without a registry only its Stop tells of background work.
         let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
-        return may_be(life.truth, life.is_interactive, word) || (is_hidden && word == Word::Idle);
+        return may_be(life.truth, life, word) || (is_hidden && word == Word::Idle);
     }
     match word {
         Word::Unknown => true,

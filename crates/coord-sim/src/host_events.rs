@@ -306,6 +306,9 @@ impl Simulation {
 
     /// SIGTERM, after which the snapshot has everything.
     fn restart_coordinator(&mut self) -> Result<(), Violation> {
+        // What is due by now is shown as well.
+        self.stalled_until = 0;
+        self.turn()?;
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let shown = image_of(serving.coordinator().state());
         self.arm_disk();

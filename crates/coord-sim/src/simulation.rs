@@ -93,6 +93,8 @@ pub(crate) struct Life {
     pub(crate) session_id: String,
     pub(crate) truth: Truth,
     pub(crate) is_interactive: bool,
+    /// It had background work.
+    pub(crate) had_background: bool,
     /// When the truth was last another one.
     pub(crate) since: Time,
     /// It fired its SessionEnd.
@@ -385,6 +387,7 @@ impl Simulation {
             session_id: session_id.clone(),
             truth,
             is_interactive,
+            had_background: false,
             since: self.time,
             is_ending: false,
             end_told: None,
@@ -491,6 +494,7 @@ impl Simulation {
         let process = one.process;
         if let Some(life) = self.lives.get_mut(&(boot, process)) {
             life.truth = truth;
+            life.had_background |= matches!(truth, Truth::Subagent | Truth::Shell);
             life.since = time;
         }
     }
@@ -518,12 +522,14 @@ impl Simulation {
     fn judge(&mut self) -> Result<(), Violation> {
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
         let is_judged = self.rates.has_registry && FAULTS_END + SETTLED < self.time;
+        let boot = self.boot();
         for one in self.places.iter_mut().filter_map(|place| place.client.as_mut()) {
+            let Some(life) = self.lives.get(&(boot.clone(), one.process)) else { continue };
             let process = coord_daemon::convert::process_ref(one.process);
             let shown = state.and_then(|state| state.session_of(process));
             let word = shown.map(|session| session.word.word);
             one.judged = Judged::of(one.truth, word);
-            let may_be = word.is_none_or(|word| may_be(one.truth, one.client.is_interactive, word));
+            let may_be = word.is_none_or(|word| may_be(one.truth, life, word));
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
             if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
                 let (id, truth) = (&one.session_id, one.truth);
