@@ -178,7 +178,7 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     match session.turn {
         Turn::Open { .. } => Doing::Turn,
         Turn::Closed { .. } if session.background.is_any() => Doing::Background,
-        Turn::None if session.edge.is_none() => Doing::Unheard,
+        Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unheard,
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Doing::Rest,
     }
 }

@@ -337,6 +337,7 @@ impl Simulation {
             }
             if let Some(life) = self.life_of(session)
                 && !(is_left(session) && life.session_id != session.session_id)
+                && session.contested.is_none()
                 && !is_true(life, has_registry, session.word.word)
             {
                 return Err(Violation::new("R-01", is_not(session, life)));

@@ -529,7 +529,9 @@ impl Simulation {
             let shown = state.and_then(|state| state.session_of(process));
             let word = shown.map(|session| session.word.word);
             one.judged = Judged::of(one.truth, word);
-            let may_be = word.is_none_or(|word| may_be(one.truth, life, word));
+            // A disagreement of sources is shown as one, and claims nothing.
+            let is_open = shown.is_some_and(|session| session.contested.is_some());
+            let may_be = is_open || word.is_none_or(|word| may_be(one.truth, life, word));
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
             if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
                 let (id, truth) = (&one.session_id, one.truth);

@@ -218,6 +218,8 @@ impl Case {
             Event::SilentWork => State::Running,
         };
         let shown = match (self.config.sources, event) {
+            // Nobody watched when it died, and its pane may have been painted on since (H-05).
+            (Sources::NoRegistry, Event::Death) if self.config.is_killed => State::Unknown,
             (Sources::All, _)
             | (Sources::NoRegistry, Event::Interrupt { .. } | Event::Death | Event::SilentWork) => {
                 truth
