@@ -136,7 +136,7 @@ mod tests {
         assert!(watch.take().is_empty());
         std::fs::remove_dir_all(&sessions).unwrap();
         watch.take();
-        assert_eq!(watch.missing(), [config_dir.clone()]);
+        assert_eq!(watch.missing(), std::slice::from_ref(&config_dir));
         std::fs::create_dir(&sessions).unwrap();
         std::fs::write(sessions.join("9.json"), "{}").unwrap();
         assert_eq!(watch.try_again(&readable), [(config_dir, 9)]);

@@ -308,10 +308,11 @@ impl Simulation {
                 continue;
             }
             let is_told = life.end_told.is_some();
-            let is_wrong = match session.word.word {
-                Word::Crashed => is_told || life.truth.is_alive(),
-                Word::Stopped | Word::Interrupted => !life.is_ending && life.truth.is_alive(),
-                _ => false,
+            let is_alive = life.truth.is_alive();
+            let is_wrong = if session.word.word == Word::Crashed {
+                is_told || is_alive
+            } else {
+                !life.is_ending && is_alive
             };
             if is_wrong {
                 return Err(Violation::new("H-05", is_not(session, life)));
@@ -412,15 +413,24 @@ fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
     }
     match word {
         Word::Unknown => true,
-        Word::Stopped => match life.truth {
-            Truth::TakenAlong => life.end_told.is_some(),
-            truth => truth != Truth::Crashed || life.lost_entry,
-        },
+        Word::Stopped if life.truth == Truth::TakenAlong => life.end_told.is_some(),
+        Word::Stopped => life.truth != Truth::Crashed || life.lost_entry,
         Word::Crashed => life.truth == Truth::Crashed,
         Word::Interrupted => {
             let is_exit = life.end_told.as_deref() == Some("prompt_input_exit");
             !is_exit && (life.may_be_taken || life.truth != Truth::Crashed)
         }
-        _ => false,
+        Word::Starting
+        | Word::Running
+        | Word::Idle
+        | Word::Background
+        | Word::AwaitingPermission
+        | Word::AwaitingInput
+        | Word::QuotaWait
+        | Word::BlockedAuth
+        | Word::BlockedBilling
+        | Word::Suspended
+        | Word::Foreign
+        | Word::Elsewhere => false,
     }
 }

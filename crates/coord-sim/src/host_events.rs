@@ -1,5 +1,5 @@
 //! What happens to the simulated machine: its coordinator is started, killed and stopped, its disk and
-//! clocks misbehave, it restarts; and what clients leave on it: registry entries, screens, transcripts.
+//! clocks misbehave, it restarts.
 
 use std::io::ErrorKind;
 
@@ -10,15 +10,13 @@ use serde_json::{Value, json};
 
 use crate::checks::{Image, NEAR, Violation, image_of, reopen};
 use crate::client::{End, Truth};
-use crate::machine::{MACHINE, PID_NS, Pane, TmuxServer};
+use crate::machine::{Pane, TmuxServer};
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, What};
 use crate::{Damage, FakeDisk, Fault};
 
 /// The tmux server's socket.
 pub(crate) const SOCKET: &str = "/tmp/tmux-1000/default";
-/// What a registry entry calls the client's version.
-const CLIENT: &str = "2.1.328";
 /// A coordinator that is killed may not have recorded for so long that it watches.
 const UNMARKED: u64 = 75 * SECOND;
 /// What was acknowledged within this may not be synced yet.
@@ -169,7 +167,7 @@ impl Simulation {
                 self.set_clock(i64::try_from(night).unwrap_or(0));
             }
             HostFault::Reboot if self.random.coin() => self.arm(Armed::PowerCut),
-            HostFault::Reboot => self.reboot()?,
+            HostFault::Reboot => self.reboot(),
             HostFault::TmuxDeath => self.end_tmux(),
             HostFault::TmuxHang => {
                 self.set_tmux(false);
@@ -391,12 +389,12 @@ impl Simulation {
                 life.end_told = None;
             }
         }
-        self.boot_anew(disk.after_crash(damage))?;
+        self.boot_anew(disk.after_crash(damage));
         self.checks.power_lost(&self.machine.get().disk, self.time)
     }
 
     /// A planned restart: everybody is asked to end first.
-    fn reboot(&mut self) -> Result<(), Violation> {
+    fn reboot(&mut self) {
         for place in 0..self.places.len() {
             if self.random.chance(0.7) {
                 self.fire(place, &self.end_payload(place));
@@ -408,7 +406,7 @@ impl Simulation {
             self.note(|| format!("the coordinator ends: {ended:?}"));
         }
         let disk = self.machine.get().disk.after_crash(Damage::Kept);
-        self.boot_anew(disk)
+        self.boot_anew(disk);
     }
 
     fn end_payload(&self, place: usize) -> Value {
@@ -417,7 +415,7 @@ impl Simulation {
         json!({"session_id": session_id, "hook_event_name": "SessionEnd", "reason": "other"})
     }
 
-    fn boot_anew(&mut self, disk: FakeDisk) -> Result<(), Violation> {
+    fn boot_anew(&mut self, disk: FakeDisk) {
         disk.disarm();
         disk.set_capacity(None);
         self.checks.armed = None;
@@ -447,7 +445,6 @@ impl Simulation {
         self.start_tmux();
         let after = self.random.range(SECOND..120 * SECOND);
         self.at(after, What::CoordinatorStarts);
-        Ok(())
     }
 
     fn set_clock(&mut self, by_ms: i64) {
@@ -517,88 +514,4 @@ impl Simulation {
             self.lives.values_mut().for_each(|life| life.lost_entry = true);
         }
     }
-
-    pub(crate) fn write_registry(&mut self, place: usize) {
-        if self.time < self.registry_stale_until {
-            return;
-        }
-        let changed = self.now().wall_ms;
-        let Some(one) = self.running(place) else { return };
-        let (process, text) = (one.process, registry_text(one, changed));
-        self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
-        let boot = self.boot();
-        let is_there =
-            self.machine.get().registries.get(CONFIG_DIR).is_some_and(|one| one.is_there);
-        if let Some(life) = self.lives.get_mut(&(boot, process)).filter(|_| is_there) {
-            life.lost_entry = false;
-        }
-    }
-
-    /// An entry that is cut off, of another process, or of another's session.
-    fn write_odd_registry(&mut self) {
-        let (place, other) =
-            (self.random.index(self.places.len()), self.random.index(self.places.len()));
-        let changed = self.now().wall_ms;
-        let Some(one) = self.running(place) else { return };
-        let (process, text) = (one.process, registry_text(one, changed));
-        let theirs = self.running(other).map(|one| registry_text(one, changed));
-        let odd = match self.random.below(3) {
-            0 => text.chars().take(self.random.index(text.len())).collect(),
-            1 => text.replace(&process.start_time.to_string(), "7"),
-            _ => theirs.unwrap_or_default(),
-        };
-        self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(odd));
-        // The client writes its own again with its next change, or now.
-        self.at(200 * MS, What::Over(HostFault::RegistryStale));
-    }
-
-    pub(crate) fn take_leave(&mut self, place: usize) {
-        let Some(one) = self.running(place) else { return };
-        let (pid, session_id) = (one.process.pid, one.session_id.clone());
-        self.machine.get().write_registry(CONFIG_DIR, pid, None);
-        self.paint(place, Some(Screen::Shell), Some(session_id));
-    }
-
-    pub(crate) fn paint(&mut self, place: usize, screen: Option<Screen>, farewell: Option<String>) {
-        if self.running(place).is_none_or(|one| !one.client.is_interactive) {
-            return;
-        }
-        let mut machine = self.machine.get();
-        let pane =
-            machine.tmux.get_mut(SOCKET).and_then(|one| one.panes.get_mut(&format!("%{place}")));
-        if let Some(pane) = pane {
-            pane.shown = Reading { screen, farewell, signature: None };
-        }
-    }
-
-    pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
-        let at = coord_wire::stamp::rfc3339(self.now().wall_ms);
-        let Some(one) = self.running(place) else { return };
-        let path = one.client.transcript.clone();
-        if let Some(line) = line.as_object_mut() {
-            line.insert("timestamp".to_owned(), at.into());
-        }
-        self.machine.get().write_transcript(&path, &line.to_string());
-    }
-}
-
-fn registry_text(one: &crate::simulation::Running, changed_ms: u64) -> String {
-    let (status, waiting_for) = one.status;
-    let mut entry = json!({
-        "pid": one.process.pid,
-        "procStart": one.process.start_time.to_string(),
-        "pidDomain": format!("linux:{MACHINE}:pid:[{PID_NS}]"),
-        "sessionId": one.session_id,
-        "cwd": "/home/dev/project",
-        "kind": "interactive",
-        "version": CLIENT,
-        "statusUpdatedAt": changed_ms,
-    });
-    if let Some(entry) = entry.as_object_mut().filter(|_| !status.is_empty()) {
-        entry.insert("status".to_owned(), status.into());
-        if let Some(waiting_for) = waiting_for {
-            entry.insert("waitingFor".to_owned(), waiting_for.into());
-        }
-    }
-    entry.to_string()
 }

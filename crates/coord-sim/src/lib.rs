@@ -16,6 +16,7 @@ pub mod run;
 mod scenario;
 pub mod serving;
 mod simulation;
+mod traces;
 
 pub use checks::Violation;
 pub use fake_disk::{Damage, FakeDisk, Fault};

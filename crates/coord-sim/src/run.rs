@@ -41,7 +41,7 @@ impl Run {
     /// Runs them; 1 if something happened that must not, 2 if it could not be run.
     pub fn run(&self) -> ExitCode {
         let result = match &self.replay {
-            Some(file) => replay(file),
+            Some(file) => replay(file, &mut std::io::stdout()),
             None => self.seeds(),
         };
         result.unwrap_or_else(|error| {
@@ -84,7 +84,8 @@ impl Run {
         let Some((seed, violation)) = found else {
             return Ok(ExitCode::SUCCESS);
         };
-        let log = self.write_log(seed)?;
+        let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
+        let log = write_log(&dir, seed)?;
         let mut out = std::io::stdout();
         writeln!(out, "violation: seed {seed}: {violation}")?;
         writeln!(out, "at commit {}", commit())?;
@@ -92,15 +93,13 @@ impl Run {
         writeln!(out, "stepwise: coord-sim run --replay {}", log.display())?;
         Ok(ExitCode::from(1))
     }
+}
 
-    fn write_log(&self, seed: u64) -> anyhow::Result<PathBuf> {
-        let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
-        let path = dir.join(format!("coord-sim-{seed}.log"));
-        let text = [vec![format!("{HEAD}{seed}, commit {}", commit())], lines(seed)].concat();
-        std::fs::write(&path, text.join("\n") + "\n")
-            .with_context(|| path.display().to_string())?;
-        Ok(path)
-    }
+fn write_log(dir: &Path, seed: u64) -> anyhow::Result<PathBuf> {
+    let path = dir.join(format!("coord-sim-{seed}.log"));
+    let text = [vec![format!("{HEAD}{seed}, commit {}", commit())], lines(seed)].concat();
+    std::fs::write(&path, text.join("\n") + "\n").with_context(|| path.display().to_string())?;
+    Ok(path)
 }
 
 /// One seed; a panic is a violation like any other.
@@ -122,13 +121,13 @@ fn lines(seed: u64) -> Vec<String> {
 }
 
 /// Runs a log's seed again, and shows its lines, one at a time where somebody waits for them.
-fn replay(file: &Path) -> anyhow::Result<ExitCode> {
+fn replay(file: &Path, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let mut wanted = text.lines();
     let head = wanted.next().and_then(|line| line.strip_prefix(HEAD));
     let seed = head.and_then(|head| head.split(',').next()?.parse().ok());
     let seed: u64 = seed.with_context(|| format!("{}: no log of a seed", file.display()))?;
-    let (stdin, mut out) = (std::io::stdin(), std::io::stdout());
+    let stdin = std::io::stdin();
     let is_stepwise = stdin.is_terminal();
     for (n, line) in lines(seed).iter().enumerate() {
         // What was found may stand in several lines.
@@ -147,7 +146,6 @@ fn replay(file: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a developer's tool asks git which commit it is of")]
 fn commit() -> String {
     let asked = Command::new("git")
         .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"])
@@ -198,4 +196,34 @@ fn report(seeds: u64, meter: &Meter) -> anyhow::Result<()> {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One seed decides everything: its log can be stepped through, line by line.
+    #[test]
+    fn a_log_is_replayed_by_its_seed() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = write_log(dir.path(), 3).unwrap();
+        let mut shown = Vec::new();
+        replay(&log, &mut shown).unwrap();
+        let text = std::fs::read_to_string(&log).unwrap();
+        let (_, lines) = text.split_once('\n').unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), lines);
+        std::fs::write(&log, text.replacen("starts as pid", "starts as", 1)).unwrap();
+        let error = replay(&log, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("another one now"), "{error}");
+        std::fs::write(&log, "something else").unwrap();
+        let error = replay(&log, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("no log of a seed"), "{error}");
+    }
+
+    #[test]
+    fn a_few_seeds_are_without_violation() {
+        for seed in 0..6 {
+            assert_eq!(one(seed).violation, None, "seed {seed}");
+        }
+    }
 }

@@ -88,6 +88,7 @@ pub(crate) struct Running {
 
 /// A client's life as it really was.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each asked for by itself")]
 pub(crate) struct Life {
     /// The conversation it had last.
     pub(crate) session_id: String,

@@ -1,0 +1,421 @@
+//! Plans: what a client does next, drawn from chance, with the hooks, registry writes, screens and
+//! transcript lines that the real one was measured to make of it.
+
+use coord_core::Screen;
+use serde_json::{Value, json};
+
+use super::{Client, End, Move, Ms, Plan, Truth};
+use crate::Random;
+
+/// How a turn begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    Prompt,
+    /// Prompts that were queued in the turn before.
+    Queued,
+    /// `!cmd`.
+    Bang,
+}
+
+/// A plan in the making.
+pub(super) struct Draft<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) random: &'a mut Random,
+    pub(super) at: Ms,
+    pub(super) plan: Plan,
+}
+
+impl Draft<'_> {
+    pub(super) fn pass(&mut self, ms: std::ops::Range<Ms>) {
+        self.at += self.random.range(ms);
+    }
+
+    pub(super) fn push(&mut self, after: Ms, a_move: Move) {
+        self.plan.push((self.at + after, a_move));
+    }
+
+    pub(super) fn is(&mut self, truth: Truth) {
+        self.client.truth = truth;
+        self.push(0, Move::Is(truth));
+    }
+
+    pub(super) fn registry(&mut self, status: &'static str, waiting_for: Option<&'static str>) {
+        let after = self.random.range(38..110);
+        self.push(after, Move::Registry(status, waiting_for));
+    }
+
+    pub(super) fn paints(&mut self, screen: Screen) {
+        let after = self.random.range(40..300);
+        self.push(after, Move::Paints(screen));
+    }
+
+    pub(super) fn name(&mut self, of: &str) -> String {
+        self.client.names += 1;
+        format!("{of}-{}-{}", self.client.number, self.client.names)
+    }
+
+    /// Fires a hook; `about` are the fields that this event has beside the common ones.
+    pub(super) fn fires(&mut self, event: &str, about: &Value) {
+        let mut payload = json!({
+            "session_id": self.client.session_id,
+            "transcript_path": self.client.transcript,
+            "cwd": "/home/dev/project",
+            "hook_event_name": event,
+        });
+        if let (Some(payload), Some(about)) = (payload.as_object_mut(), about.as_object()) {
+            if let Some(prompt_id) =
+                self.client.prompt_id.clone().filter(|_| event != "SessionStart")
+            {
+                payload.insert("prompt_id".to_owned(), prompt_id.into());
+            }
+            payload.extend(about.clone());
+        }
+        self.push(0, Move::Fires(payload));
+    }
+
+    pub(super) fn writes(&mut self, kind: &str, content: &Value) {
+        let line = json!({"type": kind, "message": {"role": kind, "content": content}});
+        self.push(30, Move::Writes(line));
+    }
+
+    /// One turn, with whatever happens in it, and the turns of prompts that were queued in it.
+    pub(super) fn turn(&mut self, begin: Begin) {
+        self.client.turns += 1;
+        // An interrupted `!cmd` says nothing of the error that the turn before it met.
+        self.client.rest = if begin == Begin::Bang { self.client.truth } else { Truth::Idle };
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        if begin != Begin::Bang {
+            self.client.prompt_id = Some(self.name("prompt"));
+        }
+        if begin == Begin::Prompt {
+            self.pass(50..100);
+            self.fires("UserPromptSubmit", &json!({"prompt": "x"}));
+            self.writes("user", &"x".into());
+        }
+        let (mut is_queued, mut has_output) = (false, begin == Begin::Queued);
+        let n = self.random.below(5);
+        for _ in 0..n {
+            self.think();
+            match self.random.below(20) {
+                0..11 if !self.tool() => return self.over(is_queued, true),
+                11..13 => self.question(),
+                13..16 => self.subagent(),
+                16..18 if self.client.is_interactive && begin != Begin::Bang => {
+                    self.fires("UserPromptSubmit", &json!({"prompt": "later"}));
+                    is_queued = true;
+                }
+                18 if self.random.chance(0.3) => return self.end(End::Kill),
+                _ => (),
+            }
+            has_output = true;
+        }
+        self.think();
+        match self.random.below(100) {
+            0..14 if self.client.is_interactive => self.interrupted(is_queued, has_output),
+            14..20 if begin != Begin::Bang => self.failure(is_queued),
+            20..22 => self.end(End::Kill),
+            22..23 if self.client.is_interactive => self.exit(),
+            _ => self.stop(is_queued),
+        }
+    }
+
+    pub(super) fn think(&mut self) {
+        if self.random.chance(0.02) {
+            self.pass(600_000..1_500_000);
+        } else {
+            self.pass(300..30_000);
+        }
+    }
+
+    pub(super) fn tool_event(&mut self, event: &str, tool: &str, id: &str, agent: Option<&str>) {
+        let mut about =
+            json!({"tool_name": tool, "tool_input": {"of": id}, "permission_mode": "default"});
+        if let Some(about) = about.as_object_mut() {
+            if event != "PermissionRequest" {
+                about.insert("tool_use_id".to_owned(), id.into());
+            }
+            if let Some(agent) = agent {
+                about.insert("agent_id".to_owned(), agent.into());
+            }
+        }
+        self.fires(event, &about);
+    }
+
+    /// A tool call of the main thread; false if its user refused it.
+    pub(super) fn tool(&mut self) -> bool {
+        let id = self.name("tool");
+        self.tool_event("PreToolUse", "Bash", &id, None);
+        if self.client.is_interactive && self.random.chance(0.4) && !self.permission(&id, None) {
+            return false;
+        }
+        self.work();
+        let event = if self.random.chance(0.1) { "PostToolUseFailure" } else { "PostToolUse" };
+        self.tool_event(event, "Bash", &id, None);
+        self.writes("assistant", &json!([{"type": "text", "text": "so"}]));
+        true
+    }
+
+    pub(super) fn work(&mut self) {
+        if self.random.chance(0.03) {
+            self.pass(600_000..1_800_000);
+        } else {
+            self.pass(100..40_000);
+        }
+    }
+
+    /// A permission dialog; true if it was approved.
+    pub(super) fn permission(&mut self, id: &str, agent: Option<&str>) -> bool {
+        self.pass(80..120);
+        self.tool_event("PermissionRequest", "Bash", id, agent);
+        self.is(Truth::AwaitingPermission);
+        self.registry("waiting", Some("permission prompt"));
+        self.paints(Screen::Permission);
+        let open = match self.random.below(20) {
+            0 => self.random.range(600_000..2_400_000),
+            _ => self.random.range(400..60_000),
+        };
+        let from = self.at;
+        if 6_400 < open {
+            self.at = from + 6_200;
+            self.fires("Notification", &json!({"notification_type": "permission_prompt"}));
+        }
+        self.at = from + open;
+        let is_approved = self.random.chance(0.85);
+        if is_approved {
+            self.is(Truth::Running);
+            self.registry("busy", None);
+            self.paints(Screen::Working);
+        }
+        is_approved
+    }
+
+    pub(super) fn question(&mut self) {
+        if !self.client.is_interactive {
+            return;
+        }
+        let id = self.name("question");
+        self.tool_event("PreToolUse", "AskUserQuestion", &id, None);
+        self.pass(80..120);
+        self.tool_event("PermissionRequest", "AskUserQuestion", &id, None);
+        self.is(Truth::AwaitingInput);
+        self.registry("waiting", Some("input needed"));
+        self.paints(Screen::Question);
+        self.pass(400..120_000);
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        self.pass(5..40);
+        self.tool_event("PostToolUse", "AskUserQuestion", &id, None);
+    }
+
+    /// A subagent in the foreground.
+    pub(super) fn subagent(&mut self) {
+        let (id, agent) = (self.name("tool"), self.name("agent"));
+        let about = json!({"agent_id": agent, "agent_type": "general-purpose"});
+        self.tool_event("PreToolUse", "Agent", &id, None);
+        self.fires("SubagentStart", &about);
+        for _ in 0..self.random.below(4) {
+            self.think();
+            let inner = self.name("tool");
+            self.tool_event("PreToolUse", "Bash", &inner, Some(&agent));
+            if self.client.is_interactive && self.random.chance(0.2) {
+                self.permission(&inner, Some(&agent));
+                // Refused in a subagent, the agent goes on without it.
+                if self.client.truth != Truth::Running {
+                    self.is(Truth::Running);
+                    self.registry("busy", None);
+                    self.paints(Screen::Working);
+                    continue;
+                }
+            }
+            self.work();
+            self.tool_event("PostToolUse", "Bash", &inner, Some(&agent));
+        }
+        self.fires("SubagentStop", &about);
+        self.pass(1..50);
+        self.tool_event("PostToolUse", "Agent", &id, None);
+    }
+
+    /// Esc: no hook. Before any output neither screen nor transcript keep a mark.
+    pub(super) fn interrupted(&mut self, is_queued: bool, has_output: bool) {
+        self.over(is_queued, has_output);
+    }
+
+    /// The turn ends without a hook: interrupted, or a call refused.
+    pub(super) fn over(&mut self, is_queued: bool, has_output: bool) {
+        if is_queued {
+            // The client writes the queued prompt before the interrupt (measured).
+            self.writes("user", &"later".into());
+        }
+        if has_output {
+            let text = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
+            self.writes("user", &text);
+        }
+        self.ends_or_goes_on(is_queued, self.client.rest, "idle", Screen::Prompt);
+    }
+
+    pub(super) fn failure(&mut self, is_queued: bool) {
+        let (error, truth) = match self.random.below(5) {
+            0 | 1 => ("rate_limit", Truth::Quota),
+            2 => ("authentication_failed", Truth::Authentication),
+            3 => ("billing_error", Truth::Billing),
+            _ => ("server_error", Truth::Idle),
+        };
+        self.fires("StopFailure", &json!({"error": error}));
+        self.ends_or_goes_on(is_queued, truth, "idle", Screen::Error);
+    }
+
+    pub(super) fn stop(&mut self, is_queued: bool) {
+        let work = match self.random.below(20) {
+            0 | 1 if self.client.is_interactive => Some(Truth::Subagent),
+            2 if self.client.is_interactive => Some(Truth::Shell),
+            _ => None,
+        };
+        let work = work.filter(|_| !is_queued);
+        let tasks = match work {
+            Some(Truth::Subagent) => json!([{"type": "subagent", "status": "running"}]),
+            Some(_) => json!([{"type": "shell", "command": "make"}]),
+            None => json!([]),
+        };
+        self.writes("assistant", &json!([{"type": "text", "text": "done"}]));
+        let about =
+            json!({"stop_hook_active": false, "background_tasks": tasks, "session_crons": []});
+        self.fires("Stop", &about);
+        self.client.background = work;
+        let (truth, status) = match work {
+            Some(Truth::Subagent) => (Truth::Subagent, "busy"),
+            Some(_) => (Truth::Shell, "shell"),
+            None => (Truth::Idle, "idle"),
+        };
+        self.ends_or_goes_on(is_queued, truth, status, Screen::Prompt);
+    }
+
+    /// A turn is over: its queued prompts become the next one, or `truth` holds.
+    pub(super) fn ends_or_goes_on(
+        &mut self,
+        is_queued: bool,
+        truth: Truth,
+        status: &'static str,
+        screen: Screen,
+    ) {
+        if is_queued {
+            self.registry("idle", None);
+            self.pass(110..200);
+            return self.turn(Begin::Queued);
+        }
+        self.is(truth);
+        self.registry(status, None);
+        self.paints(screen);
+        self.pass(300..400);
+    }
+
+    pub(super) fn clear(&mut self) {
+        let session_id = self.name("session");
+        self.goes_over(session_id, "clear");
+    }
+
+    /// /resume: the process goes over to a conversation that it had before.
+    pub(super) fn resume(&mut self) {
+        let at = self.random.index(self.client.left.len());
+        let session_id = self.client.left.remove(at);
+        self.goes_over(session_id, "resume");
+    }
+
+    pub(super) fn goes_over(&mut self, session_id: String, why: &str) {
+        self.fires("SessionEnd", &json!({"reason": why}));
+        self.pass(20..80);
+        let before = std::mem::replace(&mut self.client.session_id, session_id.clone());
+        self.client.left.push(before);
+        self.client.transcript =
+            format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR);
+        self.push(0, Move::Follows(session_id));
+        self.client.prompt_id = None;
+        self.is(Truth::Idle);
+        self.registry("idle", None);
+        self.fires("SessionStart", &json!({"source": why}));
+        self.pass(300..400);
+    }
+
+    pub(super) fn compact(&mut self) {
+        let before = self.client.truth;
+        self.is(Truth::Running);
+        self.registry("busy", None);
+        self.paints(Screen::Working);
+        self.fires("PreCompact", &json!({"trigger": "manual"}));
+        self.pass(2_000..30_000);
+        for _ in 0..2 {
+            let agent = self.name("agent");
+            self.fires("SubagentStop", &json!({"agent_id": agent, "agent_type": ""}));
+        }
+        self.fires("SessionStart", &json!({"source": "compact"}));
+        self.pass(5..50);
+        self.fires("PostCompact", &json!({"trigger": "manual"}));
+        self.is(before);
+        self.registry("idle", None);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// /config and its like: no hook.
+    pub(super) fn dialog(&mut self) {
+        let before = self.client.truth;
+        self.is(Truth::AwaitingInput);
+        self.registry("waiting", Some("dialog open"));
+        self.paints(Screen::Dialog);
+        self.pass(2_000..60_000);
+        self.is(before);
+        self.registry("idle", None);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// Ctrl-Z: no hook, and the registry stays as it was.
+    pub(super) fn suspend(&mut self) {
+        let before = self.client.truth;
+        self.push(0, Move::Stops(true));
+        self.is(Truth::Suspended);
+        self.paints(Screen::Suspended);
+        self.pass(2_000..900_000);
+        self.push(0, Move::Stops(false));
+        self.is(before);
+        self.paints(Screen::Prompt);
+        self.pass(300..400);
+    }
+
+    /// /exit; its SessionEnd hook may be cancelled (measured).
+    pub(super) fn exit(&mut self) {
+        if !self.random.chance(0.1) {
+            self.fires("SessionEnd", &json!({"reason": "prompt_input_exit"}));
+        }
+        self.pass(150..500);
+        self.push(0, Move::TakesLeave);
+        self.pass(50..300);
+        self.push(0, Move::Dies(End::Exit));
+    }
+
+    pub(super) fn end(&mut self, end: End) {
+        if end == End::Other {
+            self.fires("SessionEnd", &json!({"reason": "other"}));
+            self.pass(100..700);
+            self.push(0, Move::TakesLeave);
+            self.pass(50..300);
+        }
+        self.push(0, Move::Dies(end));
+    }
+
+    /// Puts the moves in order, and the next plan behind them.
+    pub(super) fn next(mut self) -> Plan {
+        self.pass(1..20);
+        self.plan.sort_by_key(|(at, _)| *at);
+        let last = self.plan.last().map_or(0, |(at, _)| *at);
+        let is_over = |(_, one): &(Ms, Move)| matches!(one, Move::Dies(_));
+        if let Some(end) = self.plan.iter().position(is_over) {
+            self.plan.truncate(end + 1);
+        } else {
+            self.plan.push((last.max(self.at), Move::NextPlan));
+        }
+        self.plan
+    }
+}
