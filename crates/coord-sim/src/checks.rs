@@ -413,7 +413,7 @@ fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
     }
     match word {
         Word::Unknown => true,
-        Word::Stopped if life.truth == Truth::TakenAlong => life.end_told.is_some(),
+        Word::Stopped if life.truth == Truth::TakenAlong => life.is_ending,
         Word::Stopped => life.truth != Truth::Crashed || life.lost_entry,
         Word::Crashed => life.truth == Truth::Crashed,
         Word::Interrupted => {

@@ -29,9 +29,9 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 /// Faults happen until then.
-const FAULTS_END: Time = 120 * MINUTE;
+const FAULTS_END: Time = 60 * MINUTE;
 /// Clients take up new work until then.
-const WORK_END: Time = 150 * MINUTE;
+const WORK_END: Time = 80 * MINUTE;
 /// After the last fault, what it left behind settles within this.
 const SETTLED: Time = 2 * MINUTE;
 /// Without faults a state is shown by then.
