@@ -392,8 +392,10 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
         Word::Background => {
             matches!(truth, Truth::Subagent | Truth::Shell | Truth::Running) || life.had_background
         }
-        Word::AwaitingPermission => truth == Truth::AwaitingPermission,
-        Word::AwaitingInput => truth == Truth::AwaitingInput,
+        // A person is needed; for which dialog, hooks that were lost may have told.
+        Word::AwaitingPermission | Word::AwaitingInput => {
+            matches!(truth, Truth::AwaitingPermission | Truth::AwaitingInput)
+        }
         Word::QuotaWait => truth == Truth::Quota,
         Word::BlockedAuth => truth == Truth::Authentication,
         Word::BlockedBilling => truth == Truth::Billing,
