@@ -396,9 +396,11 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
         Word::AwaitingPermission | Word::AwaitingInput => {
             matches!(truth, Truth::AwaitingPermission | Truth::AwaitingInput)
         }
-        Word::QuotaWait => truth == Truth::Quota,
-        Word::BlockedAuth => truth == Truth::Authentication,
-        Word::BlockedBilling => truth == Truth::Billing,
+        // What the turn behind an error came to, its own hooks tell: whoever lost them does not know.
+        Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
+            let is_rest = may_be(truth, life, Word::Idle);
+            is_rest && (life.had_error || !matches!(truth, Truth::Started | Truth::Idle))
+        }
         Word::Suspended => truth == Truth::Suspended,
         Word::Stopped | Word::Crashed | Word::Interrupted | Word::Foreign | Word::Elsewhere => {
             false

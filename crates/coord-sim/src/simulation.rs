@@ -96,6 +96,8 @@ pub(crate) struct Life {
     pub(crate) is_interactive: bool,
     /// It had background work.
     pub(crate) had_background: bool,
+    /// A turn of it met an error that is a state of its own.
+    pub(crate) had_error: bool,
     /// When the truth was last another one.
     pub(crate) since: Time,
     /// It fired its SessionEnd.
@@ -389,6 +391,7 @@ impl Simulation {
             truth,
             is_interactive,
             had_background: false,
+            had_error: false,
             since: self.time,
             is_ending: false,
             end_told: None,
@@ -495,6 +498,8 @@ impl Simulation {
         let process = one.process;
         if let Some(life) = self.lives.get_mut(&(boot, process)) {
             life.truth = truth;
+            life.had_error |=
+                matches!(truth, Truth::Quota | Truth::Authentication | Truth::Billing);
             life.had_background |= matches!(truth, Truth::Subagent | Truth::Shell);
             life.since = time;
         }
