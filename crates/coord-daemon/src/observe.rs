@@ -52,6 +52,9 @@ impl<W: World> Coordinator<W> {
     /// An entry whose directory is gone vouches for nothing any more.
     fn forget_missing(&mut self, now: Now) {
         let missing = self.world.missing_registries();
+        if missing.is_empty() {
+            return;
+        }
         let known = self.known.entries.keys().filter(|(dir, _)| missing.contains(dir));
         let changes: Vec<Change> = known.cloned().collect();
         self.read_changes(changes, now);
