@@ -12,6 +12,9 @@ use serde::Serialize;
 
 /// Name of the lines that say what was decided.
 const DECISION: &str = "Decision";
+/// Name of the lines that say that time passed. People do not see them: what time changed stands in
+/// the decisions.
+const DUE: &str = "Due";
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,6 +87,7 @@ pub fn read<D: Disk>(
                 (Some(_), None) => false,
             };
             let of_session = of_session && (!wanted.decisions_only || line.name == DECISION);
+            let of_session = of_session && line.name != DUE;
             let is_recent = wanted.since_ms == 0 || rfc3339(wanted.since_ms) <= line.at;
             if of_session && is_recent {
                 each(line);
@@ -239,7 +243,7 @@ fn own(line: &mut Line, entry: Entry) {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
-        Entry::Due => ("Due", "coordinator", "time changed something".to_owned()),
+        Entry::Due => (DUE, "coordinator", "time passed".to_owned()),
         Entry::Hook { .. } | Entry::Folded { .. } | Entry::Decision(_) => return,
     };
     name.clone_into(&mut line.name);
