@@ -51,6 +51,9 @@ impl Simulation {
         let Some(one) = self.running(place) else { return };
         let (pid, session_id) = (one.process.pid, one.session_id.clone());
         self.machine.get().write_registry(CONFIG_DIR, pid, None);
+        // A pid that was used again takes along what its former owner left behind.
+        let of_pid = self.lives.iter_mut().filter(|((_, process), _)| process.pid == pid);
+        of_pid.for_each(|(_, life)| life.lost_entry |= !life.truth.is_alive());
         self.paint(place, Some(Screen::Shell), Some(session_id));
     }
 
