@@ -1,6 +1,6 @@
 //! The coordinator without its sockets: takes events in, carries out what the core asks, keeps the
-//! store durable. Everything that changes goes through [`Coordinator::record`] or
-//! [`Coordinator::take_hook`].
+//! store durable. Everything that changes goes through `Coordinator::record` or
+//! `Coordinator::take_hook`.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Everything outside the coordinator but its clock: processes, the client's registry, panes,
 //! transcripts, and the disk with what waits for it.
 //!
-//! It observes and acts, and decides nothing. [`crate::real_world`] is this machine; the simulation
+//! It observes and acts, and decides nothing. `real_world` is this machine; the simulation
 //! has another one, so that it runs the coordinator itself.
 
 use std::io;
