@@ -98,14 +98,18 @@ impl State {
             self.remove(key);
             return None;
         }
-        let mut session = self.take(key)?;
+        self.leave(key, at);
+        Some(key)
+    }
+
+    /// The process of a record went over to another conversation: it is somebody else's owner from here on.
+    pub(crate) fn leave(&mut self, key: SessionKey, at: Moment) {
+        let Some(mut session) = self.take(key) else { return };
         session.presence = Presence::Ended { reason: Some(EndReason::Resume), at };
-        // The process is somebody else's owner from here on.
         if let Some(former) = session.owner.take() {
             session.former_owners.push(former.id);
         }
         self.put(session);
-        Some(key)
     }
 
     /// Marks the records of one id that two live processes claim, and lifts the mark when one is

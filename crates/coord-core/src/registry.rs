@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use crate::death;
 use crate::effect::{Effect, Effects};
-use crate::event::{Registry, RegistryEntry, RegistryStatus};
+use crate::event::{EndReason, Registry, RegistryEntry, RegistryStatus};
 use crate::fusion::{self, Source};
-use crate::session::{OwnerId, Presence, RegistryFact, Session, SessionKey, Turn};
+use crate::session::{OwnerId, Presence, RegistryFact, Session, SessionKey, Turn, WRITTEN_MS};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 use crate::turn;
@@ -39,6 +39,16 @@ impl State {
                 Registry::Present(_) | Registry::Absent | Registry::Unreadable => Vec::new(),
             };
         };
+        if let Registry::Present(entry) = found
+            && !after_death
+            && self.get(key).is_some_and(|session| went_over(session, entry, at))
+        {
+            self.leave(key, at);
+            let mut touched = Vec::from([key]);
+            touched.extend(self.mark_two_owners(key));
+            touched.extend(self.take_over(owner, entry, at, fx));
+            return touched;
+        }
         let Some(mut session) = self.take(key) else { return Vec::new() };
         if after_death {
             death::judge(&mut session, found, at, fx);
@@ -60,13 +70,24 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
-        let process = owner.process;
         // An entry that a dead process left behind stays: what it held is another's since (H-42).
         let was_held =
             |session: &Session| session.former_owners.iter().any(|id| id.is_same(&owner));
         if self.sessions_with_id(&entry.session_id).any(was_held) {
             return Vec::new();
         }
+        self.take_over(owner, entry, at, fx)
+    }
+
+    /// The process holds the conversation that its entry names.
+    fn take_over(
+        &mut self,
+        owner: OwnerId,
+        entry: &RegistryEntry,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let process = owner.process;
         // A resume in a new process continues the record of a former owner that is gone, or was never
         // known (H-42).
         let is_free = |session: &&Session| {
@@ -93,6 +114,23 @@ impl State {
         touched.extend(self.mark_two_owners(key));
         touched
     }
+}
+
+/// Whether the process, which left this conversation, is in the one that its entry names: the hook that
+/// would have said so was lost.
+fn went_over(session: &Session, entry: &RegistryEntry, at: Moment) -> bool {
+    let Presence::Ended { reason: Some(EndReason::Resume), at: left } = session.presence else {
+        return false;
+    };
+    let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
+    matches!(seen, Some((true, _))) && names_another(session, entry, left, at)
+}
+
+/// Whether the entry names another conversation than the one that was over by `then`, and not one that
+/// it has not got to replace yet.
+fn names_another(session: &Session, entry: &RegistryEntry, then: Moment, at: Moment) -> bool {
+    let is_newer = then.wall_ms <= entry.changed_ms || then.awake.plus_ms(WRITTEN_MS) <= at.awake;
+    entry.session_id != session.session_id && is_newer
 }
 
 /// Whether what its death left in the registry was read: a later look tells nothing new.
@@ -154,8 +192,11 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
         seen_changing: seen_changing(session.registry, entry, at),
     };
     session.is_foreign = entry.is_foreign;
-    if session.last.is_none() {
+    let is_cleared = session.left == Some(EndReason::Clear);
+    if session.last.is_none() || (is_cleared && names_another(session, entry, session.edge_at, at))
+    {
         session.follow_registry(&entry.session_id);
+        session.left = None;
     }
     if before != session.registry.level() {
         session.sign = at.awake;

@@ -233,7 +233,7 @@ pub struct Signature {
 }
 
 /// The client writes a change to its registry within 0.1 s (measured); this much is allowed.
-const WRITTEN_MS: u64 = 1_000;
+pub(crate) const WRITTEN_MS: u64 = 1_000;
 
 /// The registry's word, as far as it is a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use coord_wire::envelope::Kind;
 use coord_wire::limits::MISS_MEMORY;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use world::{Answer, Ended, NO_CONTENT, SESSION_START, STOP, World, envelope, payload_of};
 
@@ -46,9 +47,13 @@ fn a_project_cannot_move_the_state_elsewhere() {
 #[test]
 fn a_claimed_harness_must_be_an_ancestor() {
     let world = World::new();
+    // It waits for its standard input to end; pid 1 would be an ancestor wherever the chain is short.
+    let mut stranger = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
     let mut command = world.command(STOP);
-    command.env("CLAUDE_PID", "1").env("COORD_DISABLE", "1");
+    command.env("CLAUDE_PID", stranger.id().to_string()).env("COORD_DISABLE", "1");
     world::run(&mut command, payload_of("Stop")).assert_silent();
+    drop(stranger.stdin.take());
+    stranger.wait().unwrap();
     assert_eq!(envelope(&world.spooled()).harness, None);
 }
 

@@ -337,7 +337,7 @@ impl Simulation {
                 return Err(Violation::new("G9", what));
             }
             if let Some(life) = self.life_of(session)
-                && !is_left(session)
+                && !(is_left(session) && life.session_id != session.session_id)
                 && session.contested.is_none()
                 && !is_true(life, has_registry, session.word.word)
             {
@@ -363,7 +363,7 @@ impl Simulation {
 
 /// Whether the record is of a conversation that its process cleared or left: that one is over,
 /// whatever became of the process.
-pub(crate) fn is_left(session: &Session) -> bool {
+fn is_left(session: &Session) -> bool {
     let Presence::Ended { reason, .. } = session.presence else { return false };
     matches!(reason, Some(EndReason::Clear | EndReason::Resume))
 }

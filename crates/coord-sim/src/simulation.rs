@@ -12,7 +12,7 @@ use coord_daemon::config::Config;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
 
-use crate::checks::{Checks, Violation, is_left, may_be};
+use crate::checks::{Checks, Violation, may_be};
 use crate::client::{Client, End, Move, Truth};
 use crate::faults::Rates;
 use crate::hook_runs::Run;
@@ -536,9 +536,7 @@ impl Simulation {
             let word = shown.map(|session| session.word.word);
             one.judged = Judged::of(one.truth, word);
             // A disagreement of sources is shown as one, and claims nothing.
-            // Of an in-process resume whose SessionStart was lost only the end of the old one is known.
-            let is_open =
-                shown.is_some_and(|session| session.contested.is_some() || is_left(session));
+            let is_open = shown.is_some_and(|session| session.contested.is_some());
             let may_be = is_open || word.is_none_or(|word| may_be(one.truth, life, word));
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
             if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
