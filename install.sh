@@ -148,6 +148,16 @@ put() {
     mv -fT -- "$new" "$directory/$name"
 }
 
+# One program by a second name, which decides what it does.
+put_link() {
+    local from=$1 name=$2 directory=$3
+    local new=$directory/.$name.new.$$
+    unfinished+=("$new")
+    # Where the file system knows no links, a copy does.
+    ln -- "$directory/$from" "$new" 2>/dev/null || cp -- "$directory/$from" "$new"
+    mv -fT -- "$new" "$directory/$name"
+}
+
 install_programs() {
     local hook n_hooks=0
     trap remove_unfinished EXIT
@@ -162,40 +172,20 @@ install_programs() {
     done
     [ "$n_hooks" -gt 0 ] || fail "no hook executable in $hooks_from"
     put "$programs_from/coord" "$prefix/bin"
-    say "installed $prefix/bin/coord and $n_hooks hooks in $prefix/lib/coord"
+    put_link coord coordctl "$prefix/bin"
+    say "installed $prefix/bin/coord, $prefix/bin/coordctl and $n_hooks hooks in $prefix/lib/coord"
 }
 
-config_file() {
-    if [ -n "${COORD_HOME:-}" ]; then
-        printf '%s' "$COORD_HOME/config/config.toml"
-    else
-        printf '%s' "${XDG_CONFIG_HOME:-$HOME/.config}/coord/config.toml"
-    fi
-}
-
-# A new file is written; one that exists is the user's, and is only read.
+# Into config.toml; what else stands there is not touched. Without the option nothing is.
 set_recovery() {
     [ -n "$recovery" ] || return 0
-    local file standing
-    file=$(config_file)
-    if [ ! -e "$file" ]; then
-        (
-            umask 077
-            mkdir -p -- "$(dirname -- "$file")"
-            printf '[recovery]\nmode = "%s"\n' "$recovery" >"$file"
-        )
-        say "wrote recovery mode \"$recovery\" into $file"
-        return 0
-    fi
-    standing=$(awk -F'"' '
-        /^[ \t]*\[/ { is_recovery = /^[ \t]*\[[ \t]*recovery[ \t]*\]/ }
-        is_recovery && /^[ \t]*mode[ \t]*=/ { print $2 }
-    ' "$file")
-    if [ "$standing" = "$recovery" ]; then
-        say "recovery mode \"$recovery\" stands in $file"
-    else
-        say "NOT CHANGED: $file exists; set mode = \"$recovery\" under [recovery] in it"
-    fi
+    local said
+    said=$("$prefix/bin/coordctl" recovery-mode "$recovery")
+    say "$said"
+    # A coordinator reads its configuration when it starts.
+    case $said in "stands already:"*) return 0 ;; esac
+    [ "$start" = yes ] || return 0
+    ! "$prefix/bin/coord" status >/dev/null 2>&1 || "$prefix/bin/coord" down
 }
 
 start_coordinator() {
@@ -240,7 +230,7 @@ remove_programs() {
         rm -f -- "$prefix/lib/coord/made"
     fi
     rmdir -- "$prefix/lib/coord" 2>/dev/null || say "$prefix/lib/coord holds other files and stays"
-    rm -f -- "$prefix/bin/coord"
+    rm -f -- "$prefix/bin/coord" "$prefix/bin/coordctl"
     # Those above were made first; what holds anything else stays.
     for ((i = ${#directories[@]} - 1; i >= 0; i--)); do
         directory=${directories[i]}

@@ -17,15 +17,18 @@ pub const VERSION: &str = "2.1.328";
 /// The client's executable: `COORD_TEST_CLAUDE`, else where `tests/install-claude` puts it.
 #[track_caller]
 pub fn program() -> PathBuf {
+    find().unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// The same, or why there is none.
+pub fn find() -> Result<PathBuf, String> {
     let named = std::env::var_os("COORD_TEST_CLAUDE").map(PathBuf::from);
-    let program = named.unwrap_or_else(|| {
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-        let cache = cache.expect("HOME or XDG_CACHE_HOME is set");
-        cache.join(format!("coord-tests/claude-{VERSION}/claude"))
-    });
-    std::fs::canonicalize(&program).unwrap_or_else(|_| {
-        panic!(
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    let cached = || Some(cache?.join(format!("coord-tests/claude-{VERSION}/claude")));
+    let program = named.or_else(cached).ok_or("neither HOME nor XDG_CACHE_HOME is set")?;
+    std::fs::canonicalize(&program).map_err(|_| {
+        format!(
             "no Claude Code at {}; run tests/install-claude, or set COORD_TEST_CLAUDE to the \
              executable of version {VERSION}",
             program.display()

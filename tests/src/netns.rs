@@ -53,7 +53,7 @@ pub fn is_isolated() -> bool {
 }
 
 /// Executes this program again inside; returns only with the reason why that failed.
-fn enter() -> String {
+pub fn enter() -> String {
     if std::env::var_os("COORD_TEST_NETNS").is_some() {
         return "entered a network namespace, and loopback is down there or not alone; \
                 is `ip` (Debian: iproute2) installed?"

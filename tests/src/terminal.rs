@@ -47,7 +47,19 @@ impl Terminal {
         symlink(program(), programs.join("claude")).expect("link the client");
         let path = std::env::var("PATH").expect("PATH is set");
         let path = format!("{}:{path}", programs.display());
-        let tmux = Tmux { socket: Self::socket(home), folder: home.project(), path };
+        Self::start_at(home, api, Self::socket(home), path)
+    }
+
+    /// Starts another server beside it, of which coord knows nothing.
+    #[must_use]
+    #[track_caller]
+    pub fn start_elsewhere(&self, home: &Home, api: &FakeApi) -> Self {
+        Self::start_at(home, api, home.tmp().join("tmux-elsewhere"), self.tmux.path.clone())
+    }
+
+    #[track_caller]
+    fn start_at(home: &Home, api: &FakeApi, socket: PathBuf, path: String) -> Self {
+        let tmux = Tmux { socket, folder: home.project(), path };
         let server = Self::serve(&tmux, home, api);
         Self { server, tmux }
     }
@@ -79,15 +91,40 @@ impl Terminal {
     /// Opens a pane in a session of its own.
     #[track_caller]
     pub fn pane(&self) -> Pane {
-        let folder = self.tmux.folder.to_string_lossy().into_owned();
-        let size = ["new-session", "-d", "-x", "110", "-y", "40", "-c", &folder, "-P", "-F"];
-        let shell = ["#{pane_id} #{pane_pid}", "bash", "--norc", "--noprofile"];
-        let made = self.tmux.tell(&[&size[..], &shell].concat());
-        let (id, pid) = made.trim().split_once(' ').expect("tmux prints what was asked for");
-        let pid = pid.parse().expect("a pid is a number");
-        let pane = Pane { tmux: self.tmux.clone(), id: id.to_owned(), pid };
+        let pane = self.pane_of(&["bash", "--norc", "--noprofile"]);
         pane.wait_screen("dev$");
         pane
+    }
+
+    /// The same with another first process.
+    #[track_caller]
+    pub fn pane_of(&self, words: &[&str]) -> Pane {
+        let folder = self.tmux.folder.to_string_lossy().into_owned();
+        let size = ["new-session", "-d", "-x", "110", "-y", "40", "-c", &folder, "-P", "-F"];
+        let made = self.tmux.tell(&[&size[..], &["#{pane_id} #{pane_pid}"], words].concat());
+        self.known(made.trim())
+    }
+
+    /// All panes, in the order in which they were opened.
+    #[track_caller]
+    pub fn panes(&self) -> Vec<Pane> {
+        let all = self.tmux.tell(&["list-panes", "-a", "-F", "#{pane_id} #{pane_pid}"]);
+        let mut all: Vec<Pane> = all.lines().map(|line| self.known(line)).collect();
+        all.sort_by_key(|pane| pane.id.trim_start_matches('%').parse::<u32>().ok());
+        all
+    }
+
+    #[track_caller]
+    fn known(&self, line: &str) -> Pane {
+        let (id, pid) = line.split_once(' ').expect("tmux prints what was asked for");
+        let pid = pid.parse().expect("a pid is a number");
+        Pane { tmux: self.tmux.clone(), id: id.to_owned(), pid }
+    }
+
+    /// Any command of tmux, and what it prints.
+    #[track_caller]
+    pub fn tell(&self, arguments: &[&str]) -> String {
+        self.tmux.tell(arguments)
     }
 
     /// Signals the server, and nothing else.
@@ -98,6 +135,33 @@ impl Terminal {
 }
 
 impl Pane {
+    /// Its name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Has a person look at another pane from here: what is typed here reaches that one as keys.
+    #[track_caller]
+    pub fn attach_to(&self, other: &Self) {
+        let socket = self.tmux.socket.display();
+        self.command(&format!("TMUX= tmux -S {socket} attach -t {}", other.id));
+        wait_until("a client is attached to it", || {
+            let n = self.show(&other.id, "#{session_attached}");
+            if n == "1" { Ok(()) } else { Err(n) }
+        });
+    }
+
+    /// What tmux says of it.
+    #[track_caller]
+    pub fn format(&self, format: &str) -> String {
+        self.show(&self.id, format)
+    }
+
+    #[track_caller]
+    fn show(&self, id: &str, format: &str) -> String {
+        self.tmux.tell(&["display-message", "-p", "-t", id, format]).trim().to_owned()
+    }
+
     /// The shell's pid.
     pub fn pane_pid(&self) -> u32 {
         self.pid

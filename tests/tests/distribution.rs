@@ -14,6 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -96,7 +97,13 @@ fn tree(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
 fn a_tarball_installs_serves_and_leaves() {
     let home = Home::new();
     let from = unpacked(&home);
-    for name in ["share/man/man1/coord-inspect.1", "share/completions/_coord", "LICENSE-MIT"] {
+    for name in [
+        "share/man/man1/coord-inspect.1",
+        "share/man/man1/coordctl-recover.1",
+        "share/completions/_coord",
+        "share/completions/coordctl.bash",
+        "LICENSE-MIT",
+    ] {
         assert!(from.join(name).is_file(), "{name} is missing");
     }
     let before = tree(&home);
@@ -105,6 +112,11 @@ fn a_tarball_installs_serves_and_leaves() {
     assert!(said.contains("coordinator started"), "{said}");
     let installed = tree(&home);
     assert!(installed.contains_key(Path::new(".local/lib/coord/coord-hook-stop")));
+    let [coord, coordctl] = ["coord", "coordctl"].map(|name| {
+        let file = home.home().join(".local/bin").join(name);
+        fs::metadata(file).expect("it is installed").ino()
+    });
+    assert_eq!(coord, coordctl, "one program by two names");
 
     let api = FakeApi::start([Turn::text("Hello there.")]);
     let finished = headless(&home, &api, "Say hello", &[]).finish().expect_success();

@@ -2,6 +2,7 @@
 
 use coord_wire::api::ErrorAnswer;
 use coord_wire::exchange::{Answer, Miss, exchange, mono_ns, request};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
@@ -12,11 +13,15 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 /// The longest answer taken: 200,000 sessions.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
-/// Sends one request.
+/// Sends one request without a body.
 pub(crate) fn call(context: &Context, method: &str, path: &str) -> Result<Answer, Miss> {
+    send(context, &request(method, path, b""))
+}
+
+fn send(context: &Context, request: &[u8]) -> Result<Answer, Miss> {
     let socket = context.paths.socket();
     let deadline = mono_ns().saturating_add(PATIENCE_NS);
-    exchange(&socket, &request(method, path, b""), ANSWER_BYTES_MAX, deadline)
+    exchange(&socket, request, ANSWER_BYTES_MAX, deadline)
 }
 
 /// Gets JSON; the outer error is a miss, the inner one what the coordinator said.
@@ -24,9 +29,24 @@ pub(crate) fn get<T: DeserializeOwned>(
     context: &Context,
     path: &str,
 ) -> Result<Result<T, Failure>, Miss> {
-    let answer = call(context, "GET", path)?;
+    read(&call(context, "GET", path)?)
+}
+
+/// Posts JSON and gets JSON; errors as with [`get`].
+pub(crate) fn post<T: DeserializeOwned>(
+    context: &Context,
+    path: &str,
+    body: &impl Serialize,
+) -> Result<Result<T, Failure>, Miss> {
+    match serde_json::to_vec(body) {
+        Ok(body) => read(&send(context, &request("POST", path, &body))?),
+        Err(error) => Ok(Err(error.into())),
+    }
+}
+
+fn read<T: DeserializeOwned>(answer: &Answer) -> Result<Result<T, Failure>, Miss> {
     if answer.status != 200 {
-        return Ok(Err(failure(&answer)));
+        return Ok(Err(failure(answer)));
     }
     serde_json::from_slice(&answer.body).map(Ok).map_err(|_| Miss::Broken)
 }

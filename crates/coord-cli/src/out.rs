@@ -80,8 +80,8 @@ impl Failure {
         }
     }
 
-    /// Says it in one line and gives the exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    /// Says it in one line, in the name of `program`, and gives the exit code.
+    pub(crate) fn report(self, program: &str) -> ExitCode {
         let (text, code) = match self {
             Self::Failed(error) => (format!("{error:#}"), 1),
             Self::NoSuchSession(text) | Self::UnclearId(text) => (text, 3),
@@ -92,7 +92,7 @@ impl Failure {
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
         // With standard error closed there is nowhere left to complain.
-        drop(writeln!(std::io::stderr(), "coord: {}", escape(&text)));
+        drop(writeln!(std::io::stderr(), "{program}: {}", escape(&text)));
         ExitCode::from(code)
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod control;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod events;
@@ -9,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod man;
+pub(crate) mod resume_exec;
 pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod status;

@@ -25,7 +25,7 @@ impl Scratch {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install.sh");
         fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_coord"), scratch.path("tar ball/bin/coord")).unwrap();
-        for name in ["session-start", "post-tool-use", "stop", "event"] {
+        for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
             let hook = scratch.path(&format!("tar ball/lib/coord/coord-hook-{name}"));
             fs::write(&hook, "first").unwrap();
             fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
@@ -76,7 +76,7 @@ fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
     assert_eq!(fs::read_to_string(&hook).unwrap(), "second");
     let old = std::io::read_to_string(&mut open).unwrap();
     assert_eq!(old, "first", "whoever runs the old one keeps it whole");
-    assert_eq!(scratch.hooks().len(), 4, "nothing unfinished is left");
+    assert_eq!(scratch.hooks().len(), 5, "nothing unfinished is left");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
     scratch.said(&["--no-start"]);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("run this again in 10 minutes"), "{said}");
-    assert_eq!(scratch.hooks().len(), 4);
+    assert_eq!(scratch.hooks().len(), 5);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("removed the programs"), "{said}");
     assert!(!scratch.path("ho m\u{e9}/.local/lib/coord").exists());
@@ -117,24 +117,52 @@ fn programs_stay_while_the_plugin_names_them_h_39() {
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": true}}"#).unwrap();
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("claude plugin uninstall coord@coord"), "{said}");
-    assert_eq!(scratch.hooks().len(), 4);
+    assert_eq!(scratch.hooks().len(), 5);
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": false}}"#).unwrap();
     assert!(scratch.said(&["--uninstall"]).contains("removed the programs"));
 }
 
+// S0-25g
 #[test]
-fn the_recovery_mode_is_written_only_where_no_configuration_stands() {
+fn the_recovery_mode_is_written_and_the_rest_of_the_file_stays() {
     let scratch = Scratch::new();
-    let install = |mode| scratch.said(&["--no-start", "--no-register", "--recovery", mode]);
+    let run = |more: &[&str]| scratch.said(&[&["--no-start", "--no-register"], more].concat());
+    let install = |mode| run(&["--recovery", mode]);
     let config = scratch.path("ho m\u{e9}/.config/coord/config.toml");
-    install("observe");
+    run(&[]);
+    assert!(!config.exists(), "not asked for, not made");
+    let said = install("observe");
+    assert!(said.contains("wrote recovery mode \"observe\"") && said.contains(": nothing is "));
     assert_eq!(fs::read_to_string(&config).unwrap(), "[recovery]\nmode = \"observe\"\n");
-    let users = "[run]\nmode = \"act\"\n[recovery] # mine\n  mode = \"signature\"\n[log]\n";
+    let users = "[recovery] # mine\n  mode = \"signature\" # so\n[log]\n";
     fs::write(&config, users).unwrap();
-    assert!(install("act").contains("NOT CHANGED: "));
-    assert!(install("signature").contains("\"signature\" stands in "));
+    assert!(install("signature").contains("stands already: recovery mode \"signature\""));
     assert_eq!(fs::read_to_string(&config).unwrap(), users);
+    assert!(install("act").contains("wrote recovery mode \"act\""));
+    let now = users.replace("signature", "act");
+    assert_eq!(fs::read_to_string(&config).unwrap(), now);
+    run(&[]);
+    assert_eq!(fs::read_to_string(&config).unwrap(), now);
     assert!(!scratch.path("ho m\u{e9}/.claude/settings.json").exists());
+}
+
+// H-22
+#[test]
+fn the_second_name_is_the_same_program() {
+    let scratch = Scratch::new();
+    scratch.said(&["--no-start", "--no-register"]);
+    for upgrade in [false, true] {
+        if upgrade {
+            scratch.said(&["--no-start", "--no-register"]);
+        }
+        let [coord, coordctl] = ["coord", "coordctl"].map(|name| {
+            fs::metadata(scratch.path(HOME).join(".local/bin").join(name)).unwrap().ino()
+        });
+        assert_eq!(coord, coordctl);
+    }
+    let help = Command::new(scratch.path(HOME).join(".local/bin/coordctl")).arg("help").output();
+    let help = String::from_utf8(help.unwrap().stdout).unwrap();
+    assert!(help.contains("reset-failed") && !help.contains("inspect "), "{help}");
 }
 
 #[test]

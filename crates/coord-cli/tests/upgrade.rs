@@ -35,7 +35,7 @@ impl Installed {
         for directory in ["bin", "lib/coord"] {
             fs::create_dir_all(prefix.join(directory)).unwrap();
         }
-        for name in ["session-start", "post-tool-use", "stop", "event"] {
+        for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
             let name = format!("coord-hook-{name}");
             fs::copy(programs().join(&name), prefix.join("lib/coord").join(&name)).unwrap();
         }

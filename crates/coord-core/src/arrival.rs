@@ -193,7 +193,11 @@ fn apply(state: &mut State, session: &mut Session, event: &HookEvent, at: Moment
         bump(&mut counters.late);
         bump(&mut session.counts.late);
     }
-    if !event.verified {
+    if event.verified {
+        if let Some(owner) = &mut session.owner {
+            owner.has_reported = true;
+        }
+    } else {
         bump(&mut session.counts.unverified);
     }
 }
@@ -241,6 +245,9 @@ fn bump(counter: &mut u64) {
 pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
     let Some(owner) = session.owner.as_ref().filter(|_| state.is_local(session)) else { return };
     let process = owner.id.process;
+    if let Some(process) = session.recovery.claimer() {
+        fx.ask(Effect::WatchProcess { process });
+    }
     let config_dir = session.config_dir.clone();
     match session.presence {
         Presence::Alive => {

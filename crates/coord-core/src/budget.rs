@@ -96,6 +96,11 @@ impl Budget {
         self.this_turn = 0;
     }
 
+    /// A new boot: clocks began anew, so a delay counts from now.
+    pub fn rebase(&mut self, now: Awake) {
+        self.last = self.last.map(|_| now);
+    }
+
     /// A person reset it.
     pub fn reset(&mut self) {
         *self = Self::default();

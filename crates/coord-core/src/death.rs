@@ -38,20 +38,28 @@ impl State {
         Some(OwnerId { machine: machine.clone(), boot, pid_ns: *pid_ns, process })
     }
 
-    /// The process of a record is gone.
+    /// The process of a record is gone: just now (`is_fresh`) or not, it lived until `seen_ms` at least,
+    /// wall time.
     pub(crate) fn on_death(
         &mut self,
         process: ProcessRef,
-        is_fresh: bool,
+        (is_fresh, seen_ms): (bool, u64),
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let key = self.key_of_owner(&self.local_owner(process)?)?;
         let mut session = self.take(key)?;
         if let Some(owner) = &mut session.owner {
+            if !matches!(owner.seen_alive, Some((false, _))) {
+                owner.lived_until_ms = seen_ms;
+            }
             owner.seen_alive = Some((false, at));
         }
         if session.may_live() {
+            if !is_fresh {
+                let counters = &mut self.header.counters;
+                counters.found_dead = counters.found_dead.saturating_add(1);
+            }
             session.presence = Presence::Dying { since: at, asks_pane: false, is_fresh };
             fx.ask(Effect::ReadRegistry {
                 process,

@@ -3,13 +3,15 @@
 //! An effect is named by the journal position of its event and its place in the list. Its outcome
 //! comes back as an event. After a crash of the coordinator, an *idempotent* effect without an
 //! outcome is simply repeated (the first event of a new coordinator asks for them anew); a *once*
-//! effect would never be repeated blindly, and there is none yet.
+//! effect is never repeated blindly: what follows is decided on a new look.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::event::{PaneProof, ProcessRef, TmuxPane};
+use crate::proof::{Intent, Proof, Subject};
 use crate::session::Session;
 
 /// What is to be done.
@@ -61,6 +63,88 @@ pub enum Effect {
         /// The directory.
         config_dir: String,
     },
+    /// Something done to a session, or the look that it is decided on.
+    Do(Box<Deed>),
+}
+
+/// What is done to a session. Each is answered once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deed {
+    /// Look, and lock its transcript (G4, H-13). Answered with a [`Proof`].
+    Prove {
+        /// For which step.
+        intent: Intent,
+        /// What to look at.
+        subject: Subject,
+    },
+    /// Send a signal to its harness, by its pidfd.
+    End {
+        /// For which step.
+        intent: Intent,
+        /// What to look at once more.
+        subject: Subject,
+        /// What was decided on; a change is no licence (H-08).
+        proof: Proof,
+        /// Which signal.
+        signal: Signal,
+    },
+    /// Type the one line into its proved, empty shell (S0-25a).
+    TypeResume {
+        /// For which step.
+        intent: Intent,
+        /// What to look at once more.
+        subject: Subject,
+        /// What was decided on.
+        proof: Proof,
+    },
+    /// Run the line in its kept dead pane (S0-25e).
+    RespawnPane {
+        /// For which step.
+        intent: Intent,
+        /// What to look at once more.
+        subject: Subject,
+        /// What was decided on.
+        proof: Proof,
+    },
+    /// Run the line in a new window of its tmux session (S0-25e).
+    NewWindow {
+        /// For which step.
+        intent: Intent,
+        /// What to look at once more.
+        subject: Subject,
+        /// What was decided on.
+        proof: Proof,
+    },
+    /// Wake it with a text, by its wake hook (H-02).
+    Wake {
+        /// For which step.
+        intent: Intent,
+        /// All that its agent is told.
+        text: String,
+    },
+    /// Give the lock on its transcript back.
+    Release {
+        /// Whose.
+        session_id: String,
+    },
+    /// Tell whoever looks at its pane.
+    Notify {
+        /// Its pane.
+        pane: TmuxPane,
+        /// One line of our own words.
+        text: String,
+    },
+}
+
+/// What ends a harness (S0-25).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub enum Signal {
+    /// It may clean up behind itself.
+    Term,
+    /// It may not.
+    Kill,
 }
 
 /// What a look at a pane is for.
@@ -93,6 +177,23 @@ impl Effect {
             | Self::CapturePane { .. }
             | Self::ReadTranscript { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
+            Self::Do(deed) => deed.class(),
+        }
+    }
+}
+
+impl Deed {
+    /// Its class.
+    pub fn class(&self) -> EffectClass {
+        match self {
+            Self::Prove { .. } | Self::Release { .. } | Self::Notify { .. } => {
+                EffectClass::Idempotent
+            }
+            Self::End { .. }
+            | Self::TypeResume { .. }
+            | Self::RespawnPane { .. }
+            | Self::NewWindow { .. }
+            | Self::Wake { .. } => EffectClass::Once,
         }
     }
 }
@@ -128,6 +229,11 @@ impl Effects {
             saw: saw.to_owned(),
             did: did.to_owned(),
         });
+    }
+
+    /// Asks for a deed.
+    pub(crate) fn do_it(&mut self, deed: Deed) {
+        self.ask(Effect::Do(Box::new(deed)));
     }
 
     pub(crate) fn ask(&mut self, effect: Effect) {

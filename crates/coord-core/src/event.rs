@@ -4,6 +4,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
+use crate::launch::Launch;
+use crate::operator::Command;
+use crate::proof::{Intent, Proof};
+use crate::session::SessionKey;
 use crate::settings::Settings;
 
 /// Id of a hook's event: 128 bit, ordered by time of emission.
@@ -47,6 +51,8 @@ pub enum Event {
         is_stopped: bool,
         /// The session that its command line forks.
         forked_from: Option<String>,
+        /// How it was started, where that could be read.
+        launch: Option<Box<Launch>>,
     },
     /// A watched process is gone.
     ProcessExited {
@@ -84,6 +90,38 @@ pub enum Event {
         /// Whether the crash signature that was seen on the pane stands in it as content (S0-29).
         has_signature: Option<bool>,
     },
+    /// A person asked for something by `coordctl`.
+    Operator(Command),
+    /// A look made for an act was answered (G4).
+    Proved {
+        /// For which step.
+        intent: Intent,
+        /// What was found.
+        proof: Box<Proof>,
+    },
+    /// An act was carried out, or not.
+    Acted {
+        /// Which.
+        intent: Intent,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// A process took the line that resumes a session, and becomes its client.
+    ResumeClaimed {
+        /// The record.
+        session: SessionKey,
+        /// The nonce on that line.
+        nonce: String,
+        /// The process.
+        process: ProcessRef,
+    },
+    /// The process that took the line gave up before it became a client.
+    ResumeFailed {
+        /// The record.
+        session: SessionKey,
+        /// Why, in words.
+        why: String,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.
@@ -96,6 +134,25 @@ pub enum Event {
     Due,
     /// Looks may be due. They change nothing that is shown, and are not recorded.
     Tick,
+}
+
+/// What came of an act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It was carried out.
+    Done,
+    /// It was not: something was no longer as it was decided on. Nothing was touched.
+    Changed {
+        /// What, in words.
+        what: String,
+    },
+    /// It was tried and failed.
+    Failed {
+        /// Why, in words.
+        why: String,
+    },
+    /// It was not carried out: nothing is, in this mode.
+    Observed,
 }
 
 /// Where the coordinator runs.
@@ -384,7 +441,7 @@ pub struct PaneProof {
 }
 
 /// What stands on a screen. A hint, never more: a dead client leaves its last one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Screen {
     /// The client's input line, with or without a draft.
     Prompt,

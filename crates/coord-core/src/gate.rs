@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Effect;
+use crate::effect::{Deed, Effect};
 
 /// `[recovery] mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,5 +40,33 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,
+        (Effect::Do(deed), mode) => admit_deed(mode, deed),
+    }
+}
+
+fn admit_deed(mode: Mode, deed: &Deed) -> Admission {
+    match (deed, mode) {
+        (
+            Deed::Prove { .. } | Deed::Release { .. },
+            Mode::Observe | Mode::Signature | Mode::Act,
+        )
+        | (
+            Deed::End { .. }
+            | Deed::TypeResume { .. }
+            | Deed::RespawnPane { .. }
+            | Deed::NewWindow { .. }
+            | Deed::Wake { .. }
+            | Deed::Notify { .. },
+            Mode::Signature | Mode::Act,
+        ) => Admission::Perform,
+        (
+            Deed::End { .. }
+            | Deed::TypeResume { .. }
+            | Deed::RespawnPane { .. }
+            | Deed::NewWindow { .. }
+            | Deed::Wake { .. }
+            | Deed::Notify { .. },
+            Mode::Observe,
+        ) => Admission::RecordOnly,
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Effects;
 use crate::event::{EndReason, Kind, ProcessRef};
+use crate::recovery::Pending;
 use crate::session::{Presence, Session, SessionKey};
 use crate::state::State;
 use crate::time::Moment;
@@ -44,10 +45,13 @@ impl State {
     /// A new boot: what lived on the old one, or ended just before, was interrupted. `boot_at_ms`
     /// is the wall time of the new boot.
     pub(crate) fn on_new_boot(&mut self, boot_at_ms: u64, at: Moment, fx: &mut Effects) {
+        self.header.machine.rebase();
         let from_ms = boot_at_ms.saturating_sub(self.header.settings.interrupted_before_boot_ms);
         for key in self.keys() {
             let Some(mut session) = self.take(key) else { continue };
             session.rebase(at.awake);
+            let was_owed = session.recovery.pending.is_some();
+            session.recovery.rebase(at);
             if self.is_local(&session)
                 && session.may_live()
                 && session.left == Some(EndReason::Clear)
@@ -60,9 +64,9 @@ impl State {
                     Presence::Ended { reason: Some(EndReason::Other), at: ended } => {
                         from_ms <= ended.wall_ms && session.kind != Some(Kind::Headless)
                     }
+                    Presence::Crashed { .. } => was_owed,
                     Presence::Ended { .. }
                     | Presence::Interrupted { .. }
-                    | Presence::Crashed { .. }
                     | Presence::Gone { .. } => false,
                 };
                 if was_taken {
@@ -124,7 +128,8 @@ impl State {
         let Presence::Ended { reason: Some(EndReason::Other), at: ended } = session.presence else {
             return Vec::new();
         };
-        if session.kind != Some(Kind::Interactive) {
+        let is_ours = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
+        if session.kind != Some(Kind::Interactive) || is_ours {
             return Vec::new();
         }
         let is_near = |other: Moment| {
@@ -161,7 +166,8 @@ impl State {
             let is_near = at.awake.ms_since(ended.awake) <= within_ms
                 && dead.seen_ms <= ended.wall_ms.saturating_add(within_ms)
                 && ended.wall_ms <= dead.at.wall_ms.saturating_add(within_ms);
-            is_near && !by_itself
+            let is_owed = session.recovery.pending.is_some();
+            (is_near || is_owed) && !by_itself
         });
     }
 

@@ -39,6 +39,10 @@ impl State {
     /// Decides where `event` belongs.
     pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
+        let is_its_users = matches!(
+            event.kind,
+            HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
+        );
         let unclaimed = if is_end { Place::Nowhere } else { Place::New };
         let with_id = || self.sessions_with_id(&event.session_id);
         let Some(owner) = owner else {
@@ -70,10 +74,22 @@ impl State {
             .find(|session| session.owner.is_none())
             .or_else(|| with_id().find(|session| !session.may_live()));
         match free {
+            // G6: the client that we started, whose SessionStart was lost, was ended by its user.
+            Some(session)
+                if is_its_users
+                    && self.is_local_owner(owner)
+                    && session.recovery.claimed_by(owner.process) =>
+            {
+                Place::Record(session.key)
+            }
             Some(session) if is_end && session.owner.is_some() => Place::History(session.key),
             Some(session) => Place::Record(session.key),
             None => unclaimed,
         }
+    }
+
+    fn is_local_owner(&self, owner: &OwnerId) -> bool {
+        self.local_owner(owner.process).is_some_and(|local| local.is_same(owner))
     }
 
     /// The process that holds another record goes over to the session of `event` (in-process

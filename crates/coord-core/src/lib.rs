@@ -27,8 +27,12 @@ mod hold;
 mod host_event;
 mod identity;
 mod invariants;
+mod launch;
+mod operator;
 mod pane;
 mod permission;
+mod proof;
+mod recovery;
 mod registry;
 mod seen;
 mod session;
@@ -38,20 +42,25 @@ mod status;
 mod step;
 mod time;
 mod turn;
+mod wake;
 
 pub use budget::{Budget, BudgetDecision, Delay, Limits};
-pub use effect::{Decision, Effect, EffectClass, Effects, Look};
+pub use effect::{Decision, Deed, Effect, EffectClass, Effects, Look, Signal};
 pub use event::{
     Background, Domain, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind,
-    PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen,
-    StartSource, TmuxPane, ToolPhase, Via,
+    Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus,
+    Screen, StartSource, TmuxPane, ToolPhase, Via,
 };
 pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
 pub use host_event::{DeadServer, HostEvent};
+pub use launch::{Launch, Parent, ParentKind, Place};
+pub use operator::{Command, MarkChange, Marks, Whom};
 pub use pane::{is_news, is_signature_open};
 pub use permission::{Over, Wait, WaitKind};
+pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
+pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Way};
 pub use seen::SeenIds;
 pub use session::{
     Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, PaneFact, PaneView, Presence, RegistryFact,
@@ -62,3 +71,4 @@ pub use state::{Counters, Header, State};
 pub use status::{Word, WordOf};
 pub use step::step;
 pub use time::{Awake, Moment, Now};
+pub use wake::{WakeBudget, WakeDecision, WakeLimits, continuation, is_armed};

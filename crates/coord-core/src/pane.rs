@@ -12,7 +12,7 @@ use crate::death;
 use crate::effect::{Effect, Effects, Look};
 use crate::event::{Kind, PaneFound, ProcessRef, Screen};
 use crate::fusion::{self, LOOKS, Source};
-use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature};
+use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 use crate::turn;
@@ -188,6 +188,7 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
             return;
         }
     };
+    let is_first = !matches!(session.pane, PaneFact::Its(_));
     let looks = match &session.pane {
         PaneFact::Its(view)
             if view.screen == seen.screen && fusion::is_painted(session, view.at.awake) =>
@@ -207,18 +208,27 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
         looks,
     });
     if let Some(name) = &seen.signature {
-        note_signature(session, name, at, fx);
+        note_signature(session, name, is_first, at, fx);
     }
 }
 
 /// H-07: text counts once per harness process, and only as evidence.
-fn note_signature(session: &mut Session, name: &str, at: Moment, fx: &mut Effects) {
+fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment, fx: &mut Effects) {
     if session.signature.is_some() {
         return;
     }
-    session.signature = Some(Signature { name: name.to_owned(), at, is_content: None });
+    // A redrawn conversation shows what was said before this process began.
+    let is_old = is_first || session.turn == Turn::None;
+    let is_content = is_old.then_some(true);
+    session.signature =
+        Some(Signature { name: name.to_owned(), at, is_content, is_weighed: is_old });
     let saw = format!("crash signature {name} on the screen");
-    fx.decide(session, "S0-01", &saw, "noted as evidence, nothing else");
+    let did = if is_old {
+        "muted: it stood there before this process did anything"
+    } else {
+        "noted as evidence, nothing else"
+    };
+    fx.decide(session, "S0-01", &saw, did);
 }
 
 /// What the screen settles: it showed the same twice, newer than the hooks' word (R-01, S0-18).

@@ -49,6 +49,13 @@ impl State {
             touched.extend(self.take_over(owner, entry, at, fx));
             return touched;
         }
+        if let Registry::Present(entry) = found
+            && !after_death
+            && self.is_beginning(key, entry)
+        {
+            self.remove(key);
+            return self.take_over(owner, entry, at, fx);
+        }
         let Some(mut session) = self.take(key) else { return Vec::new() };
         if after_death {
             death::judge(&mut session, found, at, fx);
@@ -59,6 +66,22 @@ impl State {
         let mut touched = Vec::from([key]);
         touched.extend(self.mark_two_owners(key));
         touched
+    }
+
+    /// Whether a process that only the registry told of was at its beginning: a client names a conversation
+    /// of its own before the one that it continues (measured). It is the other one's new owner (H-42).
+    fn is_beginning(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
+        let is_bare = |session: &Session| {
+            session.last.is_none()
+                && session.former_owners.is_empty()
+                && session.session_id != entry.session_id
+        };
+        let is_free = |session: &Session| {
+            session.session_id == entry.session_id
+                && session.key != key
+                && (!session.may_live() || session.owner.is_none())
+        };
+        self.get(key).is_some_and(is_bare) && self.sessions_with_id(&entry.session_id).any(is_free)
     }
 
     /// A session that no hook reported: started before the hooks were registered, or with silenced

@@ -9,10 +9,15 @@ use crate::event::{
     Background, EndReason, Kind, PaneProof, ProcessRef, RegistryStatus, Screen, TmuxPane, Via,
 };
 use crate::fusion::Source;
+use crate::hold::Hold;
 use crate::host_event::HostEvent;
+use crate::launch::Launch;
+use crate::operator::Marks;
 use crate::permission::{Over, Wait};
+use crate::recovery::Recovery;
 use crate::status::WordOf;
 use crate::time::{Awake, Moment};
+use crate::wake::WakeBudget;
 
 /// Number of a record; a record keeps it while its session id changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +54,12 @@ pub struct Owner {
     pub seen_alive: Option<(bool, Moment)>,
     /// Stopped by a signal (Ctrl-Z): alive, and not running.
     pub is_stopped: bool,
+    /// A hook reported from it whose sender was proved (H-14, H-25).
+    #[serde(default)]
+    pub has_reported: bool,
+    /// Once it is gone: it lived until then at least, milliseconds since 1970; 0 where nobody knows (H-18).
+    #[serde(default)]
+    pub lived_until_ms: u64,
 }
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
@@ -230,6 +241,9 @@ pub struct Signature {
     pub at: Moment,
     /// Whether it stands in the transcript as content (S0-29); none where that is not known.
     pub is_content: Option<bool>,
+    /// It was weighed: text counts once per harness process (H-07).
+    #[serde(default)]
+    pub is_weighed: bool,
 }
 
 /// The client writes a change to its registry within 0.1 s (measured); this much is allowed.
@@ -359,6 +373,24 @@ pub struct Session {
     pub registry: RegistryFact,
     /// Owned by the client's own background supervisor.
     pub is_foreign: bool,
+    /// The pane that was proved to be its own, before a new boot.
+    #[serde(default)]
+    pub old_pane: Option<TmuxPane>,
+    /// How its harness was started.
+    #[serde(default)]
+    pub launch: Option<Launch>,
+    /// What its user said of it.
+    #[serde(default)]
+    pub marks: Marks,
+    /// The turns that coord started in it (H-21).
+    #[serde(default)]
+    pub wakes: WakeBudget,
+    /// A person's hold: nothing acts on it.
+    #[serde(default)]
+    pub held: Option<Hold>,
+    /// Its recoveries.
+    #[serde(default)]
+    pub recovery: Recovery,
     /// Counts.
     pub counts: Counts,
     /// The one word for people, since when, and why.
@@ -405,6 +437,12 @@ impl Session {
             sign: at.awake,
             registry: RegistryFact::Unknown,
             is_foreign: false,
+            old_pane: None,
+            launch: None,
+            marks: Marks::default(),
+            wakes: WakeBudget::default(),
+            held: None,
+            recovery: Recovery::default(),
             counts: Counts::default(),
             word: WordOf::unknown(at),
         }
@@ -421,6 +459,17 @@ impl Session {
             PaneFact::Its(view) => Some(&view.pane),
             PaneFact::Unknown | PaneFact::Unreadable { .. } => self.tmux.as_ref(),
             PaneFact::NotThere { .. } => None,
+        }
+    }
+
+    /// The pane that was proved to be its own while it lived: by this boot's proof, or an older one's,
+    /// which no longer fits any pane.
+    pub(crate) fn proved_pane(&self) -> Option<(TmuxPane, PaneProof)> {
+        match &self.pane {
+            PaneFact::Its(view) => Some((view.pane.clone(), view.proof)),
+            PaneFact::Unknown | PaneFact::Unreadable { .. } | PaneFact::NotThere { .. } => {
+                Some((self.old_pane.clone()?, PaneProof { pane_pid: 0, tty: 0 }))
+            }
         }
     }
 
@@ -451,8 +500,16 @@ impl Session {
             self.signature = None;
             self.forked_from = None;
             self.kind = None;
+            self.launch = None;
+            self.old_pane = None;
         }
-        self.owner = Some(Owner { id, seen_alive: None, is_stopped: false });
+        self.owner = Some(Owner {
+            id,
+            seen_alive: None,
+            is_stopped: false,
+            has_reported: false,
+            lived_until_ms: 0,
+        });
         self.presence = Presence::Alive;
     }
 
@@ -486,10 +543,15 @@ impl Session {
         self.sign = awake;
         self.edge_at.awake = awake;
         self.look = awake;
+        self.old_pane = self.proved_pane().map(|(pane, _)| pane);
         self.pane = PaneFact::Unknown;
+        if let Some(launch) = &mut self.launch {
+            launch.cwd.device = 0;
+        }
         if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
             *seen_changing = None;
         }
+        self.wakes.rebase(awake);
         self.word.since.awake = awake;
         match &mut self.presence {
             Presence::Alive => (),

@@ -13,6 +13,7 @@ use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
 use crate::pane;
+use crate::recovery::Machine;
 use crate::registry;
 use crate::seen::SeenIds;
 use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
@@ -34,6 +35,9 @@ pub struct Counters {
     pub malformed: u64,
     /// SessionEnd of an id that no session had.
     pub phantom_ends: u64,
+    /// Harnesses that were found dead, nobody having seen them die (S0-38).
+    #[serde(default)]
+    pub found_dead: u64,
 }
 
 /// Everything of the state but the records and the remembered ids.
@@ -65,6 +69,15 @@ pub struct Header {
     /// happened since then nobody saw happen.
     #[serde(default)]
     pub unseen_since_ms: u64,
+    /// When this coordinator started, and the one before it.
+    #[serde(default)]
+    pub started_at: [Awake; 2],
+    /// When the wall clock was found to be set: times before it compare with none behind it (H-32).
+    #[serde(default)]
+    pub clock_set_at: Option<Awake>,
+    /// What concerns all recoveries (H-11).
+    #[serde(default)]
+    pub machine: Machine,
 }
 
 /// The whole state.
@@ -172,6 +185,11 @@ impl State {
             .flat_map(|(_, keys)| keys.iter().copied())
             .collect();
         keys.iter().filter_map(|key| self.get(*key)).collect()
+    }
+
+    /// A record.
+    pub fn session(&self, key: SessionKey) -> Option<&Session> {
+        self.get(key)
     }
 
     /// The record that a process of this machine holds.
@@ -292,12 +310,16 @@ impl State {
 
     fn due(&self, awake: Awake, of: fn(&Self, &Session) -> Option<Awake>) -> Vec<SessionKey> {
         let is_due = |session: &Session| of(self, session).is_some_and(|at| at <= awake);
-        self.by_deadline
+        let mut due: Vec<SessionKey> = self
+            .by_deadline
             .iter()
             .take_while(|(deadline, _)| *deadline <= awake)
             .map(|(_, key)| *key)
             .filter(|key| self.get(*key).is_some_and(is_due))
-            .collect()
+            .collect();
+        // Looks are not recorded and move deadlines: their order is not that of a replay (G10).
+        due.sort_unstable();
+        due
     }
 
     fn deadline(&self, session: &Session) -> Option<Awake> {
@@ -306,6 +328,10 @@ impl State {
 
     /// When this record changes by time alone: derived from it, so a restart forgets no timer.
     fn changes_at(&self, session: &Session) -> Option<Awake> {
+        self.fact_changes_at(session).into_iter().chain(self.recovery_at(session)).min()
+    }
+
+    fn fact_changes_at(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
         match session.presence {
             Presence::Dying { since, .. } => {
@@ -313,7 +339,7 @@ impl State {
             }
             Presence::Alive => {
                 let silence = self.is_told_by_silence(session).then(|| {
-                    let due = session.sign.plus_ms(settings.unknown_after_ms);
+                    let due = session.sign.plus_ms(self.unknown_after_ms(session));
                     let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
                     due.max(settled)
                 });

@@ -3,13 +3,14 @@
 //! The rules are asked in this order, and the first that knows an answer gives it:
 //! 1. provider: a session without the field counts as `claude` (S0-05), and no other is reported yet;
 //! 2. elsewhere and two owners: whose facts are not ours to judge (H-15, R-07);
-//! 3. stopped by its user, or ended otherwise (S0-25f, H-10);
-//! 4. process facts: dying, crashed, gone (H-05);
-//! 5. foreign supervisor: an ended session of one is ended all the same;
-//! 6. stopped by Ctrl-Z;
-//! 7. silence, where no second source speaks;
-//! 8. open prompt, turn, background work, as `fusion` weighs hooks and registry;
-//! 9. rest: quota, authentication, billing, else idle.
+//! 3. being brought back, or to be (S0);
+//! 4. stopped by its user, or ended otherwise (S0-25f, H-10);
+//! 5. process facts: dying, crashed, gone (H-05);
+//! 6. foreign supervisor: an ended session of one is ended all the same;
+//! 7. stopped by Ctrl-Z;
+//! 8. silence, where no second source speaks;
+//! 9. open prompt, turn, background work, as `fusion` weighs hooks and registry;
+//! 10. rest: quota, authentication, billing, else idle.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -19,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::event::{EndReason, Kind};
 use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
+use crate::recovery::Stage;
 use crate::session::{Presence, RegistryFact, Session, Turn};
+use crate::settings::Settings;
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -54,6 +57,10 @@ pub enum Word {
     Crashed,
     /// On another machine or in another pid namespace.
     Elsewhere,
+    /// It is to be brought back, and waits.
+    RecoveryPending,
+    /// It is being brought back.
+    Recovering,
     /// It ended.
     Stopped,
     /// Nobody knows.
@@ -79,6 +86,10 @@ impl Word {
             Self::Foreign => "nothing here: it is another supervisor's",
             Self::Interrupted | Self::Crashed | Self::Stopped => {
                 "a resume of the same id in another process"
+            }
+            Self::RecoveryPending => "what it waits for; a hold; or a resume by its user",
+            Self::Recovering => {
+                "the resumed client's own SessionStart, or the failure of the attempt"
             }
             Self::Elsewhere => "its own SessionEnd; its process is not ours to look at",
             Self::Unknown => {
@@ -125,6 +136,7 @@ impl State {
     pub(crate) fn word(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
+            .or_else(|| recovering(session))
             .or_else(|| ended(session))
             .or_else(|| process(session))
             .or_else(|| foreign(session))
@@ -169,6 +181,17 @@ impl State {
         earlier.iter().all(Option::is_none) && suspended(session).is_none()
     }
 
+    /// How long nothing may be heard of it. Where no process is known, nothing can be proved of its
+    /// pane either (H-16): it is given up sooner (S0-28b).
+    pub(crate) fn unknown_after_ms(&self, session: &Session) -> u64 {
+        let Settings { unknown_after_ms, ownerless_after_ms, .. } = &self.header.settings;
+        if session.owner.is_some() {
+            *unknown_after_ms
+        } else {
+            *unknown_after_ms.min(ownerless_after_ms)
+        }
+    }
+
     fn rests_on_hooks(&self, session: &Session) -> bool {
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         let is_watched = self.is_local(session) && matches!(seen, Some((true, _)));
@@ -182,7 +205,7 @@ impl State {
         let age_ms = awake.ms_since(session.sign);
         // Settling delays a conclusion; it does not take one back.
         let may_conclude = !settling || session.word.word == Word::Unknown;
-        let is_stale = self.header.settings.unknown_after_ms <= age_ms;
+        let is_stale = self.unknown_after_ms(session) <= age_ms;
         (self.rests_on_hooks(session) && may_conclude && is_stale).then(|| {
             let minutes = age_ms / 60_000;
             answer(Word::Unknown, "R-01", format!("no sign for {minutes} min and no second source"))
@@ -193,6 +216,39 @@ impl State {
 fn two_owners(session: &Session) -> Option<Answer> {
     let because = "two_owners: another live process holds the same session id";
     session.two_owners.then(|| answer(Word::Unknown, "R-07", because))
+}
+
+/// What is being done to it, until the resumed client has reported: then it speaks for itself.
+fn recovering(session: &Session) -> Option<Answer> {
+    let pending = session.recovery.pending.as_ref()?;
+    let is_dead = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+    let is_its_users = matches!(
+        session.presence,
+        Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
+    );
+    match &pending.stage {
+        // A late word of its user's; the client that is coming up is told of by its own hooks.
+        Stage::Claimed { .. } if is_its_users => None,
+        Stage::Ending { .. } => {
+            Some(answer(Word::Recovering, "S0-25", "its harness is being ended to be resumed"))
+        }
+        Stage::Placing { .. } => Some(answer(Word::Recovering, "S0-25", "its resume was started")),
+        Stage::Claimed { .. } => {
+            Some(answer(Word::Recovering, "H-33", "its resumed client has not reported yet"))
+        }
+        Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. } if is_dead => {
+            let because = if pending.waits_for.is_empty() {
+                "it is looked at before it is brought back".to_owned()
+            } else {
+                format!("it is to be brought back; it waits: {}", pending.waits_for)
+            };
+            Some(answer(Word::RecoveryPending, "S0-20", because))
+        }
+        Stage::Waiting { .. }
+        | Stage::Grace { .. }
+        | Stage::Proving { .. }
+        | Stage::Started { .. } => None,
+    }
 }
 
 fn ended(session: &Session) -> Option<Answer> {

@@ -7,29 +7,51 @@ use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
+use crate::launch::Launch;
 use crate::pane;
 use crate::registry;
 use crate::session::{Presence, Session, SessionKey};
 use crate::settings::Settings;
 use crate::state::State;
 use crate::status::{Answer, Word};
-use crate::time::{Moment, Now};
+use crate::time::{Awake, Moment, Now};
 
 /// Takes one event in.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     let mut fx = Effects::default();
+    if let Event::Tick = event {
+        return looks(state, now);
+    }
+    let touched = take_in(state, event, now, &mut fx);
+    let mut due = on_due(state, now, &mut fx);
+    // What a resumed client says may be said of another record than the one that it was to resume.
+    let under_way = state.header.machine.under_way.clone();
+    due.extend(under_way.into_iter().filter(|key| !touched.contains(key)));
+    let at = state.moment(now);
+    state.recover(&touched, at, &mut fx);
+    state.recover(&due, at, &mut fx);
+    fx.effects.extend(looks(state, now).effects);
+    refresh(state, &due, at, &mut fx);
     // People read the time at which a thing happened, not the one at which it was heard.
-    let mut at = Moment { wall_ms: now.wall_ms, ..Moment::default() };
-    let touched = match event {
-        Event::Started(host, settings) => on_started(state, host, settings, now, &mut fx),
+    let hook_ms = if let Event::Hook(hook) = event { hook.wall_ms } else { now.wall_ms };
+    let wall_ms = hook_ms.min(now.wall_ms);
+    refresh(state, &touched, Moment { wall_ms, ..at }, &mut fx);
+    state.header.last = Some(now);
+    fx
+}
+
+/// What an event says. Returns the records that it touched.
+fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
+    let at = state.moment(now);
+    match event {
+        Event::Started(host, settings) => on_started(state, host, settings, now, fx),
         Event::Gap { ns } => {
+            state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
+            note_clock(state, now);
             settle(state, *ns, "settling after a gap or a clock step", now);
             state.keys()
         }
-        Event::Hook(hook) => {
-            at.wall_ms = hook.wall_ms.min(now.wall_ms);
-            arrival::on_hook(state, hook, now, &mut fx)
-        }
+        Event::Hook(hook) => arrival::on_hook(state, hook, now, fx),
         Event::Folded { id, session_id } => on_folded(state, *id, session_id, now),
         Event::SpoolFolded { events } => {
             let counters = &mut state.header.counters;
@@ -41,52 +63,62 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
             counters.malformed = counters.malformed.saturating_add(1);
             Vec::new()
         }
-        Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from } => {
-            on_seen(state, *process, (*kind, *is_stopped, forked_from.as_deref()), now)
+        Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from, launch } => {
+            let told = (*kind, *is_stopped, forked_from.as_deref(), launch.as_deref());
+            on_seen(state, *process, told, now)
         }
         Event::ProcessSeen { process, alive: false, .. } => {
-            on_exit(state, *process, false, now, &mut fx)
+            on_exit(state, *process, false, now, fx)
         }
-        Event::ProcessExited { process } => on_exit(state, *process, true, now, &mut fx),
+        Event::ProcessExited { process } => on_exit(state, *process, true, now, fx),
         Event::RegistryRead { process, found, after_death, domain } => {
-            let at = state.moment(now);
             let owner = state.owner_in(domain.as_ref(), *process);
-            let mut touched = owner.map_or_else(Vec::new, |owner| {
-                state.on_registry(owner, found, *after_death, at, &mut fx)
+            let touched = owner.map_or_else(Vec::new, |owner| {
+                state.on_registry(owner, found, *after_death, at, fx)
             });
-            if let Some(key) = touched.first().copied().filter(|_| *after_death) {
-                touched.extend(state.on_end(key, at, &mut fx));
-            }
-            touched
+            judged(state, touched, *after_death, at, fx)
         }
         Event::PaneSeen { process, found, looked_ns, after_death } => {
-            let at = state.moment(now);
             let looked = state.moment(Now { mono_ns: now.mono_ns.min(*looked_ns), ..now });
-            let found = (found, looked);
-            let key = state.on_pane(*process, found, *after_death, at, &mut fx);
-            let mut touched: Vec<SessionKey> = key.into_iter().collect();
-            if let Some(key) = key.filter(|_| *after_death) {
-                touched.extend(state.on_end(key, at, &mut fx));
-            }
-            touched
+            let key = state.on_pane(*process, (found, looked), *after_death, at, fx);
+            judged(state, key.into_iter().collect(), *after_death, at, fx)
         }
         Event::TranscriptRead { process, interrupted_ms, has_signature } => {
-            let (at, read) = (state.moment(now), (*interrupted_ms, *has_signature));
-            state.on_transcript(*process, read, at, &mut fx).into_iter().collect()
+            let read = (*interrupted_ms, *has_signature);
+            state.on_transcript(*process, read, at, fx).into_iter().collect()
         }
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
-            Vec::new()
+            let is_owed = |session: &&Session| session.recovery.pending.is_some();
+            state.sessions().filter(is_owed).map(|session| session.key).collect()
         }
-        Event::Due => Vec::new(),
-        Event::Tick => return looks(state, now),
-    };
-    on_due(state, now, &mut fx);
-    fx.effects.extend(looks(state, now).effects);
-    at.awake = state.moment(now).awake;
-    refresh(state, &touched, at, &mut fx);
-    state.header.last = Some(now);
-    fx
+        Event::Operator(command) => state.on_command(command, at, fx),
+        Event::Proved { intent, proof } => one(state.on_proved(*intent, proof, at, fx)),
+        Event::Acted { intent, outcome } => one(state.on_acted(*intent, outcome, at, fx)),
+        Event::ResumeClaimed { session, nonce, process } => {
+            one(state.on_resume_claimed(*session, nonce, *process, at, fx))
+        }
+        Event::ResumeFailed { session, why } => one(state.on_resume_failed(*session, why, at, fx)),
+        Event::Due | Event::Tick => Vec::new(),
+    }
+}
+
+fn one(key: Option<SessionKey>) -> Vec<SessionKey> {
+    key.into_iter().collect()
+}
+
+/// A death that was judged may be part of a host event (H-10).
+fn judged(
+    state: &mut State,
+    mut touched: Vec<SessionKey>,
+    after_death: bool,
+    at: Moment,
+    fx: &mut Effects,
+) -> Vec<SessionKey> {
+    if let Some(key) = touched.first().copied().filter(|_| after_death) {
+        touched.extend(state.on_end(key, at, fx));
+    }
+    touched
 }
 
 fn on_started(
@@ -106,17 +138,37 @@ fn on_started(
     if is_new_boot {
         state.header.paused_ns = 0;
         state.header.settling = None;
+        state.header.clock_set_at = None;
         state.header.recent_ends.clear();
         state.header.dead_servers.clear();
         let at = state.moment(now);
         state.on_new_boot(host.boot_at_ms, at, fx);
         settle(state, 0, "settling after a start", now);
     } else {
+        note_clock(state, now);
         settle(state, down_ns, "settling after a start", now);
     }
+    let [before, _] = state.header.started_at;
+    let before = if is_new_boot { Awake::default() } else { before };
+    state.header.started_at = [state.moment(now).awake, before];
     drop_old(state, now);
+    forget_looks(state, now);
     ask_anew(state, fx);
     state.keys()
+}
+
+/// Recoveries go on from what is known: looks that were under way are made anew (G10).
+fn forget_looks(state: &mut State, now: Now) {
+    let at = state.moment(now);
+    for key in state.keys() {
+        if state.get(key).is_none_or(|session| session.recovery.pending.is_none()) {
+            continue;
+        }
+        if let Some(mut session) = state.take(key) {
+            session.recovery.forget_looks(at);
+            state.put(session);
+        }
+    }
 }
 
 /// What a new coordinator wants to know of all records. A set tells what was asked already: looking
@@ -138,6 +190,43 @@ fn ask_anew(state: &State, fx: &mut Effects) {
         }
     }
     fx.effects.append(&mut of_dirs.effects);
+}
+
+impl State {
+    /// A process that nobody saw end lived until then at least, wall time; 0 where nobody knows.
+    fn last_seen_ms(&self, process: ProcessRef) -> u64 {
+        let owner = self.session_of(process).and_then(|session| session.owner.as_ref());
+        let Some((true, seen)) = owner.and_then(|owner| owner.seen_alive) else { return 0 };
+        if self.header.clock_set_at.is_some_and(|set| seen.awake <= set) {
+            return 0;
+        }
+        let [this, before] = self.header.started_at;
+        // The coordinator before this one watched it for as long as it ran.
+        let is_of_last = before <= seen.awake && seen.awake < this;
+        if is_of_last { self.header.unseen_since_ms } else { seen.wall_ms }
+    }
+}
+
+/// Whether the wall clock was set, or the machine slept, since the last record (H-32).
+fn note_clock(state: &mut State, now: Now) {
+    const SET_MS: u64 = 2_000;
+    let Some(last) = state.header.last else { return };
+    let passed_ms = now.mono_ns.saturating_sub(last.mono_ns) / 1_000_000;
+    if now.wall_ms.abs_diff(last.wall_ms.saturating_add(passed_ms)) <= SET_MS {
+        return;
+    }
+    state.header.clock_set_at = Some(state.moment(now).awake);
+    for key in state.keys() {
+        if state.get(key).is_none_or(Session::may_live) {
+            continue;
+        }
+        if let Some(mut session) = state.take(key) {
+            if let Some(owner) = &mut session.owner {
+                owner.lived_until_ms = 0;
+            }
+            state.put(session);
+        }
+    }
 }
 
 /// The loop did not turn for `gap_ns`: that time does not count, and nothing is concluded from
@@ -184,7 +273,7 @@ fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<
 fn on_seen(
     state: &mut State,
     process: ProcessRef,
-    (kind, is_stopped, forked_from): (Option<Kind>, bool, Option<&str>),
+    (kind, is_stopped, forked_from, launch): (Option<Kind>, bool, Option<&str>, Option<&Launch>),
     now: Now,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
@@ -195,6 +284,9 @@ fn on_seen(
             owner.is_stopped = is_stopped;
         }
         session.kind = session.kind.or(kind);
+        if launch.is_some() {
+            session.launch = launch.cloned();
+        }
         if session.forked_from.is_none() && forked_from != Some(&session.session_id) {
             session.forked_from = forked_from.map(Into::into);
         }
@@ -212,9 +304,14 @@ fn on_exit(
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
-    let seen_ms = if is_fresh { now.wall_ms } else { state.header.unseen_since_ms };
+    // After a stop of the loop nobody knows how long ago a watched process ended.
+    let is_behind_gap = state.header.settling.as_ref().is_some_and(|hold| hold.since == at);
+    let is_known = is_fresh && !is_behind_gap;
+    let seen_ms = if is_known { now.wall_ms } else { state.header.unseen_since_ms };
+    let lived_until_ms = if is_known { now.wall_ms } else { state.last_seen_ms(process) };
     let mut touched = state.on_server_death(process, seen_ms, at, fx);
-    if let Some(key) = state.on_death(process, is_fresh, at, fx) {
+    touched.extend(state.on_claimer_exit(process, at, fx));
+    if let Some(key) = state.on_death(process, (is_fresh, lived_until_ms), at, fx) {
         touched.push(key);
         touched.extend(state.mark_two_owners(key));
         touched.extend(state.on_end(key, at, fx));
@@ -223,7 +320,7 @@ fn on_exit(
 }
 
 /// Records that change by time alone.
-fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
+fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
     let mut due = state.due_changes(at.awake);
     let mut marked = Vec::new();
@@ -252,7 +349,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) {
         }
     }
     due.extend(marked);
-    refresh(state, &due, at, fx);
+    due
 }
 
 /// The looks whose time has come.

@@ -120,12 +120,19 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
+            if let Turn::Open { .. } = session.turn {
+                // It works for its user again (H-35).
+                session.recovery.needs_operator = None;
+            }
             close(session, event, at);
         }
         HookKind::StopFailure(error) => {
             session.failure = Some(error.clone());
             close(session, event, at);
         }
+        // The end of a conversation that it has left for this one already.
+        HookKind::SessionEnd(EndReason::Clear | EndReason::Resume)
+            if event.session_id != session.session_id => {}
         HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
         HookKind::Tool(_)
         | HookKind::PermissionRequest
@@ -211,6 +218,9 @@ fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
 }
 
 fn open(session: &mut Session, event: &HookEvent, at: Moment) {
+    if event.kind == HookKind::UserPromptSubmit {
+        session.recovery.budget.next_turn();
+    }
     session.counts.turns = session.counts.turns.saturating_add(1);
     session.background = Background::default();
     session.failure = None;

@@ -2,8 +2,10 @@
 
 mod world;
 
-use coord_core::{Effect, EndReason, Event, HookKind, Kind, Presence, Registry, Word};
-use world::{END, EXIT, PROMPT, START, STOP, World, pane, present, process};
+use coord_core::{
+    Effect, EndReason, Event, HookKind, Kind, Presence, Registry, RegistryStatus, Word,
+};
+use world::{END, EXIT, PROMPT, START, STOP, World, entry, pane, present, process};
 
 fn in_a_turn() -> World {
     let mut world = World::new();
@@ -38,7 +40,7 @@ fn h_05_each_thing_a_death_can_leave_behind() {
         let mut world = in_a_turn();
         world.die(100, found.clone());
         assert_eq!(world.word("s1"), word, "{found:?}");
-        assert_eq!(world.decisions.last().unwrap().rule, "H-05");
+        assert!(world.decisions.iter().any(|decision| decision.rule == "H-05"), "{found:?}");
     }
 }
 
@@ -240,6 +242,7 @@ fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
         kind: None,
         is_stopped: false,
         forked_from: None,
+        launch: None,
     });
     world.registry(100, present("s1"), true);
     assert_eq!(world.word("s1"), Word::Crashed);
@@ -266,4 +269,34 @@ fn an_in_process_clear_is_not_an_end() {
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     world.hook("s2", 100, HookKind::SessionStart(coord_core::StartSource::Clear));
     assert_eq!(world.word("s2"), Word::Idle);
+}
+
+// S0-38: who was found dead, nobody having seen it die, is counted; who was seen dying is not.
+#[test]
+fn s0_38_the_found_dead_are_counted() {
+    let mut world = in_a_turn();
+    world.start_coordinator();
+    world.seen_dead(100);
+    assert_eq!(world.state.header().counters.found_dead, 1);
+    let mut world = in_a_turn();
+    world.exit(100);
+    assert_eq!(world.state.header().counters.found_dead, 0);
+}
+
+// S0-28b, H-16: of a session without a known process nothing can be proved; its age makes it unknown,
+// and nothing acts.
+#[test]
+fn s0_28b_a_session_without_a_process_is_unknown_after_five_silent_minutes() {
+    let mut world = World::new();
+    let mut event = world.event("s1", 100, PROMPT, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.pass(299.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(2.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    assert!(world.session("s1").recovery.pending.is_none());
+    // The registry names its process: it is watched from then on.
+    world.registry(100, entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms), false);
+    assert_eq!(world.word("s1"), Word::Running);
 }

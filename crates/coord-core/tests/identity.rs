@@ -54,6 +54,29 @@ fn h_42_a_resume_in_a_new_process_continues_a_dead_owners_record() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
+// H-42: `--continue` names an id of its own first, and only the registry tells of it (measured).
+#[test]
+fn h_42_a_client_that_goes_on_with_a_dead_owners_id_before_any_hook_continues_its_record() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.die(100, present("s1"));
+    world.registry(200, present("s2"), false);
+    world.registry(200, present("s1"), false);
+    world.hook("s1", 200, RESUME);
+    let all: Vec<_> = world.state.sessions().collect();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(200));
+    assert_eq!(world.session("s1").recovery.pending, None);
+    assert!(world.session("s1").previous_ids.is_empty());
+    // A living owner's id is not taken.
+    world.registry(300, present("s3"), false);
+    world.registry(300, present("s1"), false);
+    let words: Vec<Word> =
+        world.state.sessions_with_id("s1").map(|session| session.word.word).collect();
+    assert_eq!(words, [Word::Unknown, Word::Unknown], "two owners");
+}
+
 #[test]
 fn r_07_two_live_processes_on_one_id_are_two_unknown_records() {
     let mut world = World::new();

@@ -41,7 +41,8 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::ReadRegistry { .. }
         | Effect::WatchRegistry { .. }
         | Effect::ReadTranscript { .. }
-        | Effect::LockConfigDir { .. } => None,
+        | Effect::LockConfigDir { .. }
+        | Effect::Do(_) => None,
     });
     looks.collect()
 }

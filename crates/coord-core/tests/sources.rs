@@ -290,6 +290,7 @@ fn r_10_ctrl_z_is_told_by_the_process_alone() {
             kind: None,
             is_stopped,
             forked_from,
+            launch: None,
         });
         assert_eq!(world.word("s1"), word);
     }

@@ -3,13 +3,20 @@
 //! An unknown key is an error that names the nearest known one; a value of the wrong kind names the
 //! key, the line and what is wanted. Decides no behaviour: it hands out typed values.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Mode, Settings};
+use coord_core::{Mode, Settings, WakeLimits};
+pub use keys::KEYS;
+use keys::TABLES;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+/// A shorter text would be found everywhere.
+const TEXT_CHARS_MIN: usize = 8;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A list of absolute paths.
     Paths,
+    /// A list of texts of 8 characters or more.
+    Texts,
 }
 
 /// A key of the configuration.
@@ -36,116 +45,6 @@ pub struct Key {
     /// What it is for, with its requirement.
     pub about: &'static str,
 }
-
-/// The tables there are; some have no keys yet and may stand in a file.
-const TABLES: [&str; 12] = [
-    "approvals",
-    "hooks",
-    "log",
-    "loop",
-    "notice",
-    "queue",
-    "quota",
-    "recovery",
-    "run",
-    "stall",
-    "store",
-    "tracking",
-];
-
-/// All keys.
-pub const KEYS: [Key; 15] = [
-    Key {
-        name: "log.level",
-        kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
-        default: "\"info\"",
-        about: "what the log file holds; COORD_LOG overrides it",
-    },
-    Key {
-        name: "recovery.mode",
-        kind: Kind::Word(&["observe", "signature", "act"]),
-        default: "\"signature\"",
-        about: "what may be done to sessions: nothing, crashes with a signature, all (H-06)",
-    },
-    Key {
-        name: "store.journal_kept",
-        kind: Kind::Duration,
-        default: "\"30d\"",
-        about: "history older than this is dropped",
-    },
-    Key {
-        name: "store.tool_events_per_minute",
-        kind: Kind::Count,
-        default: "1200",
-        about: "a session's tool events beyond this are counted, not kept (H-29)",
-    },
-    Key {
-        name: "tracking.config_dirs",
-        kind: Kind::Paths,
-        default: "[]",
-        about: "client configuration directories to read although COORD_HOME is set (H-14)",
-    },
-    Key {
-        name: "tracking.death_judged_within",
-        kind: Kind::Duration,
-        default: "\"5s\"",
-        about: "how long the judgement of a death waits for facts (H-05)",
-    },
-    Key {
-        name: "tracking.interrupted_before_boot",
-        kind: Kind::Duration,
-        default: "\"2m\"",
-        about: "a session that ended this shortly before a boot was interrupted (S0-25f)",
-    },
-    Key {
-        name: "tracking.interrupted_within",
-        kind: Kind::Duration,
-        default: "\"10s\"",
-        about: "an end this close to a host event is part of it (H-10)",
-    },
-    Key {
-        name: "tracking.look_every",
-        kind: Kind::Duration,
-        default: "\"1s\"",
-        about: "panes and transcripts are looked at this often where there is no registry (R-01)",
-    },
-    Key {
-        name: "tracking.settle",
-        kind: Kind::Duration,
-        default: "\"30s\"",
-        about: "nothing is concluded from silence for this long after a start or gap (H-32)",
-    },
-    Key {
-        name: "tracking.sweep",
-        kind: Kind::Duration,
-        default: "\"5s\"",
-        about: "panes of living sessions are looked at this often (S0-30)",
-    },
-    Key {
-        name: "tracking.stopped_kept",
-        kind: Kind::Duration,
-        default: "\"30d\"",
-        about: "records of ended sessions are dropped after this",
-    },
-    Key {
-        name: "tracking.tmux",
-        kind: Kind::Paths,
-        default: "[]",
-        about: "where the tmux program may be, before the one found at install and the usual places (H-24)",
-    },
-    Key {
-        name: "tracking.tmux_sockets",
-        kind: Kind::Paths,
-        default: "[]",
-        about: "tmux sockets to ask although COORD_HOME is set (H-14)",
-    },
-    Key {
-        name: "tracking.unknown_after",
-        kind: Kind::Duration,
-        default: "\"15m\"",
-        about: "a session that nothing was heard of for this long is unknown (R-01)",
-    },
-];
 
 /// A value with the place it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +62,7 @@ enum Value {
     Count(u64),
     Word(String),
     Paths(Vec<PathBuf>),
+    Texts(Vec<String>),
 }
 
 /// The effective configuration.
@@ -296,6 +196,7 @@ impl Config {
     pub fn settings(&self) -> Settings {
         Settings {
             unknown_after_ms: self.ms("tracking.unknown_after"),
+            ownerless_after_ms: self.ms("tracking.ownerless_after"),
             sweep_ms: self.ms("tracking.sweep"),
             look_every_ms: self.ms("tracking.look_every"),
             death_judged_within_ms: self.ms("tracking.death_judged_within"),
@@ -303,6 +204,29 @@ impl Config {
             interrupted_before_boot_ms: self.ms("tracking.interrupted_before_boot"),
             stopped_kept_ms: self.ms("tracking.stopped_kept"),
             settle_ms: self.ms("tracking.settle"),
+            mode: self.mode(),
+            recoveries_per_turn: self.small("recovery.recoveries_per_turn"),
+            recoveries_total: self.small("recovery.recoveries_total"),
+            cooldown_success_ms: self.ms("recovery.cooldown_success"),
+            cooldown_failure_ms: self.ms("recovery.cooldown_failure"),
+            recovery_delay_max_ms: self.ms("recovery.delay_max"),
+            resume_proof_ms: self.ms("recovery.resume_proof"),
+            verified_after_ms: self.ms("recovery.verified_after"),
+            grace_ms: self.ms("recovery.grace"),
+            keys_quiet_ms: self.ms("recovery.keys_quiet"),
+            idle_quiet_ms: self.ms("recovery.idle_quiet"),
+            end_within_ms: self.ms("recovery.end_within"),
+            dies_again_within_ms: self.ms("recovery.dies_again_within"),
+            recoveries_at_once: self.small("recovery.recoveries_at_once"),
+            recoveries_per_window: self.small("recovery.recoveries_per_window"),
+            recovery_window_ms: self.ms("recovery.window"),
+            breaker_deaths: self.small("recovery.breaker_deaths"),
+            breaker_within_ms: self.ms("recovery.breaker_within"),
+            breaker_failures: self.small("recovery.breaker_failures"),
+            wakes: WakeLimits {
+                per_10min: self.small("queue.wakes_per_10min"),
+                per_day: self.small("queue.wakes_per_day"),
+            },
         }
     }
 
@@ -319,15 +243,20 @@ impl Config {
     pub fn ms(&self, key: &str) -> u64 {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Ms(ms)) => *ms,
-            Some(Value::Count(_) | Value::Word(_) | Value::Paths(_)) | None => 0,
+            Some(Value::Count(_) | Value::Word(_) | Value::Paths(_) | Value::Texts(_)) | None => 0,
         }
+    }
+
+    /// A count that is kept in 32 bits.
+    fn small(&self, key: &str) -> u32 {
+        u32::try_from(self.count(key)).unwrap_or(u32::MAX)
     }
 
     /// A count; 0 for a key of another kind.
     pub fn count(&self, key: &str) -> u64 {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Count(count)) => *count,
-            Some(Value::Ms(_) | Value::Word(_) | Value::Paths(_)) | None => 0,
+            Some(Value::Ms(_) | Value::Word(_) | Value::Paths(_) | Value::Texts(_)) | None => 0,
         }
     }
 
@@ -335,7 +264,7 @@ impl Config {
     pub fn word(&self, key: &str) -> &str {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Word(word)) => word,
-            Some(Value::Ms(_) | Value::Count(_) | Value::Paths(_)) | None => "",
+            Some(Value::Ms(_) | Value::Count(_) | Value::Paths(_) | Value::Texts(_)) | None => "",
         }
     }
 
@@ -343,7 +272,15 @@ impl Config {
     pub fn paths(&self, key: &str) -> &[PathBuf] {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Paths(paths)) => paths,
-            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_)) | None => &[],
+            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_) | Value::Texts(_)) | None => &[],
+        }
+    }
+
+    /// A list of texts; empty for a key of another kind.
+    pub fn texts(&self, key: &str) -> &[String] {
+        match self.values.get(key).map(|effective| &effective.value) {
+            Some(Value::Texts(texts)) => texts,
+            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_) | Value::Paths(_)) | None => &[],
         }
     }
 }
@@ -365,6 +302,7 @@ fn wanted(kind: Kind) -> String {
         Kind::Count => "a whole number from 1".to_owned(),
         Kind::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::Paths => "a list of absolute paths".to_owned(),
+        Kind::Texts => "a list of texts of 8 characters or more".to_owned(),
     }
 }
 
@@ -378,22 +316,23 @@ fn parse_value(kind: Kind, value: &DeValue<'_>) -> Option<Value> {
         (Kind::Word(words), DeValue::String(text)) => {
             words.contains(&text.as_ref()).then(|| Value::Word(text.to_string()))
         }
-        (Kind::Paths, DeValue::Array(items)) => items
-            .iter()
-            .map(|item| match item.get_ref() {
-                DeValue::String(text) => Some(PathBuf::from(text.as_ref())),
-                DeValue::Integer(_)
-                | DeValue::Float(_)
-                | DeValue::Boolean(_)
-                | DeValue::Datetime(_)
-                | DeValue::Array(_)
-                | DeValue::Table(_) => None,
-            })
-            .map(|path| path.filter(|path| path.is_absolute()))
-            .collect::<Option<Vec<_>>>()
-            .map(Value::Paths),
+        (Kind::Paths, DeValue::Array(items)) => {
+            let paths = items.iter().map(|item| text_of(item.get_ref()).map(PathBuf::from));
+            let paths = paths.map(|path| path.filter(|path| path.is_absolute()));
+            paths.collect::<Option<Vec<_>>>().map(Value::Paths)
+        }
+        (Kind::Texts, DeValue::Array(items)) => {
+            let texts = items.iter().map(|item| text_of(item.get_ref()));
+            let texts =
+                texts.map(|text| text.filter(|text| TEXT_CHARS_MIN <= text.chars().count()));
+            texts.map(|text| text.map(str::to_owned)).collect::<Option<Vec<_>>>().map(Value::Texts)
+        }
         _ => None,
     }
+}
+
+fn text_of<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+    if let DeValue::String(text) = value { Some(text.as_ref()) } else { None }
 }
 
 /// Reads `"250ms"`, `"30s"`, `"5m"`, `"2h"`, `"30d"`.

@@ -21,8 +21,18 @@ pub(crate) struct Connection {
     output: Vec<u8>,
     written: usize,
     is_closing: bool,
-    /// A request is being worked on elsewhere; the next one waits, so that answers keep their order.
-    is_busy: bool,
+    owed: Owed,
+}
+
+/// What the peer has to get before its next request counts, so that answers keep their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    /// Nothing: a request may come.
+    Nothing,
+    /// An answer, which is being worked on.
+    Answer,
+    /// An answer whose time is not in sight: the wait for it ends with the peer too.
+    LateAnswer,
 }
 
 /// What a connection is up to.
@@ -48,7 +58,7 @@ impl Connection {
             output: Vec::new(),
             written: 0,
             is_closing: false,
-            is_busy: false,
+            owed: Owed::Nothing,
         }
     }
 
@@ -66,7 +76,10 @@ impl Connection {
         if self.written != written_before {
             self.used_ns = now_ns;
         }
-        if self.is_busy || self.written < self.output.len() {
+        if self.is_parked() {
+            return if self.is_quiet() { Progress::Waiting } else { Progress::Closed };
+        }
+        if self.owed == Owed::Answer || self.written < self.output.len() {
             return Progress::Waiting;
         }
         if self.is_closing {
@@ -76,7 +89,7 @@ impl Connection {
             match parse(&self.input) {
                 Parsed::Whole(request, used) => {
                     self.input.drain(..used);
-                    self.is_busy = true;
+                    self.owed = Owed::Answer;
                     return Progress::Request(request);
                 }
                 Parsed::Bad(response) => {
@@ -95,15 +108,31 @@ impl Connection {
         }
     }
 
+    /// The answer will come much later, or never: until then the connection is neither idle nor in
+    /// the way of others.
+    pub(crate) fn park(&mut self) {
+        self.owed = Owed::LateAnswer;
+    }
+
+    /// Whether it was parked and not answered since.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.owed == Owed::LateAnswer
+    }
+
     /// Queues an answer; [`Self::advance`] sends it.
     pub(crate) fn answer(&mut self, response: &Response, keep_alive: bool) {
-        self.is_busy = false;
+        self.owed = Owed::Nothing;
         if self.written == self.output.len() {
             self.output.clear();
             self.written = 0;
         }
         response.write(&mut self.output, keep_alive);
         self.is_closing = !keep_alive;
+    }
+
+    /// Whether the peer still waits: it neither left nor sent more, which nobody would read.
+    fn is_quiet(&mut self) -> bool {
+        matches!(self.read(), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     fn read(&mut self) -> std::io::Result<usize> {

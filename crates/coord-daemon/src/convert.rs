@@ -2,9 +2,9 @@
 //! the running coordinator and by replay alike.
 
 use coord_core::{
-    Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, PaneFound, PaneProof,
-    PaneSeen, ProcessRef, Registry, RegistryStatus, Screen, Settings, StartSource, TmuxPane,
-    ToolPhase, Via,
+    Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Launch, PaneFound,
+    PaneProof, PaneSeen, Parent, ParentKind, Place, ProcessRef, Registry, RegistryStatus, Screen,
+    SessionKey, Settings, StartSource, TmuxPane, ToolPhase, Via,
 };
 use coord_wire::envelope::{self, Envelope, PROBE};
 use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
@@ -32,6 +32,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
             kind: seen.kind.map(kind_of),
             is_stopped: seen.stopped,
             forked_from: seen.forked_from.clone(),
+            launch: seen.launch.as_deref().map(launch).map(Box::new),
         },
         Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
         Entry::RegistryRead { process, entry, after_death, domain } => Event::RegistryRead {
@@ -53,6 +54,27 @@ pub fn event(entry: &Entry) -> Option<Event> {
             interrupted_ms: *interrupted_ms,
             has_signature: *has_signature,
         },
+        // What this version cannot read has no meaning for it: the step is looked for anew.
+        Entry::Proved { intent, proof, .. } => Event::Proved {
+            intent: serde_json::from_str(intent.get()).ok()?,
+            proof: serde_json::from_str(proof.get()).ok()?,
+        },
+        Entry::Acted { intent, outcome, .. } => Event::Acted {
+            intent: serde_json::from_str(intent.get()).ok()?,
+            outcome: serde_json::from_str(outcome.get()).ok()?,
+        },
+        Entry::ResumeClaimed { session, nonce, process, .. } => Event::ResumeClaimed {
+            session: SessionKey(*session),
+            nonce: nonce.clone(),
+            process: process_ref(*process),
+        },
+        Entry::ResumeFailed { session, why, .. } => {
+            Event::ResumeFailed { session: SessionKey(*session), why: why.clone() }
+        }
+        // What stands in the journal was a command when it was written.
+        Entry::Operator { command, .. } => {
+            Event::Operator(serde_json::from_str(command.get()).ok()?)
+        }
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
         }
@@ -154,7 +176,7 @@ fn background(envelope: &Envelope) -> Background {
     Background { tasks: all.saturating_sub(subagents), subagents, crons }
 }
 
-fn registry(entry: &RegistryEntry) -> Registry {
+pub(crate) fn registry(entry: &RegistryEntry) -> Registry {
     match entry {
         RegistryEntry::Present {
             session_id,
@@ -210,6 +232,23 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
         }
         Pane::NotThere => PaneFound::NotThere,
         Pane::Unreadable { why } => PaneFound::Unreadable { why: why.clone() },
+    }
+}
+
+fn launch(launch: &journal::Launch) -> Launch {
+    let kind = match &launch.parent_kind {
+        journal::ParentKind::Shell => ParentKind::Shell,
+        journal::ParentKind::Tmux => ParentKind::Tmux,
+        journal::ParentKind::Other(name) => ParentKind::Other { name: name.clone() },
+    };
+    let journal::Place { path, device, inode } = launch.cwd.clone();
+    Launch {
+        parent: Parent { process: process_ref(launch.parent), kind },
+        program: launch.program.clone(),
+        flags: launch.flags.clone(),
+        unfit: launch.unfit.clone(),
+        cwd: Place { path, device, inode },
+        variables: launch.variables.clone(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coord_core::{Admission, Effect, Mode, Now, State, admit};
+use coord_core::{Admission, Deed, Effect, Mode, Now, State, admit};
 use coord_store::{AppendError, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Started, Via};
@@ -24,6 +24,7 @@ use crate::process::Caller;
 use crate::registry;
 use crate::share::Shares;
 use crate::tmux::PaneWish;
+use crate::waiters::Waiters;
 use crate::world::World;
 
 /// Observations owed to the store; a user has a few hundred sessions.
@@ -57,6 +58,10 @@ pub struct Coordinator<W: World> {
     unwatched: BTreeSet<ProcessRef>,
     /// Observations that the store has not taken yet, oldest first.
     pub(crate) owed: VecDeque<Entry>,
+    /// Acts that wait until the record of their decision is synced.
+    pub(crate) acts: VecDeque<(u64, Deed)>,
+    /// Wake hooks that wait (H-02).
+    pub(crate) waiters: Waiters,
     shares: Shares,
     reserve: Reserve<W::Disk>,
     is_full: bool,
@@ -103,6 +108,8 @@ impl<W: World> Coordinator<W> {
             panes: Vec::new(),
             unwatched: BTreeSet::new(),
             owed: VecDeque::new(),
+            acts: VecDeque::new(),
+            waiters: Waiters::default(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -182,6 +189,11 @@ impl<W: World> Coordinator<W> {
         self.engine.state()
     }
 
+    /// Through which record the journal is on disk.
+    pub fn synced_through(&self) -> u64 {
+        self.engine.journal().synced_through()
+    }
+
     /// Whether the journal could not be synced: nothing is taken until a restart.
     pub fn is_read_only(&self) -> bool {
         self.engine.journal().is_read_only()
@@ -244,9 +256,10 @@ impl<W: World> Coordinator<W> {
 
     fn perform(&mut self, effects: Vec<Effect>, now: Now) {
         for effect in effects {
-            match admit(self.mode(), &effect) {
-                Admission::Perform => self.perform_one(effect, now),
-                Admission::RecordOnly => tracing::info!(?effect, "not performed: observing"),
+            match (admit(self.mode(), &effect), effect) {
+                (Admission::Perform, effect) => self.perform_one(effect, now),
+                (Admission::RecordOnly, Effect::Do(deed)) => self.observe_deed(&deed, now),
+                (Admission::RecordOnly, effect) => tracing::info!(?effect, "not performed"),
             }
         }
     }
@@ -273,6 +286,10 @@ impl<W: World> Coordinator<W> {
             }
             Effect::ReadTranscript { process, path, config_dir } => {
                 self.watch_transcript(wire_process(process), path, config_dir);
+            }
+            Effect::Do(deed) => {
+                let class = deed.class();
+                self.perform_deed(*deed, class);
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);
@@ -354,7 +371,9 @@ impl<W: World> Coordinator<W> {
 
     /// Starts a flush if one is due, or if somebody waits for one.
     pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
+        self.act_on_synced(now);
         let Some(since) = self.unsynced_since else { return };
+        let is_awaited = is_awaited || !self.acts.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }
@@ -381,6 +400,9 @@ impl<W: World> Coordinator<W> {
         while let Some(seen) = self.world.take_seen() {
             self.on_seen(seen, now);
         }
+        while let Some(reply) = self.world.take_reply() {
+            self.on_reply(reply, now);
+        }
     }
 
     fn on_done(&mut self, done: Done, now: Now) {
@@ -392,6 +414,7 @@ impl<W: World> Coordinator<W> {
                     self.problems.insert(error.to_string());
                     return;
                 }
+                self.act_on_synced(now);
                 self.remove_drained();
                 if self.engine.wants_snapshot() && !self.snapshot_out {
                     self.begin_snapshot();

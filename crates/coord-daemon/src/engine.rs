@@ -186,6 +186,11 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::RegistryRead { .. }
         | Entry::PaneSeen { .. }
         | Entry::TranscriptRead { .. }
+        | Entry::Proved { .. }
+        | Entry::Acted { .. }
+        | Entry::ResumeClaimed { .. }
+        | Entry::ResumeFailed { .. }
+        | Entry::Operator { .. }
         | Entry::ConfigDirLock { .. }
         | Entry::Decision(_) => 1,
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use coord_core::Outcome;
 use coord_store::journal::read_segments;
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;
@@ -16,6 +17,9 @@ const DECISION: &str = "Decision";
 /// the decisions.
 const DUE: &str = "Due";
 
+/// Name of the lines that say what a person asked for.
+const OPERATOR: &str = "Operator";
+
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
@@ -27,7 +31,7 @@ pub struct Line {
     pub session_id: Option<String>,
     /// What: the hook event's name, or the entry's own.
     pub name: String,
-    /// hook, process, registry or coordinator.
+    /// hook, process, registry, pane, transcript, operator or coordinator.
     pub source: &'static str,
     /// Id of a hook event.
     pub id: Option<String>,
@@ -143,6 +147,32 @@ pub fn line(record: Record) -> Line {
             line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
             line.session_id = Some(decision.session_id);
         }
+        Entry::Proved { session_id, .. } => {
+            line.session_id = Some(session_id);
+            "Proved".clone_into(&mut line.name);
+            "looked at for an act".clone_into(&mut line.detail);
+        }
+        Entry::Acted { session_id, outcome, .. } => {
+            line.session_id = Some(session_id);
+            "Acted".clone_into(&mut line.name);
+            line.detail = outcome_words(outcome.get());
+        }
+        Entry::ResumeClaimed { session_id, process, .. } => {
+            line.session_id = Some(session_id);
+            "ResumeClaimed".clone_into(&mut line.name);
+            line.detail = format!("pid {} becomes its client", process.pid);
+        }
+        Entry::ResumeFailed { session_id, why, .. } => {
+            line.session_id = Some(session_id);
+            "ResumeFailed".clone_into(&mut line.name);
+            line.detail = why;
+        }
+        Entry::Operator { session_id, what, .. } => {
+            line.source = "operator";
+            OPERATOR.clone_into(&mut line.name);
+            line.session_id = session_id;
+            line.detail = what;
+        }
         entry @ (Entry::Started(_)
         | Entry::Due
         | Entry::Gap { .. }
@@ -202,6 +232,16 @@ fn pane_words(pane: &Pane) -> String {
     }
 }
 
+fn outcome_words(outcome: &str) -> String {
+    match serde_json::from_str(outcome) {
+        Ok(Outcome::Done) => "done".to_owned(),
+        Ok(Outcome::Changed { what }) => format!("not done: {what} changed before"),
+        Ok(Outcome::Failed { why }) => format!("failed: {why}"),
+        Ok(Outcome::Observed) => "not done: observing only".to_owned(),
+        Err(_) => "written by another version".to_owned(),
+    }
+}
+
 /// Entries of the coordinator itself.
 fn own(line: &mut Line, entry: Entry) {
     let (name, source, detail) = match entry {
@@ -244,7 +284,14 @@ fn own(line: &mut Line, entry: Entry) {
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
         Entry::Due => (DUE, "coordinator", "time passed".to_owned()),
-        Entry::Hook { .. } | Entry::Folded { .. } | Entry::Decision(_) => return,
+        Entry::Hook { .. }
+        | Entry::Folded { .. }
+        | Entry::Decision(_)
+        | Entry::Proved { .. }
+        | Entry::Acted { .. }
+        | Entry::ResumeClaimed { .. }
+        | Entry::ResumeFailed { .. }
+        | Entry::Operator { .. } => return,
     };
     name.clone_into(&mut line.name);
     line.source = source;

@@ -39,6 +39,12 @@ impl Known {
         }
         true
     }
+
+    /// The processes of this machine that have an entry.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = ProcessRef> {
+        let here = self.entries.values().filter(|found| found.domain.is_none());
+        here.map(|found| found.process)
+    }
 }
 
 impl<W: World> Coordinator<W> {

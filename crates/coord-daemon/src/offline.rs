@@ -120,11 +120,12 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
             let entry = registry::read(readable, config_dir.as_ref(), process);
             Entry::RegistryRead { process, entry, after_death, domain: None }
         }
-        // Only who acts needs the lock, and only who stays needs to watch and to look.
+        // Only who acts needs the lock, acts, and only who stays needs to watch and to look.
         Effect::LockConfigDir { .. }
         | Effect::WatchRegistry { .. }
         | Effect::CapturePane { .. }
-        | Effect::ReadTranscript { .. } => return None,
+        | Effect::ReadTranscript { .. }
+        | Effect::Do(_) => return None,
     };
     convert::event(&entry)
 }

@@ -9,8 +9,13 @@ use coord_wire::envelope::Kind;
 use coord_wire::journal::ProcessSeen;
 use coord_wire::peer;
 use coord_wire::stamp::ProcessRef;
+use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::launch;
 
 /// Who sends a request, as the kernel tells of its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +36,17 @@ impl Caller {
 }
 
 /// A harness's command line is read up to here, in bytes.
-const CMDLINE_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const CMDLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The fields of `/proc/PID/stat` that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// Parent.
     pub ppid: u32,
+    /// Its process group.
+    pub group: u32,
+    /// The process group in front on its terminal; -1 without one.
+    pub front: i64,
     /// Controlling terminal's device number; 0 without one.
     pub tty: i64,
     /// Clock ticks since boot.
@@ -48,12 +57,47 @@ pub struct Stat {
     pub is_stopped: bool,
 }
 
+/// The kernel writes a `stat` whole into one read: the name is 64 bytes at most, the rest numbers.
+const STAT_BYTES_MAX: usize = 1024;
+
 /// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
-    // The kernel writes it whole into one read: the name is 64 bytes at most, the rest numbers.
-    let mut buffer = [0; 1024];
-    let n = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
+    let mut buffer = [0; STAT_BYTES_MAX];
+    let n = rustix::io::read(open_proc(&format!("/proc/{pid}/stat"))?, &mut buffer).ok()?;
     parse_stat(&String::from_utf8_lossy(buffer.get(..n)?))
+}
+
+/// Opens a file of the process table. They are read by the hundred: the C library would ask twice
+/// for what one call does.
+fn open_proc(path: &str) -> Option<OwnedFd> {
+    open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The state of one process, to be read again and again. It belongs to exactly that process: when its
+/// pid is another's, it cannot be read any more.
+#[derive(Debug)]
+pub(crate) struct StateFile(OwnedFd);
+
+impl StateFile {
+    /// Opens that of a process; none if it is gone.
+    pub(crate) fn open(process: ProcessRef) -> Option<Self> {
+        let pid = process.pid;
+        // Of the first thread alone: the process's own would be added up over all of them.
+        let file = Self(open_proc(&format!("/proc/{pid}/task/{pid}/stat"))?);
+        // It was opened by number: only now that it is held does the check bind.
+        file.read().filter(|stat| stat.start_time == process.start_time).map(|_| file)
+    }
+
+    /// Whether the process was stopped by a signal or a tracer; none if it is gone.
+    pub(crate) fn is_stopped(&self) -> Option<bool> {
+        self.read().map(|stat| stat.is_stopped)
+    }
+
+    fn read(&self) -> Option<Stat> {
+        let mut buffer = [0; STAT_BYTES_MAX];
+        let n = rustix::io::pread(&self.0, &mut buffer, 0).ok()?;
+        parse_stat(&String::from_utf8_lossy(buffer.get(..n)?))
+    }
 }
 
 /// The name in parentheses may hold anything, parentheses and spaces included: fields are counted
@@ -66,6 +110,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
         is_zombie: matches!(field(3)?, "Z" | "X"),
         is_stopped: matches!(field(3)?, "T" | "t"),
         ppid: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        front: field(8)?.parse().ok()?,
         tty: field(7)?.parse().ok()?,
         start_time: field(22)?.parse().ok()?,
     })
@@ -80,23 +126,50 @@ pub fn is_alive(process: ProcessRef) -> bool {
 pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
     let told = if alive { told(process) } else { None };
     let (kind, forked_from) = told.map_or((None, None), |(kind, forked)| (Some(kind), forked));
-    ProcessSeen { process, alive, kind, stopped: false, forked_from }
+    // A headless run is not resumed from here.
+    let is_interactive = kind == Some(Kind::Interactive);
+    let launch = if is_interactive { launch::of(process).map(Box::new) } else { None };
+    ProcessSeen { process, alive, kind, stopped: false, forked_from, launch }
 }
 
 /// Interactive or headless (H-24), and the session it forks; none where unreadable.
 fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
-    let file = std::fs::File::open(format!("/proc/{}/cmdline", process.pid)).ok()?;
-    let mut cmdline = Vec::new();
-    file.take(CMDLINE_BYTES_MAX as u64).read_to_end(&mut cmdline).ok()?;
-    if cmdline.is_empty() {
-        return None;
-    }
+    let cmdline = cmdline(process.pid)?;
     Some((kind_of(&cmdline, stat.tty), forked_from(&cmdline)))
 }
 
+/// Its command line, each word ended by a zero byte; none where there is none.
+pub(crate) fn cmdline(pid: u32) -> Option<Vec<u8>> {
+    let file = open_proc(&format!("/proc/{pid}/cmdline"))?;
+    // Most are short: one read has all of it, a second one its end.
+    let mut cmdline = Vec::with_capacity(4096);
+    while cmdline.len() < CMDLINE_BYTES_MAX {
+        cmdline.reserve(1);
+        match rustix::io::read(&file, spare_capacity(&mut cmdline)) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => (),
+            Err(_) => return None,
+        }
+    }
+    cmdline.truncate(CMDLINE_BYTES_MAX);
+    (!cmdline.is_empty()).then_some(cmdline)
+}
+
+/// The file name of the program as the command line has it; empty where that cannot be read.
+pub fn program(pid: u32) -> String {
+    // A program's path is bounded, and stands first.
+    let mut buffer = [0; 4096];
+    let read = std::fs::File::open(format!("/proc/{pid}/cmdline"))
+        .and_then(|mut file| file.read(&mut buffer));
+    let text = buffer.get(..read.unwrap_or(0)).unwrap_or_default();
+    let path = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// The client's options; behind `--` there are none.
-fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
     cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())
 }
 
@@ -132,7 +205,7 @@ pub fn open_pidfd(process: ProcessRef) -> io::Result<OwnedFd> {
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
     let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
-        rustix::io::Errno::SRCH => gone(),
+        Errno::SRCH => gone(),
         error => error.into(),
     })?;
     // The pidfd was opened by number: only now that it is held does the check bind.
@@ -150,9 +223,10 @@ mod tests {
 
     #[test]
     fn names_with_parentheses_do_not_shift_fields() {
-        let text = "7 (a) b (c)) S 1 7 7 34816 7 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        let text = "7 (a) b (c)) S 1 7 9 34816 8 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let stat = parse_stat(text).unwrap();
         assert_eq!((stat.ppid, stat.tty, stat.start_time, stat.is_zombie), (1, 34816, 4711, false));
+        assert_eq!((stat.group, stat.front), (7, 8));
         assert_eq!(parse_stat("7 (x) S 1"), None);
     }
 
@@ -191,6 +265,28 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!is_alive(process));
+    }
+
+    //
+    #[test]
+    fn a_state_is_that_of_one_process_while_it_lives() {
+        use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
+        let mut child = std::process::Command::new("/bin/cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (pid, id) = (child.id(), Pid::from_child(&child));
+        let process = ProcessRef { pid, start_time: stat(pid).unwrap().start_time };
+        assert!(StateFile::open(ProcessRef { start_time: 1, ..process }).is_none());
+        let state = StateFile::open(process).unwrap();
+        assert_eq!(state.is_stopped(), Some(false));
+        kill_process(id, Signal::STOP).unwrap();
+        waitid(WaitId::Pid(id), WaitIdOptions::STOPPED).unwrap();
+        assert_eq!(state.is_stopped(), Some(true));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(state.is_stopped(), None);
+        assert!(StateFile::open(process).is_none());
     }
 
     // H-24

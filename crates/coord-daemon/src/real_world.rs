@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use coord_core::Deed;
 use coord_store::RealDisk;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
@@ -10,6 +11,7 @@ use mio::Token;
 
 use crate::background::{Background, Done, Job};
 use crate::config_dirs::ConfigDirs;
+use crate::hand::{Hand, Reply};
 use crate::looker::{Looker, Seen};
 use crate::registry::{Found, Readable};
 use crate::registry_watch::RegistryWatch;
@@ -30,6 +32,7 @@ pub(crate) struct RealWorld {
     pub(crate) registry_watch: RegistryWatch,
     pub(crate) transcript_watch: TranscriptWatch,
     looker: Looker,
+    hand: Hand,
     background: Background<RealDisk>,
 }
 
@@ -39,6 +42,7 @@ impl RealWorld {
         poll: mio::Registry,
         readable: Readable,
         looker: Looker,
+        hand: Hand,
         background: Background<RealDisk>,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -49,6 +53,7 @@ impl RealWorld {
             registry_watch: RegistryWatch::new()?,
             transcript_watch: TranscriptWatch::new()?,
             looker,
+            hand,
             background,
         })
     }
@@ -72,8 +77,11 @@ impl World for RealWorld {
     }
 
     fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
-        let stat = process::stat(process.pid);
-        stat.filter(|stat| stat.start_time == process.start_time).map(|stat| stat.is_stopped)
+        let unwatched = || {
+            let stat = process::stat(process.pid);
+            stat.filter(|stat| stat.start_time == process.start_time).map(|stat| stat.is_stopped)
+        };
+        self.watches.is_stopped(process).or_else(unwatched)
     }
 
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
@@ -126,6 +134,14 @@ impl World for RealWorld {
 
     fn take_seen(&mut self) -> Option<Seen> {
         self.looker.take()
+    }
+
+    fn act(&mut self, deed: Deed) {
+        self.hand.act(deed);
+    }
+
+    fn take_reply(&mut self) -> Option<Reply> {
+        self.hand.take()
     }
 
     fn give(&mut self, job: Job<RealDisk>) {

@@ -21,6 +21,10 @@ const SESSION_BYTES_MAX: usize = 256;
 /// A text of an entry is cut here, in characters; no path is longer.
 const TEXT_CHARS_MAX: usize = 4096;
 
+/// How a file that others name is opened (H-27).
+const FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
 /// Which configuration directories may be read.
 #[derive(Debug, Clone, Default)]
 pub struct Readable {
@@ -97,24 +101,44 @@ pub fn read_pid(
     config_dir: &Path,
     pid: u32,
 ) -> Result<Found, Box<RegistryEntry>> {
-    let unreadable = |why: String| Box::new(RegistryEntry::Unreadable { why });
+    read_entry(&open_sessions(readable, config_dir)?, config_dir, pid)
+}
+
+fn unreadable(why: String) -> Box<RegistryEntry> {
+    Box::new(RegistryEntry::Unreadable { why })
+}
+
+/// Opens the registry of a configuration directory.
+pub(crate) fn open_sessions(
+    readable: &Readable,
+    config_dir: &Path,
+) -> Result<OwnedFd, Box<RegistryEntry>> {
     if !readable.allows(config_dir) {
         return Err(unreadable("the directory is outside COORD_HOME and not named".to_owned()));
     }
     let config = open_config_dir(config_dir).map_err(unreadable)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let sessions = openat(&config, "sessions", flags | OFlags::DIRECTORY, Mode::empty())
+    let sessions = openat(&config, "sessions", FLAGS | OFlags::DIRECTORY, Mode::empty())
         .map_err(|error| unreadable(format!("sessions: {error}")))?;
     owned(&sessions, FileType::Directory).map_err(|why| unreadable(format!("sessions {why}")))?;
+    Ok(sessions)
+}
+
+/// The entry of whatever process has this pid, in an opened registry.
+pub(crate) fn read_entry(
+    sessions: &OwnedFd,
+    config_dir: &Path,
+    pid: u32,
+) -> Result<Found, Box<RegistryEntry>> {
     let name = format!("{pid}.json");
-    let file = match openat(&sessions, name.as_str(), flags, Mode::empty()) {
+    let file = match openat(sessions, name.as_str(), FLAGS, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Err(Box::new(RegistryEntry::Absent)),
         Err(error) => return Err(unreadable(format!("{name}: {error}"))),
     };
     owned(&file, FileType::RegularFile)
         .map_err(|why| Box::new(RegistryEntry::Strange { why: format!("{name} {why}") }))?;
-    let mut text = Vec::new();
+    // Most are short: one read has all of it, a second one its end.
+    let mut text = Vec::with_capacity(4096);
     match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
         Ok(_) => parse(&text, pid, config_dir),
         Err(error) => Err(unreadable(format!("{name}: {error}"))),

@@ -102,7 +102,19 @@ impl<W: World> Coordinator<W> {
                 counters.malformed,
                 "Arrivals that were no event.",
             ),
+            (
+                "found_dead_total",
+                "counter",
+                counters.found_dead,
+                "Clients that were found dead, nobody having seen them die.",
+            ),
             ("spool_pending", "gauge", self.spool_pending(), "Events in the spool."),
+            (
+                "waiters",
+                "gauge",
+                self.waiters.len() as u64,
+                "Wake hooks that wait beside idle sessions.",
+            ),
             ("invariant_violations_total", "counter", self.invariant_violations, "Must read 0."),
             (
                 "uptime_seconds",
@@ -116,6 +128,11 @@ impl<W: World> Coordinator<W> {
                 "# HELP coord_{name} {help}\n# TYPE coord_{name} {kind}\ncoord_{name} {value}"
             );
         }
+        self.sessions_by_state(&mut out);
+        out
+    }
+
+    fn sessions_by_state(&self, out: &mut String) {
         out.push_str("# HELP coord_sessions Sessions by state.\n# TYPE coord_sessions gauge\n");
         for (word, name) in [
             (Word::Starting, "starting"),
@@ -131,6 +148,8 @@ impl<W: World> Coordinator<W> {
             (Word::Foreign, "foreign"),
             (Word::Interrupted, "interrupted"),
             (Word::Crashed, "crashed"),
+            (Word::RecoveryPending, "recovery_pending"),
+            (Word::Recovering, "recovering"),
             (Word::Elsewhere, "elsewhere"),
             (Word::Stopped, "stopped"),
             (Word::Unknown, "unknown"),
@@ -138,7 +157,6 @@ impl<W: World> Coordinator<W> {
             let count = self.engine.state().sessions().filter(|one| one.word.word == word).count();
             let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
         }
-        out
     }
 
     /// Looks for what must never be.

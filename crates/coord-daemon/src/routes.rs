@@ -3,7 +3,7 @@
 use coord_core::Now;
 use coord_store::AppendError;
 use coord_wire::envelope::Envelope;
-use coord_wire::exchange::FORBIDDEN;
+use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
 use coord_wire::journal::Via;
 use serde_json::value::RawValue;
@@ -14,6 +14,7 @@ use crate::http::{Request, Response, decode};
 use crate::lookup::{self, LookupError};
 use crate::process::Caller;
 use crate::view;
+use crate::waiters::Ask;
 use crate::world::World;
 
 /// Events per `POST /v1/events`.
@@ -24,10 +25,12 @@ const EVENTS_MAX: usize = 1000;
 pub enum Route {
     /// Answer this.
     Answer(Response),
-    /// Answer 204 when the journal is synced up to the number.
-    AfterSync(u64),
+    /// Answer this when the journal is synced up to the number.
+    AfterSync(u64, Response),
     /// Read the history on another thread.
     History(Wanted),
+    /// Keep a wake hook waiting for its answer.
+    Wait(Ask),
     /// Answer 204 and end.
     Down,
 }
@@ -37,7 +40,7 @@ impl<W: World> Coordinator<W> {
     pub fn route(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         if caller.pid == 0 {
             let message = "this coordinator is in another pid namespace than its caller";
-            return Route::Answer(Response::error(FORBIDDEN, "elsewhere", message));
+            return Route::Answer(Response::error(FORBIDDEN, ELSEWHERE, message));
         }
         let path: Vec<String> = request.path.trim_matches('/').split('/').map(decode).collect();
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -47,14 +50,25 @@ impl<W: World> Coordinator<W> {
             ("GET", ["v1", "sessions"]) => Response::json(&self.inspect(now)),
             ("GET", ["v1", "sessions", id]) => self.get_session(id, now),
             ("GET", ["v1", "sessions", id, "decisions"]) => return self.get_decisions(id),
+            ("POST", ["v1", "resume", nonce]) => {
+                return self.claim_resume(nonce, request, caller, now);
+            }
+            ("POST", ["v1", "resume", _, "failed"]) => {
+                return self.fail_resume(request, caller, now);
+            }
             ("GET", ["healthz"]) => Response::json(&self.health(now)),
             ("GET", ["metrics"]) => Response::text(self.metrics(now)),
+            ("POST", ["v1", "operator"]) => return self.post_operator(request, caller, now),
+            ("POST", ["v1", "sessions", id, "recover"]) => {
+                return self.post_recover(id, request, caller, now);
+            }
+            ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
             ("POST", ["v1", "down"]) => return Route::Down,
             (
                 _,
-                ["v1", "events" | "sessions" | "down"]
+                ["v1", "events" | "sessions" | "operator" | "wake" | "down"]
                 | ["v1", "sessions", _]
-                | ["v1", "sessions", _, "decisions"]
+                | ["v1", "sessions", _, "decisions" | "recover"]
                 | ["healthz" | "metrics"],
             ) => Response::error(405, "method_not_allowed", "this path takes another method"),
             (_, ["v1", ..]) => Response::error(404, "not_found", "no such path"),
@@ -70,7 +84,10 @@ impl<W: World> Coordinator<W> {
         Response::json(&Inspect {
             schema: SCHEMA,
             coordinator: self.head(now),
-            sessions: found.into_iter().map(|one| view::session(one, now)).collect(),
+            sessions: found
+                .into_iter()
+                .map(|one| view::session(self.engine.state(), one, now))
+                .collect(),
         })
     }
 
@@ -131,14 +148,19 @@ impl<W: World> Coordinator<W> {
             }
         }
         if request.query("sync").is_some() {
-            return Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1));
+            return self.after_sync(Response::no_content());
         }
         Route::Answer(Response::no_content())
+    }
+
+    /// Answers once all that was recorded so far is durable.
+    pub(crate) fn after_sync(&self, response: Response) -> Route {
+        Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1), response)
     }
 }
 
 /// The store takes nothing: hooks spool.
-fn refused(error: &AppendError) -> Response {
+pub(crate) fn refused(error: &AppendError) -> Response {
     tracing::error!(%error, "event not taken");
     unavailable(&error.to_string())
 }
@@ -148,7 +170,8 @@ pub(crate) fn unavailable(why: &str) -> Response {
     Response::error(503, "unavailable", why)
 }
 
-fn no_such_session(why: &LookupError) -> Response {
+/// 404.
+pub(crate) fn no_such_session(why: &LookupError) -> Response {
     Response::error(404, why.code(), &why.to_string())
 }
 

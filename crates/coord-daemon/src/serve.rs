@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use coord_store::lock::{Held, LockError};
 use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::api::InstallRecord;
 use coord_wire::paths::Paths;
@@ -20,17 +22,22 @@ use crate::background::Background;
 use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
+use crate::hand::{Hand, Tools, Transcripts};
 use crate::host::Here;
 use crate::looker::{Eyes, Looker};
 use crate::notify::Notifier;
 use crate::real_world::RealWorld;
 use crate::registry::Readable;
 use crate::server::{Doors, Server, WAKER};
-use crate::tmux::Tmux;
-use crate::{log, state_dir};
+use crate::tmux::{Asker, Tmux};
+use crate::{log, process, state_dir};
 
 /// Connections that may wait to be accepted: every session's hooks at once.
 const BACKLOG: i32 = 1024;
+/// The lock of a coordinator that is gone is free within this.
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
+/// It is tried again after this.
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What `serve` is given.
 #[derive(Debug)]
@@ -55,7 +62,7 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
     state_dir::prepare(&paths)?;
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
-    let _lock = CoordinatorLock::acquire(&RealDisk, &paths.coordinator_lock())?;
+    let _lock = take_lock(&paths.coordinator_lock())?;
     log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
     let (engine, findings) = Engine::open(&RealDisk, &paths.state, &paths.journal())?;
     for finding in &findings {
@@ -63,13 +70,15 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     }
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+    coord_screen::add_signatures(config.texts("recovery.signatures").to_vec());
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
-    let eyes = eyes(root.as_ref(), &config, &paths);
+    let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
     let world = RealWorld::new(
         poll.registry().try_clone()?,
         eyes.readable.clone(),
         Looker::start(eyes, Arc::clone(&waker))?,
+        Hand::start(tools, Arc::clone(&waker))?,
         Background::start(Arc::clone(&waker))?,
     )?;
     let here = Here::read(started.wall_ms);
@@ -97,16 +106,53 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What panes and transcripts are looked at with.
-fn eyes(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> Eyes {
+/// Takes the coordinator's lock. A process that a killed coordinator was just starting has the lock too,
+/// until it executes its program: it is waited for as long as that may take.
+#[expect(clippy::disallowed_methods, reason = "a lock that becomes free tells nobody in time")]
+fn take_lock(file: &Path) -> Result<Held<impl Sized + use<>>, LockError> {
+    let until = Instant::now() + LOCK_WITHIN;
+    loop {
+        match CoordinatorLock::acquire(&RealDisk, file) {
+            Err(LockError::Held { by, .. }) if is_gone(&by) && Instant::now() < until => {
+                std::thread::sleep(LOCK_AGAIN);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Whether the holder that a lock file names is gone.
+fn is_gone(by: &str) -> bool {
+    let pid = by.strip_prefix("pid ").and_then(|pid| pid.parse().ok());
+    pid.is_some_and(|pid| process::stat(pid).is_none_or(|stat| stat.is_zombie))
+}
+
+/// What panes and transcripts are looked at with, and what is acted with.
+pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Eyes, Tools) {
     let readable =
         |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
     let recorded = std::fs::read(paths.install_record()).ok();
     let recorded = recorded.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
-    let recorded = recorded.and_then(|record| record.tmux).map(PathBuf::from);
-    let places = config.paths("tracking.tmux").iter().cloned().chain(recorded).collect();
-    let tmux = Tmux::new(places, readable("tracking.tmux_sockets"), coord_screen::read);
-    Eyes { tmux, readable: readable("tracking.config_dirs") }
+    let (coord, tmux) = recorded.map_or((None, None), |one| (Some(one.coord), one.tmux));
+    let places: Vec<PathBuf> =
+        config.paths("tracking.tmux").iter().cloned().chain(tmux.map(PathBuf::from)).collect();
+    let tmux = Tmux::new(places.clone(), readable("tracking.tmux_sockets"), coord_screen::read);
+    let tools = Tools {
+        asker: Asker::new(places, readable("tracking.tmux_sockets")),
+        readable: readable("tracking.config_dirs"),
+        state_dir: paths.state.clone(),
+        coordctl: coordctl(coord.map(PathBuf::from)),
+        root: root.map(|root| root.to_string_lossy().into_owned()),
+        transcripts: Transcripts::default(),
+    };
+    (Eyes { tmux, readable: readable("tracking.config_dirs") }, tools)
+}
+
+/// The path of `coordctl`, which lies beside `coord`: where it was installed, else beside this program.
+/// Empty if it cannot be written, and then no line is made with it (H-18).
+fn coordctl(installed: Option<PathBuf>) -> String {
+    let coord = installed.or_else(|| std::env::current_exe().ok()).unwrap_or_default();
+    coord.with_file_name("coordctl").into_os_string().into_string().unwrap_or_default()
 }
 
 /// Every connection and every watched process takes a descriptor; the usual soft limit of 1024 is
@@ -172,4 +218,40 @@ fn end_signals() -> anyhow::Result<UnixStream> {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    // G10: a coordinator that follows a killed one does not give up for a moment's sake.
+    #[test]
+    fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("lock");
+        let mut gone = Command::new("/bin/true").spawn().unwrap();
+        gone.wait().unwrap();
+        std::fs::write(&file, format!("pid {}\n", gone.id())).unwrap();
+        let mut holder = Command::new("flock");
+        holder.arg(&file).args(["sh", "-c", "echo held; read line"]);
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = [0; 5];
+        std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut told).unwrap();
+        assert!(CoordinatorLock::acquire(&RealDisk, &file).is_err());
+        let waiting = std::thread::spawn({
+            let file = file.clone();
+            move || take_lock(&file).map(drop)
+        });
+        holder.stdin.take().unwrap().write_all(b"\n").unwrap();
+        waiting.join().unwrap().unwrap();
+        holder.wait().unwrap();
+        // One that lives is not waited for.
+        let held = take_lock(&file).unwrap();
+        let began = Instant::now();
+        assert!(matches!(take_lock(&file), Err(LockError::Held { .. })));
+        assert!(began.elapsed() < LOCK_WITHIN);
+        drop(held);
+    }
 }

@@ -28,6 +28,7 @@ use crate::notify::Notifier;
 use crate::process::Caller;
 use crate::real_world::RealWorld;
 use crate::routes::{Route, unavailable};
+use crate::waiters::WaiterId;
 use crate::watches;
 
 const LISTENER: Token = Token(0);
@@ -39,12 +40,15 @@ const REGISTRY: Token = Token(4);
 const TRANSCRIPTS: Token = Token(5);
 const FIRST_CONNECTION: usize = 16;
 
-/// Connections at once; the longest idle one goes first.
+/// Connections at once, besides those of waiters; the longest idle one goes first.
 const CONNECTIONS_MAX: usize = 1024;
 /// An idle connection is closed after this.
 const IDLE_NS: u64 = 60_000_000_000;
 /// Histories read at once.
 const HISTORIES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests;
 
 /// The loop.
 pub(crate) struct Server {
@@ -56,8 +60,8 @@ pub(crate) struct Server {
     spool_watch: OwnedFd,
     connections: BTreeMap<Token, Connection>,
     next_token: usize,
-    /// Connections that wait for the journal to be synced up to a record.
-    awaiting_sync: Vec<(Token, u64, bool)>,
+    /// Connections that wait for the journal to be synced up to a record, and what they are answered.
+    awaiting_sync: Vec<(u64, Answer)>,
     histories: usize,
     /// Where history threads put their answers, and where they are taken from.
     answered: Sender<Answer>,
@@ -129,20 +133,28 @@ impl Server {
         let mut events = Events::with_capacity(256);
         self.notifier.ready();
         while !self.is_ending {
-            let timeout =
-                Duration::from_nanos(self.coordinator.wake_at().saturating_sub(now().mono_ns));
-            match self.poll.poll(&mut events, Some(timeout)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                result => result?,
-            }
-            self.coordinator.begin_turn(now());
-            for event in &events {
-                self.on_event(event.token());
-            }
-            self.after_events();
+            self.turn(&mut events)?;
         }
+        let answers = self.coordinator.end_waiters();
+        self.answer_waiters(answers);
         self.notifier.stopping();
         Ok(self.coordinator)
+    }
+
+    /// Waits for something to do, and does it.
+    fn turn(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout =
+            Duration::from_nanos(self.coordinator.wake_at().saturating_sub(now().mono_ns));
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => result?,
+        }
+        self.coordinator.begin_turn(now());
+        for event in &*events {
+            self.on_event(event.token());
+        }
+        self.after_events();
+        Ok(())
     }
 
     fn on_event(&mut self, token: Token) {
@@ -179,6 +191,8 @@ impl Server {
             self.close_idle();
             self.report_progress();
         }
+        let answers = self.coordinator.take_wake_answers(now());
+        self.answer_waiters(answers);
     }
 
     fn close_idle(&mut self) {
@@ -186,7 +200,9 @@ impl Server {
         let idle: Vec<Token> = self
             .connections
             .iter()
-            .filter(|(_, one)| IDLE_NS < turn.mono_ns.saturating_sub(one.used_ns))
+            .filter(|(_, one)| {
+                !one.is_parked() && IDLE_NS < turn.mono_ns.saturating_sub(one.used_ns)
+            })
             .map(|(token, _)| *token)
             .collect();
         idle.into_iter().for_each(|token| self.close(token));
@@ -230,7 +246,9 @@ impl Server {
                 tracing::warn!("a connection of another user was refused");
                 continue;
             };
-            if CONNECTIONS_MAX <= self.connections.len() {
+            if CONNECTIONS_MAX
+                <= self.connections.len().saturating_sub(self.coordinator.waiters.len())
+            {
                 self.close_idlest();
             }
             let token = Token(self.next_token);
@@ -261,8 +279,8 @@ impl Server {
     fn on_route(&mut self, token: Token, route: Route, keep_alive: bool) {
         let response = match route {
             Route::Answer(response) => response,
-            Route::AfterSync(seq) => {
-                self.awaiting_sync.push((token, seq, keep_alive));
+            Route::AfterSync(seq, response) => {
+                self.awaiting_sync.push((seq, (token, response, keep_alive)));
                 return;
             }
             Route::History(_) if HISTORIES_MAX <= self.histories => {
@@ -270,6 +288,13 @@ impl Server {
             }
             Route::History(wanted) => {
                 self.read_history(token, wanted, keep_alive);
+                return;
+            }
+            Route::Wait(ask) => {
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.park();
+                    self.coordinator.begin_wait(WaiterId(token.0), ask, now());
+                }
                 return;
             }
             Route::Down => {
@@ -297,7 +322,8 @@ impl Server {
     }
 
     fn close(&mut self, token: Token) {
-        self.awaiting_sync.retain(|(waiting, ..)| *waiting != token);
+        self.awaiting_sync.retain(|(_, (waiting, ..))| *waiting != token);
+        self.coordinator.waiters.forget(WaiterId(token.0));
         if let Some(mut connection) = self.connections.remove(&token)
             && connection.is_registered
             && let Err(error) = self.poll.registry().deregister(connection.stream_mut())
@@ -306,8 +332,9 @@ impl Server {
         }
     }
 
+    /// A waiter goes only where nobody else is left: it costs its session a wake.
     fn close_idlest(&mut self) {
-        let idlest = self.connections.iter().min_by_key(|(_, one)| one.used_ns);
+        let idlest = self.connections.iter().min_by_key(|(_, one)| (one.is_parked(), one.used_ns));
         if let Some(token) = idlest.map(|(token, _)| *token) {
             self.close(token);
         }
@@ -320,16 +347,23 @@ impl Server {
         }
     }
 
+    fn answer_waiters(&mut self, answers: Vec<(WaiterId, Option<String>)>) {
+        for (id, text) in answers {
+            let response = text.map_or_else(Response::no_content, Response::text);
+            self.answer_later(Token(id.0), &response, false);
+        }
+    }
+
     fn answer_synced(&mut self) {
         let journal = self.coordinator.engine.journal();
         let (synced, is_over) = (journal.synced_through(), journal.is_read_only());
         let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.awaiting_sync)
             .into_iter()
-            .partition(|(_, seq, _)| *seq <= synced || is_over);
+            .partition(|(seq, _)| *seq <= synced || is_over);
         self.awaiting_sync = waiting;
-        for (token, seq, keep_alive) in done {
+        for (seq, (token, response, keep_alive)) in done {
             let response = if seq <= synced {
-                Response::no_content()
+                response
             } else {
                 unavailable("the journal could not be synced")
             };

@@ -7,6 +7,7 @@
 //! text of a pane is kept.
 
 pub mod answer;
+mod asker;
 mod program;
 mod socket;
 #[cfg(test)]
@@ -15,7 +16,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use coord_core::{Look, PaneProof, TmuxPane};
 use coord_screen::Reading;
@@ -26,15 +26,12 @@ use coord_wire::stamp::ProcessRef;
 use crate::registry::Readable;
 use crate::{convert, process};
 use answer::{Listed, View};
-use socket::{Door, Doors};
+pub(crate) use asker::Asker;
+pub(crate) use socket::Door;
+use socket::Doors;
 
 /// Answers remembered for sweeps; beyond this those of dead processes are dropped.
 const KNOWN_MAX: usize = 1024;
-
-/// A tmux process that has not answered by then is ended.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// A server that hung is asked again after this.
-const HUNG_NS: u64 = 30_000_000_000;
 
 /// A wish to look at the pane of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,15 +62,8 @@ pub struct PaneAnswer {
 /// The adapter to tmux.
 #[derive(Debug)]
 pub struct Tmux {
-    /// Where the program may be, before the usual places.
-    places: Vec<PathBuf>,
-    readable: Readable,
+    asker: Asker,
     read: fn(&str) -> Reading,
-    answer_within: Duration,
-    /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: the looks
-    /// at others wait meanwhile.
-    hung: BTreeMap<String, u64>,
-    doors: Doors,
     known: BTreeMap<ProcessRef, Known>,
 }
 
@@ -119,15 +109,7 @@ enum Outcome {
 impl Tmux {
     /// `places` are tried before the usual ones; `readable` says which sockets may be asked (H-14).
     pub fn new(places: Vec<PathBuf>, readable: Readable, read: fn(&str) -> Reading) -> Self {
-        Self {
-            places,
-            readable,
-            read,
-            answer_within: ANSWER_WITHIN,
-            hung: BTreeMap::new(),
-            doors: Doors::default(),
-            known: BTreeMap::new(),
-        }
+        Self { asker: Asker::new(places, readable), read, known: BTreeMap::new() }
     }
 
     /// Looks at all these panes, one tmux process for each server.
@@ -195,26 +177,13 @@ impl Tmux {
         wishes: &[PaneWish],
         captures: &BTreeSet<u32>,
     ) -> Result<Sight, String> {
-        if self.hung.get(socket).is_some_and(|until| RealClock.mono_ns() < *until) {
-            return Err(format!("{socket}: its server did not answer; it is asked again soon"));
-        }
-        let door = self.doors.open(&self.readable, Path::new(socket))?;
-        if !wishes.iter().any(|wish| is_server_of(&door, wish)) {
-            return Err(format!(
-                "{socket}: the process behind it is no ancestor of the session's process"
-            ));
-        }
-        let program = program::find(&self.places)?;
-        let (asked_s, began) = (RealClock.wall_ms() / 1000, RealClock.mono_ns());
-        let output = program::run(&program, &door, &answer::script(captures), self.answer_within);
-        self.hung.remove(socket);
-        let now_ns = RealClock.mono_ns();
-        if output.is_err()
-            && self.answer_within.as_nanos() <= u128::from(now_ns.saturating_sub(began))
-        {
-            self.hung.insert(socket.to_owned(), now_ns.saturating_add(HUNG_NS));
-        }
-        let output = output?;
+        let asked_s = RealClock.wall_ms() / 1000;
+        let may_ask = |door: &Door| {
+            let is_any = wishes.iter().any(|wish| is_server_of(door, wish));
+            let no_ancestor = "the process behind it is no ancestor of the session's process";
+            is_any.then_some(()).ok_or_else(|| no_ancestor.to_owned())
+        };
+        let (door, output) = self.asker.ask(socket, may_ask, &answer::script(captures))?;
         let view = answer::parse(&output.stdout, captures)
             .map_err(|why| format!("{socket}: {}", output.complaint().unwrap_or(why)))?;
         if view.server_pid != door.server.pid {
@@ -318,6 +287,6 @@ fn unreadable(why: &str) -> Box<Pane> {
 }
 
 /// The device number of a terminal's file, as the process table gives it.
-fn device(tty: &Path) -> Option<u64> {
+pub(crate) fn device(tty: &Path) -> Option<u64> {
     std::fs::symlink_metadata(tty).ok().map(|file| file.rdev())
 }

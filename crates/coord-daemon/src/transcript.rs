@@ -120,7 +120,8 @@ fn is_interrupt(text: &str) -> bool {
     text.starts_with(INTERRUPTED) && text.ends_with(']')
 }
 
-fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Result<File, String> {
+/// Opens the transcript at `path`, which must be a file of ours below `config_dir`.
+pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Result<File, String> {
     if !readable.allows(config_dir) {
         return Err("the directory is outside COORD_HOME and not named".to_owned());
     }

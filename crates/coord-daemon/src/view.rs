@@ -1,6 +1,8 @@
 //! Shows the state: core records as the `inspect` schema's sessions. Decides nothing; what it shows
 //! follows from the record alone.
 
+mod recovery;
+
 use coord_core::{
     EndReason, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen, Session,
     Source, State, Turn, WaitKind, Word,
@@ -13,11 +15,11 @@ use coord_wire::stamp::rfc3339;
 pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
     let mut all: Vec<&Session> = state.sessions().collect();
     all.sort_by_key(|session| core::cmp::Reverse((session.word.since.wall_ms, session.key)));
-    all.into_iter().map(|one| session(one, now)).collect()
+    all.into_iter().map(|one| session(state, one, now)).collect()
 }
 
 /// One session.
-pub fn session(session: &Session, now: Now) -> inspect::Session {
+pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     let word = word(session.word.word);
     let background = session.background;
     inspect::Session {
@@ -27,7 +29,7 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         host: session.host.clone(),
         config_dir: session.config_dir.clone(),
         resumable: is_resumable(session),
-        name: None,
+        name: session.marks.name.clone(),
         provider: "claude".to_owned(),
         kind: session.kind.map(kind),
         status: word.status(),
@@ -37,8 +39,8 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
         rule: session.word.rule.clone(),
         changes_when: session.word.word.changes_when().to_owned(),
         awaiting_permission: awaiting_permission(session),
-        pending_recovery: None,
-        recovery: inspect::Recovery::default(),
+        pending_recovery: recovery::pending(state, session, now),
+        recovery: recovery::so_far(session),
         quota: quota(session),
         background: background.is_any().then_some(inspect::Background {
             tasks: background.tasks,
@@ -46,10 +48,15 @@ pub fn session(session: &Session, now: Now) -> inspect::Session {
             crons: background.crons,
         }),
         stall_count: 0,
-        unattended: false,
-        parent: None,
-        needs_operator: None,
-        hold: None,
+        unattended: state.is_unattended(session),
+        parent: session.marks.parent.clone(),
+        needs_operator: session.recovery.needs_operator.as_ref().map(|flag| {
+            inspect::NeedsOperator {
+                reason: flag.reason.clone(),
+                since: rfc3339(flag.since.wall_ms),
+            }
+        }),
+        hold: recovery::hold(state, session, now),
         disagreement: session.contested.map(|(with, since)| inspect::Disagreement {
             sources: vec!["hook".to_owned(), source(with).to_owned()],
             since: rfc3339(since.wall_ms),
@@ -250,6 +257,8 @@ fn word(word: Word) -> inspect::State {
         Word::Interrupted => inspect::State::Interrupted,
         Word::Crashed => inspect::State::Crashed,
         Word::Elsewhere => inspect::State::Elsewhere,
+        Word::RecoveryPending => inspect::State::RecoveryPending,
+        Word::Recovering => inspect::State::Recovering,
         Word::Stopped => inspect::State::Stopped,
         Word::Unknown => inspect::State::Unknown,
     }

@@ -9,7 +9,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::fd::OwnedFd;
 
-use crate::process;
+use crate::process::{self, StateFile};
 
 /// Tokens of watches begin here; the loop's others lie below.
 pub(crate) const FIRST_TOKEN: usize = 1 << 40;
@@ -19,6 +19,7 @@ pub(crate) const FIRST_TOKEN: usize = 1 << 40;
 pub(crate) struct Watches {
     by_token: BTreeMap<Token, (ProcessRef, OwnedFd)>,
     tokens: BTreeMap<ProcessRef, Token>,
+    states: BTreeMap<ProcessRef, StateFile>,
     opened: usize,
 }
 
@@ -43,13 +44,23 @@ impl Watches {
         registry.register(&mut SourceFd(&fd.as_raw_fd()), token, Interest::READABLE)?;
         self.by_token.insert(token, (process, fd));
         self.tokens.insert(process, token);
+        if let Some(state) = StateFile::open(process) {
+            self.states.insert(process, state);
+        }
         Ok(true)
+    }
+
+    /// Whether a process that is being watched was stopped by a signal; none if it is not, or is
+    /// gone.
+    pub(crate) fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
+        self.states.get(&process)?.is_stopped()
     }
 
     /// The process whose pidfd became readable is gone.
     pub(crate) fn take(&mut self, registry: &Registry, token: Token) -> Option<ProcessRef> {
         let (process, fd) = self.by_token.remove(&token)?;
         self.tokens.remove(&process);
+        self.states.remove(&process);
         if let Err(error) = registry.deregister(&mut SourceFd(&fd.as_raw_fd())) {
             tracing::debug!(%error, "pidfd not deregistered");
         }

@@ -6,11 +6,13 @@
 
 use std::io;
 
+use coord_core::Deed;
 use coord_store::Disk;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 
 use crate::background::{Done, Job};
+use crate::hand::Reply;
 use crate::looker::Seen;
 use crate::registry::Found;
 use crate::tmux::PaneWish;
@@ -65,6 +67,12 @@ pub trait World {
     fn read_transcript(&mut self, wish: TranscriptWish);
     /// Something that was seen, if there is any.
     fn take_seen(&mut self) -> Option<Seen>;
+
+    /// Does something to a session, or looks for it; each deed is answered once, by
+    /// [`Self::take_reply`].
+    fn act(&mut self, deed: Deed);
+    /// What came of a deed, if anything has.
+    fn take_reply(&mut self) -> Option<Reply>;
 
     /// Gives the disk something to do, behind what it was given before.
     fn give(&mut self, job: Job<Self::Disk>);

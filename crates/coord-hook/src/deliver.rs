@@ -64,7 +64,8 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
     }
 }
 
-fn run_directory(place: &Place) -> Result<OwnedFd, Errno> {
+/// The directory of the coordinator's socket, if it is ours alone.
+pub(crate) fn run_directory(place: &Place) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let run = open(&place.paths.run, flags, Mode::empty())?;
     let ours = files::is_private(&fstat(&run)?, FileType::Directory, place.uid);

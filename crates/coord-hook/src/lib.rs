@@ -4,7 +4,8 @@
 //! first, then the spool, never exit 2, at most a second in all. Does not decide what an event
 //! means. Holds G1 (exit 0 only when the event is safe), G7, S4-06 and S4-08.
 //!
-//! The programs differ only in their names and in whether they may start the coordinator.
+//! The programs differ only in their names and in whether they may start the coordinator, but for
+//! the wake hook, which reports nothing and waits (H-02).
 //! A hook is paid for at every tool call, so this crate counts page faults: no runtime start-up, no
 //! serde, no formatting, no thread on the way of an ordinary event.
 
@@ -23,6 +24,7 @@ mod start;
 mod system;
 mod text;
 pub mod trial;
+mod wake;
 
 pub use heap::Heap;
 pub use start::{Context, start_coordinator};
@@ -52,7 +54,7 @@ const NAME_BYTES_MAX: usize = 256;
 /// Kept back at the end of [`HOOK_TOTAL`] for the last write and the process's own end.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// One of the hook executables.
+/// One of the executables that report.
 #[derive(Debug)]
 pub struct Program {
     /// Its name.
@@ -61,8 +63,17 @@ pub struct Program {
     pub start: Option<fn(&Context<'_>)>,
 }
 
-/// The whole life of a hook, from `main` on.
+/// The whole life of a hook that reports an event, from `main` on.
 pub fn enter(program: &Program, n: i32, vector: Args) -> i32 {
+    live(program.name, n, vector, |root, stamp| run(program, root, stamp))
+}
+
+/// The whole life of the wake hook, from `main` on.
+pub fn enter_wake(n: i32, vector: Args) -> i32 {
+    live("coord-hook-wake", n, vector, wake::run)
+}
+
+fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(Option<&OsStr>, Stamp) -> i32) -> i32 {
     let stamp = Stamp::now();
     diagnosis::catch_panics();
     let mut root = None;
@@ -70,17 +81,17 @@ pub fn enter(program: &Program, n: i32, vector: Args) -> i32 {
     while let Some(argument) = arguments.next() {
         match argument.to_bytes() {
             b"--root" => root = arguments.next().map(|root| OsStr::from_bytes(root.to_bytes())),
-            b"--version" => return print_version(program),
+            b"--version" => return print_version(name),
             // An argument of a newer installation.
             _ => (),
         }
     }
-    let code = run(program, root, stamp);
+    let code = run(root, stamp);
     system::exit(code)
 }
 
-fn print_version(program: &Program) -> i32 {
-    let line = [program.name, " ", VERSION, "\n"].concat();
+fn print_version(name: &str) -> i32 {
+    let line = [name, " ", VERSION, "\n"].concat();
     if deliver::print(line.as_bytes(), u64::MAX).is_ok() { SAFE } else { LOST }
 }
 

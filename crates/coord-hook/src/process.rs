@@ -8,7 +8,7 @@ use crate::files::read_system;
 use crate::text::push_number;
 use coord_wire::exchange;
 use core::mem::MaybeUninit;
-use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
+use rustix::fs::{CWD, FileType, Mode, OFlags, major, minor, open, readlinkat_raw, stat};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -105,6 +105,31 @@ pub(crate) fn is_headless(harness: Process) -> Option<bool> {
     whole.then_some(harness.tty == 0 || print)
 }
 
+/// Whether a person can be at the harness: it has a terminal, writes to it, and runs without `-p`. A
+/// client whose output goes elsewhere runs as with `-p`, although its arguments do not say so.
+pub(crate) fn is_at_terminal(harness: Process) -> bool {
+    is_headless(harness) == Some(false) && writes_to(harness.pid, harness.tty)
+}
+
+/// Whether standard output of a process is this terminal, or whatever its controlling one is.
+fn writes_to(pid: u32, tty: u64) -> bool {
+    /// `/dev/tty`.
+    const OWN: (u32, u32) = (5, 0);
+    let mut path = [0; 32];
+    let stdout = proc_path(&mut path, pid, b"/fd/1").and_then(|path| stat(path).ok());
+    stdout.is_some_and(|stdout| {
+        let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
+        let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
+        is_device && (device == OWN || Some(device) == device_of(tty))
+    })
+}
+
+/// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
+fn device_of(tty: u64) -> Option<(u32, u32)> {
+    let tty = u32::try_from(tty).ok()?;
+    Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
+}
+
 /// Whether `NAME=value` stands in the environment that a process was started with.
 pub(crate) fn was_started_with(pid: u32, entry: &[u8]) -> bool {
     let mut found = false;
@@ -180,6 +205,14 @@ mod tests {
         let me = Process::read(std::process::id()).unwrap();
         assert_eq!(me.parent, std::os::unix::process::parent_id());
         assert_ne!(me.start_time, 0);
+    }
+
+    // H-02
+    #[test]
+    fn a_terminal_s_number_is_taken_apart() {
+        assert_eq!(device_of(34_816), Some((136, 0)));
+        assert_eq!(device_of(0x0010_88ff), Some((136, 511)));
+        assert_eq!(device_of(1025), Some((4, 1)));
     }
 
     #[test]

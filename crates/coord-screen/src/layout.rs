@@ -46,7 +46,7 @@ pub(crate) struct Layout<'a> {
 /// What each region holds.
 #[derive(Debug)]
 enum Parts {
-    Box { above: Vec<String>, input: Vec<String>, footer: Vec<String> },
+    Box { above: Vec<String>, input: Vec<String>, footer: Vec<String>, first_row: usize },
     Open { dialog: Vec<String>, margin: Vec<String>, foot: Vec<String>, end: Vec<String> },
 }
 
@@ -61,6 +61,14 @@ impl<'a> Layout<'a> {
     /// All lines, without the blanks behind them and the blank lines at the end.
     pub(crate) fn lines(&self) -> &[&'a str] {
         &self.lines
+    }
+
+    /// Which line is the first in the input box.
+    pub(crate) fn input_row(&self) -> Option<usize> {
+        match self.parts {
+            Parts::Box { first_row, .. } => Some(first_row),
+            Parts::Open { .. } => None,
+        }
     }
 
     /// The lines of a region; none if the screen has no such part.
@@ -96,6 +104,7 @@ fn boxed(lines: &[&str]) -> Option<Parts> {
     }
     let more = rest.iter().map(|line| line.trim().to_owned());
     Some(Parts::Box {
+        first_row: top + 1,
         above: above(&lines[..top]),
         input: std::iter::once(draft.trim().to_owned()).chain(more).collect(),
         footer: below

@@ -7,12 +7,18 @@
 //! the screen decides, and what fits no class is unknown. Classes and signatures are data,
 //! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-18 and H-05.
 
+mod cells;
 mod farewell;
+mod input;
 mod layout;
 mod rules;
+mod shell_prompt;
 
+pub use cells::plain;
 pub use coord_core::Screen;
+pub use input::input;
 use layout::Layout;
+pub use shell_prompt::{has_typed, prompt};
 
 /// More than this of a screen is not read: only its end.
 const SCREEN_BYTES_MAX: usize = 256 * 1024;
@@ -39,6 +45,12 @@ pub fn read(text: &str) -> Reading {
         farewell: farewell::session_in(layout.lines()),
         signature: signature_in(text).map(str::to_owned),
     }
+}
+
+/// Adds the user's own crash signatures to the known ones (S0-01), once for the program's life. True if
+/// they were taken.
+pub fn add_signatures(own: Vec<String>) -> bool {
+    rules::add_signatures(own)
 }
 
 /// The crash signature that the text holds, however its lines are broken.

@@ -6,7 +6,7 @@
 use crate::Screen;
 use crate::layout::{Layout, Region};
 use serde::Deserialize;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 const FILE: &str = include_str!("../screens.toml");
 /// The version of the file's format that this code reads.
@@ -17,12 +17,38 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     debug_assert_eq!(rules.version, VERSION, "another format");
     rules
 });
+/// The user's own signatures (S0-01).
+static OWN: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Adds the user's own signatures, once for the program's life. True if they were taken.
+pub(crate) fn add_signatures(own: Vec<String>) -> bool {
+    OWN.set(own).is_ok()
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
     version: u32,
     signatures: Vec<String>,
     class: Vec<Class>,
+    input: Input,
+    shell: Shell,
+}
+
+/// What tells of a draft that is not in the input box.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    stash: Vec<String>,
+}
+
+/// What a shell's prompt looks like.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shell {
+    ends: Vec<String>,
+    within: Vec<String>,
+    not: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,10 +75,29 @@ pub(crate) fn class_of(layout: &Layout<'_>) -> Option<Screen> {
     Screen::from_word(&class.screen)
 }
 
+/// Whether a line beside the input box tells of a stashed draft.
+pub(crate) fn is_stash(line: &str) -> bool {
+    RULES.input.stash.iter().any(|pattern| fits(pattern, line.trim()))
+}
+
+/// Whether this, without the blanks behind it, is a shell's prompt and nothing else.
+pub(crate) fn is_prompt(line: &str) -> bool {
+    let Shell { ends, within, not } = &RULES.shell;
+    let before = ends.iter().find_map(|end| line.strip_suffix(end.as_str()));
+    before.is_some_and(|before| !within.iter().any(|mark| before.contains(mark.as_str())))
+        && !not.iter().any(|pattern| fits(pattern, line.trim()))
+}
+
 /// Blanks do not count: a terminal breaks lines anywhere, and the client indents what follows.
 pub(crate) fn signature_in(text: &str) -> Option<&'static str> {
     let text = without_blanks(text);
-    RULES.signatures.iter().find(|one| text.contains(&without_blanks(one))).map(String::as_str)
+    let own = OWN.get().map_or(&[][..], Vec::as_slice);
+    RULES
+        .signatures
+        .iter()
+        .chain(own)
+        .find(|one| text.contains(&without_blanks(one)))
+        .map(String::as_str)
 }
 
 fn without_blanks(text: &str) -> String {

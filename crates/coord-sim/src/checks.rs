@@ -24,9 +24,11 @@ use serde_json::Value;
 use crate::client::Truth;
 use crate::hook_runs::Run;
 use crate::host_events::Armed;
+use crate::living::Life;
 use crate::machine::SharedMachine;
+use crate::places::Parent;
 use crate::serving::paths;
-use crate::simulation::{Life, MS, SECOND, Simulation, Time};
+use crate::simulation::{MS, SECOND, Simulation, Time};
 use crate::{Damage, FakeDisk};
 
 /// What was acknowledged is durable after this (G1).
@@ -287,8 +289,17 @@ impl Checks {
 
 /// The store as it is read from a copy of the disk.
 pub(crate) fn reopen(disk: &FakeDisk) -> Result<Engine<FakeDisk>, Violation> {
+    reopen_after(disk, Damage::Kept)
+}
+
+/// The same after a power cut at this moment: what is durable.
+pub(crate) fn reopen_durable(disk: &FakeDisk) -> Result<Engine<FakeDisk>, Violation> {
+    reopen_after(disk, Damage::Dropped)
+}
+
+fn reopen_after(disk: &FakeDisk, damage: Damage) -> Result<Engine<FakeDisk>, Violation> {
     let paths = paths();
-    let copy = disk.after_crash(Damage::Kept);
+    let copy = disk.after_crash(damage);
     copy.set_capacity(None);
     match Engine::open(&copy, &paths.state, &paths.journal()) {
         Ok((engine, _)) => Ok(engine),
@@ -339,14 +350,14 @@ impl Simulation {
             if let Some(life) = self.life_of(session)
                 && !(is_left(session) && life.session_id != session.session_id)
                 && session.contested.is_none()
-                && !is_true(life, has_registry, session.word.word)
+                && !is_true(life, has_registry, session)
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
             }
         }
         for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
             let process = coord_daemon::convert::process_ref(one.process);
-            if has_registry && state.session_of(process).is_none() {
+            if has_registry && !one.is_silent && state.session_of(process).is_none() {
                 let what = format!("{}: lives, and is not listed", one.session_id);
                 return Err(Violation::new("R-21", what));
             }
@@ -354,7 +365,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn life_of(&self, session: &Session) -> Option<&Life> {
+    pub(crate) fn life_of(&self, session: &Session) -> Option<&Life> {
         let owner = session.owner.as_ref()?;
         let boot = if owner.id.boot.is_empty() { self.boot() } else { owner.id.boot.clone() };
         self.lives.get(&(boot, coord_daemon::convert::wire_process(owner.id.process)))
@@ -402,14 +413,21 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
             is_rest && (life.had_error || !matches!(truth, Truth::Started | Truth::Idle))
         }
         Word::Suspended => truth == Truth::Suspended,
-        Word::Stopped | Word::Crashed | Word::Interrupted | Word::Foreign | Word::Elsewhere => {
-            false
-        }
+        Word::Foreign => life.parent == Parent::Supervisor,
+        // Until a hook of it comes through.
+        Word::Recovering => life.is_ours && !life.has_reported,
+        Word::Stopped
+        | Word::Crashed
+        | Word::RecoveryPending
+        | Word::Interrupted
+        | Word::Elsewhere => false,
     }
 }
 
 /// Whether a word may be said of a life that is at rest, or over.
-fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
+fn is_true(life: &Life, has_registry: bool, session: &Session) -> bool {
+    let word = session.word.word;
+    let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
     if life.truth.is_alive() {
         // Without a registry only its Stop tells of background work.
         let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
@@ -418,8 +436,12 @@ fn is_true(life: &Life, has_registry: bool, word: Word) -> bool {
     match word {
         Word::Unknown => true,
         Word::Stopped if life.truth == Truth::TakenAlong => life.is_ending,
-        Word::Stopped => life.truth != Truth::Crashed || life.lost_entry,
+        Word::Stopped => life.truth != Truth::Crashed || life.lost_entry || life.is_ending,
         Word::Crashed => life.truth == Truth::Crashed,
+        // A person asked for it, or we ended it to bring it back.
+        Word::RecoveryPending | Word::Recovering => {
+            life.truth == Truth::Crashed || life.is_signalled || is_asked
+        }
         Word::Interrupted => {
             let is_exit = life.end_told.as_deref() == Some("prompt_input_exit");
             !is_exit && (life.may_be_taken || life.truth != Truth::Crashed)

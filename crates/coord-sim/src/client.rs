@@ -128,7 +128,7 @@ impl Client {
     /// A client that is about to start.
     pub(crate) fn new(number: u64, session_id: String, is_interactive: bool) -> Self {
         Self {
-            transcript: format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR),
+            transcript: transcript_of(&session_id),
             session_id,
             is_interactive,
             truth: Truth::Started,
@@ -214,6 +214,11 @@ impl Client {
         draft.turn(Begin::Prompt);
         draft.next()
     }
+}
+
+/// The transcript of a conversation.
+pub(crate) fn transcript_of(session_id: &str) -> String {
+    format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR)
 }
 
 /// Mostly seconds, sometimes a coffee, sometimes the night.

@@ -51,6 +51,8 @@ pub enum Fault {
         /// Which operation.
         at: u64,
     },
+    /// Every sync of a file fails.
+    Sync,
 }
 
 /// What becomes of unsynced data in a crash.
@@ -346,7 +348,9 @@ impl World {
     }
 
     fn sync(&mut self, file: &File) -> io::Result<()> {
-        let result = self.operate();
+        let is_refused = matches!(self.fault, Some((_, Fault::Sync)));
+        let refused = || io::Error::other("injected: not synced");
+        let result = self.operate().and_then(|()| (!is_refused).then_some(()).ok_or_else(refused));
         let mut content = lock(file);
         if result.is_ok() {
             content.sync();

@@ -123,6 +123,11 @@ impl Rates {
         }
     }
 
+    /// Whether every hook comes through, and at once.
+    pub(crate) fn are_hooks_sure(&self) -> bool {
+        [self.hook_lost, self.hook_late, self.hook_killed].iter().all(|share| *share <= 0.0)
+    }
+
     /// The faults stop; what the machine lacks it goes on lacking.
     #[must_use]
     pub(crate) fn none(&self) -> Self {

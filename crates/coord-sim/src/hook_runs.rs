@@ -3,6 +3,7 @@
 
 use coord_daemon::process::Caller;
 use coord_wire::envelope::{Harness, Kind, TmuxClaim};
+use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 
 use crate::checks::{Checks, Violation};
@@ -25,7 +26,7 @@ pub(crate) struct Run {
     pub(crate) reason: Option<String>,
     pub(crate) of_agent: bool,
     /// The life of the client that fired it, for what its SessionEnd proves.
-    pub(crate) owner: (String, coord_wire::stamp::ProcessRef),
+    pub(crate) owner: (String, ProcessRef),
     post: Post,
     /// It ends at this point by a signal.
     killed: Option<KilledAt>,
@@ -47,8 +48,13 @@ impl Simulation {
         let is_end = payload.get("reason").is_some_and(|reason| !goes_on(reason));
         let owner = self.running(place).map(|one| one.process).filter(|_| is_end);
         let boot = self.boot();
-        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&(boot, owner))) {
+        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&(boot.clone(), owner))) {
             life.is_ending = true;
+        }
+        let is_error = payload.get("hook_event_name").is_some_and(|name| name == "StopFailure");
+        let process = self.running(place).map(|one| one.process).filter(|_| is_error);
+        if let Some(life) = process.and_then(|process| self.lives.get_mut(&(boot, process))) {
+            life.had_error = true;
         }
         if self.random.chance(self.rates.hook_lost) {
             self.meter.hooks_lost += 1;
@@ -63,7 +69,8 @@ impl Simulation {
 
     fn run_hook(&mut self, place: usize, payload: &Value) {
         let start = self.random.range(MS..6 * MS);
-        let (pane, tty) = (format!("%{place}"), 34_816 + place as u64);
+        let Some(one) = self.places.get(place) else { return };
+        let (pane, tty) = (one.pane.clone(), one.tty);
         let server = self.machine.get().tmux.get(SOCKET).map(|server| server.process);
         let Some(one) = self.running(place) else { return };
         let (process, is_interactive) = (one.process, one.client.is_interactive);
@@ -97,6 +104,7 @@ impl Simulation {
         };
         let text = hooks::envelope(&hook, payload).and_then(|one| serde_json::to_vec(&one));
         let Ok(body) = text else { return };
+        self.note_end(process, hook.id, payload);
         let field = |name: &str| payload.get(name).and_then(Value::as_str).map(str::to_owned);
         let killed =
             self.random.chance(self.rates.hook_killed).then(|| match self.random.below(3) {
@@ -120,6 +128,18 @@ impl Simulation {
             self.random.range(MS..20 * MS)
         };
         self.at(start + late, What::Exchange(run));
+    }
+
+    /// G6: a client says that it ends.
+    fn note_end(&mut self, process: ProcessRef, id: u128, payload: &Value) {
+        let goes_on = |reason: &Value| reason == "clear" || reason == "resume";
+        let reason = payload.get("reason").filter(|reason| !goes_on(reason));
+        let boot = self.boot();
+        if let Some(reason) = reason.and_then(Value::as_str)
+            && let Some(life) = self.lives.get_mut(&(boot, process))
+        {
+            life.ends.push((id, reason.to_owned()));
+        }
     }
 
     /// A hook turns to the coordinator.
@@ -157,6 +177,7 @@ impl Simulation {
             self.meter.spooled += 1;
             self.checks.spooled(run.id);
             self.end_told(&run);
+            self.reported(&run);
             self.checks.ends_in_spool.push(run.owner);
         }
     }
@@ -176,16 +197,41 @@ impl Simulation {
             Checks::after_post(&run, before, status, serving.coordinator())?;
             answered.push((run, status));
         }
+        self.put_claims(&mut serving);
+        self.put_orders(&mut serving);
         serving.end_turn(spool_changed);
+        let happenings = self.machine.get().take_happenings();
+        let answers = serving.take_answers();
         let checked = self.checks.after_turn(serving.coordinator(), self.now());
+        for (run, status) in &answered {
+            if *status == 204 {
+                self.reported(run);
+            }
+        }
+        self.consider(&serving);
+        let watched = self.watch_ends(&serving);
+        self.watch_steps(&serving);
         self.serving = Some(serving);
-        let was_cut = self.follow_disk_fault()?;
+        self.on_happenings(happenings)?;
+        let was_cut = self.serving.is_none() || self.follow_disk_fault()?;
+        if !was_cut {
+            self.on_answers(answers)?;
+        }
         for (run, status) in answered {
             self.on_answer(run, status, was_cut);
         }
         self.note_shown();
         checked?;
+        watched?;
+        self.check_owners()?;
         self.check_ends()
+    }
+
+    /// Something of a client was accepted.
+    fn reported(&mut self, run: &Run) {
+        if let Some(life) = self.lives.get_mut(&run.owner) {
+            life.has_reported = true;
+        }
     }
 
     fn on_answer(&mut self, run: Run, status: u16, was_cut: bool) {

@@ -3,14 +3,12 @@
 
 use std::io::ErrorKind;
 
-use coord_core::Screen;
-use coord_screen::Reading;
 use coord_wire::envelope::Kind;
 use serde_json::{Value, json};
 
 use crate::checks::{Image, NEAR, Violation, image_of, reopen};
 use crate::client::{End, Truth};
-use crate::machine::{Pane, TmuxServer};
+use crate::machine::TmuxServer;
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, What};
 use crate::{Damage, FakeDisk, Fault};
@@ -119,15 +117,20 @@ impl Simulation {
     pub(crate) fn schedule(&mut self, fault: HostFault) {
         let rate = self.rate(fault);
         if 0.0 < rate {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a rate is positive, and hours fit"
-            )]
-            let mean_ms = (f64::from(3_600_000_u32) / rate) as u64;
-            let after = self.random.below(2 * mean_ms.min(100 * HOUR_MS)) * MS;
+            let after = self.after(rate);
             self.at(after, What::Host(fault));
         }
+    }
+
+    /// When something happens next that happens so often in an hour.
+    pub(crate) fn after(&mut self, rate: f64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is positive, and hours fit"
+        )]
+        let mean_ms = (f64::from(3_600_000_u32) / rate.max(1e-3)) as u64;
+        self.random.below(2 * mean_ms.min(100 * HOUR_MS)) * MS
     }
 
     /// A fault happens, and will again.
@@ -221,6 +224,7 @@ impl Simulation {
     pub(crate) fn stop_faults(&mut self) -> Result<(), Violation> {
         self.rates = self.rates.none();
         self.machine.get().disk.disarm();
+        self.machine.get().has_enter = true;
         self.checks.armed = None;
         self.stalled_until = 0;
         self.registry_stale_until = 0;
@@ -240,6 +244,7 @@ impl Simulation {
         if self.serving.is_none() {
             self.start_coordinator()?;
         }
+        self.orders_all_free();
         Ok(())
     }
 
@@ -286,7 +291,7 @@ impl Simulation {
     }
 
     /// SIGKILL; the page cache stays.
-    fn kill_coordinator(&mut self, disk: Option<FakeDisk>) -> Result<(), Violation> {
+    pub(crate) fn kill_coordinator(&mut self, disk: Option<FakeDisk>) -> Result<(), Violation> {
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let disk = disk.unwrap_or_else(|| self.machine.get().disk.after_crash(Damage::Kept));
         disk.set_capacity(None);
@@ -296,9 +301,13 @@ impl Simulation {
         self.checks.ended(self.time);
         self.checks.forgive(if is_failed { 0 } else { self.time.saturating_sub(UNSYNCED) });
         serving.kill();
+        self.hang_up();
         self.set_disk(disk.clone());
         self.meter.kills += 1;
         self.start_later();
+        if is_failed {
+            self.said.reread(reopen(&disk)?.state(), self.time);
+        }
         self.check_reopened(&disk, &shown)
     }
 
@@ -311,6 +320,7 @@ impl Simulation {
         let shown = image_of(serving.coordinator().state());
         self.arm_disk();
         let ended = serving.end();
+        self.hang_up();
         self.checks.ended(self.time);
         self.note(|| format!("the coordinator ends: {ended:?}"));
         let disk = self.machine.get().disk.clone();
@@ -390,6 +400,8 @@ impl Simulation {
             }
         }
         self.boot_anew(disk.after_crash(damage));
+        let known = reopen(&self.machine.get().disk)?;
+        self.said.reread(known.state(), self.time);
         self.checks.power_lost(&self.machine.get().disk, self.time)
     }
 
@@ -409,7 +421,7 @@ impl Simulation {
         self.boot_anew(disk);
     }
 
-    fn end_payload(&self, place: usize) -> Value {
+    pub(crate) fn end_payload(&self, place: usize) -> Value {
         let session = self.places.get(place).and_then(|one| one.client.as_ref());
         let session_id = session.map_or("", |one| one.session_id.as_str());
         json!({"session_id": session_id, "hook_event_name": "SessionEnd", "reason": "other"})
@@ -424,6 +436,7 @@ impl Simulation {
         }
         for life in self.lives.values_mut() {
             life.may_be_taken = true;
+            life.survivor_until = 0;
         }
         for place in 0..self.places.len() {
             self.becomes(place, Truth::TakenAlong);
@@ -433,6 +446,9 @@ impl Simulation {
             let after = self.random.range(60..900) * SECOND;
             self.at(after, What::Starts(place));
         }
+        self.key_at = None;
+        self.said.rebase();
+        self.acts.rebase();
         self.posts.clear();
         self.stalled_until = 0;
         self.missed_until = 0;
@@ -459,12 +475,8 @@ impl Simulation {
         }
         let pid = self.free_pid();
         let process = self.machine.get().spawn(pid, Kind::Headless, 0);
-        let panes = (0..self.places.len()).map(|n| {
-            let shown = Reading { screen: Some(Screen::Shell), farewell: None, signature: None };
-            let shell = 20 + u32::try_from(n).unwrap_or(0);
-            (format!("%{n}"), Pane { pid: shell, tty: 34_816 + n as u64, shown })
-        });
-        let server = TmuxServer { process, answers: true, panes: panes.collect() };
+        let panes = self.new_panes().into_iter().collect();
+        let server = TmuxServer { panes, ..TmuxServer::new(process) };
         self.machine.get().tmux.insert(SOCKET.to_owned(), server);
     }
 
@@ -478,6 +490,8 @@ impl Simulation {
     fn end_tmux(&mut self) {
         let Some(server) = self.machine.get().tmux.remove(SOCKET) else { return };
         self.machine.get().end(server.process);
+        self.close_terminals();
+        self.key_at = None;
         for place in 0..self.places.len() {
             if self.running(place).is_none_or(|one| !one.client.is_interactive) {
                 continue;
@@ -495,7 +509,8 @@ impl Simulation {
         let unseen_since = if self.serving.is_none() || is_new { down_since } else { self.time };
         let boot = self.boot();
         for ((of, _), life) in &mut self.lives {
-            let is_near = unseen_since <= life.since + NEAR;
+            // What was to be brought back has nowhere to come back to.
+            let is_near = unseen_since <= life.since + NEAR || life.truth == Truth::Crashed;
             if *of == boot && !life.truth.is_alive() && is_near {
                 life.may_be_taken = true;
             }

@@ -1,18 +1,26 @@
 //! The simulated world: a machine and a disk that fail on demand, scenarios played on them, and whole
 //! lives of clients and coordinators drawn from a seed.
 
+mod act_checks;
 mod checks;
 mod client;
 pub mod fake_disk;
 mod faults;
+mod habits;
 mod hook_runs;
 pub mod hooks;
 mod host_events;
+mod living;
 pub mod machine;
 mod meter;
+mod people;
+mod places;
 pub mod play;
-mod random;
+pub mod random;
+mod rest_checks;
+mod resumes;
 pub mod run;
+mod said;
 mod scenario;
 pub mod serving;
 mod simulation;

@@ -5,24 +5,28 @@
 //! read it. It decides nothing: who lives, what stands where and how slow things are is told to it
 //! by the simulation or by a scenario.
 
+mod hand;
+mod terminal;
+mod world;
+
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::ops::Range;
-use std::path::Path;
 use std::rc::Rc;
 
-use coord_core::{Look, Now};
-use coord_daemon::background::{Done, Job, run};
+use coord_core::{Deed, Look, Now};
+use coord_daemon::background::Job;
+use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
-use coord_daemon::registry::{self, Found};
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{TranscriptWish, tail_of};
-use coord_daemon::world::{Change, World};
-use coord_screen::Reading;
+use coord_daemon::world::Change;
 use coord_wire::envelope::Kind;
-use coord_wire::journal::{Pane as PaneRecord, ProcessSeen, RegistryEntry};
+use coord_wire::journal::{Launch, Pane as PaneRecord};
 use coord_wire::stamp::ProcessRef;
+
+pub use hand::Happening;
+pub use terminal::{Pane, ShellLine, TmuxServer};
 
 use crate::{FakeDisk, Random};
 
@@ -32,6 +36,8 @@ pub const MACHINE: &str = "5ee0c0de5ee0c0de5ee0c0de5ee0c0de";
 pub const PID_NS: u64 = 4_026_531_836;
 /// Of a transcript so much is kept, as much as is ever read.
 const TRANSCRIPT_BYTES_MAX: usize = 64 * 1024;
+/// Processes that the machine starts itself have pids from here on.
+const OWN_PIDS: u32 = 3_000_000;
 const MS: u64 = 1_000_000;
 
 /// A process.
@@ -47,28 +53,14 @@ pub struct Process {
     pub tty: u64,
     /// The session its command line forks.
     pub forked_from: Option<String>,
-}
-
-/// A tmux server.
-#[derive(Debug, Clone)]
-pub struct TmuxServer {
-    /// It.
-    pub process: ProcessRef,
-    /// Whether it answers.
-    pub answers: bool,
-    /// Its panes by id, as `%3`.
-    pub panes: BTreeMap<String, Pane>,
-}
-
-/// A pane.
-#[derive(Debug, Clone)]
-pub struct Pane {
-    /// Its first process.
-    pub pid: u32,
-    /// Device number of its terminal.
-    pub tty: u64,
-    /// What stands on it.
-    pub shown: Reading,
+    /// The session its command line resumes: it holds it (H-13).
+    pub holds: Option<String>,
+    /// How it was started; none where that cannot be read.
+    pub launch: Option<Launch>,
+    /// A harness's tool: the session and the pid of that harness, as its environment names them.
+    pub tool_of: Option<(String, u32)>,
+    /// Its parent's pid.
+    pub parent: u32,
 }
 
 /// One configuration directory's registry.
@@ -126,6 +118,20 @@ pub struct Machine {
     pub asked: Option<Vec<PaneWish>>,
     /// Configuration directories whose lock another coordinator holds.
     pub locked: BTreeSet<String>,
+    /// Transcripts that another process has locked.
+    pub locked_transcripts: BTreeSet<String>,
+    /// Transcripts that the coordinator has locked, by session; gone with it (H-13).
+    pub held_transcripts: BTreeMap<String, String>,
+    /// Directories and programs that are no longer what they were.
+    pub gone: BTreeSet<String>,
+    /// What the machine is short of, in words (H-11).
+    pub want: Option<String>,
+    /// Whether the path of coordctl has plain characters only (H-18).
+    pub is_line_plain: bool,
+    /// Whether the Enter behind the line arrives; the coordinator may be killed between the two (H-34).
+    pub has_enter: bool,
+    happenings: Vec<Happening>,
+    last_pid: u32,
     transcripts: BTreeMap<String, Vec<u8>>,
     random: Random,
     desk: Desk,
@@ -142,6 +148,8 @@ struct Desk {
     looks: Vec<(u64, LookAt)>,
     seen: VecDeque<Seen>,
     jobs: VecDeque<(u64, Job<FakeDisk>)>,
+    deeds: VecDeque<(u64, Deed)>,
+    replies: VecDeque<Reply>,
 }
 
 enum LookAt {
@@ -168,6 +176,14 @@ impl SharedMachine {
             unwatchable: BTreeSet::new(),
             asked: None,
             locked: BTreeSet::new(),
+            locked_transcripts: BTreeSet::new(),
+            held_transcripts: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            want: None,
+            is_line_plain: true,
+            has_enter: true,
+            happenings: Vec::new(),
+            last_pid: OWN_PIDS,
             transcripts: BTreeMap::new(),
             random,
             desk: Desk::default(),
@@ -188,7 +204,17 @@ impl Machine {
     /// Its pid is in use.
     pub fn spawn(&mut self, pid: u32, kind: Kind, tty: u64) -> ProcessRef {
         let start_time = self.now.mono_ns / (10 * MS);
-        let process = Process { start_time, kind, is_stopped: false, tty, forked_from: None };
+        let process = Process {
+            start_time,
+            kind,
+            is_stopped: false,
+            tty,
+            forked_from: None,
+            holds: None,
+            launch: None,
+            tool_of: None,
+            parent: 1,
+        };
         let before = self.processes.insert(pid, process);
         assert!(before.is_none(), "pid {pid} is in use");
         ProcessRef { pid, start_time }
@@ -197,7 +223,10 @@ impl Machine {
     /// Ends a process; whoever watches it is told.
     pub fn end(&mut self, process: ProcessRef) {
         if self.is_alive(process) {
-            self.processes.remove(&process.pid);
+            let one = self.processes.remove(&process.pid);
+            // What a client started gives the terminal back to it.
+            let tty = one.filter(|one| one.tool_of.is_none()).map_or(0, |one| one.tty);
+            self.free_terminal(process.pid, tty);
             if self.desk.watched.remove(&process) {
                 self.desk.exits.push(process);
             }
@@ -265,6 +294,7 @@ impl Machine {
     /// The coordinator is gone, and with it whatever it watched and wished for.
     pub fn forget_coordinator(&mut self) {
         self.desk = Desk::default();
+        self.held_transcripts.clear();
         for registry in self.registries.values_mut() {
             registry.is_wanted = false;
             registry.is_watched = false;
@@ -282,14 +312,16 @@ impl Machine {
         !(desk.exits.is_empty()
             && desk.registry_changes.is_empty()
             && desk.transcript_changes.is_empty()
-            && desk.seen.is_empty())
+            && desk.seen.is_empty()
+            && desk.replies.is_empty())
             || self.next_result().is_some_and(|at| at <= self.now.mono_ns)
     }
 
     /// When the next look or flush will be over, CLOCK_MONOTONIC.
     pub fn next_result(&self) -> Option<u64> {
         let looks = self.desk.looks.iter().map(|(due, _)| *due);
-        looks.chain(self.desk.jobs.front().map(|(due, _)| *due)).min()
+        let jobs = self.desk.jobs.front().map(|(due, _)| *due);
+        looks.chain(jobs).chain(self.desk.deeds.front().map(|(due, _)| *due)).min()
     }
 
     fn due(&mut self, pace: Range<u64>) -> u64 {
@@ -355,156 +387,9 @@ impl Machine {
             pane: id.clone(),
             pane_pid: pane.pid,
             tty: pane.tty,
-            screen: pane.shown.screen.map(|screen| screen.word().to_owned()),
+            screen: pane.screen().map(|screen| screen.word().to_owned()),
             farewell: pane.shown.farewell.clone(),
             signature: pane.shown.signature.clone(),
         }
-    }
-}
-
-impl World for SharedMachine {
-    type Disk = FakeDisk;
-
-    fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool> {
-        let mut machine = self.get();
-        if machine.unwatchable.contains(&process.pid) {
-            return Err(io::Error::other("injected: out of descriptors"));
-        }
-        let is_alive = machine.is_alive(process);
-        if is_alive {
-            machine.desk.watched.insert(process);
-        }
-        Ok(is_alive)
-    }
-
-    fn is_alive(&self, process: ProcessRef) -> bool {
-        self.get().is_alive(process)
-    }
-
-    fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
-        let machine = self.get();
-        let found = machine.processes.get(&process.pid);
-        found.filter(|one| one.start_time == process.start_time).map(|one| one.is_stopped)
-    }
-
-    fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
-        let machine = self.get();
-        let found = machine.processes.get(&process.pid).filter(|_| alive);
-        let found = found.filter(|one| one.start_time == process.start_time);
-        ProcessSeen {
-            process,
-            alive,
-            kind: found.map(|one| one.kind),
-            stopped: false,
-            forked_from: found.and_then(|one| one.forked_from.clone()),
-        }
-    }
-
-    fn watch_registry(&mut self, config_dir: &str) -> Vec<Change> {
-        self.get().registries.entry(config_dir.to_owned()).or_default().is_wanted = true;
-        self.retry_registries()
-    }
-
-    fn retry_registries(&mut self) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for (dir, registry) in &mut self.get().registries {
-            if registry.is_there && registry.is_wanted && !registry.is_watched {
-                registry.is_watched = true;
-                changes.extend(registry.entries.keys().map(|pid| (dir.clone(), *pid)));
-            }
-        }
-        changes
-    }
-
-    fn missing_registries(&self) -> Vec<String> {
-        let machine = self.get();
-        let missing = machine.registries.iter().filter(|(_, one)| one.is_wanted && !one.is_watched);
-        missing.map(|(dir, _)| dir.clone()).collect()
-    }
-
-    fn registry_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.get().desk.registry_changes)
-    }
-
-    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
-        let machine = self.get();
-        let registry = machine.registries.get(config_dir).filter(|registry| registry.is_there);
-        let Some(registry) = registry else {
-            let why = "sessions: No such file or directory".to_owned();
-            return Err(Box::new(RegistryEntry::Unreadable { why }));
-        };
-        match registry.entries.get(&pid) {
-            Some(text) => registry::parse(text.as_bytes(), pid, Path::new(config_dir)),
-            None => Err(Box::new(RegistryEntry::Absent)),
-        }
-    }
-
-    fn lock_config_dir(&mut self, config_dir: &str) -> bool {
-        !self.get().locked.contains(config_dir)
-    }
-
-    fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool {
-        let mut machine = self.get();
-        let is_there = machine.transcripts.contains_key(path);
-        is_there && machine.desk.transcripts.insert(process, path.to_owned()).is_none()
-    }
-
-    fn forget_transcript(&mut self, process: ProcessRef) {
-        self.get().desk.transcripts.remove(&process);
-    }
-
-    fn transcript_changes(&mut self) -> Vec<ProcessRef> {
-        let mut changes = std::mem::take(&mut self.get().desk.transcript_changes);
-        changes.sort_unstable();
-        changes.dedup();
-        changes
-    }
-
-    fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
-        let mut machine = self.get();
-        let (pace, looked_ns) = (machine.pace.look.clone(), machine.now.mono_ns);
-        if let Some(asked) = &mut machine.asked {
-            asked.extend(wishes.iter().cloned());
-        }
-        for wish in wishes {
-            let due = machine.due(pace.clone());
-            machine.desk.looks.push((due, LookAt::Pane(Box::new(wish), looked_ns)));
-        }
-    }
-
-    fn read_transcript(&mut self, wish: TranscriptWish) {
-        let mut machine = self.get();
-        let pace = machine.pace.look.clone();
-        let due = machine.due(pace);
-        machine.desk.looks.push((due, LookAt::Transcript(wish)));
-    }
-
-    fn take_seen(&mut self) -> Option<Seen> {
-        let mut machine = self.get();
-        machine.serve_looks();
-        machine.desk.seen.pop_front()
-    }
-
-    fn give(&mut self, job: Job<FakeDisk>) {
-        let mut machine = self.get();
-        let pace = machine.pace.disk.clone();
-        let due = machine.due(pace);
-        // One after the other.
-        let due = machine.desk.jobs.back().map_or(due, |(before, _)| due.max(*before));
-        machine.desk.jobs.push_back((due, job));
-    }
-
-    fn take_done(&mut self) -> Option<Done> {
-        let mut machine = self.get();
-        let now = machine.now.mono_ns;
-        let is_over = machine.desk.jobs.front().is_some_and(|(due, _)| *due <= now);
-        let (_, job) = if is_over { machine.desk.jobs.pop_front()? } else { return None };
-        drop(machine);
-        Some(run(job))
-    }
-
-    fn finish(&mut self) -> Vec<Done> {
-        let jobs = std::mem::take(&mut self.get().desk.jobs);
-        jobs.into_iter().map(|(_, job)| run(job)).collect()
     }
 }

@@ -6,7 +6,8 @@ use std::ops::AddAssign;
 use coord_core::Word;
 
 use crate::client::Truth;
-use crate::simulation::{Place, Time};
+use crate::places::Place;
+use crate::simulation::Time;
 
 /// Whether a client's state is shown as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Judged {
 }
 
 impl Judged {
-    pub(crate) fn of(truth: Truth, shown: Option<Word>) -> Self {
+    pub(crate) fn of(truth: Truth, is_foreign: bool, shown: Option<Word>) -> Self {
         let Some(word) = shown else { return Self::Unlisted };
         let is_true = match word {
             Word::Unknown => return Self::Unknown,
@@ -33,9 +34,13 @@ impl Judged {
             Word::BlockedAuth => truth == Truth::Authentication,
             Word::BlockedBilling => truth == Truth::Billing,
             Word::Suspended => truth == Truth::Suspended,
-            Word::Interrupted | Word::Crashed | Word::Stopped | Word::Foreign | Word::Elsewhere => {
-                false
-            }
+            Word::Foreign => is_foreign,
+            Word::Interrupted
+            | Word::Crashed
+            | Word::RecoveryPending
+            | Word::Recovering
+            | Word::Stopped
+            | Word::Elsewhere => false,
         };
         if is_true { Self::True } else { Self::False }
     }
@@ -90,6 +95,18 @@ pub struct Meter {
     pub power_cuts: u64,
     /// Stores compared with what was shown.
     pub reopened: u64,
+    /// Clients that were killed or crashed.
+    pub deaths: u64,
+    /// Lines that resume a session put somewhere, and clients that were sent a signal.
+    pub tried: u64,
+    /// The latter.
+    pub signals: u64,
+    /// Acts that were not carried out because something had changed.
+    pub changed: u64,
+    /// Recoveries that came to an end, by how.
+    pub ended: BTreeMap<&'static str, u64>,
+    /// A person's orders that were taken.
+    pub orders: u64,
     /// Faults of the machine, by number.
     pub faults: BTreeMap<&'static str, u64>,
 }
@@ -140,6 +157,14 @@ impl AddAssign<&Self> for Meter {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.reopened += other.reopened;
+        self.deaths += other.deaths;
+        self.tried += other.tried;
+        self.signals += other.signals;
+        self.changed += other.changed;
+        self.orders += other.orders;
+        for (how, n) in &other.ended {
+            *self.ended.entry(how).or_default() += n;
+        }
         for (fault, n) in &other.faults {
             *self.faults.entry(fault).or_default() += n;
         }

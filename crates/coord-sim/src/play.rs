@@ -4,6 +4,8 @@
 mod client;
 mod clock;
 mod compare;
+mod doings;
+mod launch;
 mod player;
 
 use std::fmt::Display;
@@ -31,27 +33,46 @@ Run it:  coord-sim play interrupt.json
          coord-sim play - < interrupt.json
 
 Optional: "proves" (ids of requirements) and "why" (what would be wrong without it), for readers;
-"config" (keys of config.toml); "world" (registry, front; what only recovery reads is checked and
-has no effect yet).
+"config" (keys of config.toml); "world" (see below).
 Steps, with "at" in seconds, in order; steps of one time happen one after another:
-  start        session, pid, pane, argv, provider, unattended; tmux_pane: what TMUX_PANE says, if
-               not the pane whose terminal it has; without a pane it is a headless run
+  start        session, pid, pane, argv; unattended: true (marked so as soon as it is known);
+               parent: shell, tmux (it is its pane's first process), "inner shell", or the name of
+               what else started it; unfit: why its command line cannot be used again; tmux_pane:
+               what TMUX_PANE says, if not the pane whose terminal it has; without a pane it is a
+               headless run, with terminal: true one outside tmux; provider: another one than claude
+               fires no hook; tool_of: no harness, but a tool of the one with this pid
   hook         the payload. Beside it: "pid" (whose, where the session is new to it), "emitted_at"
                (it fired then and arrives now), "id" (the same word: the same event once more),
                "forged": true (not sent by a child of the harness)
   registry     an entry; what it leaves out is filled in. null removes it ("pid" beside it)
-  pane         pane, text; front: harness, shell (over a living harness: Ctrl-Z), child, editor
+  pane         pane, text; front: harness, shell (over a living harness: Ctrl-Z), child, editor;
+               key: true (a client's key comes to it); mode, synchronized, kept: true or false;
+               line: what is typed behind its shell's prompt; prompt: that prompt, empty: none that
+               is known as one; closed: true; respawned: true (its first process is another one)
   transcript   a line with its sessionId
   exit         pid; signal or code. The tmux server is pid 90, its successors 91, 92, …
+  command      what coordctl is told: hold (for: seconds), release, recover, reset_failed, attend
+               (unattended, recover, name), each with a session, "--all" or a directory where
+               coordctl takes one; restore with a list of sessions
   coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
-  disk         fail: the n-th operation on its disk from now on fails
+  disk         fail: the n-th operation on its disk from now on fails; sync: fails or works
   world        the words of "world", from now on
   expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
                object the named fields count, of a list the named items; an empty list is empty
   expect_effects, forbid_effects
-               since the last such step, in this order; the one kind so far is capture_pane
+               since the last such step, in this order; what was carried out: signal (signal, pid),
+               type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
+               became: pid, text), notify (pane, text), and the looks: capture_pane
+World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a
+client of tmux (without it there never was a client); front as of every pane; draft: what stands in
+the clients' input lines; dialog none, permission, question (on the clients there are), trust (on a
+resumed one); terminates_on TERM, KILL; resume works, fails, no_session, other_id, silent: what
+becomes of a client that resumes a session; they have the pids 3000001, 3000002, …; tmux answers,
+hangs; enter sent, lost (behind a typed line); coordctl plain, odd (its path); want: what the machine
+is short of; gone: ["directory", "program"]; locked: sessions whose transcripts another process has
+locked; config_dir free, locked (by another coordinator).
 Output: {"t", "session", "state", "because"}, {"t", "session", "rule", "saw", "did"} and
 {"t", "effect"}; with several files {"file"} before each.
 Exit codes: 0 all held, 1 an expectation did not hold, 2 a file cannot be played."#;

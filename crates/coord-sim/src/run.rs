@@ -15,6 +15,7 @@ use crate::{Conditions, Meter, Outcome, Shown, Simulation, Violation};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   coord-sim run --seeds 1000
+  coord-sim run --session-hours 100000      # as many as that takes
   coord-sim run --seeds 1 --from 276        # one seed again
   coord-sim run --replay coord-sim-276.log  # step through a failure, Enter for the next line
 
@@ -23,6 +24,9 @@ pub struct Run {
     /// How many seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
+    /// As many seeds as it takes to simulate living sessions for so many hours in all
+    #[arg(long, value_name = "HOURS", conflicts_with = "seeds")]
+    session_hours: Option<u64>,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -30,7 +34,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// Step through the log of a failure: the seed runs again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "from", "logs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "session_hours", "from", "logs"])]
     replay: Option<PathBuf>,
 }
 
@@ -52,7 +56,10 @@ impl Run {
 
     fn seeds(&self) -> anyhow::Result<ExitCode> {
         let (next, is_over) = (AtomicU64::new(self.from), AtomicBool::new(false));
-        let end = self.from.saturating_add(self.seeds);
+        let (end, hours) = match self.session_hours {
+            Some(hours) => (u64::MAX, hours),
+            None => (self.from.saturating_add(self.seeds), u64::MAX),
+        };
         let results = Mutex::new((0_u64, Meter::default(), None::<(u64, Violation)>));
         let work = || {
             while !is_over.load(Ordering::Relaxed) {
@@ -64,6 +71,9 @@ impl Run {
                 let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 results.0 += 1;
                 results.1 += &outcome.meter;
+                if hours <= results.1.sessions / HOUR {
+                    is_over.store(true, Ordering::Relaxed);
+                }
                 if let Some(violation) = outcome.violation {
                     is_over.store(true, Ordering::Relaxed);
                     // Several threads may find one: the lowest seed is shown, whichever was first.
@@ -81,12 +91,14 @@ impl Run {
         let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (seeds, meter, found) = results;
         report(seeds, &meter)?;
+        let mut out = std::io::stdout();
         let Some((seed, violation)) = found else {
+            let (hours, acts) = (meter.sessions / HOUR, meter.tried + meter.signals);
+            writeln!(out, "{seeds} seeds, {hours} session-hours, {acts} acts, none of them wrong")?;
             return Ok(ExitCode::SUCCESS);
         };
         let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
         let log = write_log(&dir, seed)?;
-        let mut out = std::io::stdout();
         writeln!(out, "violation: seed {seed}: {violation}")?;
         writeln!(out, "at commit {}", commit())?;
         writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}")?;
@@ -177,6 +189,17 @@ fn report(seeds: u64, meter: &Meter) -> anyhow::Result<()> {
         out,
         "coordinators: {} started, {} killed; {} power cuts; {} turns checked; {} stores compared",
         meter.starts, meter.kills, meter.power_cuts, meter.turns, meter.reopened
+    )?;
+    let ended: Vec<String> = meter.ended.iter().map(|(how, n)| format!("{how} {n}")).collect();
+    writeln!(
+        out,
+        "recoveries: {} deaths, {} signals, {} lines put, {} acts refused by a change, {} orders; ended: {}",
+        meter.deaths,
+        meter.signals,
+        meter.tried,
+        meter.changed,
+        meter.orders,
+        ended.join(", ")
     )?;
     let faults: Vec<String> =
         meter.faults.iter().map(|(fault, n)| format!("{fault} {n}")).collect();

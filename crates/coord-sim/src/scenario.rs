@@ -5,6 +5,8 @@
 
 mod act;
 mod fields;
+mod order;
+mod words;
 
 use std::fmt::Write;
 
@@ -12,9 +14,10 @@ use anyhow::{Context, Result, bail};
 use coord_daemon::config::Config;
 use serde_json::Value;
 
-pub(crate) use act::{Act, Check, Expect, Front, Hook, Start, Switch, Words};
+pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Switch};
 use fields::Fields;
 pub(crate) use fields::nearest;
+pub(crate) use words::{Dialog, Resume, Words};
 
 /// A file.
 #[derive(Debug)]

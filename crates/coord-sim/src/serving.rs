@@ -13,7 +13,9 @@ use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
+use coord_wire::api::{OperatorRequest, ResumeClaim};
 use coord_wire::paths::Paths;
+use coord_wire::stamp::ProcessRef;
 
 use crate::fake_disk::FakeFile;
 use crate::machine::{MACHINE, PID_NS, SharedMachine};
@@ -41,6 +43,10 @@ pub fn paths() -> Paths {
 pub struct Serving {
     coordinator: Coordinator<SharedMachine>,
     machine: SharedMachine,
+    /// Answers that wait until the record with this number is on disk.
+    awaiting: Vec<(u64, ProcessRef, Response)>,
+    /// Answers that are ready.
+    answers: Vec<(ProcessRef, Response)>,
     _lock: Held<FakeFile>,
 }
 
@@ -82,7 +88,9 @@ impl Serving {
         let parts = Parts { world, disk, paths, here, config, engine };
         let mut coordinator = Coordinator::start(parts, now)?;
         coordinator.watch_registry(CONFIG_DIR, now);
-        Ok(Self { coordinator, machine: machine.clone(), _lock: lock })
+        let machine = machine.clone();
+        let (awaiting, answers) = (Vec::new(), Vec::new());
+        Ok(Self { coordinator, machine, awaiting, answers, _lock: lock })
     }
 
     /// The coordinator.
@@ -118,7 +126,45 @@ impl Serving {
         self.coordinator.on_registry_changes(now);
         self.coordinator.on_transcript_changes();
         self.coordinator.take_results(now);
-        self.coordinator.end_turn(false, now);
+        self.coordinator.end_turn(!self.awaiting.is_empty(), now);
+        let synced = self.coordinator.synced_through();
+        let ready = self.awaiting.extract_if(.., |(seq, _, _)| *seq <= synced);
+        self.answers.extend(ready.map(|(_, process, response)| (process, response)));
+    }
+
+    /// A process that was started by the line that resumes a session asks for it; the answer comes by
+    /// [`Self::take_answers`].
+    pub fn claim(&mut self, process: ProcessRef, parent: u32, nonce: &str) {
+        let now = self.machine.get().now;
+        let claim = ResumeClaim { pid: process.pid, start_time: process.start_time };
+        let request = Request {
+            method: "POST".to_owned(),
+            path: format!("/v1/resume/{nonce}"),
+            query: Vec::new(),
+            body: serde_json::to_vec(&claim).unwrap_or_default(),
+            keep_alive: false,
+        };
+        let caller = Caller { pid: process.pid, parent: Some(parent) };
+        match self.coordinator.route(&request, caller, now) {
+            Route::Answer(response) => self.answers.push((process, response)),
+            Route::AfterSync(seq, response) => self.awaiting.push((seq, process, response)),
+            Route::History(_) | Route::Wait(_) | Route::Down => (),
+        }
+    }
+
+    /// Answers to claims that are ready.
+    pub fn take_answers(&mut self) -> Vec<(ProcessRef, Response)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// What a person asks for by `coordctl`.
+    ///
+    /// # Errors
+    /// The order is not taken: what is answered instead.
+    pub fn order(&mut self, order: &OperatorRequest) -> anyhow::Result<()> {
+        let now = self.machine.get().now;
+        let refused = |response: Response| String::from_utf8_lossy(&response.body).into_owned();
+        self.coordinator.order(order, now).map(drop).map_err(refused).map_err(anyhow::Error::msg)
     }
 
     /// Takes one request of a hook; the status of the answer.
@@ -133,8 +179,14 @@ impl Serving {
         };
         match self.coordinator.route(&request, post.caller, now) {
             Route::Answer(response) => response.status,
-            Route::AfterSync(_) | Route::History(_) | Route::Down => 500,
+            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => 500,
         }
+    }
+
+    /// What the coordinator does with a request.
+    pub fn route(&mut self, request: &Request, caller: Caller) -> Route {
+        let now = self.machine.get().now;
+        self.coordinator.route(request, caller, now)
     }
 
     /// The answer to a question, such as `/v1/sessions`.
@@ -152,7 +204,9 @@ impl Serving {
         };
         match self.coordinator.route(&request, ASKER, now) {
             Route::Answer(response) => Ok(response),
-            Route::AfterSync(_) | Route::History(_) | Route::Down => bail!("{path}: no answer"),
+            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => {
+                bail!("{path}: no answer")
+            }
         }
     }
 

@@ -9,16 +9,23 @@ use std::collections::BTreeMap;
 
 use coord_core::{Now, Session};
 use coord_daemon::config::Config;
-use coord_wire::envelope::Kind;
+use coord_wire::api::{OperatorRequest, ResumeOrder};
 use coord_wire::stamp::ProcessRef;
 
+use crate::act_checks::Acts;
 use crate::checks::{Checks, Violation, may_be};
-use crate::client::{Client, End, Move, Truth};
+use crate::client::Move;
 use crate::faults::Rates;
+use crate::habits::Habits;
 use crate::hook_runs::Run;
 use crate::host_events::HostFault;
+use crate::living::{Life, Running};
 use crate::machine::{Pace, Registry, SharedMachine};
 use crate::meter::{Conditions, Judged, Meter};
+use crate::people::{Deed, Passing};
+use crate::places::Place;
+use crate::resumes::{Claim, Taker};
+use crate::said::Said;
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::{FakeDisk, Random};
 
@@ -31,7 +38,7 @@ pub(crate) const MINUTE: u64 = 60 * SECOND;
 /// Faults happen until then.
 const FAULTS_END: Time = 60 * MINUTE;
 /// Clients take up new work until then.
-const WORK_END: Time = 80 * MINUTE;
+pub(crate) const WORK_END: Time = 80 * MINUTE;
 /// After the last fault, what it left behind settles within this.
 const SETTLED: Time = 2 * MINUTE;
 /// Without faults a state is shown by then.
@@ -61,53 +68,27 @@ pub(crate) enum What {
     Host(HostFault),
     /// Something for a while is over.
     Over(HostFault),
-}
-
-/// A place where clients run, one after the other: a pane, or a script.
-pub(crate) struct Place {
-    pub(crate) client: Option<Running>,
-    /// Terminal.
-    pub(crate) tty: u64,
-    /// The conversation that was here last.
-    pub(crate) last_session: Option<String>,
-}
-
-/// A living client.
-pub(crate) struct Running {
-    pub(crate) client: Client,
-    pub(crate) life: u64,
-    pub(crate) process: ProcessRef,
-    /// Its session's id at this moment: its plan is ahead of it.
-    pub(crate) session_id: String,
-    pub(crate) status: (&'static str, Option<&'static str>),
-    pub(crate) truth: Truth,
-    pub(crate) judged: Judged,
-    /// Since when its state is shown as what cannot be, if it is.
-    pub(crate) wrong_since: Option<Time>,
-}
-
-/// A client's life as it really was.
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each asked for by itself")]
-pub(crate) struct Life {
-    /// The conversation it had last.
-    pub(crate) session_id: String,
-    pub(crate) truth: Truth,
-    pub(crate) is_interactive: bool,
-    /// It had background work.
-    pub(crate) had_background: bool,
-    /// A turn of it met an error that is a state of its own.
-    pub(crate) had_error: bool,
-    /// When the truth was last another one.
-    pub(crate) since: Time,
-    /// It fired its SessionEnd.
-    pub(crate) is_ending: bool,
-    /// Its SessionEnd was accepted, with this reason.
-    pub(crate) end_told: Option<String>,
-    /// Something happened that may have taken it along, near its end or after it.
-    pub(crate) may_be_taken: bool,
-    /// The registry entry that it left behind was taken away.
-    pub(crate) lost_entry: bool,
+    /// Something of [`crate::habits`].
+    Happens(Deed),
+    /// What was for a while in a place is over.
+    Passes(usize, Passing),
+    /// A client crashes.
+    Crashes(usize),
+    /// Somebody presses a key.
+    Presses(usize),
+    /// Somebody does something in a place.
+    Meddles(usize),
+    /// The coordinator is killed.
+    Kills,
+    /// A process that is no client ends.
+    Ends(ProcessRef),
+    /// A line of the coordinator's asks for its session; is not answered; gives up; becomes the client.
+    Claims(ProcessRef),
+    LosesPatience(ProcessRef),
+    TakerEnds(ProcessRef),
+    Becomes(ProcessRef, Box<ResumeOrder>),
+    /// A person's order.
+    Orders(Box<OperatorRequest>),
 }
 
 /// What a seed came to.
@@ -123,6 +104,7 @@ pub struct Outcome {
 pub struct Simulation {
     pub(crate) random: Random,
     pub(crate) rates: Rates,
+    pub(crate) habits: Habits,
     pub(crate) machine: SharedMachine,
     pub(crate) config: Config,
     pub(crate) serving: Option<Serving>,
@@ -135,8 +117,17 @@ pub struct Simulation {
     sequence: u64,
     pub(crate) places: Vec<Place>,
     pub(crate) lives: BTreeMap<(String, ProcessRef), Life>,
-    life: u64,
+    pub(crate) life: u64,
+    /// Lines of the coordinator's that were run and are no client yet.
+    pub(crate) takers: BTreeMap<ProcessRef, Taker>,
+    pub(crate) said: Said,
+    pub(crate) acts: Acts,
+    /// When a key was pressed last, in any pane.
+    pub(crate) key_at: Option<Time>,
+    pub(crate) shells: u32,
     pub(crate) posts: Vec<Run>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) orders: Vec<OperatorRequest>,
     pub(crate) spool_changed: bool,
     /// The coordinator is stopped until then.
     pub(crate) stalled_until: Time,
@@ -149,7 +140,7 @@ pub struct Simulation {
     /// What was shown last, for the log.
     shown: BTreeMap<u64, String>,
     pids: u32,
-    dead_pids: Vec<u32>,
+    pub(crate) dead_pids: Vec<u32>,
 }
 
 impl Simulation {
@@ -157,19 +148,19 @@ impl Simulation {
     pub fn new(seed: u64, has_log: bool) -> Self {
         let mut random = Random::new(seed);
         let rates = Rates::draw(&mut random);
+        let habits = Habits::draw(&mut random);
         let now = Now { mono_ns: UPTIME, wall_ms: BEGAN_AT_MS };
         let pace = Pace { disk: 0..rates.sync_ms_max, look: 3..60 };
         let machine = SharedMachine::new(now, pace, Random::new(random.next()));
         let mut registry = Registry::default();
         registry.set_there(rates.has_registry);
         machine.get().registries.insert(CONFIG_DIR.to_owned(), registry);
-        let n = 2 + random.below(4);
-        let places = (0..n).map(|n| Place { client: None, tty: 34_816 + n, last_session: None });
+        // Segments are pruned within the hour, and a session over its share is folded.
+        let text =
+            format!("[store]\njournal_kept = \"5m\"\n[recovery]\nmode = {:?}\n", habits.mode);
         let mut simulation = Self {
             machine,
-            // Segments are pruned within the hour, and a session over its share is folded.
-            config: Config::parse("[store]\njournal_kept = \"5m\"\n")
-                .unwrap_or_else(|_| Config::defaults()),
+            config: Config::parse(&text).unwrap_or_else(|_| Config::defaults()),
             serving: None,
             time: 0,
             booted_at: -i128::from(UPTIME),
@@ -177,10 +168,17 @@ impl Simulation {
             wall_offset_ms: 0,
             queue: BTreeMap::new(),
             sequence: 0,
-            places: places.collect(),
+            places: Vec::new(),
             lives: BTreeMap::new(),
             life: 0,
+            takers: BTreeMap::new(),
+            said: Said::default(),
+            acts: Acts::default(),
+            key_at: None,
+            shells: 0,
             posts: Vec::new(),
+            claims: Vec::new(),
+            orders: Vec::new(),
             spool_changed: false,
             stalled_until: 0,
             missed_until: 0,
@@ -193,15 +191,17 @@ impl Simulation {
             dead_pids: Vec::new(),
             random,
             rates,
+            habits,
         };
         simulation.begin();
         simulation
     }
 
     fn begin(&mut self) {
-        if let Some(rates) = self.log.is_some().then(|| format!("{:?}", self.rates)) {
-            self.note(|| rates);
-        }
+        let drawn = format!("{:?}\n{:?}", self.rates, self.habits);
+        self.note(|| drawn);
+        self.draw_places();
+        self.set_habits();
         self.start_tmux();
         self.at(0, What::CoordinatorStarts);
         for place in 0..self.places.len() {
@@ -210,6 +210,9 @@ impl Simulation {
         }
         for fault in HostFault::ALL {
             self.schedule(fault);
+        }
+        for deed in Deed::ALL {
+            self.schedule_deed(deed);
         }
     }
 
@@ -231,7 +234,8 @@ impl Simulation {
             self.run_until(self.time + MINUTE)?;
         }
         self.run_until(self.time + QUIET)?;
-        self.check_rest()
+        self.check_rest()?;
+        self.check_recoveries()
     }
 
     /// Something happens after so many nanoseconds.
@@ -336,6 +340,19 @@ impl Simulation {
             What::CoordinatorStarts => self.start_coordinator()?,
             What::Host(fault) => self.host_fault(fault)?,
             What::Over(fault) => self.fault_over(fault),
+            What::Happens(deed) => self.deed(deed),
+            What::Passes(place, passing) => self.passes(place, &passing),
+            What::Crashes(place) => self.crash(place),
+            What::Presses(place) => self.press(place),
+            What::Meddles(place) => self.does_something(place),
+            What::Kills if self.has_faults() => self.kill_coordinator(None)?,
+            What::Kills => (),
+            What::Ends(process) => self.ends(process),
+            What::Claims(process) => self.claims(process),
+            What::LosesPatience(process) => self.loses_patience(process),
+            What::TakerEnds(process) => self.taker_ends(process),
+            What::Becomes(process, order) => self.becomes_client(process, &order)?,
+            What::Orders(order) => self.orders.push(*order),
         }
         Ok(())
     }
@@ -346,70 +363,20 @@ impl Simulation {
             return Ok(());
         }
         let has_news = self.machine.get().has_news();
-        if is_awake || has_news || self.spool_changed || !self.posts.is_empty() {
+        if is_awake || has_news || self.spool_changed || self.has_requests() {
             self.turn()?;
         }
         Ok(())
     }
 
-    fn start_client(&mut self, place: usize) {
-        let (is_taken, can_start) = match self.places.get(place) {
-            Some(one) => (one.client.is_some(), self.time < WORK_END),
-            None => return,
-        };
-        if is_taken || !can_start {
-            return;
-        }
-        self.life += 1;
-        let last = self.places.get(place).and_then(|one| one.last_session.clone());
-        let is_resumed = last.is_some() && self.random.chance(0.6);
-        let own = format!("session-{}", self.life);
-        let session_id = last.filter(|_| is_resumed).unwrap_or(own);
-        let is_interactive = self.random.chance(0.8);
-        let mut client = Client::new(self.life, session_id.clone(), is_interactive);
-        let plan = client.start(if is_resumed { "resume" } else { "startup" }, &mut self.random);
-        let pid = self.free_pid();
-        let kind = if is_interactive { Kind::Interactive } else { Kind::Headless };
-        let tty = self.places.get(place).map_or(0, |one| one.tty);
-        let process = self.machine.get().spawn(pid, kind, if is_interactive { tty } else { 0 });
-        if self.random.chance(self.rates.unwatchable) {
-            self.machine.get().unwatchable.insert(pid);
-        }
-        let truth = Truth::Started;
-        let running = Running {
-            client,
-            life: self.life,
-            process,
-            session_id: session_id.clone(),
-            status: ("", None),
-            truth,
-            judged: Judged::Unlisted,
-            wrong_since: None,
-        };
-        let life = Life {
-            session_id: session_id.clone(),
-            truth,
-            is_interactive,
-            had_background: false,
-            had_error: false,
-            since: self.time,
-            is_ending: false,
-            end_told: None,
-            may_be_taken: false,
-            lost_entry: false,
-        };
-        self.lives.insert((self.boot(), process), life);
-        self.note(|| format!("place {place}: {session_id} starts as pid {pid}"));
-        if let Some(one) = self.places.get_mut(place) {
-            one.client = Some(running);
-            one.last_session = Some(session_id);
-        }
-        self.follow(place, plan);
+    fn has_requests(&self) -> bool {
+        !(self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty())
     }
 
     /// Hooks that run at a restart of the machine end with it.
     pub(crate) fn forget_runs(&mut self) {
         self.queue.retain(|_, what| !matches!(what, What::Exchange(_) | What::Spools(_)));
+        self.forget_takers();
     }
 
     pub(crate) fn boot(&self) -> String {
@@ -427,102 +394,6 @@ impl Simulation {
         self.pids
     }
 
-    /// Puts a plan into the queue.
-    fn follow(&mut self, place: usize, plan: crate::client::Plan) {
-        let Some(life) =
-            self.places.get(place).and_then(|one| one.client.as_ref()).map(|one| one.life)
-        else {
-            return;
-        };
-        for (ms, a_move) in plan {
-            let jitter = self.random.below(MS);
-            self.at(ms * MS + jitter, What::Moves(place, life, a_move));
-        }
-    }
-
-    fn moves(&mut self, place: usize, a_move: Move) {
-        self.note(|| format!("place {place}: {a_move:?}"));
-        match a_move {
-            Move::Is(truth) => self.becomes(place, truth),
-            Move::Fires(payload) => self.fire(place, &payload),
-            Move::Registry(status, waiting_for) => {
-                if let Some(one) = self.running(place) {
-                    one.status = (status, waiting_for);
-                }
-                self.write_registry(place);
-            }
-            Move::Writes(line) => self.write_transcript(place, line),
-            Move::Paints(screen) => self.paint(place, Some(screen), None),
-            Move::Stops(is_stopped) => {
-                let pid = self.running(place).map(|one| one.process.pid);
-                let mut machine = self.machine.get();
-                if let Some(process) = pid.and_then(|pid| machine.processes.get_mut(&pid)) {
-                    process.is_stopped = is_stopped;
-                }
-            }
-            Move::TakesLeave => self.take_leave(place),
-            Move::Dies(end) => self.dies(place, end),
-            Move::Follows(session_id) => {
-                let boot = self.boot();
-                if let Some(one) = self.running(place) {
-                    one.session_id.clone_from(&session_id);
-                    let process = one.process;
-                    if let Some(life) = self.lives.get_mut(&(boot, process)) {
-                        life.session_id.clone_from(&session_id);
-                    }
-                }
-                if let Some(one) = self.places.get_mut(place) {
-                    one.last_session = Some(session_id);
-                }
-            }
-            Move::NextPlan if self.time < WORK_END => {
-                let Some(one) = self.places.get_mut(place).and_then(|one| one.client.as_mut())
-                else {
-                    return;
-                };
-                let plan = one.client.next_plan(&mut self.random);
-                self.follow(place, plan);
-            }
-            Move::NextPlan => (),
-        }
-    }
-
-    pub(crate) fn running(&mut self, place: usize) -> Option<&mut Running> {
-        self.places.get_mut(place)?.client.as_mut()
-    }
-
-    pub(crate) fn becomes(&mut self, place: usize, truth: Truth) {
-        let (time, boot) = (self.time, self.boot());
-        let Some(one) = self.running(place) else { return };
-        one.truth = truth;
-        let process = one.process;
-        if let Some(life) = self.lives.get_mut(&(boot, process)) {
-            life.truth = truth;
-            life.had_error |=
-                matches!(truth, Truth::Quota | Truth::Authentication | Truth::Billing);
-            life.had_background |= matches!(truth, Truth::Subagent | Truth::Shell);
-            life.since = time;
-        }
-    }
-
-    /// A client's process is gone.
-    pub(crate) fn dies(&mut self, place: usize, end: End) {
-        let truth = match end {
-            End::Exit => Truth::Stopped,
-            End::Other => Truth::Ended,
-            End::Kill => Truth::Crashed,
-        };
-        self.becomes(place, truth);
-        let Some(one) = self.places.get_mut(place).and_then(|one| one.client.take()) else {
-            return;
-        };
-        self.machine.get().end(one.process);
-        self.machine.get().unwatchable.remove(&one.process.pid);
-        self.dead_pids.push(one.process.pid);
-        let after = self.random.range(2..600) * SECOND;
-        self.at(after, What::Starts(place));
-    }
-
     /// Whether each living client's state is shown as it is. Without faults, and with a registry, it is
     /// soon.
     fn judge(&mut self) -> Result<(), Violation> {
@@ -534,7 +405,7 @@ impl Simulation {
             let process = coord_daemon::convert::process_ref(one.process);
             let shown = state.and_then(|state| state.session_of(process));
             let word = shown.map(|session| session.word.word);
-            one.judged = Judged::of(one.truth, word);
+            one.judged = Judged::of(one.truth, one.is_foreign, word);
             // A disagreement of sources is shown as one, and claims nothing.
             let is_open = shown.is_some_and(|session| session.contested.is_some());
             let may_be = is_open || word.is_none_or(|word| may_be(one.truth, life, word));

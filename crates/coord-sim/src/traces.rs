@@ -1,13 +1,13 @@
 //! What clients leave on the simulated machine: registry entries, screens, transcripts.
 
 use coord_core::Screen;
-use coord_screen::Reading;
 use serde_json::{Value, json};
 
-use crate::host_events::{HostFault, SOCKET};
+use crate::host_events::HostFault;
+use crate::living::Running;
 use crate::machine::{MACHINE, PID_NS};
 use crate::serving::CONFIG_DIR;
-use crate::simulation::{MS, Running, Simulation, What};
+use crate::simulation::{MS, Simulation, What};
 
 /// What a registry entry calls the client's version.
 const CLIENT: &str = "2.1.328";
@@ -18,7 +18,9 @@ impl Simulation {
             return;
         }
         let changed = self.now().wall_ms;
-        let Some(one) = self.running(place) else { return };
+        // One that hangs at its start has written nothing yet.
+        let is_up = |one: &&mut Running| !(one.is_silent && one.status == ("", None));
+        let Some(one) = self.running(place).filter(is_up) else { return };
         let (process, text) = (one.process, registry_text(one, changed));
         self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
         let boot = self.boot();
@@ -57,23 +59,12 @@ impl Simulation {
         self.paint(place, Some(Screen::Shell), Some(session_id));
     }
 
-    pub(crate) fn paint(&mut self, place: usize, screen: Option<Screen>, farewell: Option<String>) {
-        if self.running(place).is_none_or(|one| !one.client.is_interactive) {
-            return;
-        }
-        let mut machine = self.machine.get();
-        let pane =
-            machine.tmux.get_mut(SOCKET).and_then(|one| one.panes.get_mut(&format!("%{place}")));
-        if let Some(pane) = pane {
-            pane.shown = Reading { screen, farewell, signature: None };
-        }
-    }
-
     pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
         let at = coord_wire::stamp::rfc3339(self.now().wall_ms);
         let Some(one) = self.running(place) else { return };
-        let path = one.client.transcript.clone();
+        let (path, session_id) = (one.client.transcript.clone(), one.session_id.clone());
         if let Some(line) = line.as_object_mut() {
+            line.insert("sessionId".to_owned(), session_id.into());
             line.insert("timestamp".to_owned(), at.into());
         }
         self.machine.get().write_transcript(&path, &line.to_string());
@@ -88,7 +79,7 @@ fn registry_text(one: &Running, changed_ms: u64) -> String {
         "pidDomain": format!("linux:{MACHINE}:pid:[{PID_NS}]"),
         "sessionId": one.session_id,
         "cwd": "/home/dev/project",
-        "kind": "interactive",
+        "kind": if one.is_foreign { "bg" } else { "interactive" },
         "version": CLIENT,
         "statusUpdatedAt": changed_ms,
     });

@@ -71,8 +71,8 @@ fn what_cannot_be_played_is_refused_by_name_before_anything_is_played() {
             r#"world.resume: unknown word "work"; the nearest known one is "works""#,
         ),
         (
-            r#"{"at": 12.0, "command": {}}"#,
-            "step 1 (at 12.0): command: coord has no operator commands yet",
+            r#"{"at": 12.0, "command": {"restart": "s1"}}"#,
+            r#"step 1 (at 12.0): command: unknown field "restart"; the nearest known one is "restore""#,
         ),
         (r#"{"at": 1, "stream": "{}"}"#, "stream: coord supervises no headless runs yet"),
         (

@@ -1,5 +1,7 @@
 //! Small types of the HTTP API over the socket.
 
+use crate::journal::Place;
+use crate::stamp::ProcessRef;
 use serde::{Deserialize, Serialize};
 
 /// `GET /healthz`: progress, not only liveness.
@@ -47,6 +49,112 @@ pub struct ErrorBody {
     pub message: String,
 }
 
+/// `POST /v1/operator`: what a person asks for by `coordctl` (H-22).
+///
+/// A field that is not known here is refused: what it would have limited is not done unlimited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorRequest {
+    /// What is asked for.
+    pub verb: OperatorVerb,
+    /// The sessions it is about, by their ids or the beginnings of these; in this order.
+    #[serde(default)]
+    pub sessions: Vec<String>,
+    /// It is about all sessions: `hold`, `release` and `reset_failed`.
+    #[serde(default)]
+    pub all: bool,
+    /// `hold`: for so long, milliseconds; until it is released where left out.
+    #[serde(default)]
+    pub for_ms: Option<u64>,
+    /// `attend`: what is changed.
+    #[serde(default)]
+    pub marks: OperatorMarks,
+    /// `attend`: it is about every session started in this directory, now and later; absolute.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Nothing is changed nor recorded; the answer says what would be.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl OperatorRequest {
+    /// A request that names nothing yet.
+    pub fn new(verb: OperatorVerb) -> Self {
+        Self {
+            verb,
+            sessions: Vec::new(),
+            all: false,
+            for_ms: None,
+            marks: OperatorMarks::default(),
+            directory: None,
+            dry_run: false,
+        }
+    }
+}
+
+/// The verbs of [`OperatorRequest`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperatorVerb {
+    /// Nothing acts on it.
+    Hold,
+    /// The end of a hold.
+    Release,
+    /// Marks of a session, or of a directory.
+    Attend,
+    /// Bring it back now.
+    Recover,
+    /// Bring back what a host event interrupted, one after the other (S0-25f).
+    Restore,
+    /// Lift `needs_operator` and the limits that led to it (G5).
+    ResetFailed,
+}
+
+/// What `attend` changes; what is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OperatorMarks {
+    /// Nobody watches it.
+    pub unattended: Option<bool>,
+    /// It comes back by itself after a crash although somebody watches it (H-06).
+    pub recover: Option<bool>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// The session that its end is told to, by its id or the beginning of it.
+    pub parent: Option<String>,
+    /// The directory of its task; absolute.
+    pub task_dir: Option<String>,
+}
+
+/// The answer to [`OperatorRequest`], once the request is durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorAnswer {
+    /// What was asked for, in one line for people.
+    pub what: String,
+    /// One for each session that it names; one for all of them, or for a directory.
+    pub results: Vec<OperatorResult>,
+}
+
+/// [`OperatorResult::outcome`]: it is recorded, and what follows stands in `coord explain`.
+pub const ACCEPTED: &str = "accepted";
+/// [`OperatorResult::outcome`]: a guard stands against it, in a dry run too; nothing is done.
+pub const REFUSED: &str = "refused";
+/// [`OperatorResult::outcome`]: nothing stands against it, and nothing was changed.
+pub const DRY_RUN: &str = "dry_run";
+
+/// What a request came to for one session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorResult {
+    /// The session; none where it is about all of them, or a directory.
+    pub session_id: Option<String>,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// [`ACCEPTED`], [`REFUSED`] or [`DRY_RUN`].
+    pub outcome: String,
+    /// What follows, or would follow, in words.
+    pub would: String,
+}
+
 /// `install.json`: who installed coord here. A hook starts a coordinator only where all of it
 /// still holds (H-15), and by these absolute paths (H-41).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,4 +174,37 @@ pub struct InstallRecord {
     /// Absolute path of tmux, as the PATH of who installed had it (H-24); none if it had none.
     #[serde(default)]
     pub tmux: Option<String>,
+}
+
+/// `POST /v1/resume/NONCE`: who becomes the session's client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeClaim {
+    /// Its pid.
+    pub pid: u32,
+    /// Its start time, clock ticks since boot.
+    pub start_time: u64,
+}
+
+impl ResumeClaim {
+    /// The process.
+    pub fn process(&self) -> ProcessRef {
+        ProcessRef { pid: self.pid, start_time: self.start_time }
+    }
+}
+
+/// The answer: how it becomes that (S0-25a, S0-25d).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResumeOrder {
+    /// The session.
+    pub session_id: String,
+    /// What to execute.
+    pub argv: Vec<String>,
+    /// Where.
+    pub cwd: Place,
+    /// CLAUDE_CONFIG_DIR; none: unset.
+    pub config_dir: Option<String>,
+    /// The configuration directory that the client will use.
+    pub config_dir_in_use: String,
+    /// Names of the variables that choose account, endpoint or configuration, as the session had them.
+    pub variables: Vec<String>,
 }

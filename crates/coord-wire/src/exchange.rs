@@ -52,8 +52,11 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Status of the answer to a process that the coordinator does not see: in another pid namespace.
+/// Status of a refusal.
 pub const FORBIDDEN: u16 = 403;
+
+/// Code of the refusal of a process that the coordinator does not see: in another pid namespace.
+pub const ELSEWHERE: &str = "elsewhere";
 
 /// Nanoseconds of CLOCK_MONOTONIC: time the machine was awake since its boot.
 pub fn mono_ns() -> u64 {
@@ -71,6 +74,17 @@ pub fn exchange(
     bytes_max: usize,
     deadline_ns: u64,
 ) -> Result<Answer, Miss> {
+    let stream = begin(socket, request, deadline_ns)?;
+    match read_answer(&stream, bytes_max, deadline_ns)? {
+        // It does not see this process.
+        Answer { status: FORBIDDEN, body } if says_elsewhere(&body) => Err(Miss::Foreign),
+        answer => Ok(answer),
+    }
+}
+
+/// Sends `request` and leaves the answer to who waits for it: read it off the stream, which does not
+/// block, until [`whole_answer`] has it.
+pub fn begin(socket: &Path, request: &[u8], deadline_ns: u64) -> Result<OwnedFd, Miss> {
     let stream = open(socket)?;
     let mut rest = request;
     while !rest.is_empty() {
@@ -81,11 +95,14 @@ pub fn exchange(
             Err(_) => return Err(Miss::Broken),
         }
     }
-    match read_answer(&stream, bytes_max, deadline_ns)? {
-        // It does not see this process.
-        Answer { status: FORBIDDEN, .. } => Err(Miss::Foreign),
-        answer => Ok(answer),
-    }
+    Ok(stream)
+}
+
+/// Whether an error's code is [`ELSEWHERE`], which a coordinator writes first. No message holds it:
+/// quotes in one are escaped.
+fn says_elsewhere(body: &[u8]) -> bool {
+    let code = ["\"code\":\"", ELSEWHERE, "\""].concat();
+    body.windows(code.len()).any(|window| window == code.as_bytes())
 }
 
 /// The pid of the coordinator that listens at `socket`, whether it answers or hangs.
@@ -179,7 +196,7 @@ fn read_answer(stream: &OwnedFd, bytes_max: usize, deadline_ns: u64) -> Result<A
 }
 
 /// The answer, once all of it is there. Answers have a Content-Length and are never chunked.
-fn whole_answer(bytes: &[u8], bytes_max: usize) -> Result<Option<Answer>, Miss> {
+pub fn whole_answer(bytes: &[u8], bytes_max: usize) -> Result<Option<Answer>, Miss> {
     let Some(head_end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         let too_long = crate::limits::HEAD_BYTES_MAX < bytes.len();
         return if too_long { Err(Miss::Broken) } else { Ok(None) };

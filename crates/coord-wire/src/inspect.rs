@@ -231,6 +231,9 @@ pub struct Recovery {
     pub last_at: Option<String>,
     /// How it ended.
     pub last_outcome: Option<String>,
+    /// Detections that were dropped because the last attempt was a moment before (S0-14).
+    #[serde(default)]
+    pub dropped: u32,
 }
 
 /// A quota wait.
@@ -273,8 +276,8 @@ pub struct Hold {
     pub reason: String,
     /// Since when.
     pub since: String,
-    /// The hard cap.
-    pub until: String,
+    /// The hard cap, or when it is looked at again; null: until something happens.
+    pub until: Option<String>,
 }
 
 /// Sources that contradict each other.

@@ -122,6 +122,53 @@ pub enum Entry {
         #[serde(default)]
         has_signature: Option<bool>,
     },
+    /// A look made for an act was answered (G4).
+    Proved {
+        /// The session.
+        session_id: String,
+        /// For which step of its recovery, as the core writes it.
+        intent: Box<RawValue>,
+        /// What was found, as the core writes it. No text of a pane is in it.
+        proof: Box<RawValue>,
+    },
+    /// An act was carried out, or not.
+    Acted {
+        /// The session.
+        session_id: String,
+        /// Which, as the core writes it.
+        intent: Box<RawValue>,
+        /// What came of it, as the core writes it.
+        outcome: Box<RawValue>,
+    },
+    /// A process took the line that resumes a session, and becomes its client (S0-25a).
+    ResumeClaimed {
+        /// The session.
+        session_id: String,
+        /// Number of its record.
+        session: u64,
+        /// The nonce on that line.
+        nonce: String,
+        /// The process.
+        process: ProcessRef,
+    },
+    /// The process that took the line gave up before it became a client.
+    ResumeFailed {
+        /// The session.
+        session_id: String,
+        /// Number of its record.
+        session: u64,
+        /// Why.
+        why: String,
+    },
+    /// A person asked for something by `coordctl` (H-22). Who asked was checked before.
+    Operator {
+        /// The session it is about; none where it is about several, or about none that is there yet.
+        session_id: Option<String>,
+        /// What was asked for, in one line for people.
+        what: String,
+        /// The command, as the core writes it.
+        command: Box<RawValue>,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.
@@ -175,6 +222,53 @@ pub struct ProcessSeen {
     /// The session that its command line resumes under a new id (`--resume ID --fork-session`).
     #[serde(default)]
     pub forked_from: Option<String>,
+    /// How it was started, where that could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Box<Launch>>,
+}
+
+/// How a harness was started (S0-25d). What its user asked it to do is not in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Its parent.
+    pub parent: ProcessRef,
+    /// What its parent is: `shell`, `tmux`, or the name of anything else (H-13).
+    pub parent_kind: ParentKind,
+    /// The executable, and what stands before the client's own options.
+    pub program: Vec<String>,
+    /// Options that are carried over, with their values.
+    pub flags: Vec<String>,
+    /// Why its command line cannot be used again, in words (H-19).
+    #[serde(default)]
+    pub unfit: Option<String>,
+    /// Its working directory.
+    pub cwd: Place,
+    /// Names of the variables in its environment that choose account, endpoint or configuration.
+    #[serde(default)]
+    pub variables: Vec<String>,
+}
+
+/// What started a harness (H-13).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParentKind {
+    /// A shell that waits for its user's commands on the same terminal.
+    Shell,
+    /// The tmux server: the harness is its pane's first process.
+    Tmux,
+    /// Anything else, by name.
+    Other(String),
+}
+
+/// A directory, so that another one of the same name is not taken for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its path.
+    pub path: String,
+    /// Device.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
 }
 
 /// Where a pid means something.

@@ -45,6 +45,8 @@ pub const HOOK_TOTAL: Duration = Duration::from_secs(1);
 pub const HOOK_STDIN: Duration = Duration::from_millis(600);
 /// The exchange of a hook with the coordinator (H-37).
 pub const EXCHANGE: Duration = Duration::from_millis(150);
+/// Largest text that a wake hook hands over: a message of 64 KiB with the frame around it, in bytes.
+pub const WAKE_BYTES_MAX: usize = 72 * 1024;
 /// A missed exchange is remembered this long: hooks go straight to the spool (H-37).
 pub const MISS_MEMORY: Duration = Duration::from_secs(10);
 /// What the coordinator acknowledged is synced to disk within this time (G1), milliseconds.

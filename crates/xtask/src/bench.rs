@@ -5,6 +5,7 @@
 //! rotated order. A missed goal is shown and is no error: only a broken run is.
 
 mod call;
+pub(crate) mod client;
 mod cold_start;
 mod death;
 mod events;
@@ -12,15 +13,20 @@ mod hooks;
 mod ingest;
 mod inspect;
 mod panes;
+mod place;
 mod programs;
+mod recovery;
 mod sample;
 mod sandbox;
 mod scale;
 mod socket;
+mod standing;
 mod table;
+mod terminal;
 
 use crate::{root, say, say_error};
 use anyhow::{Context, bail};
+use coord_tests::netns;
 use programs::Programs;
 use std::process::{Command, ExitCode};
 use table::Table;
@@ -31,7 +37,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, standing
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -54,9 +60,12 @@ impl Bench {
     }
 }
 
+/// The group that needs the client, and a namespace without a network around it.
+const REAL_CLIENT: &str = "recovery-client";
+
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 9] = [
+const GROUPS: [(&str, Measure); 12] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -66,6 +75,9 @@ const GROUPS: [(&str, Measure); 9] = [
     ("inspect", inspect::measure),
     ("death", death::measure),
     ("panes", panes::measure),
+    ("recovery", recovery::scripted),
+    (REAL_CLIENT, recovery::real),
+    ("standing", standing::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -79,6 +91,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if cfg!(debug_assertions) {
         return run_optimised();
     }
+    if wanted(REAL_CLIENT) && coord_tests::client::find().is_ok() && !netns::is_isolated() {
+        enter_namespace()?;
+    }
     let scratch = tempfile::tempdir().context("making a temporary directory")?;
     let bench = Bench { programs: Programs::build(scratch.path())?, quick: args.quick };
     let mut table = Table::new(&bench.programs);
@@ -90,6 +105,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     say(&if args.json { table.json()? } else { table.text() });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Goes on inside; what has to be fetched for the programs under test is fetched before. Where that
+/// fails, all but the client is measured.
+fn enter_namespace() -> anyhow::Result<()> {
+    let scratch = tempfile::tempdir().context("making a temporary directory")?;
+    Programs::build(scratch.path())?;
+    drop(scratch);
+    say_error(&netns::enter());
+    Ok(())
 }
 
 /// Parts of the coordinator are measured inside this program, so it is built as the coordinator is.

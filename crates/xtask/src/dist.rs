@@ -16,9 +16,11 @@ use std::process::{Command, ExitCode};
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 /// Taken from the repository's top as they are.
 const FILES: [&str; 5] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT", "hooks.json", "install.sh"];
-/// Shells, and the file name under which each looks for completions.
-const COMPLETIONS: [(&str, &str); 3] =
-    [("bash", "coord.bash"), ("zsh", "_coord"), ("fish", "coord.fish")];
+/// The command line, by both of its names: one program, which looks at how it was called.
+const NAMES: [&str; 2] = ["coord", "coordctl"];
+/// Shells, and what each puts around a program's name in that of its file of completions.
+const COMPLETIONS: [(&str, &str, &str); 3] =
+    [("bash", "", ".bash"), ("zsh", "_", ""), ("fish", "", ".fish")];
 
 /// Make the tarballs that others install from
 #[derive(Debug, clap::Args)]
@@ -130,18 +132,23 @@ impl Build {
         for directory in ["bin", "lib/coord", "share/man/man1", "share/completions"] {
             fs::create_dir_all(to.join(directory))?;
         }
-        copy(&built.join("release/coord"), &to.join("bin/coord"))?;
+        let [first, second] = NAMES.map(|name| to.join("bin").join(name));
+        copy(&built.join("release/coord"), &first)?;
+        fs::hard_link(&first, &second).with_context(|| second.display().to_string())?;
         for hook in hooks()? {
             copy(&built.join("hook").join(&hook), &to.join("lib/coord").join(&hook))?;
         }
         for name in FILES {
             copy(&root().join(name), &to.join(name))?;
         }
-        let coord = self.directory().join(&self.native).join("release/coord");
-        output(Command::new(&coord).args(["man", "--dir"]).arg(to.join("share/man/man1")))?;
-        for (shell, name) in COMPLETIONS {
-            let script = output(Command::new(&coord).args(["completions", shell]))?;
-            fs::write(to.join("share/completions").join(name), script)?;
+        for name in NAMES {
+            let program = self.directory().join(&self.native).join("release").join(name);
+            output(Command::new(&program).args(["man", "--dir"]).arg(to.join("share/man/man1")))?;
+            for (shell, before, behind) in COMPLETIONS {
+                let script = output(Command::new(&program).args(["completions", shell]))?;
+                let file = format!("{before}{name}{behind}");
+                fs::write(to.join("share/completions").join(file), script)?;
+            }
         }
         Ok(())
     }

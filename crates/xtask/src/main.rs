@@ -33,6 +33,9 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    if bench::client::is_called() {
+        return bench::client::run();
+    }
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run(),

@@ -22,12 +22,13 @@ const LINES_SHOWN: usize = 30;
   kills       real coordinators and hooks, killed at random moments, for --minutes
   properties  the property tests with many cases, for --minutes
   fuzz        the formats' readers on damaged input, for --minutes
-  simulation  --seeds simulated worlds with faults
+  simulation  --seeds simulated worlds with faults, or as many as --session-hours take
   planted     bugs put in on purpose, by the names behind it or all: the simulation must find each
 
 Examples:
   cargo xtask soak
   cargo xtask soak kills simulation --minutes 60 --seeds 100000
+  cargo xtask soak simulation --session-hours 100000
   cargo xtask soak planted lost-dedupe")]
 pub(crate) struct Args {
     /// Parts to run; all but planted by default. What follows `planted` are names of bugs
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     /// Seeds of the simulation
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
+    /// Hours that sessions live in the simulation, in all
+    #[arg(long, value_name = "HOURS", conflicts_with = "seeds")]
+    session_hours: Option<u64>,
 }
 
 /// What a part did.
@@ -78,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "kills" => rounds::kills(args.minutes),
             "properties" => rounds::properties(args.minutes),
             "fuzz" => program::fuzz(args.minutes, seed),
-            _ => program::simulation(args.seeds, seed),
+            _ => program::simulation(args.seeds, args.session_hours, seed),
         })?);
     }
     if let Some(names) = planted {

@@ -1,4 +1,4 @@
-//! `coord completions SHELL`.
+//! `coord completions SHELL`, `coordctl completions SHELL`.
 
 use std::io::Write;
 
@@ -19,6 +19,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run<C: CommandFactory>(args: &Args) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut C::command(), "coord", &mut script);
+    let mut command = C::command();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
     Ok(std::io::stdout().write_all(&script)?)
 }

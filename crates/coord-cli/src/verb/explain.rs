@@ -10,7 +10,7 @@ use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, escape};
-use crate::verb::inspect::{age_s, colour, look, word};
+use crate::verb::inspect::{age_s, colour, look, standing, word};
 
 /// So many decisions are shown, the newest ones.
 const DECISIONS_MAX: usize = 20;
@@ -39,12 +39,17 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             let answer = serde_json::json!({
                 "schema": 1,
                 "session_id": session.session_id,
+                "name": session.name,
                 "state": session.state,
                 "since": session.since,
                 "rule": session.rule,
                 "because": session.because,
                 "evidence": session.evidence,
                 "disagreement": session.disagreement,
+                "needs_operator": session.needs_operator,
+                "hold": session.hold,
+                "pending_recovery": session.pending_recovery,
+                "recovery": session.recovery,
                 "changes_when": session.changes_when,
                 "decisions": decisions,
             });
@@ -85,6 +90,9 @@ fn text(
         painter.paint(colour(session.state), &word(session.state)),
         age(age_s(&session.since, context))
     )?;
+    if let Some(name) = &session.name {
+        writeln!(out, "  name      {}", escape(name))?;
+    }
     writeln!(out, "  because   {} ({})", escape(&session.because), escape(&session.rule))?;
     for evidence in &session.evidence {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
@@ -95,6 +103,9 @@ fn text(
         let sources = escape(&disagreement.sources.join(" and "));
         let since = age(age_s(&disagreement.since, context));
         writeln!(out, "  disagree  {sources}, for {since}; nothing acts meanwhile")?;
+    }
+    for (name, words) in standing(session, context) {
+        writeln!(out, "  {name:9} {}", escape(&words))?;
     }
     writeln!(out, "  changes   {}", escape(&session.changes_when))?;
     for line in decisions {

@@ -124,7 +124,10 @@ fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
         None => view::sessions(&store.state, context.now),
         Some(id) => {
             let found = lookup::find(&store.state, id)?;
-            found.into_iter().map(|session| view::session(session, context.now)).collect()
+            found
+                .into_iter()
+                .map(|session| view::session(&store.state, session, context.now))
+                .collect()
         }
     };
     let mut problems = store.problems;
@@ -165,7 +168,7 @@ pub(crate) fn colour(state: State) -> Colour {
 }
 
 /// The home directory as people write it.
-fn tilde(path: &str) -> String {
+pub(crate) fn tilde(path: &str) -> String {
     let home = variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default();
     match path.strip_prefix(home.as_str()) {
         Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
@@ -205,7 +208,7 @@ impl Column {
             Self::Session => {
                 fit(&escape(&session.session_id.chars().take(8).collect::<String>()), width)
             }
-            Self::State => fit(&word(session.state), width),
+            Self::State => fit(&format!("{}{}", word(session.state), mark(session)), width),
             Self::Since => fit(&age(age_s(&session.since, context)), width),
             Self::Kind => match session.kind {
                 Some(Kind::Interactive) => "tty",
@@ -223,6 +226,11 @@ impl Column {
             }
         }
     }
+}
+
+/// Behind the state of a session that goes on only if a person does something.
+fn mark(session: &Session) -> &'static str {
+    if session.needs_operator.is_some() { " !" } else { "" }
 }
 
 /// The columns that `total` has room for, with their widths; two blanks stand between them.
@@ -263,19 +271,25 @@ fn table(
         )?;
         return Ok(());
     }
-    let state_width = sessions.iter().map(|one| word(one.state).len()).max().unwrap_or(0).max(5);
-    let columns = layout(columns(), state_width);
+    let state_width = |one: &Session| word(one.state).len() + mark(one).len();
+    let state_width = sessions.iter().map(state_width).max().unwrap_or(0).max(5);
+    let columns_wide = columns();
+    let columns = layout(columns_wide, state_width);
     let heads: Vec<String> = columns
         .iter()
         .map(|(column, width)| pad(&fit(column.head(), *width), *width, *column == Column::Since))
         .collect();
     writeln!(out, "{}", painter.paint(Colour::Bold, heads.join("  ").trim_end()))?;
+    let waiting = sessions.iter().filter(|one| one.needs_operator.is_some()).count();
     for session in sessions {
         let mut line = Vec::new();
         for (column, width) in &columns {
             let cell = column.cell(session, *width, context);
             let cell = pad(&cell, *width, *column == Column::Since);
             line.push(match column {
+                Column::State if session.needs_operator.is_some() => {
+                    painter.paint(Colour::Red, &cell)
+                }
                 Column::State => painter.paint(colour(session.state), &cell),
                 Column::Session
                 | Column::Since
@@ -287,6 +301,10 @@ fn table(
         }
         writeln!(out, "{}", line.join("  ").trim_end())?;
     }
+    if 0 < waiting {
+        let note = "! needs you; `coord explain ID` tells why";
+        writeln!(out, "{}", painter.paint(Colour::Red, &fit(note, columns_wide)))?;
+    }
     Ok(())
 }
 
@@ -297,6 +315,57 @@ fn resume_command(session: &Session) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_offered = session.resumable && is_gone && session.session_id.chars().all(is_plain);
     is_offered.then(|| format!("claude --resume {} (in its directory)", session.session_id))
+}
+
+/// What is done with a session, is not done, or waits for a person; as far as it applies: a name and
+/// its words.
+pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
+    let ago = |at: &str| age(age_s(at, context));
+    let mut all = Vec::new();
+    if let Some(needs) = &session.needs_operator {
+        let id: String = session.session_id.chars().take(8).collect();
+        let remedy = format!("`coordctl reset-failed {id}` lets it go on");
+        all.push(("needs you", format!("{}, for {}; {remedy}", needs.reason, ago(&needs.since))));
+    }
+    if let Some(hold) = &session.hold {
+        let until = match hold.until.as_deref().and_then(parse_rfc3339) {
+            Some(until_ms) => {
+                let left_ms = until_ms.saturating_sub(context.now.wall_ms);
+                format!("for {} more", age(left_ms / 1000))
+            }
+            None => "until that changes".to_owned(),
+        };
+        all.push(("held", format!("{}, {until}; nothing acts on it", hold.reason)));
+    }
+    if let Some(pending) = &session.pending_recovery {
+        let next = pending.next_attempt_at.as_deref().and_then(parse_rfc3339).map(|at_ms| {
+            let left_ms = at_ms.saturating_sub(context.now.wall_ms);
+            format!(", the next in {}", age(left_ms / 1000))
+        });
+        let (cause, since) = (&pending.cause, ago(&pending.detected_at));
+        let tried = pending.attempts;
+        let next = next.unwrap_or_default();
+        all.push(("recovery", format!("pending: {cause}, for {since}; {tried} attempts{next}")));
+    }
+    // H-06: what is not brought back is one command away.
+    let is_down = matches!(session.state, State::Crashed | State::Interrupted | State::Unknown);
+    let is_dead = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
+    if is_down && is_dead && session.resumable && session.pending_recovery.is_none() {
+        let (id, cwd) = (&session.session_id, tilde(&session.cwd));
+        all.push(("by hand", format!("`claude --resume {id}` in {cwd}")));
+    }
+    let done = &session.recovery;
+    if 0 < done.total {
+        let outcome = done.last_outcome.as_deref().unwrap_or("not known yet");
+        let last = done.last_at.as_deref().map(|at| format!(", {} ago", ago(at)));
+        let (total, turn) = (done.total, done.this_turn);
+        let last = last.unwrap_or_default();
+        all.push(("recovered", format!("{total} times, {turn} in this turn; {outcome}{last}")));
+    }
+    if session.unattended {
+        all.push(("attended", "no: nobody watches it".to_owned()));
+    }
+    all
 }
 
 fn depth(
@@ -330,9 +399,10 @@ fn depth(
         Kind::Headless => "headless".to_owned(),
     });
     let previous = (!session.previous_ids.is_empty()).then(|| session.previous_ids.join(", "));
+    let because = [("name", session.name.clone()), ("because", Some(session.because.clone()))];
+    let standing = standing(session, context).into_iter().map(|(name, is)| (name, Some(is)));
     let resumable = if session.resumable { "yes" } else { "no turn to resume is known" };
-    for (name, value) in [
-        ("because", Some(session.because.clone())),
+    let rest = [
         ("kind", kind),
         ("process", owner),
         ("pane", pane),
@@ -345,7 +415,8 @@ fn depth(
         ("earlier ids", previous),
         ("resumable", Some(resumable.to_owned())),
         ("resume with", resume_command(session)),
-    ] {
+    ];
+    for (name, value) in because.into_iter().chain(standing).chain(rest) {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             writeln!(out, "  {name:11} {}", escape(&value))?;
         }
@@ -359,4 +430,60 @@ fn depth(
         writeln!(out, "    {line}  {ago}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(more: &serde_json::Value) -> Session {
+        let mut all = serde_json::json!({
+            "session_id": "aaaa1111-2222", "previous_ids": [], "forked_from": null, "host": "",
+            "config_dir": "", "resumable": true, "name": null, "provider": "claude", "kind": null,
+            "status": "stopped", "state": "crashed", "since": "", "awaiting_permission": null,
+            "pending_recovery": null, "recovery": {"this_turn": 0, "total": 0, "last_at": null,
+            "last_outcome": null}, "quota": null, "background": null, "stall_count": 0,
+            "unattended": false, "parent": null, "needs_operator": null, "hold": null,
+            "disagreement": null, "owner": null, "tmux": null, "cwd": "", "transcript_path": "",
+            "permission_mode": null, "last_event": null, "evidence": [],
+            "messages": {"pending": 0, "processing": 0, "failed": 0},
+        });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    // G5, G12: what waits for a person, what holds, and what was tried can be read.
+    #[test]
+    fn what_stands_against_a_session_is_shown_as_far_as_it_applies() {
+        let root = std::path::PathBuf::from("/nonexistent");
+        let mut context = Context::from_environment(Some(root)).unwrap();
+        context.now.wall_ms = parse_rfc3339("2026-01-01T00:10:00.000Z").unwrap();
+        assert_eq!(standing(&session(&serde_json::json!({})), &context), []);
+        let since = "2026-01-01T00:08:00.000Z";
+        let all = session(&serde_json::json!({
+            "needs_operator": {"reason": "10 recoveries in all", "since": since},
+            "hold": {"reason": "by hand", "since": since, "until": "2026-01-01T00:15:00.000Z"},
+            "pending_recovery": {"cause": "died", "detected_at": since, "attempts": 2,
+                "next_attempt_at": "2026-01-01T00:10:05.000Z"},
+            "recovery": {"this_turn": 1, "total": 3, "last_at": since, "last_outcome": "verified"},
+            "unattended": true,
+        }));
+        let shown = standing(&all, &context);
+        let wanted = [
+            (
+                "needs you",
+                "10 recoveries in all, for 2m; `coordctl reset-failed aaaa1111` lets it go on",
+            ),
+            ("held", "by hand, for 5m more; nothing acts on it"),
+            ("recovery", "pending: died, for 2m; 2 attempts, the next in 5s"),
+            ("recovered", "3 times, 1 in this turn; verified, 2m ago"),
+            ("attended", "no: nobody watches it"),
+        ];
+        assert_eq!(shown, wanted.map(|(name, words)| (name, words.to_owned())));
+        assert_eq!(mark(&all), " !");
+        let mut text = Vec::new();
+        table(&mut text, &[all], Painter::for_stdout(), &context).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("crashed !") && text.contains("! needs you"), "{text}");
+    }
 }

@@ -35,6 +35,7 @@ use registration::Registration;
 use scope::Scope;
 pub(crate) use scope::{shown, user_directory};
 use settings_file::{Outcome, Wanted};
+pub(crate) use settings_file::{sync_directory, temporary};
 pub(crate) use silenced::managed_warnings;
 
 use crate::context::{Context, variable};

@@ -1,4 +1,4 @@
-//! `coord man [VERB]`: the manual in roff, made from the same descriptions as `--help`.
+//! `coord man [VERB]`, `coordctl man [VERB]`: the manual in roff, made from the same descriptions as `--help`.
 //!
 //! Decides where pages go, and nothing of what they say.
 
@@ -17,7 +17,7 @@ use crate::out::Failure;
     after_help = "Examples:\n  coord man inspect | man -l -\n  coord man --dir ~/.local/share/man/man1"
 )]
 pub(crate) struct Args {
-    /// The page of one verb instead of that of `coord`
+    /// The page of one verb instead of that of the program
     verb: Option<String>,
     /// Write every page into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "verb")]
@@ -32,11 +32,12 @@ pub(crate) fn run<C: CommandFactory>(args: &Args) -> Result<(), Failure> {
     }
     let mut all = C::command();
     all.build();
+    let name = all.get_name().to_owned();
     let command = match &args.verb {
         None => all,
         Some(verb) => all
             .find_subcommand(verb)
-            .with_context(|| format!("no verb {verb:?}; `coord help` lists them"))?
+            .with_context(|| format!("no verb {verb:?}; `{name} help` lists them"))?
             .clone(),
     };
     let mut page = Vec::new();

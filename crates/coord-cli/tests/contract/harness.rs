@@ -45,6 +45,7 @@ pub(crate) struct Harness {
 /// Its own tmux server; dropping it ends the server.
 pub(crate) struct Tmux<'a> {
     home: &'a Home,
+    name: &'static str,
     pub(crate) server: u32,
 }
 
@@ -219,20 +220,32 @@ impl<'a> Tmux<'a> {
     /// Starts a server that reads nobody's configuration.
     #[track_caller]
     pub(crate) fn start(home: &'a Home) -> Self {
-        let mut tmux = Self { home, server: 0 };
+        Self::named(home, "contract")
+    }
+
+    /// The same beside another one.
+    #[track_caller]
+    pub(crate) fn named(home: &'a Home, name: &'static str) -> Self {
+        let mut tmux = Self { home, name, server: 0 };
         tmux.run(&["new-session", "-d", "-s", "first", "exec cat"]);
         tmux.server = tmux.run(&["display-message", "-p", "#{pid}"]).trim().parse().unwrap();
         tmux
     }
 
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let mut command = self.home.command("tmux");
-        command.args(["-L", "contract", "-f", "/dev/null"]).args(arguments);
+        command.args(["-L", self.name, "-f", "/dev/null"]).args(arguments);
         command
             .env("TMUX_TMPDIR", self.home.tmp())
             .env("CLAUDE_CONFIG_DIR", self.home.config_dir());
         run(command, &self.home.tmp(), "tmux").expect_success().stdout
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        let uid = rustix::process::geteuid().as_raw();
+        self.home.tmp().join(format!("tmux-{uid}")).join(self.name)
     }
 
     /// `kill -9` of the server.
@@ -248,7 +261,7 @@ impl<'a> Tmux<'a> {
 impl Drop for Tmux<'_> {
     fn drop(&mut self) {
         let mut command = self.home.command("tmux");
-        command.args(["-L", "contract", "kill-server"]).env("TMUX_TMPDIR", self.home.tmp());
+        command.args(["-L", self.name, "kill-server"]).env("TMUX_TMPDIR", self.home.tmp());
         let _is_gone_already = run(command, &self.home.tmp(), "tmux");
     }
 }

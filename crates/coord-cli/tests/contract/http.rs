@@ -48,6 +48,8 @@ fn wrong_methods_and_paths_are_told_apart() {
         ("POST", "/v1/sessions/session-one", 405),
         ("PUT", "/v1/sessions/session-one/decisions", 405),
         ("GET", "/v1/down", 405),
+        ("GET", "/v1/operator", 405),
+        ("GET", "/v1/sessions/session-one/recover", 405),
         ("POST", "/healthz", 405),
         ("POST", "/metrics", 405),
         ("GET", "/", 404),

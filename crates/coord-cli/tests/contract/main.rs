@@ -7,6 +7,7 @@
 
 mod background;
 mod cli;
+mod control;
 mod deaths;
 mod disk;
 mod harness;

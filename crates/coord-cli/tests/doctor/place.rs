@@ -12,8 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// The executables that are registered.
-pub(crate) const HOOKS: [&str; 4] =
-    ["coord-hook-event", "coord-hook-post-tool-use", "coord-hook-session-start", "coord-hook-stop"];
+pub(crate) const HOOKS: [&str; 5] = [
+    "coord-hook-event",
+    "coord-hook-post-tool-use",
+    "coord-hook-session-start",
+    "coord-hook-stop",
+    "coord-hook-wake",
+];
 
 /// An installation.
 pub(crate) struct Place {

@@ -39,8 +39,9 @@ fn r_10_a_stopped_process_leaves_no_deadline_due() {
     says(&mut world, RegistryStatus::Idle);
     world.hook("s1", 100, PROMPT);
     let process = process(100);
-    let (kind, forked_from) = (None, None);
-    world.take(&Event::ProcessSeen { process, alive: true, kind, is_stopped: true, forked_from });
+    let (kind, forked_from, launch) = (None, None, None);
+    let is_stopped = true;
+    world.take(&Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from, launch });
     world.pass(3.0);
     assert_eq!(world.word("s1"), Word::Suspended);
     assert_eq!(world.state.next_deadline(), None);

@@ -21,7 +21,7 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    fn new(
+    pub(crate) fn new(
         name: impl Into<String>,
         make: impl Fn(&mut World) -> Vec<Event> + Sync + 'static,
     ) -> Self {
@@ -137,7 +137,8 @@ pub(crate) fn seen(name: &str, change: impl Fn(&mut Seen) + Sync + 'static) -> S
         let mut seen = Seen { process: process(100), ..Seen::default() };
         change(&mut seen);
         let Seen { process, dead, kind, is_stopped, forked_from } = seen;
-        vec![Event::ProcessSeen { process, alive: !dead, kind, is_stopped, forked_from }]
+        let (alive, launch) = (!dead, None);
+        vec![Event::ProcessSeen { process, alive, kind, is_stopped, forked_from, launch }]
     })
 }
 
@@ -416,6 +417,7 @@ pub(crate) fn all() -> Vec<Symbol> {
         registries(),
         panes(),
         coordinator(),
+        crate::recoveries::symbols(),
     ]
     .into_iter()
     .flatten()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use coord_core::{
     EndReason, Event, HookKind, HostEvent, PaneFound, Presence, Registry, RegistryEntry,
-    RegistryStatus, Screen, Source, StartSource, ToolPhase, Turn, Word,
+    RegistryStatus, Screen, Source, Stage, StartSource, ToolPhase, Turn, Word,
 };
 
 use crate::kinds::Symbol;
@@ -45,6 +45,11 @@ labels! { EVENTS, of_event(Event):
     Event::PaneSeen { found: PaneFound::NotThere, .. } => "pane not there after death",
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, .. } => "pane unreadable after death",
     Event::TranscriptRead { .. } => "transcript",
+    Event::Operator(_) => "operator",
+    Event::Proved { .. } => "proved",
+    Event::Acted { .. } => "acted",
+    Event::ResumeClaimed { .. } => "resume claimed",
+    Event::ResumeFailed { .. } => "resume failed",
     Event::ConfigDirLock { held: true, .. } => "lock held",
     Event::ConfigDirLock { held: false, .. } => "lock not held",
     Event::Due => "due",
@@ -100,6 +105,8 @@ labels! { WORDS, of_word(Word):
     Word::Interrupted => "interrupted",
     Word::Crashed => "crashed",
     Word::Elsewhere => "elsewhere",
+    Word::RecoveryPending => "recovery_pending",
+    Word::Recovering => "recovering",
     Word::Stopped => "stopped",
     Word::Unknown => "unknown",
 }
@@ -132,6 +139,23 @@ labels! { PRESENCES, of_presence(Presence):
     Presence::Interrupted { by: HostEvent::ManyEnds, .. } => "host event: many ends",
     Presence::Crashed { .. } => "crashed",
     Presence::Gone { .. } => "gone",
+}
+
+labels! { STAGES, of_stage(Stage):
+    Stage::Waiting { .. } => "waits",
+    Stage::Grace { .. } => "in its grace",
+    Stage::Proving { .. } => "looked at",
+    Stage::Ending { .. } => "ending its harness",
+    Stage::Placing { .. } => "placed",
+    Stage::Claimed { asked: None, .. } => "claimed",
+    Stage::Claimed { .. } => "claimed, slow",
+    Stage::Started { asked: None, .. } => "started",
+    Stage::Started { is_sole: false, .. } => "started, looked at",
+    Stage::Started { .. } => "started, sole",
+}
+
+pub(crate) fn stage(stage: &Stage) -> &'static str {
+    of_stage(stage)
 }
 
 pub(crate) fn word(word: Word) -> &'static str {
@@ -187,4 +211,7 @@ pub(crate) fn check_states(worlds: &[World]) {
     check("state's word", WORDS, &by_word, &[]);
     check("state's turn", TURNS, &by_turn, &["interrupted, by hooks"]);
     check("state's presence", PRESENCES, &by_presence, &[]);
+    let pending = sessions().filter_map(|session| session.recovery.pending.as_ref());
+    let by_stage = pending.map(|pending| of_stage(&pending.stage)).collect();
+    check("state's recovery", STAGES, &by_stage, &[]);
 }

@@ -302,6 +302,36 @@ fn silence_and_starts() {
 }
 
 /// The records without what the order of arrival names.
+/// A crash in a turn, seen from the look that follows: whatever comes, an act meets only what it may
+/// (`World::take` holds that), and a recovery that is under way comes to an end.
+#[test]
+fn a_crash_on_its_way_back() {
+    run(
+        "a crash on its way back",
+        || {
+            let mut world = crate::crashes::in_a_turn();
+            world.crash(crate::crashes::PID);
+            world
+        },
+        || {
+            let wanted = [
+                "proved dead",
+                "proved alive, at rest",
+                "acted",
+                "acted: changed",
+                "resume claimed by process 200",
+                "SessionStart resume, process 200",
+                "process 200 exited",
+                "SessionEnd prompt_input_exit",
+                "hold",
+            ];
+            let named = crate::kinds::all().into_iter();
+            let symbols = named.filter(|symbol| wanted.contains(&symbol.name.as_str()));
+            symbols.map(Move::from).chain([Move::Passes(3.0), Move::Passes(70.0)]).collect()
+        },
+    );
+}
+
 fn records(world: &World) -> Vec<Session> {
     world.state.sessions().cloned().collect()
 }
@@ -355,7 +385,7 @@ fn two_sessions_commute() {
 fn a_replay_gives_the_same_state() {
     let symbols = crate::kinds::all();
     let mut replayed = 0;
-    for state in crate::states::STATES {
+    for state in crate::states::states() {
         let begin = (state.build)();
         for symbol in &symbols {
             let run = |begin: World| {

@@ -18,7 +18,7 @@ pub(crate) struct Reached {
 const BUSY: RegistryStatus = RegistryStatus::Busy;
 const IDLE: RegistryStatus = RegistryStatus::Idle;
 
-pub(crate) const STATES: &[Reached] = &[
+const PLAIN: &[Reached] = &[
     Reached { name: "none", build: World::new },
     Reached { name: "starting (headless)", build: starting },
     Reached { name: "at its first prompt", build: open },
@@ -97,6 +97,11 @@ pub(crate) const STATES: &[Reached] = &[
     Reached { name: "interrupted: tmux server", build: server_died },
     Reached { name: "interrupted: many ends", build: many_ends },
 ];
+
+/// All of them.
+pub(crate) fn states() -> impl Iterator<Item = &'static Reached> {
+    PLAIN.iter().chain(crate::recoveries::STATES)
+}
 
 fn open() -> World {
     let mut world = World::new();
@@ -220,6 +225,7 @@ fn suspended() -> World {
         kind: None,
         is_stopped: true,
         forked_from: None,
+        launch: None,
     });
     world
 }

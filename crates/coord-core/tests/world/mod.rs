@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use coord_core::{
-    Background, Decision, Effect, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Now,
-    PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen,
-    Session, Settings, StartSource, State, TmuxPane, ToolPhase, Via, Word, step,
+    Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
+    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Registry, RegistryEntry,
+    RegistryStatus, Screen, Session, Settings, StartSource, State, TmuxPane, ToolPhase, Turn, Via,
+    Word, step,
 };
 
 pub(crate) const MACHINE: &str = "machine-1";
@@ -58,6 +59,9 @@ impl World {
     pub(crate) fn take(&mut self, event: &Event) {
         let now = self.now();
         let fx = step(&mut self.state, event, now);
+        for effect in &fx.effects {
+            acts_only_where_it_may(&self.state, effect, self.state.moment(now).awake);
+        }
         self.effects.extend(fx.effects);
         self.decisions.extend(fx.decisions);
         assert_eq!(self.state.violations(now), 0, "after {event:?}");
@@ -159,6 +163,7 @@ impl World {
             kind: None,
             is_stopped: false,
             forked_from: None,
+            launch: None,
         });
     }
 
@@ -170,6 +175,7 @@ impl World {
             kind: None,
             is_stopped: false,
             forked_from: None,
+            launch: None,
         });
     }
 
@@ -216,6 +222,39 @@ impl World {
         let session = found.next().unwrap_or_else(|| panic!("no session {id}"));
         assert!(found.next().is_none(), "several records of {id}");
         session
+    }
+}
+
+/// G4, G6, H-01, H-13: whatever happened, an act meets only a session that it may meet.
+fn acts_only_where_it_may(state: &State, effect: &Effect, awake: Awake) {
+    let Effect::Do(deed) = effect else { return };
+    let (intent, lives) = match &**deed {
+        Deed::End { intent, .. } => (intent, true),
+        Deed::TypeResume { intent, .. }
+        | Deed::RespawnPane { intent, .. }
+        | Deed::NewWindow { intent, .. } => (intent, false),
+        Deed::Prove { .. } | Deed::Wake { .. } | Deed::Release { .. } | Deed::Notify { .. } => {
+            return;
+        }
+    };
+    let session = state.session(intent.session).unwrap();
+    let ours = session.recovery.pending.is_none();
+    assert_eq!(session.may_live(), lives, "{deed:?} on {session:?}");
+    let is_held = session.held.as_ref().is_some_and(|hold| hold.lasts(awake));
+    assert!(!session.is_foreign && !is_held, "{deed:?}");
+    if lives {
+        assert!(!matches!(session.turn, Turn::Open { .. }), "{deed:?} in a turn");
+        assert!(session.waits.is_empty() && !session.background.is_any(), "{deed:?}");
+    } else {
+        let is_users = matches!(
+            session.presence,
+            Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
+        );
+        assert!(!is_users && session.left.is_none() && !session.two_owners, "{deed:?}");
+        assert!(!ours && session.recovery.needs_operator.is_none(), "{deed:?}");
+        assert!(state.header().machine.under_way.contains(&session.key));
+        let limits = (&state.header().settings, session.recovery.budget.used());
+        assert!(limits.1.1 <= limits.0.recoveries_total, "G5");
     }
 }
 

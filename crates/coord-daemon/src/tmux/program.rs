@@ -42,14 +42,14 @@ pub(super) fn find(places: &[PathBuf]) -> Result<PathBuf, String> {
 
 /// What a tmux process said.
 #[derive(Debug, Default)]
-pub(super) struct Output {
-    pub(super) stdout: Vec<u8>,
+pub(crate) struct Output {
+    pub(crate) stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
 impl Output {
     /// The first line of its complaints.
-    pub(super) fn complaint(&self) -> Option<String> {
+    pub(crate) fn complaint(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         text.lines().next().map(|line| line.chars().filter(|one| !one.is_control()).collect())
     }

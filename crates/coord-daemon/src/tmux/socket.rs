@@ -27,13 +27,13 @@ const DEPTH_MAX: usize = 64;
 
 /// A socket that may be asked.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(crate) struct Door {
     /// Its directory, held open.
     dir: OwnedFd,
     /// Its name there.
     pub(super) name: OsString,
     /// Who listens.
-    pub(super) server: ProcessRef,
+    pub(crate) server: ProcessRef,
 }
 
 impl Door {
@@ -48,7 +48,7 @@ type FileId = (u64, u64, i64, u64);
 
 /// The listeners found so far: finding one out costs the server a connection.
 #[derive(Debug, Default)]
-pub(super) struct Doors {
+pub(crate) struct Doors {
     listeners: BTreeMap<PathBuf, (FileId, ProcessRef)>,
 }
 

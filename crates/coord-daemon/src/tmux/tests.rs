@@ -5,6 +5,7 @@ use std::fs::{File, Permissions, set_permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
@@ -106,8 +107,9 @@ fn tmux() -> Tmux {
 
 /// A slow machine is no hanging tmux.
 fn with_program(places: Vec<PathBuf>) -> Tmux {
-    let answer_within = Duration::from_secs(600);
-    Tmux { answer_within, ..Tmux::new(places, Readable::default(), read) }
+    let mut tmux = Tmux::new(places, Readable::default(), read);
+    tmux.asker.answer_within = Duration::from_secs(600);
+    tmux
 }
 
 /// Looks once; the pane's id and the text on it.
@@ -390,7 +392,7 @@ fn a_program_that_does_not_end_is_ended() {
         let mut tmux = with_program(vec![program.clone()]);
         let is_hung = said == "no answer within";
         if is_hung {
-            tmux.answer_within = Duration::from_millis(50);
+            tmux.asker.answer_within = Duration::from_millis(50);
         }
         let wish = server.wish(process, "%0", Look::Decision);
         let why_not = why(one(&mut tmux, wish.clone()));

@@ -16,7 +16,7 @@ use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
 use edit::Rest;
-use registration::{HOOKS, Registration};
+use registration::{Registration, events};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -72,7 +72,7 @@ fn run(input: &[u8]) -> String {
     };
     let standing = edit::read(before).expect("it was read just now").registered_events();
     let layout = edit::read(&after).expect("what was written is read");
-    assert_eq!(layout.registered_events(), HOOKS.len());
+    assert_eq!(layout.registered_events(), events().count());
     assert_eq!(others(before), others(&after), "what is not ours has changed");
     let twice = edit::register(Some(&after), ours()).expect("what was written is read");
     assert_eq!(twice, after, "a second install changes something");

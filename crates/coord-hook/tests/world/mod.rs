@@ -212,13 +212,15 @@ fn serve(listener: &UnixListener, answer: Answer, bodies: &Sender<Vec<u8>>) {
     }
 }
 
-fn request_body(stream: &mut UnixStream) -> Option<Vec<u8>> {
+pub(crate) fn request_body(stream: &mut UnixStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 8192];
     loop {
         if let Some(head_end) = bytes.windows(4).position(|w: &[u8]| w == b"\r\n\r\n") {
             let head = String::from_utf8(bytes[..head_end].to_vec()).unwrap();
-            assert!(head.starts_with("POST /v1/events HTTP/1.1\r\n"), "{head}");
+            let paths = ["/v1/events", "/v1/wake"];
+            let is_for = |path: &&str| head.starts_with(&format!("POST {path} HTTP/1.1\r\n"));
+            assert!(paths.iter().any(is_for), "{head}");
             let length = head.split("Content-Length: ").nth(1).unwrap();
             let length: usize = length.split("\r\n").next().unwrap().parse().unwrap();
             if let Some(body) = bytes.get(head_end + 4..head_end + 4 + length) {

@@ -328,8 +328,7 @@ impl Draft<'_> {
         self.pass(20..80);
         let before = std::mem::replace(&mut self.client.session_id, session_id.clone());
         self.client.left.push(before);
-        self.client.transcript =
-            format!("{}/projects/p/{session_id}.jsonl", crate::serving::CONFIG_DIR);
+        self.client.transcript = super::transcript_of(&session_id);
         self.push(0, Move::Follows(session_id));
         self.client.prompt_id = None;
         self.is(Truth::Idle);

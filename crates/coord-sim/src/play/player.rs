@@ -5,7 +5,7 @@
 //! changes of states, decisions and effects; what is expected is asked of the coordinator as any
 //! client asks. It decides nothing about sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use coord_daemon::config::Config;
@@ -13,15 +13,16 @@ use coord_store::journal::read_segments;
 use coord_wire::inspect::Inspect;
 use coord_wire::journal::{Entry, Record};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::Clients;
 use super::clock::Clock;
 use super::compare::{compare, is_effect};
+use super::doings::Doings;
 use crate::machine::Pace;
-use crate::scenario::{Act, Check, Expect, Scenario, Step, Switch};
+use crate::scenario::{Act, Check, Expect, Scenario, Step, Switch, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
-use crate::{Damage, Fault, Random, SharedMachine};
+use crate::{Damage, Random, SharedMachine};
 
 /// A loop that turns so often at one time does not rest.
 const TURNS_MAX: u32 = 100;
@@ -53,17 +54,21 @@ pub fn play(text: &str) -> Played {
     }
 }
 
-struct Player {
-    machine: SharedMachine,
-    clock: Clock,
-    clients: Clients,
+pub(super) struct Player {
+    pub(super) machine: SharedMachine,
+    pub(super) clock: Clock,
+    pub(super) clients: Clients,
     config: Config,
-    serving: Option<Serving>,
+    pub(super) serving: Option<Serving>,
     lines: Vec<String>,
     /// State and reason as shown last, by session and owner.
     shown: BTreeMap<(String, u32), (String, String)>,
     /// Effects since the last step that spoke of them.
     effects: Vec<Value>,
+    /// What clients are about to do by themselves.
+    pub(super) doings: Doings,
+    /// Sessions that are marked unattended as soon as they are known.
+    pub(super) unattended: BTreeSet<String>,
     /// The next record of the journal to be looked at, and the bytes on the disk at the last look.
     next_seq: u64,
     used: u64,
@@ -89,15 +94,7 @@ struct DecisionLine<'a> {
 #[derive(Serialize)]
 struct EffectLine<'a> {
     t: f64,
-    effect: &'a CapturePane<'a>,
-}
-
-#[derive(Serialize)]
-struct CapturePane<'a> {
-    kind: &'static str,
-    look: &'static str,
-    pane: &'a str,
-    pid: u32,
+    effect: &'a Value,
 }
 
 #[derive(Serialize)]
@@ -113,9 +110,9 @@ impl Player {
         let pace = Pace { disk: 2..4, look: 10..20 };
         let machine = SharedMachine::new(clock.now(), pace, Random::new(1));
         machine.get().asked = Some(Vec::new());
-        machine.get().set_registry(CONFIG_DIR, scenario.world.has_registry.unwrap_or(true));
+        machine.get().set_registry(CONFIG_DIR, true);
         let mut player = Self {
-            clients: Clients::new(&machine, scenario.world.front),
+            clients: Clients::new(&machine),
             machine,
             clock,
             config: scenario.config.clone(),
@@ -123,10 +120,13 @@ impl Player {
             lines: Vec::new(),
             shown: BTreeMap::new(),
             effects: Vec::new(),
+            doings: Doings::default(),
+            unattended: BTreeSet::new(),
             next_seq: 0,
             used: 0,
         };
         player.set_time(0);
+        player.set_world(&scenario.world);
         player.start()?;
         Ok(player)
     }
@@ -147,7 +147,12 @@ impl Player {
     /// Does what a step says; what of it did not hold.
     fn act(&mut self, act: &Act) -> Result<Option<String>> {
         match act {
-            Act::Start(start) => self.clients.start(start)?,
+            Act::Start(start) => {
+                self.clients.start(start)?;
+                if start.is_unattended {
+                    self.unattended.insert(start.session.clone());
+                }
+            }
             Act::Hook(hook) => {
                 let fired = self.clients.fire(hook, &self.clock)?;
                 self.deliver(&fired.post, fired.id, &fired.session)?;
@@ -155,9 +160,7 @@ impl Player {
             Act::Registry { pid, entry } => {
                 self.clients.write_registry(*pid, entry.clone(), self.clock.now())?;
             }
-            Act::Pane { pane, text, front } => {
-                self.clients.show(pane, text.as_deref(), *front)?;
-            }
+            Act::Pane(step) => self.clients.show(step, self.clock.now())?,
             Act::Transcript(line) => self.clients.write_transcript(line, self.clock.now())?,
             Act::Exit { pid } => self.clients.exit(*pid)?,
             Act::Coordinator(Switch::Start) => self.start()?,
@@ -169,21 +172,23 @@ impl Player {
                 self.turn(&[], false);
             }
             Act::Boot { lost_power } => self.boot(*lost_power),
-            Act::Disk { fail } => {
-                let kind = std::io::ErrorKind::Other;
-                self.machine.get().disk.arm(Fault::Error { at: *fail, kind });
-            }
-            Act::World(words) => {
-                if let Some(is_there) = words.has_registry {
-                    self.machine.get().set_registry(CONFIG_DIR, is_there);
-                }
-                if let Some(front) = words.front {
-                    self.clients.set_front(front);
+            Act::Disk(fault) => {
+                let machine = self.machine.get();
+                machine.disk.disarm();
+                if let Some(fault) = fault {
+                    machine.disk.arm(*fault);
                 }
             }
+            Act::World(words) => self.set_world(words),
+            Act::Command(order) => self.order(order)?,
             Act::Check(check) => return self.check(check),
         }
         Ok(None)
+    }
+
+    fn set_world(&mut self, words: &Words) {
+        self.clients.set(words, self.clock.now());
+        self.doings.set(words);
     }
 
     fn running(&mut self) -> Result<Serving> {
@@ -211,7 +216,7 @@ impl Player {
     }
 
     /// Hands an event to the coordinator, or else to the spool, as its hook does.
-    fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
+    pub(super) fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
         if self.turn(std::slice::from_ref(post), false).first() == Some(&204) {
             return Ok(());
         }
@@ -226,23 +231,27 @@ impl Player {
         Ok(())
     }
 
-    /// Lets time pass up to there, serving the loop.
+    /// Lets time pass up to there, serving the loop and what clients do by themselves.
     fn pass(&mut self, until_ns: u64) -> Result<()> {
         let mut overdue = 0;
         loop {
             self.settle()?;
-            let Some(serving) = &self.serving else { break };
-            let wake_ns = self.clock.at_of(serving.wake_at());
-            if until_ns <= wake_ns {
+            let doing_ns = self.doings.next_at();
+            let wake_ns = self.serving.as_ref().map(|one| self.clock.at_of(one.wake_at()));
+            let Some(next_ns) = doing_ns.into_iter().chain(wake_ns).min() else { break };
+            if until_ns <= next_ns {
                 break;
             }
-            overdue = if wake_ns <= self.clock.at_ns { overdue + 1 } else { 0 };
+            overdue = if next_ns <= self.clock.at_ns { overdue + 1 } else { 0 };
             if TURNS_MAX < overdue {
                 bail!("{RESTLESS}");
             }
             // A loop that is woken turns a little later.
-            self.set_time(wake_ns.max(self.clock.at_ns + STEP_NS));
-            self.turn(&[], false);
+            self.set_time(next_ns.max(self.clock.at_ns + STEP_NS));
+            match self.doings.take(self.clock.at_ns) {
+                Some(doing) => self.do_one(doing)?,
+                None => drop(self.turn(&[], false)),
+            }
         }
         self.set_time(until_ns.max(self.clock.at_ns));
         Ok(())
@@ -251,8 +260,10 @@ impl Player {
     /// Turns the loop until nothing waits for it.
     fn settle(&mut self) -> Result<()> {
         let mut turns = 0;
+        self.mark_unattended()?;
         while self.serving.is_some() && self.machine.get().has_news() {
             self.turn(&[], false);
+            self.mark_unattended()?;
             turns += 1;
             if TURNS_MAX < turns {
                 bail!("{RESTLESS}");
@@ -269,7 +280,7 @@ impl Player {
         machine.disk.set_now(now.wall_ms);
     }
 
-    fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
+    pub(super) fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
         let Some(serving) = &mut self.serving else { return Vec::new() };
         let statuses = serving.turn(posts, spool_changed);
         if let Err(error) = self.observe() {
@@ -302,11 +313,17 @@ impl Player {
                 coord_core::Look::Decision => "decision",
                 coord_core::Look::AfterDeath => "after_death",
             };
-            let (pane, pid) = (wish.pane.pane.as_str(), wish.process.pid);
-            let look = CapturePane { kind: "capture_pane", look, pane, pid };
-            self.effects.push(serde_json::to_value(&look)?);
-            self.show(&EffectLine { t, effect: &look })?;
+            let (pane, pid) = (&wish.pane.pane, wish.process.pid);
+            let effect = json!({"kind": "capture_pane", "look": look, "pane": pane, "pid": pid});
+            self.show_effect(effect)?;
         }
+        self.take_doings()
+    }
+
+    /// Shows what was carried out.
+    pub(super) fn show_effect(&mut self, effect: Value) -> Result<()> {
+        self.show(&EffectLine { t: self.seconds(), effect: &effect })?;
+        self.effects.push(effect);
         Ok(())
     }
 

@@ -1,10 +1,14 @@
 //! What a step of a scenario does: the steps there are, their fields, and the words of the world.
 
 use anyhow::{Context, Result, bail};
+use coord_wire::api::OperatorRequest;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, nearest};
 use super::nanoseconds;
+use super::order;
+use super::words::Words;
+use crate::Fault;
 
 /// What a step does.
 #[derive(Debug)]
@@ -16,11 +20,7 @@ pub(crate) enum Act {
         pid: Option<u32>,
         entry: Option<Map<String, Value>>,
     },
-    Pane {
-        pane: String,
-        text: Option<String>,
-        front: Option<Front>,
-    },
+    Pane(Box<PaneStep>),
     Transcript(Value),
     Exit {
         pid: u32,
@@ -33,15 +33,14 @@ pub(crate) enum Act {
     Boot {
         lost_power: bool,
     },
-    /// The n-th operation of the disk fails.
-    Disk {
-        fail: u64,
-    },
-    World(Words),
+    /// The disk fails, or no longer does.
+    Disk(Option<Fault>),
+    World(Box<Words>),
+    Command(Box<OperatorRequest>),
     Check(Check),
 }
 
-/// A harness appears.
+/// A harness appears, or a tool of one.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) session: String,
@@ -50,6 +49,17 @@ pub(crate) struct Start {
     /// What TMUX_PANE says, where that is another pane.
     pub(crate) tmux_pane: Option<String>,
     pub(crate) argv: Vec<String>,
+    /// Whether it is the client that fires our hooks (S0-05).
+    pub(crate) is_claude: bool,
+    pub(crate) is_unattended: bool,
+    /// `shell`, `tmux`, or the name of what else started it.
+    pub(crate) parent: Option<String>,
+    /// Why its command line cannot be used again.
+    pub(crate) unfit: Option<String>,
+    /// Without a pane: it has a terminal all the same, outside tmux.
+    pub(crate) has_terminal: bool,
+    /// It is no harness but a tool of the one with this pid.
+    pub(crate) tool_of: Option<u32>,
 }
 
 /// A hook fires.
@@ -79,11 +89,25 @@ pub(crate) enum Front {
     Editor,
 }
 
-/// Words about the world that have an effect so far.
+/// What happens to a pane, or to what stands in it.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
-    pub(crate) has_registry: Option<bool>,
+pub(crate) struct PaneStep {
+    pub(crate) pane: String,
+    pub(crate) text: Option<String>,
     pub(crate) front: Option<Front>,
+    /// A client's key comes to it.
+    pub(crate) has_key: bool,
+    pub(crate) is_in_mode: Option<bool>,
+    pub(crate) is_synchronized: Option<bool>,
+    /// Kept when its first process ends.
+    pub(crate) is_kept: Option<bool>,
+    /// What stands behind its shell's prompt.
+    pub(crate) line: Option<String>,
+    /// The prompt of its shell; empty: none that is known as one.
+    pub(crate) prompt: Option<String>,
+    pub(crate) is_closed: bool,
+    /// Its first process is another one.
+    pub(crate) is_respawned: bool,
 }
 
 /// What must hold.
@@ -130,7 +154,7 @@ const ACTS: [&str; 18] = [
 /// What stands beside a step's word.
 const BESIDE: [(&str, &[&str]); 2] =
     [("hook", &["pid", "emitted_at", "id", "forged"]), ("registry", &["pid"])];
-/// Effects that may be named; so far only the first exists.
+/// Effects that may be named.
 const EFFECTS: [&str; 9] = [
     "capture_pane",
     "type_text",
@@ -142,7 +166,7 @@ const EFFECTS: [&str; 9] = [
     "write_file",
     "notify",
 ];
-const FRONTS: [&str; 4] = ["harness", "shell", "child", "editor"];
+pub(super) const FRONTS: [&str; 4] = ["harness", "shell", "child", "editor"];
 
 impl Act {
     pub(super) fn parse(step: &Value, at_ns: u64) -> Result<Self> {
@@ -153,7 +177,7 @@ impl Act {
             "start" => Self::Start(Start::parse(value)?),
             "hook" => Self::Hook(Hook::parse(value, &fields, at_ns)?),
             "registry" => registry(value, &fields)?,
-            "pane" => pane(value)?,
+            "pane" => Self::Pane(Box::new(PaneStep::parse(value)?)),
             "transcript" => {
                 Fields::open(word, value)?;
                 Self::Transcript(value.clone())
@@ -171,14 +195,9 @@ impl Act {
                 let boot = Fields::of(word, value, &["lost_power"])?;
                 Self::Boot { lost_power: boot.flag("lost_power")?.unwrap_or(false) }
             }
-            "disk" => {
-                let disk = Fields::of(word, value, &["fail"])?;
-                let fail = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
-                let fail = fail.context("disk: \"fail\" takes a whole number above 0")?;
-                Self::Disk { fail }
-            }
-            "world" => Self::World(Words::parse(value)?),
-            "command" => bail!("command: coord has no operator commands yet"),
+            "disk" => Self::Disk(disk(value)?),
+            "world" => Self::World(Box::new(Words::parse(value)?)),
+            "command" => Self::Command(Box::new(order::order(value)?)),
             "stream" | "eof" | "stderr" => bail!("{word}: coord supervises no headless runs yet"),
             _ => Self::Check(Check::parse(&fields)?),
         })
@@ -216,10 +235,21 @@ fn word_of(step: &Value) -> Result<&str> {
 
 impl Start {
     fn parse(value: &Value) -> Result<Self> {
-        let known = ["session", "pid", "pane", "tmux_pane", "provider", "unattended", "argv"];
+        let known = [
+            "session",
+            "pid",
+            "pane",
+            "tmux_pane",
+            "provider",
+            "unattended",
+            "argv",
+            "parent",
+            "unfit",
+            "tool_of",
+            "terminal",
+        ];
         let start = Fields::of("start", value, &known)?;
-        start.word("provider", &["claude"])?;
-        start.flag("unattended")?;
+        let provider = start.text("provider")?;
         let argv = start.texts("argv")?.unwrap_or_else(|| vec!["claude".to_owned()]);
         Ok(Self {
             session: start.needed("session", start.text("session"))?.to_owned(),
@@ -230,6 +260,12 @@ impl Start {
                 .map(|_| pane_id(&start, "tmux_pane"))
                 .transpose()?,
             argv,
+            is_claude: provider.is_none_or(|provider| provider == "claude"),
+            is_unattended: start.flag("unattended")?.unwrap_or(false),
+            parent: start.text("parent")?.map(str::to_owned),
+            unfit: start.text("unfit")?.map(str::to_owned),
+            has_terminal: start.flag("terminal")?.unwrap_or(false),
+            tool_of: start.pid("tool_of")?,
         })
     }
 }
@@ -275,22 +311,58 @@ fn registry(value: &Value, step: &Fields<'_>) -> Result<Act> {
     Ok(Act::Registry { pid: Some(pid), entry: value.as_object().cloned() })
 }
 
-fn pane(value: &Value) -> Result<Act> {
-    let pane = Fields::of("pane", value, &["pane", "text", "front"])?;
-    let (text, front) = (pane.text("text")?.map(str::to_owned), pane.word("front", &FRONTS)?);
-    if text.is_none() && front.is_none() {
-        bail!("pane: has neither \"text\" nor \"front\"");
+impl PaneStep {
+    fn parse(value: &Value) -> Result<Self> {
+        let known = [
+            "pane",
+            "text",
+            "front",
+            "key",
+            "mode",
+            "synchronized",
+            "kept",
+            "line",
+            "prompt",
+            "closed",
+            "respawned",
+        ];
+        let pane = Fields::of("pane", value, &known)?;
+        if value.as_object().is_some_and(|fields| fields.len() < 2) {
+            bail!("pane: says nothing of it: neither \"text\" nor \"front\" nor anything else");
+        }
+        Ok(Self {
+            pane: pane_id(&pane, "pane")?,
+            text: pane.text("text")?.map(str::to_owned),
+            front: pane.word("front", &FRONTS)?.map(front_of),
+            has_key: pane.flag("key")?.unwrap_or(false),
+            is_in_mode: pane.flag("mode")?,
+            is_synchronized: pane.flag("synchronized")?,
+            is_kept: pane.flag("kept")?,
+            line: pane.text("line")?.map(str::to_owned),
+            prompt: pane.text("prompt")?.map(str::to_owned),
+            is_closed: pane.flag("closed")?.unwrap_or(false),
+            is_respawned: pane.flag("respawned")?.unwrap_or(false),
+        })
     }
-    Ok(Act::Pane { pane: pane_id(&pane, "pane")?, text, front: front.map(front_of) })
 }
 
-fn front_of(word: &str) -> Front {
+pub(super) fn front_of(word: &str) -> Front {
     match word {
         "shell" => Front::Shell,
         "child" => Front::Child,
         "editor" => Front::Editor,
         _ => Front::Harness,
     }
+}
+
+fn disk(value: &Value) -> Result<Option<Fault>> {
+    let disk = Fields::of("disk", value, &["fail", "sync"])?;
+    if let Some(word) = disk.word("sync", &["fails", "works"])? {
+        return Ok((word == "fails").then_some(Fault::Sync));
+    }
+    let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
+    let at = at.context("disk: \"fail\" takes a whole number above 0")?;
+    Ok(Some(Fault::Error { at, kind: std::io::ErrorKind::Other }))
 }
 
 fn exit(value: &Value) -> Result<Act> {
@@ -312,26 +384,6 @@ fn coordinator(step: &Fields<'_>) -> Result<Act> {
         "stop" => Switch::Stop,
         _ => Switch::Kill,
     }))
-}
-
-impl Words {
-    pub(super) fn parse(value: &Value) -> Result<Self> {
-        let known =
-            ["client_keys_age", "front", "resume", "terminates_on", "draft", "dialog", "registry"];
-        let world = Fields::of("world", value, &known)?;
-        world.word("resume", &["works", "fails", "no_session", "other_id", "silent"])?;
-        world.word("terminates_on", &["TERM", "KILL"])?;
-        world.word("dialog", &["none", "permission", "question", "trust"])?;
-        world.text("draft")?;
-        if world.number("client_keys_age")?.is_some_and(|age| age < 0.0) {
-            bail!("world.client_keys_age: takes seconds from 0 on");
-        }
-        let registry = world.word("registry", &["present", "absent"])?;
-        Ok(Self {
-            has_registry: registry.map(|word| word == "present"),
-            front: world.word("front", &FRONTS)?.map(front_of),
-        })
-    }
 }
 
 impl Check {

@@ -11,10 +11,17 @@ pub(super) fn fuzz(minutes: u64, seed: u64) -> anyhow::Result<Report> {
     run("coord-fuzz", &["--minutes", &minutes, "--seed", &seed])
 }
 
-/// The simulation, with some seeds from a fresh one on.
-pub(super) fn simulation(seeds: u64, from: u64) -> anyhow::Result<Report> {
-    let (seeds, from) = (seeds.to_string(), from.to_string());
-    run("coord-sim", &["run", "--seeds", &seeds, "--from", &from])
+/// The simulation from a fresh seed on, with some seeds or until sessions have lived for so long.
+pub(super) fn simulation(
+    seeds: u64,
+    session_hours: Option<u64>,
+    from: u64,
+) -> anyhow::Result<Report> {
+    let (option, n) = match session_hours {
+        Some(hours) => ("--session-hours", hours),
+        None => ("--seeds", seeds),
+    };
+    run("coord-sim", &["run", option, &n.to_string(), "--from", &from.to_string()])
 }
 
 /// Builds and runs a program of the package of its name.

@@ -75,7 +75,10 @@ pub(super) fn check(files: &[Text], report: &mut Report) {
             for word in WORDS.iter().filter(|word| word.stands_in(line)) {
                 found(&format!("{:?}: {}", word.pieces.concat(), word.remedy));
             }
-            if line.chars().any(is_invisible) {
+            // A capture of a screen is what the terminal was sent.
+            let extension = std::path::Path::new(&file.path).extension();
+            let is_capture = extension.is_some_and(|one| one == "ansi");
+            if !is_capture && line.chars().any(is_invisible) {
                 found("a control character or one without a width: write it as an escape");
             }
         }

@@ -1,6 +1,7 @@
 //! Claude Code's settings files: whether they can be read, and whether our entries in them are all
 //! there, once each, up to date, and in force (H-24, H-39).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::finding::quoted;
@@ -121,8 +122,8 @@ fn judge(file: &SettingsFile, setup: &Setup<'_>, in_project: bool) -> Vec<Findin
         return findings;
     }
     if !audit.missing.is_empty() {
-        let events = audit.missing.join(", ");
-        let found = format!("{path} has no entry of ours for {events}");
+        let events: Vec<&str> = audit.missing.iter().copied().collect();
+        let found = format!("{path} lacks an entry of ours for {}", events.join(", "));
         findings.push(outdated(Finding::error("settings.events", found, ""), file, setup));
     }
     if !audit.doubled.is_empty() {
@@ -133,7 +134,8 @@ fn judge(file: &SettingsFile, setup: &Setup<'_>, in_project: bool) -> Vec<Findin
     findings.extend(judge_entries(file, setup));
     findings.extend(file.config_dir.iter().flat_map(|dir| plugins(dir)));
     if findings.is_empty() {
-        let found = format!("{} events in {path}", entries.len());
+        let events: BTreeSet<&str> = entries.iter().map(|entry| entry.event.as_str()).collect();
+        let found = format!("{} events in {path}", events.len());
         findings.push(Finding::ok("settings.events", found));
     }
     findings

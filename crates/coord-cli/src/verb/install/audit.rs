@@ -25,6 +25,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    fn runs(&self, program: &str) -> bool {
+        self.command.file_name().is_some_and(|name| name == program)
+    }
+
     /// The root that the hook is handed.
     pub(crate) fn root(&self) -> Option<&str> {
         let at = self.args.iter().position(|arg| arg == "--root")?;
@@ -37,8 +41,8 @@ impl Entry {
 pub(crate) struct Audit {
     /// Our entries, in the file's order.
     pub(crate) entries: Vec<Entry>,
-    /// Events without one.
-    pub(crate) missing: Vec<&'static str>,
+    /// Events without one, or without one of several.
+    pub(crate) missing: BTreeSet<&'static str>,
     /// Events that run one of our executables more than once.
     pub(crate) doubled: BTreeSet<String>,
     /// `disableAllHooks` is true.
@@ -68,8 +72,11 @@ pub(crate) fn audit(text: &str) -> anyhow::Result<Audit> {
             }
         }
     }
-    let has = |event: &str| entries.iter().any(|entry| entry.event == event);
-    let missing = HOOKS.iter().map(|hook| hook.event).filter(|event| !has(event)).collect();
+    let missing = HOOKS.iter().filter(|hook| {
+        let is_it = |entry: &Entry| entry.event == hook.event && entry.runs(hook.program);
+        !entries.iter().any(is_it)
+    });
+    let missing = missing.map(|hook| hook.event).collect();
     let doubled = runs.into_iter().filter(|(_, n)| 1 < *n).map(|((event, _), _)| event);
     Ok(Audit { missing, doubled: doubled.collect(), hooks_disabled: is_disabled(text), entries })
 }

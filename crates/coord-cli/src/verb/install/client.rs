@@ -7,7 +7,9 @@
 //!
 //! One limit serves for all entries. Hooks without a shell came with 2.1.139; before it `args` are
 //! ignored and the line goes to a shell, and before 2.1.101 one unknown event name made the client
-//! drop the whole file, permissions included. All events of the list are older than the limit; an
+//! drop the whole file, permissions included. What the wake hook needs is older than that too:
+//! `async` came with 2.1.0, and `asyncRewake` was documented three weeks before 2.1.139. A client that
+//! knew neither would wait for it at every start. All events of the list are older than the limit; an
 //! event that is newer would have to be left out for the clients in between.
 
 use std::io::Read as _;

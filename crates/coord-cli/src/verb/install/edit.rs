@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::layout::{Entry, Event, Group, Hooks, Layout, List, Refusal};
-use super::registration::{HOOKS, Hook, Registration};
+use super::registration::{HOOKS, Hook, Registration, events};
 
 /// A byte order mark is no part of JSON; it is kept in front.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -86,10 +86,10 @@ fn add(text: &str, ours: &Registration) -> Result<String, Refusal> {
     let mut edits = Vec::new();
     if let Some(hooks) = &layout.hooks {
         let mut missing = Vec::new();
-        for hook in &HOOKS {
-            match hooks.events.iter().find(|event| event.name == hook.event) {
-                None => missing.push(style.event_member(hook, ours)),
-                Some(event) => edits.extend(add_to_event(text, event, hook, ours, &style)),
+        for (name, wanted) in events() {
+            match hooks.events.iter().find(|event| event.name == name) {
+                None => missing.push(style.event_member(name, wanted, ours)),
+                Some(event) => edits.extend(add_to_event(text, event, wanted, ours, &style)),
             }
         }
         edits.extend(style.append(text, &hooks.list, &missing, 2));
@@ -102,22 +102,29 @@ fn add(text: &str, ours: &Registration) -> Result<String, Refusal> {
 fn add_to_event(
     text: &str,
     event: &Event,
-    hook: &Hook,
+    hooks: &[Hook],
     ours: &Registration,
     style: &Style,
-) -> Option<(Range<usize>, String)> {
-    let open_groups = event.groups.iter().filter(|group| group.is_unrestricted);
-    let standing = open_groups
-        .flat_map(|group| &group.entries)
-        .find(|entry| entry.program.as_deref() == Some(hook.program));
-    let Some(entry) = standing else {
-        return style.append(text, &event.list, &[style.render(&ours.group(hook))], 3);
-    };
-    let wanted = ours.entry(hook);
-    let is_up_to_date = serde_json::from_str::<Value>(&text[entry.range.clone()]).ok()
-        == serde_json::to_value(&wanted).ok();
-    let indent = line_indent(text, entry.range.start).unwrap_or_default();
-    (!is_up_to_date).then(|| (entry.range.clone(), style.shift(&style.render(&wanted), indent)))
+) -> Vec<(Range<usize>, String)> {
+    let (mut edits, mut missing) = (Vec::new(), Vec::new());
+    for hook in hooks {
+        let mut open_groups = event.groups.iter().filter(|group| group.is_unrestricted);
+        let is_standing = |entry: &&Entry| entry.program.as_deref() == Some(hook.program);
+        let standing = open_groups.find_map(|group| group.entries.iter().find(is_standing));
+        let Some(entry) = standing else {
+            missing.push(style.render(&ours.group(hook)));
+            continue;
+        };
+        let wanted = ours.entry(hook);
+        let is_up_to_date = serde_json::from_str::<Value>(&text[entry.range.clone()]).ok()
+            == serde_json::to_value(&wanted).ok();
+        if !is_up_to_date {
+            let indent = line_indent(text, entry.range.start).unwrap_or_default();
+            edits.push((entry.range.clone(), style.shift(&style.render(&wanted), indent)));
+        }
+    }
+    edits.extend(style.append(text, &event.list, &missing, 3));
+    edits
 }
 
 /// Which of our entries leave.
@@ -287,14 +294,13 @@ impl Style {
         text.replace(self.newline, &format!("{}{indent}", self.newline))
     }
 
-    fn event_member(&self, hook: &Hook, ours: &Registration) -> String {
-        format!("\"{}\": {}", hook.event, self.render(&[ours.group(hook)]))
+    fn event_member(&self, event: &str, hooks: &[Hook], ours: &Registration) -> String {
+        format!("\"{event}\": {}", self.render(&ours.groups(hooks)))
     }
 
     fn hooks_member(&self, ours: &Registration) -> String {
-        let events: Vec<_> = HOOKS
-            .iter()
-            .map(|hook| self.shift(&self.event_member(hook, ours), &self.unit))
+        let events: Vec<_> = events()
+            .map(|(event, hooks)| self.shift(&self.event_member(event, hooks, ours), &self.unit))
             .collect();
         let line = self.line(1);
         format!("\"hooks\": {{{line}{}{}}}", events.join(&format!(",{line}")), self.newline)

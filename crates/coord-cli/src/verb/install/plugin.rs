@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use coord_daemon::state_dir;
 use serde_json::{Map, Value, json};
 
-use super::registration::{HOOKS, Registration};
+use super::registration::{Registration, events};
 use super::scope::{self, Scope, shown};
 use super::{default_hooks_dir, edit, record, refuse_other_owner};
 use crate::context::Context;
@@ -77,8 +77,8 @@ fn files(ours: &Registration) -> anyhow::Result<[(&'static str, Value); 3]> {
     let what = "Reports what your sessions do to coord's coordinator";
     let author = json!({"name": NAME});
     let mut hooks = Map::new();
-    for hook in &HOOKS {
-        hooks.insert(hook.event.to_owned(), serde_json::to_value([ours.group(hook)])?);
+    for (event, wanted) in events() {
+        hooks.insert(event.to_owned(), serde_json::to_value(ours.groups(wanted))?);
     }
     let plugin = json!({
         "name": NAME, "version": coord_wire::VERSION, "description": what, "author": author,

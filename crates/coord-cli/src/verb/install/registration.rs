@@ -1,6 +1,6 @@
 //! The closed list of events that coord registers, and how an entry of it looks in a settings file.
 //!
-//! Decides which event runs which executable for how long. Does not decide where entries stand in
+//! Decides which event runs which executables for how long. Does not decide where entries stand in
 //! a file. Holds R-17 and H-12; `hooks.json` at the top of the repository says the same for people
 //! and other tools.
 
@@ -22,6 +22,8 @@ pub(super) struct Hook {
     pub program: &'static str,
     /// The client kills the hook after this many seconds.
     pub timeout_s: u32,
+    /// Whether it runs beside the session, and wakes it by its exit code (H-02).
+    pub is_waiter: bool,
 }
 
 /// A hook ends by itself within one second. Five leave room for a machine under heavy load and
@@ -32,10 +34,14 @@ const TIMEOUT_S: u32 = 5;
 /// A permission request may wait up to 590 s for a person's answer, while the dialog stays open.
 const TIMEOUT_PERMISSION_S: u32 = 600;
 
-/// All that is registered. An event is listed only if a hook that says nothing and exits 0 leaves
+/// A waiter stays beside an idle session for a day; one that ran out is followed by the next turn's.
+const TIMEOUT_WAKE_S: u32 = 24 * 3600;
+
+/// All that is registered, the hooks of an event one behind the other. An event is listed only if a hook that says nothing and exits 0 leaves
 /// the client as it was without it.
-pub(super) const HOOKS: [Hook; 13] = [
+pub(super) const HOOKS: [Hook; 15] = [
     hook("SessionStart", "coord-hook-session-start", TIMEOUT_S),
+    waiter("SessionStart"),
     hook("SessionEnd", "coord-hook-event", TIMEOUT_S),
     hook("UserPromptSubmit", "coord-hook-event", TIMEOUT_S),
     hook("PreToolUse", "coord-hook-event", TIMEOUT_S),
@@ -45,13 +51,24 @@ pub(super) const HOOKS: [Hook; 13] = [
     hook("PermissionDenied", "coord-hook-event", TIMEOUT_S),
     hook("Notification", "coord-hook-event", TIMEOUT_S),
     hook("Stop", "coord-hook-stop", TIMEOUT_S),
+    waiter("Stop"),
     hook("StopFailure", "coord-hook-event", TIMEOUT_S),
     hook("SubagentStart", "coord-hook-event", TIMEOUT_S),
     hook("SubagentStop", "coord-hook-event", TIMEOUT_S),
 ];
 
 const fn hook(event: &'static str, program: &'static str, timeout_s: u32) -> Hook {
-    Hook { event, program, timeout_s }
+    Hook { event, program, timeout_s, is_waiter: false }
+}
+
+const fn waiter(event: &'static str) -> Hook {
+    Hook { event, program: "coord-hook-wake", timeout_s: TIMEOUT_WAKE_S, is_waiter: true }
+}
+
+/// The registered events, each with its hooks.
+pub(super) fn events() -> impl Iterator<Item = (&'static str, &'static [Hook])> {
+    let events = HOOKS.chunk_by(|one, next| one.event == next.event);
+    events.filter_map(|hooks| Some((hooks.first()?.event, hooks)))
 }
 
 /// What the entries of one installation have in common.
@@ -69,6 +86,17 @@ pub(super) struct Entry {
     command: String,
     args: Vec<String>,
     timeout: u32,
+    /// The client does not wait for it.
+    #[serde(rename = "async", skip_serializing_if = "is_false")]
+    is_async: bool,
+    /// Its exit 2 starts a turn with what it wrote to standard error.
+    #[serde(rename = "asyncRewake", skip_serializing_if = "is_false")]
+    is_rewake: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// The object in an event's list. It has no matcher: every tool and every source counts.
@@ -102,12 +130,19 @@ impl Registration {
             command: format!("{}/{}", self.directory.trim_end_matches('/'), hook.program),
             args: self.args.clone(),
             timeout: hook.timeout_s,
+            is_async: hook.is_waiter,
+            is_rewake: hook.is_waiter,
         }
     }
 
     /// The entry for `hook` in a group of its own.
     pub(super) fn group(&self, hook: &Hook) -> Group {
         Group { hooks: [self.entry(hook)] }
+    }
+
+    /// The groups for the hooks of an event.
+    pub(super) fn groups(&self, hooks: &[Hook]) -> Vec<Group> {
+        hooks.iter().map(|hook| self.group(hook)).collect()
     }
 
     /// Refuses a directory that lacks an executable: every event of every running session would
@@ -142,10 +177,10 @@ mod tests {
         assert_eq!(file.as_object().unwrap().len(), 1);
         let registration = Registration { directory: "{{hooks}}".to_owned(), args: Vec::new() };
         let events = file["hooks"].as_object().unwrap();
-        assert_eq!(events.len(), HOOKS.len());
-        for hook in &HOOKS {
-            let group = serde_json::to_value([registration.group(hook)]).unwrap();
-            assert_eq!(events[hook.event], group, "{}", hook.event);
+        assert_eq!(events.len(), super::events().count());
+        for (event, hooks) in super::events() {
+            let groups = serde_json::to_value(registration.groups(hooks)).unwrap();
+            assert_eq!(events[event], groups, "{event}");
         }
     }
 
@@ -180,7 +215,36 @@ mod tests {
         let events: BTreeSet<_> = HOOKS.iter().map(|hook| hook.event).collect();
         assert_eq!(events, BTreeSet::from(harmless));
         assert!(harmful.iter().all(|event| !events.contains(event)));
-        assert_eq!(events.len(), HOOKS.len(), "one command per event (R-17)");
+        assert_eq!(events.len(), super::events().count(), "an event's hooks stand together");
+        for (event, hooks) in super::events() {
+            let reports = hooks.iter().filter(|hook| !hook.is_waiter);
+            assert_eq!(reports.count(), 1, "{event}: one command that reports it (R-17)");
+        }
+    }
+
+    /// The wake hook stands at SessionStart and Stop, in the background and with its exit code heard
+    /// (H-02); what reports an event is waited for (H-12).
+    #[test]
+    fn the_wake_hook_is_registered_where_a_session_comes_to_rest_h_02() {
+        let registration = Registration::new(Path::new("/h"), None).unwrap();
+        let waiters: Vec<_> = HOOKS.iter().filter(|hook| hook.is_waiter).collect();
+        assert_eq!(
+            waiters.iter().map(|hook| hook.event).collect::<Vec<_>>(),
+            ["SessionStart", "Stop"]
+        );
+        for hook in waiters {
+            assert_eq!(
+                serde_json::to_value(registration.entry(hook)).unwrap(),
+                serde_json::json!({
+                    "type": "command", "command": "/h/coord-hook-wake", "args": [],
+                    "timeout": 86400, "async": true, "asyncRewake": true,
+                })
+            );
+        }
+        for hook in HOOKS.iter().filter(|hook| !hook.is_waiter) {
+            let entry = serde_json::to_value(registration.entry(hook)).unwrap();
+            assert!(entry.get("async").is_none() && entry.get("asyncRewake").is_none());
+        }
     }
 
     /// Exec form, one second and more of room, SessionEnd above its 1.5 s, permission above 590 s.

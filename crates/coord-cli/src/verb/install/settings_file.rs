@@ -264,7 +264,7 @@ fn unfinished_prefix(path: &Path) -> OsString {
 }
 
 /// A synced file of mode 0600 beside `path`, which is gone again unless it is given that name.
-pub(super) fn temporary(path: &Path, bytes: &[u8]) -> anyhow::Result<NamedTempFile> {
+pub(crate) fn temporary(path: &Path, bytes: &[u8]) -> anyhow::Result<NamedTempFile> {
     let directory = directory(path)?;
     let cannot_write = || format!("cannot write in {}", directory.display());
     let mut file = tempfile::Builder::new()
@@ -317,7 +317,7 @@ fn directory(path: &Path) -> anyhow::Result<&Path> {
     path.parent().with_context(|| format!("{} has no directory", path.display()))
 }
 
-pub(super) fn sync_directory(directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn sync_directory(directory: &Path) -> anyhow::Result<()> {
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .with_context(|| format!("cannot sync {}", directory.display()))

@@ -1,0 +1,84 @@
+//! `coordctl`: the verbs that act on sessions, or allow it (H-22). The coordinator takes them from a
+//! person at a terminal only.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::context::Context;
+use crate::out::Failure;
+use crate::verb;
+use crate::verb::control;
+
+/// The name by which these verbs are called.
+pub(crate) const NAME: &str = "coordctl";
+
+/// Acts on your Claude Code sessions: brings them back, or keeps coord's hands off them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "coordctl",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  coordctl recover 3f2a           bring a crashed session back\n  coordctl hold --all --for 10m   nothing acts on any session meanwhile\n  coordctl attend 3f2a --unattended --recover\n\nOnly a person at a terminal may do this: what comes from an agent is refused.\nExit codes: 0 ok, 1 failed or refused, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+)]
+struct Cli {
+    /// Keep everything below DIR, as COORD_HOME does
+    #[arg(long, global = true, value_name = "DIR")]
+    root: Option<std::path::PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring a session back now, under the same guards as always
+    Recover(control::recover::Args),
+    /// Bring back what a restart of the machine or of tmux interrupted
+    Restore(control::restore::Args),
+    /// Begin anew with a session that coord has given up
+    ResetFailed(control::reset_failed::Args),
+    /// Keep coord from acting on a session
+    Hold(control::hold::Args),
+    /// End a hold
+    Release(control::release::Args),
+    /// Say whether anybody watches a session, and whether it may come back by itself
+    Attend(control::attend::Args),
+    /// Write the recovery mode into config.toml
+    #[command(hide = true)]
+    RecoveryMode(control::recovery_mode::Args),
+    /// Become the client of a session that is brought back
+    #[command(hide = true)]
+    ResumeExec(verb::resume_exec::Args),
+    /// Print completions for a shell
+    #[command(
+        after_help = "Example:\n  coordctl completions bash > ~/.local/share/bash-completion/completions/coordctl"
+    )]
+    Completions(verb::completions::Args),
+    /// Print the manual
+    #[command(
+        after_help = "Examples:\n  coordctl man recover | man -l -\n  coordctl man --dir ~/.local/share/man/man1"
+    )]
+    Man(verb::man::Args),
+}
+
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
+        match cli.verb {
+            Verb::Recover(args) => control::recover::run(&args, &context),
+            Verb::Restore(args) => control::restore::run(&args, &context),
+            Verb::ResetFailed(args) => control::reset_failed::run(&args, &context),
+            Verb::Hold(args) => control::hold::run(&args, &context),
+            Verb::Release(args) => control::release::run(&args, &context),
+            Verb::Attend(args) => control::attend::run(&args, &context),
+            Verb::RecoveryMode(args) => control::recovery_mode::run(&args, &context),
+            Verb::ResumeExec(args) => verb::resume_exec::run(&args, &context),
+            Verb::Completions(args) => verb::completions::run::<Cli>(&args),
+            Verb::Man(args) => verb::man::run::<Cli>(&args),
+        }
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(NAME),
+    }
+}

@@ -1,0 +1,97 @@
+//! The verbs of `coordctl`, one file each; and what they share: an order is sent, and what comes of it
+//! is shown, one line per session.
+
+pub(crate) mod attend;
+pub(crate) mod hold;
+pub(crate) mod recover;
+pub(crate) mod recovery_mode;
+pub(crate) mod release;
+pub(crate) mod reset_failed;
+pub(crate) mod restore;
+mod tmux_server;
+
+use std::io::Write;
+
+use coord_wire::api::{OperatorAnswer, OperatorRequest, REFUSED};
+
+use crate::client;
+use crate::context::Context;
+use crate::out::{Colour, Failure, Painter, escape};
+use crate::verb::status::not_reachable;
+
+/// What every one of them takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
+    /// Change nothing, and say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One session, or all of them.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Whom {
+    /// A session id, or the beginning of one (4 characters or more)
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    id: Option<String>,
+    /// All sessions
+    #[arg(long)]
+    all: bool,
+}
+
+impl Whom {
+    /// The request about these.
+    fn put_into(&self, request: OperatorRequest) -> OperatorRequest {
+        OperatorRequest { sessions: self.id.iter().cloned().collect(), all: self.all, ..request }
+    }
+}
+
+/// Sends the request and shows what came of it.
+fn order(request: &OperatorRequest, how: &How, context: &Context) -> Result<(), Failure> {
+    let request = OperatorRequest { dry_run: how.dry_run, ..request.clone() };
+    let answer = ask(&request, context)?;
+    show(&answer, how, Painter::for_stdout(), &mut std::io::stdout().lock())
+}
+
+/// Sends the request. Its record is durable when the answer is there.
+fn ask(request: &OperatorRequest, context: &Context) -> Result<OperatorAnswer, Failure> {
+    match client::post(context, "/v1/operator", request) {
+        Ok(answer) => answer,
+        Err(miss) => Err(Failure::NotReachable(not_reachable(miss, context))),
+    }
+}
+
+fn show(
+    answer: &OperatorAnswer,
+    how: &How,
+    painter: Painter,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    if how.json {
+        serde_json::to_writer(&mut *out, answer)?;
+        writeln!(out)?;
+        return ended(answer, how);
+    }
+    for result in &answer.results {
+        let id = result
+            .session_id
+            .as_ref()
+            .map_or_else(|| answer.what.clone(), |id| id.chars().take(8).collect());
+        let id = painter.paint(Colour::Bold, &escape(&id));
+        let name = result.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        writeln!(out, "{id}{}  {}", escape(&name), escape(&result.would))?;
+    }
+    if how.dry_run {
+        writeln!(out, "{}", painter.paint(Colour::Dim, "Dry run: nothing was changed."))?;
+    }
+    ended(answer, how)
+}
+
+/// A failure where a guard stood against it, which has been said.
+fn ended(answer: &OperatorAnswer, how: &How) -> Result<(), Failure> {
+    let is_refused = answer.results.iter().any(|result| result.outcome == REFUSED);
+    if is_refused && !how.dry_run { Err(Failure::Told) } else { Ok(()) }
+}

@@ -1,0 +1,84 @@
+//! `coordctl attend ID|--dir DIR`: says whether anybody watches a session, and what may be done with
+//! it (H-06).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+
+use super::{How, order};
+use crate::context::Context;
+use crate::out::Failure;
+
+/// Say whether anybody watches a session, and whether it may come back by itself
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: it comes back by itself\n  coordctl attend 3f2a --recover                it comes back although somebody watches it\n  coordctl attend --dir . --recover             so does every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7"
+)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
+    ["unattended", "attended", "recover", "no_recover", "name", "parent", "task_dir"]
+))]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
+pub(crate) struct Args {
+    /// A session id, or the beginning of one (4 characters or more)
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    id: Option<String>,
+    /// Every session started in this directory, now and later
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Nobody watches it
+    #[arg(long)]
+    unattended: bool,
+    /// Somebody watches it
+    #[arg(long, conflicts_with = "unattended")]
+    attended: bool,
+    /// It comes back by itself after a crash, though somebody watches it
+    #[arg(long)]
+    recover: bool,
+    /// It does not
+    #[arg(long, conflicts_with = "recover")]
+    no_recover: bool,
+    /// A name for it
+    #[arg(long, conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    name: Option<String>,
+    /// The session that its end is told to, by its id
+    #[arg(long, value_name = "ID", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    parent: Option<String>,
+    /// The directory of its task
+    #[arg(long, value_name = "DIR")]
+    task_dir: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let marks = OperatorMarks {
+        unattended: either(args.unattended, args.attended),
+        recover: either(args.recover, args.no_recover),
+        name: args.name.clone(),
+        parent: args.parent.clone(),
+        task_dir: args.task_dir.as_deref().map(directory).transpose()?,
+    };
+    let request = OperatorRequest {
+        sessions: args.id.iter().cloned().collect(),
+        directory: args.dir.as_deref().map(directory).transpose()?,
+        marks,
+        ..OperatorRequest::new(OperatorVerb::Attend)
+    };
+    order(&request, &args.how, context)
+}
+
+fn either(yes: bool, no: bool) -> Option<bool> {
+    (yes || no).then_some(yes)
+}
+
+/// A directory that is there, as the kernel names it: absolute and without links.
+fn directory(path: &Path) -> anyhow::Result<String> {
+    let shown = || path.display().to_string();
+    let path = path.canonicalize().with_context(shown)?;
+    if !path.is_dir() {
+        bail!("{} is not a directory", shown());
+    }
+    path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", shown()))
+}

@@ -1,0 +1,250 @@
+//! Takes in what a person asked for by `coordctl` (H-06, H-22): whom to bring back, whom to leave alone.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Effects;
+use crate::hold::Hold;
+use crate::recovery::Cause;
+use crate::session::{Session, SessionKey};
+use crate::state::State;
+use crate::time::Moment;
+
+/// The reason of a person's hold.
+const HELD: &str = "held by its operator";
+
+/// What a person asked for. Who may ask is the border's matter (H-22).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub enum Command {
+    /// Nothing acts on it.
+    Hold {
+        /// Which; none for all.
+        session: Option<SessionKey>,
+        /// For so long, milliseconds; none until it is released.
+        for_ms: Option<u64>,
+    },
+    /// The end of a hold.
+    Release {
+        /// Which; none for the hold on all.
+        session: Option<SessionKey>,
+    },
+    /// Marks.
+    Attend {
+        /// What they are set on.
+        whom: Whom,
+        /// What is changed.
+        marks: MarkChange,
+    },
+    /// Bring it back now, under the same guards.
+    Recover {
+        /// Which.
+        session: SessionKey,
+    },
+    /// Bring back what a host event interrupted, one after the other (H-10, S0-25f).
+    Restore {
+        /// Which, in this order.
+        sessions: Vec<SessionKey>,
+    },
+    /// Lifts `needs_operator` and the limits that led to it (G5).
+    ResetFailed {
+        /// Which; none for all, which also ends what H-11 stopped.
+        session: Option<SessionKey>,
+    },
+}
+
+/// Whom marks are set on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whom {
+    /// One session.
+    Session(SessionKey),
+    /// Every session whose client was started in this directory, now and later.
+    Directory(String),
+}
+
+/// What is changed of a session's marks; none leaves it as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MarkChange {
+    /// Nobody watches it.
+    pub unattended: Option<bool>,
+    /// It comes back by itself after a crash although somebody watches it (H-06).
+    pub recover: Option<bool>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// The session that its end is told to.
+    pub parent: Option<String>,
+    /// The directory of its task.
+    pub task_dir: Option<String>,
+}
+
+/// A session's marks, or those of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Marks {
+    /// Nobody watches it; none where that was never said.
+    pub unattended: Option<bool>,
+    /// It comes back by itself; none where that was never said.
+    pub recover: Option<bool>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// The session that its end is told to.
+    pub parent: Option<String>,
+    /// The directory of its task.
+    pub task_dir: Option<String>,
+}
+
+impl Marks {
+    /// Takes a change over.
+    pub fn change(&mut self, change: MarkChange) {
+        let MarkChange { unattended, recover, name, parent, task_dir } = change;
+        self.unattended = unattended.or(self.unattended);
+        self.recover = recover.or(self.recover);
+        self.name = name.or(self.name.take());
+        self.parent = parent.or(self.parent.take());
+        self.task_dir = task_dir.or(self.task_dir.take());
+    }
+}
+
+impl State {
+    /// Takes a command in. Returns the records that it touched.
+    pub(crate) fn on_command(
+        &mut self,
+        command: &Command,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        match command {
+            Command::Hold { session, for_ms } => {
+                let cap_ms = for_ms.unwrap_or(u64::MAX);
+                self.set_hold(*session, Some(Hold::new(HELD, at, cap_ms)), fx)
+            }
+            Command::Release { session } => self.set_hold(*session, None, fx),
+            Command::Attend { whom, marks } => self.mark(whom, marks, fx),
+            Command::Recover { session } => {
+                self.ask_for(*session, Cause::Operator, at, fx);
+                Vec::from([*session])
+            }
+            Command::Restore { sessions } => {
+                for key in sessions {
+                    self.ask_for(*key, Cause::Interrupted, at, fx);
+                }
+                sessions.clone()
+            }
+            Command::ResetFailed { session } => self.reset_failed(*session, fx),
+        }
+    }
+
+    fn set_hold(
+        &mut self,
+        session: Option<SessionKey>,
+        hold: Option<Hold>,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let Some(key) = session else {
+            self.header.machine.held = hold;
+            return self.keys();
+        };
+        if let Some(mut session) = self.take(key) {
+            let did = if hold.is_some() { "held: nothing acts on it" } else { "released" };
+            session.held = hold;
+            fx.decide(&session, "H-06", "its operator said so", did);
+            self.put(session);
+        }
+        Vec::from([key])
+    }
+
+    fn mark(&mut self, whom: &Whom, change: &MarkChange, fx: &mut Effects) -> Vec<SessionKey> {
+        match whom {
+            Whom::Session(key) => {
+                if let Some(mut session) = self.take(*key) {
+                    session.marks.change(change.clone());
+                    fx.decide(&session, "H-06", "its operator said so", "marks changed");
+                    self.put(session);
+                }
+                Vec::from([*key])
+            }
+            Whom::Directory(path) => {
+                self.header.machine.marks.entry(path.clone()).or_default().change(change.clone());
+                self.keys()
+            }
+        }
+    }
+
+    fn reset_failed(&mut self, session: Option<SessionKey>, fx: &mut Effects) -> Vec<SessionKey> {
+        if session.is_none() {
+            self.header.machine.reset();
+        }
+        let keys = session.map_or_else(|| self.keys(), |key| Vec::from([key]));
+        for key in &keys {
+            let Some(mut session) = self.take(*key) else { continue };
+            if session.recovery.needs_operator.take().is_some() {
+                fx.decide(&session, "G5", "its operator said so", "no longer needs its operator");
+            }
+            session.recovery.budget.reset();
+            session.recovery.cooldown = None;
+            self.put(session);
+        }
+        keys
+    }
+
+    /// What a command would come to: for each session that it concerns its id, and what would happen
+    /// to it, in words. Nothing is changed.
+    pub fn would(&self, command: &Command) -> Vec<(String, String)> {
+        let each = |keys: &[SessionKey], text: &dyn Fn(&Session) -> String| {
+            let found = keys.iter().filter_map(|key| self.get(*key));
+            found.map(|session| (session.session_id.clone(), text(session))).collect()
+        };
+        let living_or = |key: &Option<SessionKey>| match key {
+            Some(key) => Vec::from([*key]),
+            None => self.keys_of(Session::may_live),
+        };
+        let brought_back = |session: &Session| self.would_bring_back(session);
+        match command {
+            Command::Hold { session, for_ms } => {
+                let until = match for_ms {
+                    None => "until it is released".into(),
+                    Some(ms) => format!("for {} s", ms / 1_000),
+                };
+                each(&living_or(session), &|_| format!("nothing acts on it {until}"))
+            }
+            Command::Release { session } => each(&living_or(session), &|_| "its hold ends".into()),
+            Command::Attend { whom: Whom::Session(key), .. } => {
+                each(&[*key], &|_| "its marks are changed".into())
+            }
+            Command::Attend { whom: Whom::Directory(path), .. } => {
+                let is_there = |session: &Session| {
+                    session.launch.as_ref().is_some_and(|launch| launch.cwd.path == *path)
+                };
+                each(&self.keys_of(is_there), &|_| "its marks are changed".into())
+            }
+            Command::Recover { session } => each(&[*session], &brought_back),
+            Command::Restore { sessions } => each(sessions, &brought_back),
+            Command::ResetFailed { session: None } => {
+                let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());
+                each(&keys, &|_| "its limits begin anew".into())
+            }
+            Command::ResetFailed { session: Some(key) } => {
+                each(&[*key], &|_| "its limits begin anew".into())
+            }
+        }
+    }
+
+    fn keys_of(&self, is_one: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
+        self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
+    }
+
+    fn would_bring_back(&self, session: &Session) -> String {
+        match self.may_be_asked_for(session) {
+            Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),
+            Ok(()) if session.may_live() => {
+                "its harness is ended by SIGTERM once it is at rest and nobody is at it, then resumed"
+                    .into()
+            }
+            Ok(()) => "resumed in its pane, or in a new window".into(),
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! Takes a pending recovery from step to step (S0-19 to S0-24, S0-25b, H-13, H-33, H-43, G5, G10).
+
+use alloc::format;
+use alloc::string::String;
+
+use super::guards::{Stop, Then};
+use super::resumed::waits_for_its_user;
+use super::verdict::Move;
+use super::{Cause, Ending, Flag, Last, NEVER, Pending, Stage, Way};
+use crate::effect::{Deed, Effects, Signal};
+use crate::event::{Outcome, ProcessRef};
+use crate::proof::{Intent, PaneState, Proof, Subject};
+use crate::session::{Presence, Session, SessionKey};
+use crate::state::State;
+use crate::time::{Awake, Moment};
+
+/// A look for an act is answered within this.
+const LOOK_WITHIN_MS: u64 = 10_000;
+/// A hold of this age is told of (H-35).
+const NOTICE_MS: u64 = 1_800_000;
+/// After a change between proof and act, the next proof; twice as long after each one in a row.
+const AGAIN_MS: u64 = 1_000;
+/// But so many times doubled at most.
+const AGAIN_DOUBLED: u32 = 6;
+/// After SessionStart, that there is no other owner is looked at (H-13).
+pub(super) const SOLE_MS: u64 = 3_000;
+
+impl State {
+    /// Takes the recoveries of these records as far as they go now.
+    pub(crate) fn recover(&mut self, keys: &[SessionKey], at: Moment, fx: &mut Effects) {
+        for key in keys {
+            if !self.get(*key).is_some_and(concerns) {
+                continue;
+            }
+            let Some(mut session) = self.take(*key) else { continue };
+            self.open_cases(&mut session, at, fx);
+            self.drive(&mut session, at, fx);
+            self.put(session);
+        }
+    }
+
+    /// When a recovery goes on by time alone.
+    pub(crate) fn recovery_at(&self, session: &Session) -> Option<Awake> {
+        let settings = &self.header.settings;
+        let due = match &session.recovery.pending.as_ref()?.stage {
+            Stage::Waiting { until } => (*until).min(told_at(session).unwrap_or(NEVER)),
+            Stage::Grace { until } => *until,
+            Stage::Proving { since, .. } => since.plus_ms(LOOK_WITHIN_MS),
+            Stage::Ending { since, .. } => since.plus_ms(settings.end_within_ms),
+            Stage::Claimed { asked: Some(_), .. } => return None,
+            Stage::Placing { since, .. } | Stage::Claimed { since, asked: None, .. } => {
+                since.plus_ms(settings.resume_proof_ms)
+            }
+            // How it ended is being read; that tells.
+            Stage::Started { .. } if matches!(session.presence, Presence::Dying { .. }) => {
+                return None;
+            }
+            Stage::Started { since, asked, is_sole, .. } => match (asked, is_sole) {
+                (None, _) => since.plus_ms(SOLE_MS),
+                (Some(_), false) => since.plus_ms(settings.resume_proof_ms),
+                (Some(_), true) => {
+                    // Nothing is concluded from time alone while it settles (H-32).
+                    let settled = self.header.settling.as_ref().map_or(*since, |hold| hold.until);
+                    let verified = since.plus_ms(settings.verified_after_ms).max(settled);
+                    let is_proved = self.is_at_its_prompt(session);
+                    if is_proved { verified } else { since.plus_ms(settings.resume_proof_ms) }
+                }
+            },
+        };
+        (due != NEVER).then_some(due)
+    }
+
+    fn drive(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let Some(pending) = &session.recovery.pending else { return };
+        if is_taken_over(session, pending) {
+            let why = "its user resumed it".into();
+            return self.close(session, ("H-42", Ending::Closed { why }), at, fx);
+        }
+        let is_interrupted = matches!(session.presence, Presence::Interrupted { .. });
+        if is_interrupted && !pending.by_hand && !pending.is_under_way() {
+            let settings = self.header.settings.clone();
+            self.header.machine.take_back_death(session.key, &settings);
+            let why = "a host event interrupted it; `coordctl restore` lists it".into();
+            return self.close(session, ("H-10", Ending::Closed { why }), at, fx);
+        }
+        let is_resumed = matches!(pending.stage, Stage::Claimed { .. } | Stage::Started { .. });
+        if !is_resumed
+            && let Err(stop) = self.is_ours(session, pending.is_ended_by_us())
+            && !matches!(stop.then, Then::Wait(_))
+        {
+            return self.stop(session, stop, at, fx);
+        }
+        let stage = pending.stage.clone();
+        tell(session, at, fx);
+        match stage {
+            Stage::Waiting { until } => self.try_now(session, until, at, fx),
+            Stage::Grace { until } if until <= at.awake => {
+                if let Some(pending) = &mut session.recovery.pending {
+                    pending.is_graced = true;
+                }
+                self.try_now(session, at.awake, at, fx);
+            }
+            Stage::Proving { since, .. } if since.plus_ms(LOOK_WITHIN_MS) <= at.awake => {
+                wait(
+                    session,
+                    ("G4", "a look at it was not answered"),
+                    at.awake.plus_ms(AGAIN_MS),
+                    at,
+                    fx,
+                );
+            }
+            Stage::Ending { since, .. } => self.on_ending(session, since, at, fx),
+            Stage::Placing { since, .. } => {
+                if since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
+                    self.fail(session, "nobody took the line that resumes it", at, fx);
+                }
+            }
+            Stage::Claimed { process, since, asked, .. } => {
+                self.on_claimed(session, process, (since, asked), at, fx);
+            }
+            Stage::Started { process, since, asked, is_sole } => {
+                self.on_started(session, process, (since, asked, is_sole), at, fx);
+            }
+            Stage::Grace { .. } | Stage::Proving { .. } => (),
+        }
+    }
+
+    /// Nothing is under way: the guards, then a look.
+    fn try_now(&mut self, session: &mut Session, until: Awake, at: Moment, fx: &mut Effects) {
+        let Some(pending) = &session.recovery.pending else { return };
+        if matches!(session.presence, Presence::Dying { .. }) {
+            return wait(session, ("H-05", "how it ended is being read"), NEVER, at, fx);
+        }
+        let lives = session.may_live();
+        let guarded = self
+            .is_ours(session, pending.is_ended_by_us())
+            .and_then(|()| self.is_held(session, pending, at))
+            .and_then(|()| if lives { self.is_at_rest(session, pending, at) } else { Ok(()) });
+        match guarded {
+            Err(stop) => self.stop(session, stop, at, fx),
+            Ok(()) if until == NEVER || until <= at.awake => self.prove(session, at, fx),
+            Ok(()) => (),
+        }
+    }
+
+    /// Asks for the look that the next step is decided on (G4).
+    fn prove(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let number = self.header.machine.next_number();
+        let lives = session.may_live();
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        if let Some(pending) = &mut session.recovery.pending {
+            pending.stage = Stage::Proving { number, since: at.awake };
+            // The look locks the transcript of the id that it is made for (H-13).
+            let id = session.session_id.clone();
+            let before = core::mem::replace(&mut pending.session_id, id);
+            if !before.is_empty() && before != session.session_id {
+                fx.do_it(Deed::Release { session_id: before });
+            }
+        }
+        if let Some(subject) = subject(session, harness, lives) {
+            fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+        }
+    }
+
+    /// A look was answered.
+    pub(crate) fn on_proved(
+        &mut self,
+        intent: Intent,
+        proof: &Proof,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(intent.session)?;
+        match session.recovery.pending.as_ref().map(|pending| pending.stage.clone()) {
+            Some(Stage::Proving { number, .. }) if number == intent.number => {
+                self.decide_on(&mut session, proof, at, fx);
+            }
+            Some(Stage::Claimed { asked: Some(number), .. }) if number == intent.number => {
+                waits_for_its_user(&mut session, proof, at, fx);
+            }
+            Some(Stage::Started { process, since, asked: Some(number), .. })
+                if number == intent.number =>
+            {
+                self.on_sole_look(&mut session, (process, since), proof, at, fx);
+            }
+            Some(_) | None => (),
+        }
+        self.put(session);
+        Some(intent.session)
+    }
+
+    fn decide_on(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
+        let lives = session.may_live();
+        if let Some(pending) = &mut session.recovery.pending
+            && let PaneState::Shell { prompt: prompt @ Some(_), .. } = &proof.pane
+            && pending.prompt.is_none()
+        {
+            pending.prompt = *prompt;
+        }
+        let Some(pending) = &session.recovery.pending else { return };
+        // What was known when the look was asked for may have changed since.
+        let guarded = self
+            .is_ours(session, pending.is_ended_by_us())
+            .and_then(|()| self.is_held(session, pending, at))
+            .and_then(|()| if lives { self.is_at_rest(session, pending, at) } else { Ok(()) })
+            .and_then(|()| {
+                if lives {
+                    self.judge_living(session, pending, proof, at)
+                } else {
+                    self.judge_dead(session, pending, proof, at)
+                }
+            });
+        match guarded {
+            Err(stop) => self.stop(session, stop, at, fx),
+            Ok(Move::Grace) => self.begin_grace(session, at, fx),
+            Ok(Move::End) => self.end_harness(session, proof, at, fx),
+            Ok(Move::Place(way)) => self.place_resume(session, proof, way, at, fx),
+        }
+    }
+
+    /// H-06: the person who watches it is told, and any key in the pane cancels.
+    fn begin_grace(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let grace_ms = self.header.settings.grace_ms;
+        let until = at.awake.plus_ms(grace_ms);
+        if let Some(pending) = &mut session.recovery.pending {
+            pending.stage = Stage::Grace { until };
+            pending.waits_for = "its person may cancel it with any key in its pane".into();
+            pending.waits_since = at;
+        }
+        let seconds = grace_ms / 1_000;
+        if let Some((pane, _)) = session.proved_pane() {
+            let text = format!(
+                "coord: this session crashed and comes back in {seconds} s; any key here cancels"
+            );
+            fx.do_it(Deed::Notify { pane: pane.clone(), text });
+        }
+        let did = format!("it comes back in {seconds} s unless a key is pressed");
+        fx.decide(session, "H-06", "an attended session that may come back", &did);
+    }
+
+    fn end_harness(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
+        let number = self.begin(session, at);
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        let signal = Signal::Term;
+        if let Some(pending) = &mut session.recovery.pending {
+            pending.stage = Stage::Ending { number, since: at.awake, signal };
+        }
+        let saw = "its harness is at rest, its input line empty, nobody at the terminal";
+        fx.decide(session, "S0-25", saw, "SIGTERM to its harness");
+        if let Some(subject) = subject(session, harness, true) {
+            let (intent, proof) = (intent(session, number), proof.clone());
+            fx.do_it(Deed::End { intent, subject, proof, signal });
+        }
+    }
+
+    fn place_resume(
+        &mut self,
+        session: &mut Session,
+        proof: &Proof,
+        way: Way,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let number = self.begin(session, at);
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        let Some(subject) = subject(session, harness, false) else { return };
+        if let Some(pending) = &mut session.recovery.pending {
+            let nonce = proof.nonce.clone();
+            pending.typed = (way == Way::Shell).then(|| nonce.clone());
+            pending.session_id.clone_from(&subject.session_id);
+            pending.stage = Stage::Placing { number, since: at.awake, nonce, way };
+        }
+        fx.decide(
+            session,
+            "S0-25e",
+            "its harness is dead, its conversation is nobody's",
+            way.words(),
+        );
+        let (intent, proof) = (intent(session, number), proof.clone());
+        fx.do_it(match way {
+            Way::Shell => Deed::TypeResume { intent, subject, proof },
+            Way::Pane => Deed::RespawnPane { intent, subject, proof },
+            Way::Window => Deed::NewWindow { intent, subject, proof },
+        });
+    }
+
+    /// A step that touches the world begins: it is charged once for an attempt.
+    fn begin(&mut self, session: &mut Session, at: Moment) -> u64 {
+        let settings = self.header.settings.clone();
+        let mut is_first = false;
+        if let Some(pending) = &mut session.recovery.pending {
+            pending.waits_for.clear();
+            if !pending.is_charged {
+                is_first = true;
+                pending.is_charged = true;
+                pending.attempts = pending.attempts.saturating_add(1);
+                session.recovery.budget.charge(at.awake);
+            }
+        }
+        self.header.machine.begin(session.key, is_first, &settings, at);
+        self.header.machine.next_number()
+    }
+
+    /// An act was carried out, or not.
+    pub(crate) fn on_acted(
+        &mut self,
+        intent: Intent,
+        outcome: &Outcome,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(intent.session)?;
+        let is_of_it = session.recovery.pending.as_ref().is_some_and(|pending| {
+            matches!(
+                pending.stage,
+                Stage::Ending { number, .. } | Stage::Placing { number, .. } if number == intent.number
+            )
+        });
+        if is_of_it {
+            match outcome {
+                Outcome::Done => {
+                    if let Some(pending) = &mut session.recovery.pending
+                        && matches!(pending.stage, Stage::Ending { .. })
+                    {
+                        pending.ended_by_us = true;
+                    }
+                }
+                Outcome::Changed { what } => {
+                    self.header.machine.end(session.key);
+                    let why = format!("{what} changed before the act");
+                    let until = at.awake.plus_ms(again_ms(&mut session));
+                    wait(&mut session, ("G4", &why), until, at, fx);
+                }
+                Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
+                Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
+            }
+        }
+        self.put(session);
+        Some(intent.session)
+    }
+
+    /// Its harness was sent a signal.
+    fn on_ending(&mut self, session: &mut Session, since: Awake, at: Moment, fx: &mut Effects) {
+        let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+        let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
+        if is_gone && matches!(seen, Some((false, _))) {
+            if let Some(pending) = &mut session.recovery.pending {
+                pending.ended_by_us = true;
+                pending.died_at = Some(at);
+                pending.stage = Stage::Waiting { until: at.awake };
+            }
+            return self.try_now(session, at.awake, at, fx);
+        }
+        if at.awake < since.plus_ms(self.header.settings.end_within_ms) {
+            return;
+        }
+        let was_sent = session.recovery.pending.as_ref().is_some_and(|pending| pending.ended_by_us);
+        let stop = if was_sent {
+            let why = "its harness did not end on SIGTERM; one at rest is not killed";
+            Stop::operator("S0-26", why)
+        } else {
+            // The coordinator was away when it was to be sent: it is decided anew, on a new look.
+            Stop::wait("G10", "whether its harness was sent the signal is not known", at.awake)
+        };
+        self.stop(session, stop, at, fx);
+    }
+
+    /// An attempt failed: the next one waits, within G5's limits (S0-21 to S0-23).
+    pub(super) fn fail(&mut self, session: &mut Session, why: &str, at: Moment, fx: &mut Effects) {
+        let settings = self.header.settings.clone();
+        session.recovery.budget.failed(at.awake);
+        self.header.machine.end(session.key);
+        self.header.machine.on_failure(why, &settings, at);
+        session.recovery.last = Some(Last { at, outcome: Ending::Failed { why: why.into() } });
+        let harness = session.owner.as_ref().map(|owner| owner.id.process);
+        if let Some(pending) = &mut session.recovery.pending {
+            if let Some(harness) = harness.filter(|harness| *harness != pending.harness) {
+                pending.harness = harness;
+                pending.died_at = Some(at);
+            }
+            pending.is_charged = false;
+            pending.changes = 0;
+            pending.prompt = None;
+            pending.stage = Stage::Waiting { until: at.awake };
+        }
+        fx.decide(session, "S0-21", why, "the attempt failed; the recovery stays pending");
+        self.try_now(session, at.awake, at, fx);
+    }
+
+    pub(super) fn stop(&mut self, session: &mut Session, stop: Stop, at: Moment, fx: &mut Effects) {
+        match stop.then {
+            Then::Wait(until) => {
+                // Time alone must not bring back a moment that is over.
+                let until = until.max(at.awake.plus_ms(1));
+                self.header.machine.end(session.key);
+                wait(session, (stop.rule, &stop.why), until, at, fx);
+            }
+            Then::Close => {
+                let why = stop.why;
+                self.close(session, (stop.rule, Ending::Closed { why }), at, fx);
+            }
+            Then::Operator => {
+                flag(session, stop.rule, &stop.why, at, fx);
+                self.close(session, (stop.rule, Ending::Failed { why: stop.why }), at, fx);
+            }
+        }
+    }
+
+    /// A recovery is over: the machine has room for another one, and the transcript is free.
+    pub(super) fn close(
+        &mut self,
+        session: &mut Session,
+        (rule, ending): (&'static str, Ending),
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        self.header.machine.end(session.key);
+        let locked = session.recovery.pending.as_ref().map(|pending| pending.session_id.clone());
+        session.close_recovery(rule, ending, at, fx);
+        fx.do_it(Deed::Release { session_id: session.session_id.clone() });
+        if let Some(locked) = locked.filter(|id| !id.is_empty() && *id != session.session_id) {
+            fx.do_it(Deed::Release { session_id: locked });
+        }
+    }
+}
+
+/// What changes between each proof and its act is looked at again later and later.
+fn again_ms(session: &mut Session) -> u64 {
+    let Some(pending) = &mut session.recovery.pending else { return AGAIN_MS };
+    let doublings = pending.changes.min(AGAIN_DOUBLED);
+    pending.changes = pending.changes.saturating_add(1);
+    AGAIN_MS.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(1))
+}
+
+/// Whether a record has, or may have, a recovery.
+fn concerns(session: &Session) -> bool {
+    let is_unweighed = session.signature.as_ref().is_some_and(|signature| !signature.is_weighed);
+    session.recovery.pending.is_some()
+        || is_unweighed
+        || matches!(session.presence, Presence::Crashed { .. })
+}
+
+/// H-42: another process than the one that this is about holds the session, and it is not ours.
+fn is_taken_over(session: &Session, pending: &Pending) -> bool {
+    let Some(owner) = &session.owner else { return true };
+    let process = owner.id.process;
+    match pending.stage {
+        Stage::Claimed { process: ours, .. } | Stage::Started { process: ours, .. } => {
+            process != ours && process != pending.harness
+        }
+        Stage::Waiting { .. }
+        | Stage::Grace { .. }
+        | Stage::Proving { .. }
+        | Stage::Ending { .. }
+        | Stage::Placing { .. } => process != pending.harness,
+    }
+}
+
+/// When its person is told that a recovery still waits (H-35).
+fn told_at(session: &Session) -> Option<Awake> {
+    let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_told)?;
+    let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
+    let has_reason = is_waiting && !pending.waits_for.is_empty();
+    has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
+}
+
+/// H-35: a hold of half an hour is told of.
+fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
+    if told_at(session).is_none_or(|due| at.awake < due) {
+        return;
+    }
+    let pane = session.proved_pane().map(|(pane, _)| pane);
+    let Some(pending) = &mut session.recovery.pending else { return };
+    pending.is_told = true;
+    let saw = format!("its recovery has waited for half an hour: {}", pending.waits_for);
+    if let Some(pane) = pane {
+        let text = format!("coord: {saw}");
+        fx.do_it(Deed::Notify { pane, text });
+    }
+    fx.decide(session, "H-35", &saw, "told, once");
+}
+
+/// The recovery waits; a new reason is a decision.
+fn wait(
+    session: &mut Session,
+    (rule, why): (&'static str, &str),
+    until: Awake,
+    at: Moment,
+    fx: &mut Effects,
+) {
+    let Some(pending) = &mut session.recovery.pending else { return };
+    pending.stage = Stage::Waiting { until };
+    if pending.waits_for != why {
+        pending.waits_for = why.into();
+        pending.waits_since = at;
+        pending.is_told = false;
+        fx.decide(session, rule, why, "the recovery waits");
+    }
+}
+
+/// A person has to look (G5, H-35).
+pub(super) fn flag(
+    session: &mut Session,
+    rule: &'static str,
+    why: &str,
+    at: Moment,
+    fx: &mut Effects,
+) {
+    session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at });
+    let did = format!("needs its operator; to bring it back by hand: {}", by_hand(session));
+    fx.decide(session, rule, why, &did);
+}
+
+/// The command that a person would type.
+fn by_hand(session: &Session) -> String {
+    format!("claude --resume {}", session.session_id)
+}
+
+pub(super) fn intent(session: &Session, number: u64) -> Intent {
+    Intent { session: session.key, number }
+}
+
+pub(super) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Option<Subject> {
+    let launch = session.launch.as_ref()?;
+    let pending = session.recovery.pending.as_ref();
+    Some(Subject {
+        session_id: session.session_id.clone(),
+        harness,
+        lives,
+        config_dir: session.config_dir.clone(),
+        transcript_path: session.transcript_path.clone(),
+        pane: session.proved_pane(),
+        any_server: pending.is_some_and(|pending| pending.cause == Cause::Interrupted),
+        cwd: launch.cwd.clone(),
+        program: launch.program.first().cloned().unwrap_or_default(),
+        typed: pending.and_then(|pending| pending.typed.clone()),
+    })
+}

@@ -1,0 +1,288 @@
+//! Decides who may come back, and when (S0-00, S0-05, S0-12, S0-15 to S0-20, H-06 to H-08, H-11, H-13
+//! to H-15, H-32): in S0-00's order, before anything is looked at for an act.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Cause, NEVER, Pending};
+use crate::budget::{BudgetDecision, Delay, Limits};
+use crate::event::{EndReason, Kind, RegistryStatus};
+use crate::gate::Mode;
+use crate::launch::{Launch, ParentKind};
+use crate::session::{Presence, Session};
+use crate::settings::Settings;
+use crate::state::State;
+use crate::status::Word;
+use crate::time::{Awake, Moment};
+
+/// Why a recovery does not go on now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stop {
+    /// Requirement id of the rule.
+    pub(crate) rule: &'static str,
+    /// Why, in words.
+    pub(crate) why: String,
+    /// What becomes of it.
+    pub(crate) then: Then,
+}
+
+/// What becomes of a recovery that does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It waits, until then or until something happens.
+    Wait(Awake),
+    /// It is over: there is nothing to bring back, or it is not ours.
+    Close,
+    /// A person has to look.
+    Operator,
+}
+
+impl Stop {
+    pub(crate) fn wait(rule: &'static str, why: &str, until: Awake) -> Self {
+        Self { rule, why: why.into(), then: Then::Wait(until) }
+    }
+
+    /// Waits for an event, not for a time.
+    pub(crate) fn until_told(rule: &'static str, why: &str) -> Self {
+        Self::wait(rule, why, NEVER)
+    }
+
+    pub(crate) fn close(rule: &'static str, why: impl Into<String>) -> Self {
+        Self { rule, why: why.into(), then: Then::Close }
+    }
+
+    pub(crate) fn operator(rule: &'static str, why: impl Into<String>) -> Self {
+        Self { rule, why: why.into(), then: Then::Operator }
+    }
+}
+
+/// G5's limits.
+pub(super) fn limits(settings: &Settings) -> Limits {
+    Limits {
+        per_turn: settings.recoveries_per_turn,
+        total: settings.recoveries_total,
+        delay: Delay {
+            first_ms: settings.cooldown_failure_ms,
+            max_ms: settings.recovery_delay_max_ms,
+        },
+    }
+}
+
+impl State {
+    /// Whether nobody watches it: its own mark, else its directory's.
+    pub fn is_unattended(&self, session: &Session) -> bool {
+        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.unattended);
+        session.marks.unattended.or(of_dir).unwrap_or(false)
+    }
+
+    /// Whether its user wants it back after a crash (H-06).
+    pub(crate) fn is_opted_in(&self, session: &Session) -> bool {
+        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.recover);
+        let is_for_all = self.header.settings.mode == Mode::Act;
+        session.marks.recover.or(of_dir).unwrap_or(is_for_all)
+    }
+
+    fn marks_of_dir(&self, session: &Session) -> Option<&crate::operator::Marks> {
+        self.header.machine.marks.get(&session.launch.as_ref()?.cwd.path)
+    }
+
+    /// Whether the session is one that coord may bring back at all.
+    pub(crate) fn is_ours(&self, session: &Session, by_us: bool) -> Result<(), Stop> {
+        if session.is_foreign {
+            return Err(Stop::close("R-20", "Claude Code's own background supervisor owns it"));
+        }
+        if session.two_owners {
+            return Err(Stop::operator("H-13", "two owners"));
+        }
+        was_ended(session, by_us)?;
+        if !self.is_local(session) {
+            return Err(Stop::close("H-15", "it runs elsewhere"));
+        }
+        match session.kind {
+            Some(Kind::Interactive) => (),
+            Some(Kind::Headless) => {
+                return Err(Stop::close("S0-25e", "a headless run is not resumed at a terminal"));
+            }
+            None => {
+                return Err(Stop::close("H-24", "whether it is interactive could not be judged"));
+            }
+        }
+        let is_proved = session.owner.as_ref().is_some_and(|owner| owner.has_reported);
+        if !is_proved {
+            let why = "no hook of its harness was proved to be one: it is listed only";
+            return Err(Stop::close("H-14", why));
+        }
+        launch(session).map(drop)?;
+        match self.header.config_dirs.get(&session.config_dir) {
+            Some(true) => Ok(()),
+            Some(false) | None => {
+                let why = "another coordinator acts in its configuration directory";
+                Err(Stop::until_told("H-14", why))
+            }
+        }
+    }
+
+    /// What keeps every recovery of this session back for now.
+    pub(super) fn is_held(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        at: Moment,
+    ) -> Result<(), Stop> {
+        let settings = &self.header.settings;
+        let held = session.held.as_ref().or(self.header.machine.held.as_ref());
+        if let Some(hold) = held.filter(|hold| hold.lasts(at.awake)) {
+            return Err(Stop::wait("H-06", &hold.reason, hold.until));
+        }
+        if let Some(flag) = &session.recovery.needs_operator {
+            return Err(Stop::until_told("G5", &format!("it needs its operator: {}", flag.reason)));
+        }
+        if let Some(hold) = self.header.settling.as_ref().filter(|hold| hold.lasts(at.awake)) {
+            return Err(Stop::wait("H-32", &hold.reason, hold.until));
+        }
+        if let Some(hold) = session.recovery.cooldown.as_ref().filter(|hold| hold.lasts(at.awake)) {
+            return Err(Stop::wait("S0-11", &hold.reason, hold.until));
+        }
+        match session.recovery.budget.decide(limits(settings), at.awake) {
+            BudgetDecision::Allowed => (),
+            BudgetDecision::Later(until) => {
+                return Err(Stop::wait("S0-23", "the last attempt failed", until));
+            }
+            BudgetDecision::SpentThisTurn => {
+                let n = settings.recoveries_per_turn;
+                return Err(Stop::operator("G5", format!("{n} recoveries in this turn")));
+            }
+            BudgetDecision::Spent => {
+                let n = settings.recoveries_total;
+                return Err(Stop::operator("G5", format!("{n} recoveries in all")));
+            }
+        }
+        self.header.machine.admits(session.key, settings, pending.by_hand, at)
+    }
+
+    /// H-06: whether a dead session comes back by itself. `has_signature`: a crash signature of its own
+    /// stands on its screen.
+    pub(super) fn comes_back(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        has_signature: bool,
+    ) -> Result<(), Stop> {
+        if pending.by_hand || pending.cause == Cause::Signature {
+            return Ok(());
+        }
+        let died = pending.died_at.map(|at| at.awake).unwrap_or_default();
+        let again_ms = self.header.settings.dies_again_within_ms;
+        let is_again = session.recovery.verified_at.is_some_and(|at| died.ms_since(at) < again_ms);
+        if is_again && !has_signature {
+            let why = "it died again soon after it was brought back, without a crash signature";
+            return Err(Stop::operator("H-06", why));
+        }
+        if has_signature || self.is_unattended(session) || self.is_opted_in(session) {
+            return Ok(());
+        }
+        let why = "somebody watches it, it shows no crash signature, and nobody asked for it";
+        Err(Stop::close("H-06", why))
+    }
+
+    /// What keeps a living harness from being ended, as far as known facts tell (S0-15 to S0-20, H-08).
+    pub(super) fn is_at_rest(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        at: Moment,
+    ) -> Result<(), Stop> {
+        if !pending.by_hand {
+            self.is_corroborated(session)?;
+        }
+        if session.contested.is_some() {
+            return Err(Stop::until_told("R-21", "two sources disagree about it"));
+        }
+        let word = self.word(session, at.awake).word;
+        match word {
+            Word::Idle | Word::Starting => (),
+            Word::AwaitingPermission | Word::AwaitingInput => {
+                return Err(Stop::until_told("S0-15", "a prompt waits for its user"));
+            }
+            Word::Running => return Err(Stop::until_told("S0-08", "a turn is open")),
+            Word::Background => {
+                return Err(Stop::until_told("S0-20", "background work goes on"));
+            }
+            Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
+                return Err(Stop::until_told("R-11", "its account is limited or blocked"));
+            }
+            Word::Suspended => return Err(Stop::until_told("R-10", "it is stopped by Ctrl-Z")),
+            Word::Unknown
+            | Word::Foreign
+            | Word::Interrupted
+            | Word::Crashed
+            | Word::Elsewhere
+            | Word::Stopped
+            | Word::RecoveryPending
+            | Word::Recovering => {
+                return Err(Stop::until_told("G4", "what it is doing is not known"));
+            }
+        }
+        let is_idle =
+            session.registry.level().is_some_and(|level| level.status == RegistryStatus::Idle);
+        if !is_idle && !pending.by_hand {
+            return Err(Stop::until_told("H-08", "the client's registry does not say idle"));
+        }
+        Ok(())
+    }
+
+    /// H-07: a signature in a living harness counts in a session that is unattended or opted in, where
+    /// it is not content of the conversation (S0-29).
+    fn is_corroborated(&self, session: &Session) -> Result<(), Stop> {
+        let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
+        if !is_wanted {
+            return Err(Stop::close("H-07", "somebody watches it, and nobody asked for it"));
+        }
+        match session.signature.as_ref().map(|signature| signature.is_content) {
+            Some(Some(false)) => Ok(()),
+            Some(None) => {
+                Err(Stop::until_told("S0-29", "its transcript is looked through for the signature"))
+            }
+            Some(Some(true)) => {
+                Err(Stop::close("S0-29", "the signature is content of the conversation"))
+            }
+            None => Err(Stop::close("H-07", "the signature was of another process")),
+        }
+    }
+}
+
+/// G6: what its user, or the client itself, ended is not brought back. What coord ended, it is.
+fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
+    if session.left.is_some() {
+        return Err(Stop::close("H-36", "its conversation was cleared or left"));
+    }
+    match &session.presence {
+        Presence::Ended { reason: Some(EndReason::Other) | None, .. } if by_us => Ok(()),
+        Presence::Ended { reason: Some(EndReason::Other) | None, .. } => {
+            Err(Stop::close("S0-25f", "it ended by itself, by a signal, or with its pane"))
+        }
+        Presence::Ended { .. } => Err(Stop::close("G6", "its user ended it")),
+        Presence::Alive
+        | Presence::Dying { .. }
+        | Presence::Interrupted { .. }
+        | Presence::Crashed { .. }
+        | Presence::Gone { .. } => Ok(()),
+    }
+}
+
+/// How it was started, if it can be started so again (H-13, H-19).
+pub(super) fn launch(session: &Session) -> Result<&Launch, Stop> {
+    let Some(launch) = &session.launch else {
+        return Err(Stop::close("S0-25d", "how it was started is not known"));
+    };
+    if let ParentKind::Other { name } = &launch.parent.kind {
+        let why = format!("{name} started it, which starts again what it wants to");
+        return Err(Stop::close("H-13", why));
+    }
+    match &launch.unfit {
+        Some(why) => {
+            Err(Stop::operator("H-19", format!("its command line is not used again: {why}")))
+        }
+        None => Ok(launch),
+    }
+}

@@ -1,0 +1,164 @@
+//! Decides what the whole machine allows: one gate for all recoveries, and the breaker (H-11).
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use super::Flag;
+use super::guards::Stop;
+use crate::hold::Hold;
+use crate::operator::Marks;
+use crate::session::SessionKey;
+use crate::settings::Settings;
+use crate::time::{Awake, Moment};
+
+/// What concerns all recoveries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Number of the last step.
+    pub last_number: u64,
+    /// Whose recovery is under way.
+    pub under_way: Vec<SessionKey>,
+    /// When the latest ones began.
+    pub starts: Vec<Awake>,
+    /// Whose harnesses crashed lately, and when.
+    pub deaths: Vec<(SessionKey, Moment)>,
+    /// How the latest recoveries failed, if all in the same way, and how many.
+    pub failures: Option<(String, u32)>,
+    /// Nothing restarts by itself: why, and since when.
+    pub breaker: Option<Flag>,
+    /// It is for many deaths, and not for failures.
+    pub is_for_deaths: bool,
+    /// A person's hold on all sessions.
+    pub held: Option<Hold>,
+    /// Marks of directories.
+    pub marks: BTreeMap<String, Marks>,
+}
+
+impl Machine {
+    /// A number for a step, never used before.
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last_number = self.last_number.saturating_add(1);
+        self.last_number
+    }
+
+    /// Whether one more recovery may begin.
+    pub(super) fn admits(
+        &self,
+        key: SessionKey,
+        settings: &Settings,
+        by_hand: bool,
+        at: Moment,
+    ) -> Result<(), Stop> {
+        if let Some(breaker) = self.breaker.as_ref().filter(|_| !by_hand) {
+            return Err(Stop::until_told("H-11", &breaker.reason));
+        }
+        if self.under_way.contains(&key) {
+            return Ok(());
+        }
+        if size(settings.recoveries_at_once) <= self.under_way.len() {
+            let why = "other recoveries are under way";
+            return Err(Stop::wait("H-11", why, at.awake.plus_ms(1_000)));
+        }
+        let oldest = self
+            .starts
+            .first()
+            .filter(|_| size(settings.recoveries_per_window) <= self.starts.len());
+        match oldest.map(|oldest| oldest.plus_ms(settings.recovery_window_ms)) {
+            Some(until) if at.awake < until => {
+                Err(Stop::wait("H-11", "too many recoveries in a short time", until))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A step of a recovery begins, which may be the first of an attempt.
+    pub(super) fn begin(
+        &mut self,
+        key: SessionKey,
+        is_first: bool,
+        settings: &Settings,
+        at: Moment,
+    ) {
+        if !self.under_way.contains(&key) {
+            self.under_way.push(key);
+        }
+        if is_first {
+            self.starts.push(at.awake);
+            let surplus = self.starts.len().saturating_sub(size(settings.recoveries_per_window));
+            self.starts.drain(..surplus);
+        }
+    }
+
+    /// A recovery came to its end.
+    pub(super) fn end(&mut self, key: SessionKey) {
+        self.under_way.retain(|other| *other != key);
+    }
+
+    /// A harness crashed. Many at once are one host event.
+    pub(super) fn on_death(&mut self, key: SessionKey, settings: &Settings, at: Moment) {
+        let within_ms = settings.breaker_within_ms;
+        self.deaths.retain(|(_, death)| at.awake.ms_since(death.awake) <= within_ms);
+        self.deaths.push((key, at));
+        let n = self.deaths.len();
+        if size(settings.breaker_deaths) <= n && self.breaker.is_none() {
+            self.is_for_deaths = true;
+            self.trip(format!("{n} harnesses crashed within {} s", within_ms / 1_000), at);
+        }
+    }
+
+    /// What seemed to be a crash was a host event's doing, and is told of as such (H-10).
+    pub(super) fn take_back_death(&mut self, key: SessionKey, settings: &Settings) {
+        self.deaths.retain(|(of, _)| *of != key);
+        if self.is_for_deaths && self.deaths.len() < size(settings.breaker_deaths) {
+            self.breaker = None;
+            self.is_for_deaths = false;
+        }
+    }
+
+    /// An attempt failed.
+    pub(super) fn on_failure(&mut self, why: &str, settings: &Settings, at: Moment) {
+        let before = match &self.failures {
+            Some((same, n)) if same == why => *n,
+            Some(_) | None => 0,
+        };
+        let n = before.saturating_add(1);
+        self.failures = Some((why.into(), n));
+        if settings.breaker_failures <= n {
+            self.trip(format!("{n} recoveries in a row failed: {why}"), at);
+        }
+    }
+
+    /// A recovery was verified.
+    pub(super) fn on_success(&mut self) {
+        self.failures = None;
+    }
+
+    fn trip(&mut self, reason: String, at: Moment) {
+        self.breaker.get_or_insert(Flag { reason, since: at });
+    }
+
+    /// A person ends what H-11 stopped.
+    pub(crate) fn reset(&mut self) {
+        self.breaker = None;
+        self.is_for_deaths = false;
+        self.failures = None;
+        self.deaths.clear();
+        self.starts.clear();
+    }
+
+    /// A new boot: clocks began anew, and nothing that was under way still is.
+    pub(crate) fn rebase(&mut self) {
+        self.under_way.clear();
+        self.starts.clear();
+        self.deaths.clear();
+        self.held = self.held.take().filter(|hold| hold.until == super::NEVER);
+    }
+}
+
+fn size(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

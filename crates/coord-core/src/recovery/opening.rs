@@ -1,0 +1,165 @@
+//! Decides when a recovery becomes owed, and what happens to a second detection (S0-07 to S0-14,
+//! S0-28a, H-07).
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
+use super::guards::Stop;
+use super::{Cause, Ending, Last, NEVER, Pending, Stage};
+use crate::effect::Effects;
+use crate::event::{Kind, ProcessRef};
+use crate::session::{Presence, Session, SessionKey, Turn};
+use crate::state::State;
+use crate::time::Moment;
+
+impl Pending {
+    /// One that is tried at once.
+    pub(super) fn new(cause: Cause, harness: ProcessRef, at: Moment) -> Self {
+        Self {
+            cause,
+            harness,
+            session_id: String::new(),
+            detected_at: at,
+            died_at: None,
+            by_hand: matches!(cause, Cause::Operator | Cause::Interrupted),
+            was_working: false,
+            ended_by_us: false,
+            attempts: 0,
+            is_charged: false,
+            changes: 0,
+            waits_for: String::new(),
+            waits_since: at,
+            is_told: false,
+            is_graced: false,
+            prompt: None,
+            typed: None,
+            claimed: None,
+            stage: Stage::Waiting { until: at.awake },
+        }
+    }
+}
+
+impl State {
+    /// Opens the cases that the facts of a record call for.
+    pub(super) fn open_cases(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        self.open_for_death(session, at, fx);
+        self.open_for_signature(session, at, fx);
+    }
+
+    /// S0-28a: a crash is one case, whatever else is known of the session.
+    fn open_for_death(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let died = match session.presence {
+            Presence::Crashed { at } => at,
+            Presence::Alive
+            | Presence::Dying { .. }
+            | Presence::Ended { .. }
+            | Presence::Interrupted { .. }
+            | Presence::Gone { .. } => return,
+        };
+        let Some(process) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        // What becomes of a headless run is its supervisor's matter.
+        if session.recovery.judged == Some(process) || session.kind == Some(Kind::Headless) {
+            return;
+        }
+        session.recovery.judged = Some(process);
+        if let Some(pending) = &mut session.recovery.pending {
+            if !pending.is_under_way() {
+                pending.died_at = Some(died);
+                pending.cause = if pending.by_hand { pending.cause } else { Cause::Death };
+                pending.stage = Stage::Waiting { until: at.awake };
+            }
+            return;
+        }
+        let settings = self.header.settings.clone();
+        self.header.machine.on_death(session.key, &settings, at);
+        let mut pending = Pending::new(Cause::Death, process, at);
+        pending.died_at = Some(died);
+        pending.was_working = matches!(session.turn, Turn::Open { .. });
+        session.recovery.pending = Some(pending);
+        fx.decide(session, "S0-28a", "its harness crashed", "a recovery is pending");
+    }
+
+    /// S0-07, S0-08: a signature in a living harness is evidence for a case, where H-07 lets it be one.
+    fn open_for_signature(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let is_new = session
+            .signature
+            .as_ref()
+            .is_some_and(|signature| !signature.is_weighed && signature.is_content != Some(true));
+        if !is_new || !session.may_live() {
+            return;
+        }
+        let Some(process) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
+        let in_cooldown =
+            session.recovery.cooldown.as_ref().is_some_and(|hold| hold.lasts(at.awake));
+        if let Some(signature) = &mut session.signature {
+            signature.is_weighed = true;
+        }
+        let saw = "a crash signature on the screen of its living harness";
+        if session.recovery.pending.is_some() {
+            fx.decide(session, "S0-09", saw, "nothing: a recovery is pending already");
+        } else if in_cooldown {
+            session.recovery.dropped = session.recovery.dropped.saturating_add(1);
+            fx.decide(session, "S0-14", saw, "dropped: the last attempt was a moment ago");
+        } else if !is_wanted || self.is_ours(session, false).is_err() {
+            fx.decide(session, "H-07", saw, "kept as evidence: it is not brought back by itself");
+        } else {
+            let mut pending = Pending::new(Cause::Signature, process, at);
+            pending.stage = Stage::Waiting { until: NEVER };
+            session.recovery.pending = Some(pending);
+            fx.decide(session, "S0-08", saw, "a recovery is pending until it is at rest");
+        }
+    }
+
+    /// A person asks for a session. Says what will be done, or why it is refused.
+    pub(crate) fn ask_for(&mut self, key: SessionKey, cause: Cause, at: Moment, fx: &mut Effects) {
+        let Some(mut session) = self.take(key) else { return };
+        let process = session.owner.as_ref().map(|owner| owner.id.process);
+        match (self.may_be_asked_for(&session), process) {
+            (Err(stop), _) => fx.decide(&session, stop.rule, "its operator asks for it", &stop.why),
+            (Ok(()), None) => (),
+            (Ok(()), Some(process)) => {
+                session.recovery.needs_operator = None;
+                session.recovery.cooldown = None;
+                let died = (!session.may_live()).then_some(at);
+                let mut pending = Pending::new(cause, process, at);
+                pending.died_at = died;
+                session.recovery.pending = Some(pending);
+                fx.decide(&session, "G6", "its operator asks for it", "a recovery is pending");
+            }
+        }
+        self.put(session);
+    }
+
+    /// Whether a person's wish can be taken up.
+    pub(crate) fn may_be_asked_for(&self, session: &Session) -> Result<(), Stop> {
+        let under_way = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
+        if under_way {
+            return Err(Stop::close("S0-09", "a recovery is under way"));
+        }
+        self.is_ours(session, false)
+    }
+}
+
+impl Session {
+    /// A recovery is over. Its bookkeeping stays (S0-31).
+    pub(super) fn close_recovery(
+        &mut self,
+        rule: &'static str,
+        ending: Ending,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let Some(pending) = self.recovery.pending.take() else { return };
+        let cause = pending.cause.word();
+        let (saw, did) = match &ending {
+            Ending::Verified => (cause.to_owned(), "brought back, and verified"),
+            Ending::Observed => (cause.to_owned(), "nothing was done: observing only"),
+            Ending::Closed { why } => (format!("{cause}; {why}"), "not brought back"),
+            Ending::Failed { why } => (format!("{cause}; {why}"), "given up"),
+        };
+        fx.decide(self, rule, &saw, did);
+        self.recovery.last = Some(Last { at, outcome: ending });
+    }
+}

@@ -1,0 +1,320 @@
+//! Decides what becomes of a resume that was started: whose it is, whether it proved itself, and what its
+//! session is told then (S0-25a, S0-25b, H-13, H-21, H-33, H-43).
+
+use super::attempt::{SOLE_MS, flag, intent, subject};
+use super::guards::Stop;
+use super::{Ending, Stage, Way};
+use crate::effect::{Deed, Effect, Effects, Signal};
+use crate::event::{EndReason, ProcessRef, Screen};
+use crate::hold::Hold;
+use crate::proof::{Input, PaneState, Proof};
+use crate::session::{Presence, Session, SessionKey, Turn};
+use crate::state::State;
+use crate::status::Word;
+use crate::time::{Awake, Moment};
+use crate::wake::{self, WakeDecision};
+
+impl State {
+    /// The session whose resume was put somewhere with this nonce, and where; none if what was learned
+    /// since forbids it: a late SessionEnd, another owner.
+    pub fn resume_placed(&self, nonce: &str) -> Option<(&Session, Way)> {
+        let mut of_nonce = self.header.machine.under_way.iter().filter_map(|key| {
+            let session = self.get(*key)?;
+            let pending = session.recovery.pending.as_ref()?;
+            match &pending.stage {
+                Stage::Placing { nonce: placed, way, .. }
+                    if placed == nonce && pending.session_id == session.session_id =>
+                {
+                    Some((session, pending, *way))
+                }
+                Stage::Waiting { .. }
+                | Stage::Grace { .. }
+                | Stage::Proving { .. }
+                | Stage::Ending { .. }
+                | Stage::Placing { .. }
+                | Stage::Claimed { .. }
+                | Stage::Started { .. } => None,
+            }
+        });
+        let (session, pending, way) = of_nonce.next()?;
+        self.is_ours(session, pending.is_ended_by_us()).ok().map(|()| (session, way))
+    }
+
+    /// The session whose resume the process with this pid claimed.
+    pub fn resume_claimed_by(&self, pid: u32) -> Option<&Session> {
+        let keys = &self.header.machine.under_way;
+        keys.iter()
+            .filter_map(|key| self.get(*key))
+            .find(|session| session.recovery.claimer().is_some_and(|process| process.pid == pid))
+    }
+
+    /// The line was taken: its process becomes the client. Whether it may is answered before.
+    pub(crate) fn on_resume_claimed(
+        &mut self,
+        key: SessionKey,
+        nonce: &str,
+        process: ProcessRef,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(key)?;
+        if let Some(pending) = &mut session.recovery.pending
+            && matches!(&pending.stage, Stage::Placing { nonce: placed, .. } if placed == nonce)
+        {
+            let since = at.awake;
+            pending.stage = Stage::Claimed { process, since, asked: None };
+            pending.typed = None;
+            pending.claimed = Some(process);
+            fx.ask(Effect::WatchProcess { process });
+        }
+        self.put(session);
+        Some(key)
+    }
+
+    /// The line was taken, and the process that took it gave up.
+    pub(crate) fn on_resume_failed(
+        &mut self,
+        key: SessionKey,
+        why: &str,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(key)?;
+        let pending = session.recovery.pending.as_ref();
+        if pending.is_some_and(|pending| matches!(pending.stage, Stage::Claimed { .. })) {
+            self.fail(&mut session, why, at, fx);
+        }
+        self.put(session);
+        Some(key)
+    }
+
+    /// A process is gone that may be one that claimed a resume.
+    pub(crate) fn on_claimer_exit(
+        &mut self,
+        process: ProcessRef,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let has_claimed = |session: &Session| {
+            let pending = session.recovery.pending.as_ref();
+            pending.is_some_and(|pending| {
+                matches!(pending.stage, Stage::Claimed { process: by, .. } if by == process)
+            }) && session.owner.as_ref().is_none_or(|owner| owner.id.process != process)
+        };
+        let keys = self.header.machine.under_way.clone();
+        let key = keys.into_iter().find(|key| self.get(*key).is_some_and(has_claimed))?;
+        let mut session = self.take(key)?;
+        self.fail(&mut session, "the resumed client ended before it reported its start", at, fx);
+        self.put(session);
+        Some(key)
+    }
+
+    pub(super) fn on_claimed(
+        &mut self,
+        session: &mut Session,
+        process: ProcessRef,
+        (since, asked): (Awake, Option<u64>),
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let is_owner = session.owner.as_ref().is_some_and(|owner| owner.id.process == process);
+        // The registry alone told of it, and it is gone before a hook did.
+        if is_owner && self.has_ended(session, at, fx) {
+            return;
+        }
+        if is_owner && session.last.is_some() {
+            if let Some(pending) = &mut session.recovery.pending {
+                let since = at.awake;
+                pending.stage = Stage::Started { process, since, asked: None, is_sole: false };
+            }
+            return;
+        }
+        let other = self.local_owner(process).and_then(|owner| self.key_of_owner(&owner));
+        if other.is_some_and(|key| key != session.key) {
+            let why = "the resumed client holds another session";
+            return self.stop(session, Stop::operator("S0-25b", why), at, fx);
+        }
+        if asked.is_none() && since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
+            let number = self.header.machine.next_number();
+            if let Some(pending) = &mut session.recovery.pending {
+                pending.stage = Stage::Claimed { process, since, asked: Some(number) };
+            }
+            if let Some(subject) = subject(session, process, true) {
+                fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+            }
+        }
+    }
+
+    pub(super) fn on_started(
+        &mut self,
+        session: &mut Session,
+        process: ProcessRef,
+        (since, asked, is_sole): (Awake, Option<u64>, bool),
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        if self.has_ended(session, at, fx) || matches!(session.presence, Presence::Dying { .. }) {
+            return;
+        }
+        let settings = &self.header.settings;
+        let is_due = session.two_owners || since.plus_ms(SOLE_MS) <= at.awake;
+        if asked.is_none() && is_due {
+            let number = self.header.machine.next_number();
+            if let Some(pending) = &mut session.recovery.pending {
+                let asked = Some(number);
+                pending.stage = Stage::Started { process, since, asked, is_sole };
+            }
+            if let Some(subject) = subject(session, process, true) {
+                fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+            }
+            return;
+        }
+        let is_settling = self.header.settling.as_ref().is_some_and(|hold| hold.lasts(at.awake));
+        let has_stood = since.plus_ms(settings.verified_after_ms) <= at.awake && !is_settling;
+        if is_sole && has_stood && self.is_at_its_prompt(session) {
+            self.verified(session, at, fx);
+        } else if since.plus_ms(settings.resume_proof_ms) <= at.awake {
+            let why = "the resumed client did not come to its prompt";
+            self.stop(session, Stop::operator("H-33", why), at, fx);
+        }
+    }
+
+    /// Whether the resumed client is gone, and what becomes of the recovery then.
+    fn has_ended(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) -> bool {
+        match session.presence {
+            Presence::Alive | Presence::Dying { .. } => return false,
+            Presence::Ended { reason: Some(reason), .. } if reason != EndReason::Other => {
+                let why = "its user ended it at once".into();
+                self.close(session, ("G6", Ending::Closed { why }), at, fx);
+            }
+            Presence::Ended { .. }
+            | Presence::Interrupted { .. }
+            | Presence::Crashed { .. }
+            | Presence::Gone { .. } => {
+                self.fail(session, "the resumed client ended at once", at, fx);
+            }
+        }
+        true
+    }
+
+    /// Whether what the resumed session does proves that it lives (H-33).
+    pub(super) fn is_at_its_prompt(&self, session: &Session) -> bool {
+        match self.word(session, session.sign).word {
+            Word::Idle
+            | Word::Starting
+            | Word::Running
+            | Word::Background
+            | Word::AwaitingPermission
+            | Word::AwaitingInput
+            | Word::QuotaWait
+            | Word::BlockedAuth
+            | Word::BlockedBilling => session.contested.is_none(),
+            Word::Suspended
+            | Word::Foreign
+            | Word::Interrupted
+            | Word::Crashed
+            | Word::Elsewhere
+            | Word::Stopped
+            | Word::RecoveryPending
+            | Word::Recovering
+            | Word::Unknown => false,
+        }
+    }
+
+    pub(super) fn on_sole_look(
+        &mut self,
+        session: &mut Session,
+        (process, since): (ProcessRef, Awake),
+        proof: &Proof,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        if session.two_owners || !proof.owners.is_empty() {
+            return self.end_our_own(session, process, proof, at, fx);
+        }
+        if let Some(pending) = &mut session.recovery.pending
+            && let Stage::Started { asked, .. } = pending.stage
+        {
+            pending.stage = Stage::Started { process, since, asked, is_sole: true };
+        }
+    }
+
+    /// H-13: two processes hold it. Ours goes if no prompt reached it; the other one is left alone.
+    fn end_our_own(
+        &mut self,
+        session: &mut Session,
+        process: ProcessRef,
+        proof: &Proof,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let is_empty = matches!(proof.pane, PaneState::Client { input: Input::Empty, .. });
+        if session.turn == Turn::None
+            && is_empty
+            && let Some(subject) = subject(session, process, true)
+        {
+            let number = self.header.machine.next_number();
+            let (intent, proof, signal) = (intent(session, number), proof.clone(), Signal::Term);
+            fx.decide(session, "H-13", "two owners, no prompt reached ours", "SIGTERM to ours");
+            fx.do_it(Deed::End { intent, subject, proof, signal });
+        }
+        self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
+    }
+
+    fn verified(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        session.recovery.budget.succeeded();
+        session.recovery.verified_at = Some(at.awake);
+        session.recovery.needs_operator = None;
+        let quiet_ms = self.header.settings.cooldown_success_ms;
+        session.recovery.cooldown =
+            Some(Hold::new("it was brought back a moment ago", at, quiet_ms));
+        self.header.machine.on_success();
+        self.go_on(session, at, fx);
+        self.close(session, ("H-33", Ending::Verified), at, fx);
+    }
+
+    /// H-33: going on is a step of its own: an unattended session whose work was cut off is told once, by
+    /// wake, at its own cost (H-21).
+    fn go_on(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let is_cut = session.recovery.pending.as_ref().is_some_and(|pending| pending.was_working);
+        let is_at_rest = session.turn == Turn::None && session.waits.is_empty();
+        if !(is_cut && is_at_rest && self.is_unattended(session)) {
+            return;
+        }
+        let saw = "an unattended session whose turn was cut off by its crash";
+        match session.wakes.charge(self.header.settings.wakes, at.awake) {
+            WakeDecision::Held { .. } => {
+                fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
+            }
+            WakeDecision::Charged => {
+                let number = self.header.machine.next_number();
+                let text = wake::continuation("its process was gone in an open turn", 0);
+                fx.decide(session, "H-33", saw, "woken once, to go on");
+                fx.do_it(Deed::Wake { intent: intent(session, number), text });
+            }
+        }
+    }
+}
+
+/// H-43: a resume that takes long waits for its user, or nobody knows for what. It is left alone.
+pub(super) fn waits_for_its_user(
+    session: &mut Session,
+    proof: &Proof,
+    at: Moment,
+    fx: &mut Effects,
+) {
+    let is_dialog = matches!(
+        proof.pane,
+        PaneState::Client { screen: Some(Screen::Trust | Screen::Dialog | Screen::Question), .. }
+    );
+    if is_dialog {
+        if let Some(pending) = &mut session.recovery.pending {
+            pending.waits_for = "resuming, waits for its user: a dialog is open".into();
+            pending.waits_since = at;
+        }
+        fx.decide(session, "H-43", "a dialog is open in the resumed client", "left to its user");
+    } else {
+        let why = "the resumed client has not reported its start";
+        flag(session, "H-43", why, at, fx);
+    }
+}

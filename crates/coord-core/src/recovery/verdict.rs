@@ -1,0 +1,315 @@
+//! Decides on a proof what is done next: end the living harness, put the resume somewhere, or nothing
+//! (S0-25 to S0-25f, H-08, H-13, H-16 to H-18, H-33, H-34, H-36).
+
+use alloc::format;
+
+use super::guards::{Stop, launch};
+use super::{Pending, Way};
+use crate::event::Screen;
+use crate::launch::ParentKind;
+use crate::proof::{Input, PaneState, Prompt, Proof, TranscriptState};
+use crate::session::Session;
+use crate::state::State;
+use crate::time::{Awake, Moment};
+
+/// A shell has taken its terminal back and painted its prompt within this.
+const SHELL_WITHIN_MS: u64 = 3_000;
+/// It is looked at again after this meanwhile.
+const SHELL_AGAIN_MS: u64 = 300;
+/// What only a person ends is looked at again after this.
+const PERSON_AGAIN_MS: u64 = 20_000;
+
+/// What a proof allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Move {
+    /// The living harness is ended by SIGTERM (S0-25).
+    End,
+    /// The resume is put there.
+    Place(Way),
+    /// Its person is told first (H-06).
+    Grace,
+}
+
+impl State {
+    /// What follows from a proof of a living harness at rest (H-08).
+    pub(super) fn judge_living(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        proof: &Proof,
+        at: Moment,
+    ) -> Result<Move, Stop> {
+        let settings = &self.header.settings;
+        let again = at.awake.plus_ms(PERSON_AGAIN_MS);
+        if !proof.is_alive {
+            return Err(Stop::until_told("G4", "its harness is gone by now"));
+        }
+        can_resume(session, proof, at)?;
+        let quiet_ms = settings.keys_quiet_ms;
+        let told_apart = self.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
+        if let Some(until) = told_apart.filter(|until| at.awake < *until) {
+            let why = "the clock was set, and keys before that cannot be told from later ones";
+            return Err(Stop::wait("H-32", why, until));
+        }
+        if let Some(until) = quiet_until(proof.any_key_ms, quiet_ms, at) {
+            return Err(Stop::wait("H-08", "somebody is at the terminal", until));
+        }
+        match &proof.pane {
+            PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. } => (),
+            PaneState::Client { input: Input::Draft, .. } => {
+                return Err(Stop::wait("H-08", "a draft stands in its input line", again));
+            }
+            PaneState::Client { screen: Some(Screen::Prompt), .. }
+            | PaneState::None
+            | PaneState::Unreadable { .. }
+                if pending.by_hand => {}
+            PaneState::Client { .. } => {
+                return Err(Stop::wait("H-08", "its screen does not show an empty prompt", again));
+            }
+            PaneState::Other => {
+                return Err(Stop::wait("H-08", "something else is on its terminal", again));
+            }
+            PaneState::None
+            | PaneState::Unreadable { .. }
+            | PaneState::NoServer
+            | PaneState::Closed
+            | PaneState::Dead
+            | PaneState::Shell { .. } => {
+                return Err(Stop::wait("H-08", "its screen cannot be read", again));
+            }
+        }
+        if !proof.children.is_empty() {
+            return Err(Stop::wait("H-08", "a program of it has the terminal", again));
+        }
+        match proof.idle_since_ms {
+            Some(since_ms) => {
+                // What lies ahead of a clock that was set back so long ago is older than that.
+                let is_past = |ms: &u64| *ms <= at.wall_ms || told_apart.is_none();
+                let since_ms = Some(since_ms).filter(is_past);
+                if let Some(until) = quiet_until(since_ms, settings.idle_quiet_ms, at) {
+                    return Err(Stop::wait("H-08", "it has not been idle for long enough", until));
+                }
+            }
+            // Without a registry, what hooks told last is as old.
+            None if pending.by_hand => {
+                let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);
+                if at.awake < rested {
+                    return Err(Stop::wait("H-08", "it has not been idle for long enough", rested));
+                }
+            }
+            None => {
+                return Err(Stop::wait("H-08", "the client's registry does not say idle", again));
+            }
+        }
+        Ok(Move::End)
+    }
+
+    /// What follows from a proof of a dead harness.
+    pub(super) fn judge_dead(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        proof: &Proof,
+        at: Moment,
+    ) -> Result<Move, Stop> {
+        if proof.is_alive {
+            return Err(Stop::operator("G4", "its harness is said to be dead and is alive"));
+        }
+        // Content of the conversation is everyday output, on whatever screen it still stands (H-07).
+        let is_content =
+            session.signature.as_ref().is_some_and(|signature| signature.is_content == Some(true));
+        let is_shown = signature_on(&proof.pane) && !is_content;
+        let has_signature = is_shown || is_of_its_own(session);
+        if !pending.is_ended_by_us() {
+            self.comes_back(session, pending, has_signature)?;
+        }
+        can_resume(session, proof, at)?;
+        if !proof.children.is_empty() {
+            return Err(survivors(pending, proof, at));
+        }
+        let is_watched = !(pending.by_hand || self.is_unattended(session));
+        let way = way(session, pending, proof, is_watched, at)?;
+        if is_watched && !pending.is_graced && !pending.is_ended_by_us() {
+            return Ok(Move::Grace);
+        }
+        Ok(Move::Place(way))
+    }
+}
+
+/// H-13, H-36, H-11: what every resume needs.
+fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> {
+    if let Some(other) = proof.owners.first() {
+        let why = format!("process {} holds it already", other.pid);
+        return Err(Stop::operator("H-13", why));
+    }
+    launch(session)?;
+    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
+    match proof.transcript {
+        TranscriptState::Held => (),
+        TranscriptState::Absent => {
+            return Err(Stop::close("H-36", "nothing to resume: it has no transcript"));
+        }
+        TranscriptState::Empty => {
+            return Err(Stop::close("H-36", "nothing to resume: its transcript has no turn"));
+        }
+        TranscriptState::Locked => {
+            return Err(Stop::wait("H-13", "another process has locked its transcript", again));
+        }
+    }
+    if !proof.has_cwd {
+        return Err(Stop::operator("H-18", "its directory is gone, or another one"));
+    }
+    if !proof.has_program {
+        return Err(Stop::operator("H-18", "its program is gone"));
+    }
+    match &proof.want {
+        Some(want) => Err(Stop::wait("H-11", want, again)),
+        None => Ok(()),
+    }
+}
+
+/// H-33: the tools of the dead harness go on.
+fn survivors(pending: &Pending, proof: &Proof, at: Moment) -> Stop {
+    const PATIENCE_MS: u64 = 600_000;
+    let n = proof.children.len();
+    let why = format!("{n} of its tools' processes still run");
+    let began = pending.died_at.map_or(at.awake, |died| died.awake);
+    if PATIENCE_MS <= at.awake.ms_since(began) {
+        return Stop::operator("H-33", why);
+    }
+    Stop::wait("H-33", &why, at.awake.plus_ms(5_000))
+}
+
+/// Where the resume is put (S0-25e, H-18).
+fn way(
+    session: &Session,
+    pending: &Pending,
+    proof: &Proof,
+    is_watched: bool,
+    at: Moment,
+) -> Result<Way, Stop> {
+    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
+    // Where typing is not proved to be safe, a window of its own harms nobody; who is there is told.
+    let elsewhere = |why: &str| {
+        if is_watched { Err(Stop::operator("H-18", why)) } else { Ok(Way::Window) }
+    };
+    match &proof.pane {
+        PaneState::None => Err(Stop::operator("S0-25e", "it had no tmux pane")),
+        // It stands in a command of tmux wherever it is run.
+        _ if !proof.is_line_plain => {
+            let why = "the path of coordctl has other than plain characters";
+            Err(Stop::operator("H-18", why))
+        }
+        PaneState::Unreadable { why } => {
+            Err(Stop::wait("H-16", &format!("its pane cannot be looked at: {why}"), again))
+        }
+        PaneState::NoServer if pending.by_hand => Ok(Way::Window),
+        PaneState::NoServer => Err(Stop::close("H-10", "its tmux server is gone")),
+        PaneState::Closed if is_watched => Err(Stop::operator("S0-25e", "its pane is closed")),
+        PaneState::Closed => Ok(Way::Window),
+        PaneState::Dead => Ok(Way::Pane),
+        PaneState::Client { .. } => Err(Stop::operator("H-16", "another client is in its pane")),
+        PaneState::Other | PaneState::Shell { prompt: None, .. }
+            if may_still_come(pending, at.awake) =>
+        {
+            let until = at.awake.plus_ms(SHELL_AGAIN_MS);
+            Err(Stop::wait("H-18", "its shell has not shown its prompt yet", until))
+        }
+        PaneState::Other => elsewhere("something else is in front of its shell"),
+        PaneState::Shell { has_typed: true, .. } => Err(typed_before(pending, at)),
+        PaneState::Shell { prompt: None, .. } => {
+            elsewhere("its shell's line is not empty, or shows no prompt that is known as one")
+        }
+        PaneState::Shell { prompt: Some(prompt), .. } => {
+            shell(session, pending, (proof, *prompt), at).map_or_else(
+                |stop| if stop.is_final() { elsewhere(&stop.why) } else { Err(stop) },
+                |()| Ok(Way::Shell),
+            )
+        }
+    }
+}
+
+/// H-18: whether the line may be typed into the shell.
+fn shell(
+    session: &Session,
+    pending: &Pending,
+    (proof, prompt): (&Proof, Prompt),
+    at: Moment,
+) -> Result<(), Stop> {
+    let not = |why: &str| Err(Stop::operator("H-18", why));
+    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
+    let launch = launch(session)?;
+    if launch.parent.kind != ParentKind::Shell {
+        return not("its shell was not the one that started it");
+    }
+    let first = session.proved_pane().map(|(_, proof)| proof.pane_pid);
+    if first != Some(launch.parent.process.pid) {
+        return not("the shell that started it is not its pane's first process");
+    }
+    // Its death may have been noticed later than it happened.
+    let lived_until_s = session.owner.as_ref().map_or(0, |owner| owner.lived_until_ms) / 1_000;
+    if proof.key_ms.is_some_and(|key_ms| lived_until_s <= key_ms / 1_000) {
+        return not("a key was pressed since it died");
+    }
+    if proof.is_synchronized {
+        return Err(Stop::wait("H-17", "what is typed into its pane goes to others too", again));
+    }
+    if proof.is_in_mode {
+        return Err(Stop::wait("H-16", "its pane is in a mode of tmux", again));
+    }
+    if pending.prompt.is_some_and(|first| first != prompt) {
+        return not("its shell's line is not as it was after the death");
+    }
+    match quiet_until(proof.key_ms, 10_000, at) {
+        Some(until) => Err(Stop::wait("H-18", "a key was pressed a moment ago", until)),
+        None => Ok(()),
+    }
+}
+
+/// H-34: our own line stands there, not taken yet: it is neither completed nor erased.
+fn typed_before(pending: &Pending, at: Moment) -> Stop {
+    const PATIENCE_MS: u64 = 600_000;
+    let why = "the line that resumes it stands in its shell, not sent";
+    if PATIENCE_MS <= at.awake.ms_since(pending.waits_since.awake) && pending.waits_for == why {
+        return Stop::operator("H-34", why);
+    }
+    Stop::wait("H-34", why, at.awake.plus_ms(PERSON_AGAIN_MS))
+}
+
+fn may_still_come(pending: &Pending, awake: Awake) -> bool {
+    let died = pending.died_at.map(|died| died.awake).unwrap_or_default();
+    awake.ms_since(died) < SHELL_WITHIN_MS
+}
+
+fn signature_on(pane: &PaneState) -> bool {
+    match pane {
+        PaneState::Client { signature, .. } | PaneState::Shell { signature, .. } => {
+            signature.is_some()
+        }
+        PaneState::None
+        | PaneState::Unreadable { .. }
+        | PaneState::NoServer
+        | PaneState::Closed
+        | PaneState::Dead
+        | PaneState::Other => false,
+    }
+}
+
+/// Whether a signature was seen on it that was not content of its conversation (H-07).
+fn is_of_its_own(session: &Session) -> bool {
+    session.signature.as_ref().is_some_and(|signature| signature.is_content == Some(false))
+}
+
+/// When `quiet_ms` have passed since `happened_ms`, wall time to the second; none if they have. A time in
+/// the future counts as now.
+fn quiet_until(happened_ms: Option<u64>, quiet_ms: u64, at: Moment) -> Option<Awake> {
+    let age_ms = at.wall_ms.saturating_sub(happened_ms?);
+    let left_ms = quiet_ms.saturating_add(1_000).checked_sub(age_ms).filter(|left| 0 < *left)?;
+    Some(at.awake.plus_ms(left_ms))
+}
+
+impl Stop {
+    fn is_final(&self) -> bool {
+        !matches!(self.then, super::guards::Then::Wait(_))
+    }
+}

@@ -1,0 +1,251 @@
+//! The keys of the configuration with their defaults, and what each is for.
+
+use super::{Key, Kind};
+
+/// The tables there are; some have no keys yet and may stand in a file.
+pub(super) const TABLES: [&str; 12] = [
+    "approvals",
+    "hooks",
+    "log",
+    "loop",
+    "notice",
+    "queue",
+    "quota",
+    "recovery",
+    "run",
+    "stall",
+    "store",
+    "tracking",
+];
+
+/// All keys.
+pub const KEYS: [Key; 38] = [
+    Key {
+        name: "log.level",
+        kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
+        default: "\"info\"",
+        about: "what the log file holds; COORD_LOG overrides it",
+    },
+    Key {
+        name: "queue.wake",
+        kind: Kind::Word(&["auto", "always", "never"]),
+        default: "\"auto\"",
+        about: "which idle sessions a message may wake: those with marks, all, none (H-02)",
+    },
+    Key {
+        name: "queue.wakes_per_10min",
+        kind: Kind::Count,
+        default: "6",
+        about: "turns that coord may start in a session within 10 minutes (H-21)",
+    },
+    Key {
+        name: "queue.wakes_per_day",
+        kind: Kind::Count,
+        default: "60",
+        about: "turns that coord may start in a session within 24 hours (H-21)",
+    },
+    Key {
+        name: "recovery.breaker_deaths",
+        kind: Kind::Count,
+        default: "3",
+        about: "so many crashes within recovery.breaker_within stop all recoveries (H-11)",
+    },
+    Key {
+        name: "recovery.breaker_failures",
+        kind: Kind::Count,
+        default: "3",
+        about: "so many recoveries in a row that fail alike stop all (H-11)",
+    },
+    Key {
+        name: "recovery.breaker_within",
+        kind: Kind::Duration,
+        default: "\"60s\"",
+        about: "crashes this close together are counted (H-11)",
+    },
+    Key {
+        name: "recovery.cooldown_failure",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "after a failed attempt, doubled with each one (S0-11)",
+    },
+    Key {
+        name: "recovery.cooldown_success",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "detections are dropped for this long after a recovery (S0-11)",
+    },
+    Key {
+        name: "recovery.delay_max",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "the longest wait between failed attempts (S0-23)",
+    },
+    Key {
+        name: "recovery.dies_again_within",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "a death this soon after a recovery is not followed by another (H-06)",
+    },
+    Key {
+        name: "recovery.end_within",
+        kind: Kind::Duration,
+        default: "\"10s\"",
+        about: "a harness that was sent SIGTERM is gone within this (S0-25)",
+    },
+    Key {
+        name: "recovery.grace",
+        kind: Kind::Duration,
+        default: "\"10s\"",
+        about: "an attended session's person can cancel for this long (H-06)",
+    },
+    Key {
+        name: "recovery.idle_quiet",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "idle for this long before a living harness is ended (H-08)",
+    },
+    Key {
+        name: "recovery.keys_quiet",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "no key for this long before a living harness is ended (H-08)",
+    },
+    Key {
+        name: "recovery.mode",
+        kind: Kind::Word(&["observe", "signature", "act"]),
+        default: "\"signature\"",
+        about: "what may be done to sessions: nothing, crashes with a signature, all (H-06)",
+    },
+    Key {
+        name: "recovery.recoveries_at_once",
+        kind: Kind::Count,
+        default: "2",
+        about: "recoveries under way at once on the machine (H-11)",
+    },
+    Key {
+        name: "recovery.recoveries_per_turn",
+        kind: Kind::Count,
+        default: "3",
+        about: "recoveries of a session in one turn (G5)",
+    },
+    Key {
+        name: "recovery.recoveries_per_window",
+        kind: Kind::Count,
+        default: "10",
+        about: "recoveries that begin within recovery.window (H-11)",
+    },
+    Key {
+        name: "recovery.recoveries_total",
+        kind: Kind::Count,
+        default: "10",
+        about: "recoveries of a session in all (G5)",
+    },
+    Key {
+        name: "recovery.resume_proof",
+        kind: Kind::Duration,
+        default: "\"60s\"",
+        about: "a resumed client reports within this, or a person is asked (H-43)",
+    },
+    Key {
+        name: "recovery.signatures",
+        kind: Kind::Texts,
+        default: "[]",
+        about: "words of a crashed client's screen, beside the known ones (S0-01)",
+    },
+    Key {
+        name: "recovery.verified_after",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "a resumed client that stood this long counts as brought back (H-33)",
+    },
+    Key {
+        name: "recovery.window",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "the window of recovery.recoveries_per_window (H-11)",
+    },
+    Key {
+        name: "store.journal_kept",
+        kind: Kind::Duration,
+        default: "\"30d\"",
+        about: "history older than this is dropped",
+    },
+    Key {
+        name: "store.tool_events_per_minute",
+        kind: Kind::Count,
+        default: "1200",
+        about: "a session's tool events beyond this are counted, not kept (H-29)",
+    },
+    Key {
+        name: "tracking.config_dirs",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "client configuration directories to read although COORD_HOME is set (H-14)",
+    },
+    Key {
+        name: "tracking.death_judged_within",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "how long the judgement of a death waits for facts (H-05)",
+    },
+    Key {
+        name: "tracking.interrupted_before_boot",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "a session that ended this shortly before a boot was interrupted (S0-25f)",
+    },
+    Key {
+        name: "tracking.interrupted_within",
+        kind: Kind::Duration,
+        default: "\"10s\"",
+        about: "an end this close to a host event is part of it (H-10)",
+    },
+    Key {
+        name: "tracking.look_every",
+        kind: Kind::Duration,
+        default: "\"1s\"",
+        about: "panes and transcripts are looked at this often where there is no registry (R-01)",
+    },
+    Key {
+        name: "tracking.ownerless_after",
+        kind: Kind::Duration,
+        default: "\"5m\"",
+        about: "a silent session of which no process is known is unknown after this (S0-28b)",
+    },
+    Key {
+        name: "tracking.settle",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "nothing is concluded from silence for this long after a start or gap (H-32)",
+    },
+    Key {
+        name: "tracking.sweep",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "panes of living sessions are looked at this often (S0-30)",
+    },
+    Key {
+        name: "tracking.stopped_kept",
+        kind: Kind::Duration,
+        default: "\"30d\"",
+        about: "records of ended sessions are dropped after this",
+    },
+    Key {
+        name: "tracking.tmux",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "where the tmux program may be, before the one found at install and the usual places (H-24)",
+    },
+    Key {
+        name: "tracking.tmux_sockets",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "tmux sockets to ask although COORD_HOME is set (H-14)",
+    },
+    Key {
+        name: "tracking.unknown_after",
+        kind: Kind::Duration,
+        default: "\"15m\"",
+        about: "a session that nothing was heard of for this long is unknown (R-01)",
+    },
+];

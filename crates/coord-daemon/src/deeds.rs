@@ -1,0 +1,178 @@
+//! Has the core's deeds done, and brings back what came of them. An act waits until the decision that
+//! asked for it is on disk (G1); a look does not.
+
+use coord_core::{Deed, EffectClass, Intent, Now, Outcome, ProcessRef, SessionKey, Way};
+use coord_wire::api::{ResumeClaim, ResumeOrder};
+use coord_wire::journal::{Entry, Place};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::convert::wire_process;
+use crate::coordinator::Coordinator;
+use crate::hand::Reply;
+use crate::http::{Request, Response};
+use crate::process::Caller;
+use crate::routes::Route;
+use crate::world::World;
+
+impl<W: World> Coordinator<W> {
+    /// Does a deed, or has it wait for the disk.
+    pub(crate) fn perform_deed(&mut self, deed: Deed, class: EffectClass) {
+        match class {
+            EffectClass::Idempotent => self.world.act(deed),
+            EffectClass::Once => {
+                let decided = self.engine.journal().next_seq().saturating_sub(1);
+                self.acts.push_back((decided, deed));
+            }
+        }
+    }
+
+    /// What the gate refused is recorded as such: nothing waits for it.
+    pub(crate) fn observe_deed(&mut self, deed: &Deed, now: Now) {
+        match deed {
+            Deed::End { intent, .. }
+            | Deed::TypeResume { intent, .. }
+            | Deed::RespawnPane { intent, .. }
+            | Deed::NewWindow { intent, .. }
+            | Deed::Wake { intent, .. } => {
+                self.record_outcome(*intent, &Outcome::Observed, now);
+            }
+            Deed::Prove { .. } | Deed::Release { .. } | Deed::Notify { .. } => {
+                tracing::info!(?deed, "not performed: observing");
+            }
+        }
+    }
+
+    /// Carries out the acts whose decisions are on disk by now. A journal that cannot be synced lets
+    /// nothing through (H-11).
+    pub(crate) fn act_on_synced(&mut self, now: Now) {
+        let synced = self.engine.journal().synced_through();
+        while self.acts.front().is_some_and(|(decided, _)| *decided <= synced) {
+            match self.acts.pop_front() {
+                Some((_, Deed::Wake { intent, text })) => self.wake(intent, &text, now),
+                Some((_, deed)) => self.world.act(deed),
+                None => (),
+            }
+        }
+    }
+
+    fn wake(&mut self, intent: Intent, text: &str, now: Now) {
+        let outcome = if self.hand_over(intent.session, text) {
+            Outcome::Done
+        } else {
+            Outcome::Failed { why: "no wake hook waits in it".to_owned() }
+        };
+        self.record_outcome(intent, &outcome, now);
+    }
+
+    /// Takes in what came of a deed.
+    pub(crate) fn on_reply(&mut self, reply: Reply, now: Now) {
+        match reply {
+            Reply::Proved(intent, proof) => {
+                let (Some(session_id), Some(number), Some(proof)) =
+                    (self.id_of(intent.session), raw(&intent), raw(&proof))
+                else {
+                    return;
+                };
+                self.record_or_owe(Entry::Proved { session_id, intent: number, proof }, now);
+            }
+            Reply::Acted(intent, outcome) => self.record_outcome(intent, &outcome, now),
+        }
+    }
+
+    fn record_outcome(&mut self, intent: Intent, outcome: &Outcome, now: Now) {
+        let (Some(session_id), Some(number), Some(outcome)) =
+            (self.id_of(intent.session), raw(&intent), raw(outcome))
+        else {
+            return;
+        };
+        self.record_or_owe(Entry::Acted { session_id, intent: number, outcome }, now);
+    }
+
+    fn id_of(&self, key: SessionKey) -> Option<String> {
+        self.engine.state().session(key).map(|session| session.session_id.clone())
+    }
+
+    /// `POST /v1/resume/NONCE`: the process that asks becomes the session's client. It learns how once
+    /// that is on disk; from then on the nonce is good for nothing.
+    pub(crate) fn claim_resume(
+        &mut self,
+        nonce: &str,
+        request: &Request,
+        caller: Caller,
+        now: Now,
+    ) -> Route {
+        let Ok(claim) = serde_json::from_slice::<ResumeClaim>(&request.body) else {
+            return refuse(400, "bad_request", "the body names pid and start_time");
+        };
+        let process = claim.process();
+        let state = self.engine.state();
+        let Some((session, way)) = state.resume_placed(nonce) else {
+            let why = "this line is no longer good: the session was resumed, or is tried anew";
+            return refuse(409, "void", why);
+        };
+        let is_caller = caller.pid == process.pid && self.world.is_alive(process);
+        let shell = session.launch.as_ref().map(|launch| launch.parent.process.pid);
+        if !is_caller || (way == Way::Shell && caller.parent != shell) {
+            let why = "this line is good only in the session's own shell";
+            return refuse(409, "void", why);
+        }
+        let Some(launch) = &session.launch else {
+            return refuse(409, "void", "how the session was started is not known");
+        };
+        let place = launch.cwd.clone();
+        let variables = launch.variables.clone();
+        let has_own_dir = variables.iter().any(|name| name == "CLAUDE_CONFIG_DIR");
+        let order = ResumeOrder {
+            session_id: session.session_id.clone(),
+            argv: launch.resume(&session.session_id, session.permission_mode.as_deref()),
+            cwd: Place { path: place.path, device: place.device, inode: place.inode },
+            config_dir: has_own_dir.then(|| session.config_dir.clone()),
+            config_dir_in_use: session.config_dir.clone(),
+            variables,
+        };
+        let entry = Entry::ResumeClaimed {
+            session_id: session.session_id.clone(),
+            session: session.key.0,
+            nonce: nonce.to_owned(),
+            process: wire_process(ProcessRef { pid: process.pid, start_time: process.start_time }),
+        };
+        if let Err(error) = self.record(&entry, now) {
+            return refuse(503, "unavailable", &error.to_string());
+        }
+        let seq = self.engine.journal().next_seq().saturating_sub(1);
+        Route::AfterSync(seq, Response::json(&order))
+    }
+
+    /// `POST /v1/resume/NONCE/failed`: the process that claimed it gave up.
+    pub(crate) fn fail_resume(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+        #[derive(serde::Deserialize)]
+        struct Failure {
+            why: String,
+        }
+        let Ok(Failure { why }) = serde_json::from_slice(&request.body) else {
+            return refuse(400, "bad_request", "the body names why");
+        };
+        let Some(session) = self.engine.state().resume_claimed_by(caller.pid) else {
+            return refuse(409, "void", "no resume of this process is under way");
+        };
+        let why: String = why.chars().filter(|one| !one.is_control()).take(200).collect();
+        let (session_id, session) = (session.session_id.clone(), session.key.0);
+        let failed = Entry::ResumeFailed { session_id, session, why };
+        match self.record(&failed, now) {
+            Ok(()) => Route::Answer(Response::no_content()),
+            Err(error) => refuse(503, "unavailable", &error.to_string()),
+        }
+    }
+}
+
+fn refuse(status: u16, code: &'static str, why: &str) -> Route {
+    Route::Answer(Response::error(status, code, why))
+}
+
+fn raw(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
+    let text = to_raw_value(value);
+    if let Err(error) = &text {
+        tracing::error!(%error, "not written as JSON");
+    }
+    text.ok()
+}

@@ -1,0 +1,144 @@
+//! One fresh look at everything that an act depends on (G4).
+//!
+//! What changes fastest is looked at last: the pane, and who has its terminal.
+
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use coord_core::{PaneState, Place, Proof, Registry, RegistryStatus, Subject};
+use coord_store::clock::{Clock, RealClock};
+use rustix::fs::{Access, access};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::pane::{self, Spot, is_plain};
+use super::processes::Table;
+use super::{Tools, room};
+use crate::transcript::{self, TranscriptWish};
+use crate::{convert, process, registry};
+
+/// What was found, and where to act.
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) proof: Proof,
+    /// Its pane, if it is the same one.
+    pub(super) spot: Option<Spot>,
+    /// The session for a new window.
+    pub(super) session: Option<String>,
+    /// The process table at that moment.
+    pub(super) table: Table,
+}
+
+impl Tools {
+    /// Looks, and locks the transcript if it has a turn.
+    pub(super) fn look(&mut self, subject: &Subject) -> Look {
+        self.look_since(subject, &Table::default())
+    }
+
+    /// Looks again, taking of the process table what is new since `before`: that of a machine with a
+    /// thousand processes takes longer to read than a signal may wait.
+    pub(super) fn look_since(&mut self, subject: &Subject, before: &Table) -> Look {
+        let looked_ns = RealClock.mono_ns();
+        let harness = convert::wire_process(subject.harness);
+        let was_alive = process::is_alive(harness);
+        let transcript = self.transcripts.look(&self.readable, subject);
+        let mut table = Table::read_since(before);
+        let except = [subject.harness];
+        let (session_id, config_dir) = (&subject.session_id, &subject.config_dir);
+        let owners = table.owners(session_id, config_dir, &self.readable, &except);
+        let children = if was_alive {
+            table.on_terminal(subject.harness)
+        } else {
+            table.left_by(subject.harness, session_id)
+        };
+        let nonce = nonce();
+        let idle_since_ms = self.idle_since_ms(subject);
+        let found = pane::look(&mut self.asker, subject, &table);
+        let proof = Proof {
+            looked_ns,
+            is_alive: process::is_alive(harness),
+            idle_since_ms,
+            owners,
+            children,
+            pane: self.without_content(subject, found.state),
+            key_ms: found.key_ms,
+            any_key_ms: found.any_key_ms,
+            is_in_mode: found.is_in_mode,
+            is_synchronized: found.is_synchronized,
+            transcript,
+            has_cwd: is_place(&subject.cwd),
+            has_program: is_program(Path::new(&subject.program)),
+            want: room::want(&self.state_dir),
+            is_line_plain: self.line(&nonce).is_some(),
+            nonce,
+        };
+        Look { proof, spot: found.spot, session: found.session, table }
+    }
+
+    /// H-07: the words of a crash that are content of the conversation are no signature; neither are any
+    /// while the conversation cannot be read.
+    fn without_content(&self, subject: &Subject, mut pane: PaneState) -> PaneState {
+        let (PaneState::Client { signature, .. } | PaneState::Shell { signature, .. }) = &mut pane
+        else {
+            return pane;
+        };
+        if signature.is_some() {
+            let wish = TranscriptWish {
+                process: convert::wire_process(subject.harness),
+                path: subject.transcript_path.clone(),
+                config_dir: subject.config_dir.clone(),
+                signature: signature.clone(),
+            };
+            let tail = transcript::read(&self.readable, &wish);
+            if tail.is_ok_and(|tail| !tail.has_signature) {
+                return pane;
+            }
+            *signature = None;
+        }
+        pane
+    }
+
+    /// Since when its entry in the registry says idle, for this session.
+    fn idle_since_ms(&self, subject: &Subject) -> Option<u64> {
+        let process = convert::wire_process(subject.harness);
+        let entry = registry::read(&self.readable, Path::new(&subject.config_dir), process);
+        let Registry::Present(entry) = convert::registry(&entry) else { return None };
+        let is_idle = entry.status == Some(RegistryStatus::Idle);
+        // An entry that does not say since when is no proof of thirty seconds.
+        let since_ms = Some(entry.changed_ms).filter(|changed_ms| *changed_ms != 0);
+        since_ms.filter(|_| is_idle && entry.session_id == subject.session_id)
+    }
+
+    /// The one line that is typed into a shell, if it has plain characters only (H-18).
+    pub(super) fn line(&self, nonce: &str) -> Option<String> {
+        let is_nonce = nonce.len() == 32 && nonce.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_path = |path: &str| Path::new(path).is_absolute() && is_plain(path);
+        let is_line = is_path(&self.coordctl) && self.root.as_deref().is_none_or(is_path);
+        let root = self.root.as_ref().map_or_else(String::new, |root| format!(" --root {root}"));
+        (is_nonce && is_line).then(|| format!("{}{root} resume-exec {nonce}", self.coordctl))
+    }
+}
+
+/// 128 random bits in hexadecimal; empty if there are none, so that no line is made with it.
+fn nonce() -> String {
+    let mut bytes = [0; 16];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(n) if n == bytes.len() => bytes.iter().fold(String::new(), |mut nonce, byte| {
+            let _ = write!(nonce, "{byte:02x}");
+            nonce
+        }),
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+fn is_place(place: &Place) -> bool {
+    let is_it = |dir: std::fs::Metadata| {
+        let is_device = place.device == 0 || dir.dev() == place.device;
+        dir.is_dir() && is_device && dir.ino() == place.inode
+    };
+    std::fs::metadata(&place.path).is_ok_and(is_it)
+}
+
+fn is_program(file: &Path) -> bool {
+    file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok()
+}

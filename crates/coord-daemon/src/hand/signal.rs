@@ -1,0 +1,57 @@
+//! Ends a harness by its pidfd (S0-25, H-08).
+
+use coord_core::{Outcome, Proof, Signal, Subject};
+use coord_store::clock::{Clock, RealClock};
+use rustix::fd::OwnedFd;
+use rustix::process::pidfd_send_signal;
+
+use super::Tools;
+use super::processes::Table;
+use crate::{convert, process};
+
+/// The signal to a harness at rest follows so soon on the beginning of the last look (H-08).
+const AFTER_LOOK_NS_MAX: u64 = 20_000_000;
+/// So often a look is tried that is quick enough; those behind the first read less.
+const LOOKS_MAX: u32 = 3;
+
+impl Tools {
+    /// Sends the signal, if nothing has changed since `before`.
+    pub(super) fn end(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
+        let changed = |what: &str| Outcome::Changed { what: what.to_owned() };
+        let process = convert::wire_process(subject.harness);
+        let harness = match process::open_pidfd(process) {
+            Ok(harness) => harness,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return changed("the harness");
+            }
+            Err(error) => return Outcome::Failed { why: format!("pidfd: {error}") },
+        };
+        if signal == Signal::Kill {
+            // Proved hung, and asked to end before: who it is, is all that is left to ask.
+            return send(&harness, rustix::process::Signal::KILL);
+        }
+        let mut table = Table::default();
+        for _ in 0..LOOKS_MAX {
+            let look = self.look_since(subject, &table);
+            let now = look.proof;
+            table = look.table;
+            if let Some(what) = now.change_since(before) {
+                return changed(what);
+            }
+            let is_at_rest = before.idle_since_ms.is_some();
+            let took_ns = RealClock.mono_ns().saturating_sub(now.looked_ns);
+            if !is_at_rest || took_ns < AFTER_LOOK_NS_MAX {
+                return send(&harness, rustix::process::Signal::TERM);
+            }
+        }
+        changed("the look took too long")
+    }
+}
+
+fn send(harness: &OwnedFd, signal: rustix::process::Signal) -> Outcome {
+    match pidfd_send_signal(harness, signal) {
+        Ok(()) => Outcome::Done,
+        Err(rustix::io::Errno::SRCH) => Outcome::Changed { what: "the harness".to_owned() },
+        Err(error) => Outcome::Failed { why: format!("signal: {error}") },
+    }
+}

@@ -1,0 +1,200 @@
+//! The locks on transcripts (H-13), and whether there is anything to resume (H-36).
+//!
+//! A lock is an exclusive `flock`, taken without waiting and kept until it is released. It does not
+//! hinder the client (measured); it keeps away whoever recovers the same session.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use coord_core::{Subject, TranscriptState};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::Deserialize;
+
+use crate::registry::Readable;
+use crate::transcript;
+
+/// A turn is looked for up to here, in bytes: it stands near the beginning.
+const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Transcripts that are locked, by session.
+#[derive(Debug, Default)]
+pub(crate) struct Transcripts(BTreeMap<String, Locked>);
+
+/// A file, locked as long as this is there.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child that is just being started has the file as well, until it executes its program.
+        if let Err(error) = flock(&self.0, FlockOperation::Unlock) {
+            tracing::debug!(%error, "transcript not unlocked");
+        }
+    }
+}
+
+impl Transcripts {
+    /// Looks at a transcript, and locks it if it has a turn. One that is locked already is locked
+    /// still, if it is the same file.
+    pub(super) fn look(&mut self, readable: &Readable, subject: &Subject) -> TranscriptState {
+        let session_id = &subject.session_id;
+        let held = self.0.remove(session_id);
+        let (config_dir, path) = (&subject.config_dir, &subject.transcript_path);
+        let file = match transcript::open(readable, Path::new(config_dir), Path::new(path)) {
+            Ok(file) => file,
+            Err(why) => {
+                tracing::debug!(path, why, "transcript");
+                return TranscriptState::Absent;
+            }
+        };
+        if let Some(held) = held.filter(|held| is_same(&held.0, &file)) {
+            self.0.insert(session_id.clone(), held);
+            return TranscriptState::Held;
+        }
+        match has_turn(&file, session_id) {
+            Ok(true) => (),
+            Ok(false) => return TranscriptState::Empty,
+            Err(error) => {
+                tracing::debug!(path, %error, "transcript");
+                return TranscriptState::Absent;
+            }
+        }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                self.0.insert(session_id.clone(), Locked(file));
+                TranscriptState::Held
+            }
+            Err(Errno::WOULDBLOCK) => TranscriptState::Locked,
+            Err(error) => {
+                tracing::debug!(path, %error, "transcript not locked");
+                TranscriptState::Absent
+            }
+        }
+    }
+
+    /// Gives a lock back.
+    pub(super) fn release(&mut self, session_id: &str) {
+        self.0.remove(session_id);
+    }
+}
+
+fn is_same(one: &File, other: &File) -> bool {
+    let id = |file: &File| file.metadata().map(|file| (file.dev(), file.ino())).ok();
+    id(one).is_some() && id(one) == id(other)
+}
+
+/// What is read of a line.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(rename = "sessionId")]
+    session_id: Option<String>,
+}
+
+/// Whether a line of its user or of the agent stands in it, for this session.
+fn has_turn(mut file: &File, session_id: &str) -> std::io::Result<bool> {
+    file.rewind()?;
+    let mut lines = BufReader::new(file.take(READ_BYTES_MAX));
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line)? == 0 {
+            return Ok(false);
+        }
+        // A line that is not understood says nothing.
+        let Ok(Line { kind, session_id: of }) = serde_json::from_slice(&line) else { continue };
+        let is_turn = matches!(kind.as_deref(), Some("user" | "assistant"));
+        if is_turn && of.as_deref() == Some(session_id) {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coord_core::{Place, ProcessRef};
+
+    fn subject(dir: &Path) -> Subject {
+        Subject {
+            any_server: false,
+            session_id: "s1".to_owned(),
+            harness: ProcessRef { pid: 0, start_time: 0 },
+            lives: false,
+            config_dir: dir.to_str().unwrap().to_owned(),
+            transcript_path: dir.join("projects/p/s1.jsonl").to_str().unwrap().to_owned(),
+            pane: None,
+            cwd: Place::default(),
+            program: String::new(),
+            typed: None,
+        }
+    }
+
+    const TURN: &str = r#"{"type":"user","message":{"role":"user"},"sessionId":"s1"}"#;
+
+    // H-36
+    #[test]
+    fn only_a_transcript_with_a_turn_of_this_session_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let subject = subject(dir.path());
+        let look = || Transcripts::default().look(&Readable::default(), &subject);
+        assert_eq!(look(), TranscriptState::Absent);
+        std::fs::create_dir_all(dir.path().join("projects/p")).unwrap();
+        let write = |text: &str| std::fs::write(&subject.transcript_path, text).unwrap();
+        for text in [
+            "",
+            "{\"type\":\"summary\",\"sessionId\":\"s1\"}\n",
+            "{\"type\":\"user\",\"sessionId\":\"s2\"}\n",
+            "{\"type\":\"system\",\"content\":\"\\\"type\\\":\\\"user\\\"\",\"sessionId\":\"s1\"}\n",
+            "not JSON\n",
+        ] {
+            write(text);
+            assert_eq!(look(), TranscriptState::Empty, "{text}");
+        }
+        write(&format!("{{}}\nnot JSON\n{TURN}\n"));
+        assert_eq!(look(), TranscriptState::Held);
+    }
+
+    // H-27
+    #[test]
+    fn only_a_file_of_ours_below_the_configuration_directory_is_locked() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("projects/p")).unwrap();
+        let mut subject = subject(dir.path());
+        let elsewhere = dir.path().join("s1.jsonl");
+        std::fs::write(&elsewhere, TURN).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &subject.transcript_path).unwrap();
+        let look = |subject: &Subject| Transcripts::default().look(&Readable::default(), subject);
+        assert_eq!(look(&subject), TranscriptState::Absent);
+        subject.transcript_path = elsewhere.to_str().unwrap().to_owned();
+        assert_eq!(look(&subject), TranscriptState::Absent);
+    }
+
+    // H-13
+    #[test]
+    fn a_lock_is_kept_until_it_is_released() {
+        let dir = tempfile::tempdir().unwrap();
+        let subject = subject(dir.path());
+        std::fs::create_dir_all(dir.path().join("projects/p")).unwrap();
+        std::fs::write(&subject.transcript_path, TURN).unwrap();
+        let readable = Readable::default();
+        let (mut one, mut other) = (Transcripts::default(), Transcripts::default());
+        assert_eq!(one.look(&readable, &subject), TranscriptState::Held);
+        assert_eq!(one.look(&readable, &subject), TranscriptState::Held);
+        assert_eq!(other.look(&readable, &subject), TranscriptState::Locked);
+        one.release("s1");
+        assert_eq!(other.look(&readable, &subject), TranscriptState::Held);
+        assert_eq!(one.look(&readable, &subject), TranscriptState::Locked);
+
+        // Another file at the same place is another transcript.
+        std::fs::remove_file(&subject.transcript_path).unwrap();
+        std::fs::write(&subject.transcript_path, TURN).unwrap();
+        assert_eq!(one.look(&readable, &subject), TranscriptState::Held);
+        assert_eq!(other.look(&readable, &subject), TranscriptState::Locked);
+    }
+}

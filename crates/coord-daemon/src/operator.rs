@@ -1,0 +1,314 @@
+//! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`: what a person asks for by `coordctl`.
+//!
+//! Decides who may ask ([`caller`]) and what exactly is meant; what follows from it is the core's.
+//! Answered with 200 once it is durable. Nothing is recorded of a request that is refused, and of a
+//! dry run.
+
+mod caller;
+
+use std::path::Path;
+
+use coord_core::{Command, MarkChange, Now, Session, SessionKey, Whom};
+use coord_wire::api::{
+    ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
+    OperatorVerb, REFUSED,
+};
+use coord_wire::exchange::FORBIDDEN;
+use coord_wire::journal::Entry;
+use coord_wire::stamp::ProcessRef;
+
+use crate::convert::wire_process;
+use crate::coordinator::Coordinator;
+use crate::http::{Request, Response};
+use crate::lookup;
+use crate::process::Caller;
+use crate::routes::{Route, no_such_session, refused};
+use crate::world::World;
+
+/// Letters of a name for people.
+const NAME_CHARS_MAX: usize = 64;
+/// Bytes of a path.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// A command, the session it is recorded under, and one line for people.
+struct Order {
+    command: Command,
+    session_id: Option<String>,
+    what: String,
+}
+
+/// Body of `POST /v1/sessions/{id}/recover`; it may be left out.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Recover {
+    dry_run: bool,
+}
+
+impl<W: World> Coordinator<W> {
+    /// `POST /v1/operator`.
+    pub(crate) fn post_operator(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+        match serde_json::from_slice(&request.body) {
+            Ok(asked) => self.on_request(&asked, caller, now),
+            Err(error) => Route::Answer(bad(&error.to_string())),
+        }
+    }
+
+    /// `POST /v1/sessions/{id}/recover`: the same by another path.
+    pub(crate) fn post_recover(
+        &mut self,
+        id: &str,
+        request: &Request,
+        caller: Caller,
+        now: Now,
+    ) -> Route {
+        let recover = match request.body.as_slice() {
+            [] => Ok(Recover::default()),
+            body => serde_json::from_slice(body),
+        };
+        match recover {
+            Ok(Recover { dry_run }) => {
+                let sessions = vec![id.to_owned()];
+                let new = OperatorRequest::new(OperatorVerb::Recover);
+                self.on_request(&OperatorRequest { sessions, dry_run, ..new }, caller, now)
+            }
+            Err(error) => Route::Answer(bad(&error.to_string())),
+        }
+    }
+
+    fn on_request(&mut self, asked: &OperatorRequest, caller: Caller, now: Now) -> Route {
+        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
+            tracing::warn!(%refusal, verb = ?asked.verb, "an order was refused");
+            return Route::Answer(Response::error(FORBIDDEN, refusal.code(), &refusal.to_string()));
+        }
+        match self.order(asked, now) {
+            Ok(answer) if asked.dry_run => Route::Answer(Response::json(&answer)),
+            Ok(answer) => self.after_sync(Response::json(&answer)),
+            Err(response) => Route::Answer(response),
+        }
+    }
+
+    /// Takes an order in, whose giver was checked.
+    ///
+    /// # Errors
+    /// What is to be answered instead: the request is not meant so, names no session, or the store
+    /// does not take it.
+    pub fn order(&mut self, asked: &OperatorRequest, now: Now) -> Result<OperatorAnswer, Response> {
+        let orders = self.orders(asked)?;
+        let answer = self.answer(&orders, asked.dry_run);
+        if !asked.dry_run {
+            orders.into_iter().try_for_each(|order| self.take_order(order, now))?;
+        }
+        Ok(answer)
+    }
+
+    fn take_order(&mut self, order: Order, now: Now) -> Result<(), Response> {
+        let Order { command, session_id, what } = order;
+        let command = serde_json::value::to_raw_value(&command)
+            .map_err(|error| Response::error(500, "internal", &error.to_string()))?;
+        let entry = Entry::Operator { session_id, what, command };
+        self.record(&entry, now).map_err(|error| refused(&error))
+    }
+
+    /// What the core says would happen, before it does.
+    fn answer(&self, orders: &[Order], dry_run: bool) -> OperatorAnswer {
+        let state = self.engine.state();
+        let result = |(whom, would): (String, String)| {
+            // The core names a session by its id, and anything wider in its own words.
+            let session = state.sessions_with_id(&whom).next();
+            let outcome = match (would.starts_with(REFUSED), dry_run) {
+                (true, _) => REFUSED,
+                (false, true) => DRY_RUN,
+                (false, false) => ACCEPTED,
+            };
+            OperatorResult {
+                name: session.and_then(|session| session.marks.name.clone()),
+                session_id: session.is_some().then_some(whom),
+                outcome: outcome.to_owned(),
+                would,
+            }
+        };
+        let would = orders.iter().flat_map(|order| state.would(&order.command));
+        let what = orders.first().map_or_else(String::new, |order| order.what.clone());
+        OperatorAnswer { what, results: would.map(result).collect() }
+    }
+
+    /// What is meant; all of it, or a refusal.
+    fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, Response> {
+        check_shape(asked)?;
+        let found = self.found(&asked.sessions)?;
+        let marks = self.marks(&asked.marks)?;
+        let for_ms = asked.for_ms;
+        let one = |command: Command| vec![Order { command, session_id: None, what: words(asked) }];
+        let each = |command: &dyn Fn(&Session) -> Command| -> Vec<Order> {
+            let order = |session: &&Session| Order {
+                command: command(session),
+                session_id: Some(session.session_id.clone()),
+                what: words(asked),
+            };
+            found.iter().map(order).collect()
+        };
+        let each_or_all = |command: &dyn Fn(Option<SessionKey>) -> Command| {
+            if asked.all { one(command(None)) } else { each(&|session| command(Some(session.key))) }
+        };
+        Ok(match (asked.verb, &asked.directory) {
+            (OperatorVerb::Hold, _) => each_or_all(&|session| Command::Hold { session, for_ms }),
+            (OperatorVerb::Release, _) => each_or_all(&|session| Command::Release { session }),
+            (OperatorVerb::ResetFailed, _) => {
+                each_or_all(&|session| Command::ResetFailed { session })
+            }
+            (OperatorVerb::Recover, _) => {
+                each(&|session| Command::Recover { session: session.key })
+            }
+            (OperatorVerb::Restore, _) => {
+                let sessions = found.iter().map(|session| session.key).collect();
+                one(Command::Restore { sessions })
+            }
+            (OperatorVerb::Attend, Some(directory)) => {
+                one(Command::Attend { whom: Whom::Directory(directory.clone()), marks })
+            }
+            (OperatorVerb::Attend, None) => each(&|session| Command::Attend {
+                whom: Whom::Session(session.key),
+                marks: marks.clone(),
+            }),
+        })
+    }
+
+    /// The records that the ids mean, each once, in their order.
+    fn found(&self, ids: &[String]) -> Result<Vec<&Session>, Response> {
+        let mut found: Vec<&Session> = Vec::new();
+        for id in ids {
+            for session in
+                lookup::find(self.engine.state(), id).map_err(|why| no_such_session(&why))?
+            {
+                if found.iter().all(|one| one.key != session.key) {
+                    found.push(session);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn marks(&self, marks: &OperatorMarks) -> Result<MarkChange, Response> {
+        let OperatorMarks { unattended, recover, name, parent, task_dir } = marks.clone();
+        let parent = match parent {
+            None => None,
+            Some(id) => {
+                let found =
+                    lookup::find(self.engine.state(), &id).map_err(|why| no_such_session(&why))?;
+                found.first().map(|session| session.session_id.clone())
+            }
+        };
+        Ok(MarkChange { unattended, recover, name, parent, task_dir })
+    }
+
+    /// The processes of this machine that are known to be harnesses, or were: those that held a
+    /// session, and those that the client's registry names.
+    fn harnesses(&self) -> Vec<ProcessRef> {
+        let here = &self.here;
+        let owners = self.engine.state().sessions().flat_map(|session| {
+            let owner = session.owner.as_ref().map(|owner| &owner.id);
+            owner.into_iter().chain(&session.former_owners)
+        });
+        let is_here = |machine: &str, boot: &str, pid_ns: u64| {
+            machine == here.machine && boot == here.boot && pid_ns == here.pid_ns
+        };
+        let local = owners.filter(|one| is_here(&one.machine, &one.boot, one.pid_ns));
+        local.map(|owner| wire_process(owner.process)).chain(self.known.processes()).collect()
+    }
+}
+
+/// One line for people: what the request asks for, without the session it is about.
+fn words(asked: &OperatorRequest) -> String {
+    let mut words = match asked.verb {
+        OperatorVerb::Hold => "hold",
+        OperatorVerb::Release => "release",
+        OperatorVerb::Attend => "attend",
+        OperatorVerb::Recover => "recover",
+        OperatorVerb::Restore => "restore",
+        OperatorVerb::ResetFailed => "reset-failed",
+    }
+    .to_owned();
+    let mut say = |text: &str| {
+        words.push(' ');
+        words.push_str(text);
+    };
+    if asked.all {
+        say("all sessions");
+    }
+    if asked.verb == OperatorVerb::Restore {
+        say(&format!("{} in this order: {}", asked.sessions.len(), asked.sessions.join(", ")));
+    }
+    if let Some(ms) = asked.for_ms {
+        say(&format!("for {}", span(ms)));
+    }
+    if let Some(directory) = &asked.directory {
+        say(&format!("all of {directory}"));
+    }
+    let OperatorMarks { unattended, recover, name, parent, task_dir } = &asked.marks;
+    if let Some(unattended) = unattended {
+        say(if *unattended { "unattended" } else { "attended" });
+    }
+    if let Some(recover) = recover {
+        say(if *recover { "recover" } else { "no-recover" });
+    }
+    for (what, value) in [("name", name), ("parent", parent), ("task-dir", task_dir)] {
+        if let Some(value) = value {
+            say(&format!("{what} {value}"));
+        }
+    }
+    words
+}
+
+/// A time in the unit that gives a whole number of it.
+fn span(ms: u64) -> String {
+    for (unit, unit_ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
+        if ms.is_multiple_of(unit_ms) {
+            return format!("{}{unit}", ms / unit_ms);
+        }
+    }
+    format!("{ms}ms")
+}
+
+/// Whether the request says whom it is about, and nothing that its verb does not take.
+fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
+    use OperatorVerb::{Attend, Hold, Recover, ResetFailed, Restore};
+    let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(bad(why)) };
+    let verb = asked.verb;
+    let (some, all) = (!asked.sessions.is_empty(), asked.all);
+    let directory = asked.directory.as_deref();
+    must(
+        [some, all, directory.is_some()].into_iter().filter(|one| *one).count() == 1,
+        "say whom it is about: sessions, or all, or a directory",
+    )?;
+    must(!all || !matches!(verb, Attend | Recover | Restore), "this verb takes sessions, not all")?;
+    must(directory.is_none() || verb == Attend, "only attend takes a directory")?;
+    must(asked.for_ms.is_none() || verb == Hold, "only hold takes a time")?;
+    must(asked.for_ms != Some(0), "a hold of no time is none")?;
+    let marks = &asked.marks;
+    let is_change = *marks != OperatorMarks::default();
+    must(is_change == (verb == Attend), "attend, and nothing else, takes marks")?;
+    must(
+        verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1,
+        "one session at a time",
+    )?;
+    let of_one = marks.name.is_some() || marks.parent.is_some();
+    must(directory.is_none() || !of_one, "a name or a parent is one session's, not a directory's")?;
+    must(marks.name.as_deref().is_none_or(is_name), "a name has 1 to 64 letters on one line")?;
+    let paths = [directory, marks.task_dir.as_deref()];
+    must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")
+}
+
+fn is_name(name: &str) -> bool {
+    let is_short = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
+    is_short && !name.trim().is_empty() && !name.chars().any(char::is_control)
+}
+
+fn is_path(path: &str) -> bool {
+    let is_plain = !path.chars().any(char::is_control) && path.len() <= PATH_BYTES_MAX;
+    is_plain && Path::new(path).is_absolute()
+}
+
+/// 400.
+fn bad(why: &str) -> Response {
+    Response::error(400, "bad_request", why)
+}

@@ -1,0 +1,239 @@
+//! Decides who may give orders (H-22): a person at a terminal, and no agent. Judged from the process
+//! table, by the socket's peer.
+//!
+//! It holds against agents that the client confines. Whoever runs any code as the user can make a
+//! terminal of its own and leave its ancestors behind.
+
+use core::fmt;
+
+use coord_wire::stamp::ProcessRef;
+
+use crate::process::{self, Caller, Stat};
+
+/// Ancestors that are looked at; a person's shell has a handful.
+const DEPTH_MAX: usize = 256;
+
+/// The first process of a pid namespace.
+const INIT: u32 = 1;
+
+/// Name of the client's program.
+const CLIENT: &str = "claude";
+
+/// What is asked of the process table.
+pub(crate) trait Processes {
+    /// The process that has this pid, if it can be seen.
+    fn stat(&self, pid: u32) -> Option<Stat>;
+    /// The file name of the program as its command line has it; empty where that cannot be read.
+    fn program(&self, pid: u32) -> String;
+}
+
+/// This machine's.
+#[derive(Debug)]
+pub(crate) struct Machine;
+
+impl Processes for Machine {
+    fn stat(&self, pid: u32) -> Option<Stat> {
+        process::stat(pid)
+    }
+
+    fn program(&self, pid: u32) -> String {
+        process::program(pid)
+    }
+}
+
+/// Why an order is not taken. One line, with what to do instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The caller, or what it descends from, is gone or cannot be seen.
+    Unseen,
+    /// It has no controlling terminal.
+    NoTerminal,
+    /// A harness is among its ancestors.
+    BelowHarness(u32),
+    /// A harness holds its terminal.
+    HeldTerminal(u32),
+}
+
+impl Refusal {
+    /// The word for programs.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Unseen => "unseen_caller",
+            Self::NoTerminal => "no_terminal",
+            Self::BelowHarness(_) => "below_harness",
+            Self::HeldTerminal(_) => "held_terminal",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unseen => f.write_str(
+                "refused: the processes that this comes from have ended or cannot be seen; run coordctl yourself, in a terminal",
+            ),
+            Self::NoTerminal => f.write_str(
+                "refused: this comes without a terminal, so nobody knows that a person asks; run coordctl yourself, in a terminal",
+            ),
+            Self::BelowHarness(pid) => write!(
+                f,
+                "refused: this comes from Claude Code (process {pid}), and agents may not give such orders; run coordctl yourself, in another terminal"
+            ),
+            Self::HeldTerminal(pid) => write!(
+                f,
+                "refused: Claude Code (process {pid}) holds this terminal; run coordctl in another one"
+            ),
+        }
+    }
+}
+
+/// Whether the caller may give orders; `harnesses` are the processes that are known to be ones.
+pub(crate) fn check(
+    table: &impl Processes,
+    caller: Caller,
+    harnesses: &[ProcessRef],
+) -> Result<(), Refusal> {
+    let Some(own) = table.stat(caller.pid).filter(|stat| !stat.is_zombie) else {
+        return Err(Refusal::Unseen);
+    };
+    // Whose parent has ended since it connected is another's child by now: nothing leads back.
+    if caller.parent != Some(own.ppid) {
+        return Err(Refusal::Unseen);
+    }
+    check_ancestors(table, (caller.pid, own), harnesses)?;
+    if own.tty == 0 {
+        return Err(Refusal::NoTerminal);
+    }
+    let holds = |harness: &&ProcessRef| {
+        let stat = table.stat(harness.pid).filter(|stat| stat.start_time == harness.start_time);
+        stat.is_some_and(|stat| stat.tty == own.tty && !stat.is_zombie)
+    };
+    match harnesses.iter().find(holds) {
+        Some(harness) => Err(Refusal::HeldTerminal(harness.pid)),
+        None => Ok(()),
+    }
+}
+
+fn check_ancestors(
+    table: &impl Processes,
+    caller: (u32, Stat),
+    harnesses: &[ProcessRef],
+) -> Result<(), Refusal> {
+    let (mut pid, mut stat) = caller;
+    for _ in 0..DEPTH_MAX {
+        let is_known = harnesses.contains(&ProcessRef { pid, start_time: stat.start_time });
+        // One that no hook and no registry told of is known by its name.
+        if is_known || table.program(pid) == CLIENT {
+            return Err(Refusal::BelowHarness(pid));
+        }
+        if pid == INIT || stat.ppid == 0 {
+            return Ok(());
+        }
+        match table.stat(stat.ppid) {
+            Some(parent) => (pid, stat) = (stat.ppid, parent),
+            // Where other users' processes are hidden (hidepid), so is the first one; what starts
+            // there is another user's, and no harness of ours.
+            None if table.stat(INIT).is_none() => return Ok(()),
+            None => return Err(Refusal::Unseen),
+        }
+    }
+    Err(Refusal::Unseen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Pid, parent, terminal, program. Every process began at the tick of its pid.
+    type Row = (u32, u32, i64, &'static str);
+
+    struct Table(BTreeMap<u32, Row>);
+
+    impl Processes for Table {
+        fn stat(&self, pid: u32) -> Option<Stat> {
+            let row = self.0.get(&pid)?;
+            Some(Stat {
+                group: 0,
+                front: 0,
+                ppid: row.1,
+                tty: row.2,
+                start_time: u64::from(pid),
+                is_zombie: row.3 == "zombie",
+                is_stopped: false,
+            })
+        }
+
+        fn program(&self, pid: u32) -> String {
+            self.0.get(&pid).map_or_else(String::new, |row| row.3.to_owned())
+        }
+    }
+
+    const INIT_ROW: Row = (1, 0, 0, "init");
+    const SHELL: Row = (20, 10, 7, "bash");
+    const CTL: Row = (30, 20, 7, "coordctl");
+
+    /// What is said to process 30, whose parent was 20 when it connected; 40 is a known harness, and
+    /// so was 41, whose pid is another's now.
+    fn said(rows: &[Row]) -> Result<(), Refusal> {
+        let table = Table(rows.iter().map(|row| (row.0, *row)).collect());
+        let harnesses = [(40, 40), (41, 7)].map(|(pid, start_time)| ProcessRef { pid, start_time });
+        check(&table, Caller { pid: 30, parent: Some(20) }, &harnesses)
+    }
+
+    // H-22
+    #[test]
+    fn a_person_at_a_terminal_may_and_nobody_else() {
+        let tmux: Row = (10, 1, 0, "tmux");
+        for (what, rows, wanted) in [
+            ("a shell in tmux", &[CTL, SHELL, tmux, INIT_ROW][..], Ok(())),
+            ("a harness elsewhere", &[CTL, SHELL, tmux, INIT_ROW, (40, 10, 8, "node")], Ok(())),
+            ("a pid reused", &[CTL, SHELL, tmux, INIT_ROW, (41, 10, 7, "vi")], Ok(())),
+            ("a chain out of the namespace", &[CTL, (20, 0, 7, "bash"), INIT_ROW], Ok(())),
+            ("processes of others hidden", &[CTL, SHELL], Ok(())),
+            ("no terminal", &[(30, 20, 0, "x"), SHELL, tmux, INIT_ROW], Err(Refusal::NoTerminal)),
+            (
+                "below a known harness",
+                &[CTL, (20, 40, 7, "bash"), (40, 1, 8, "node"), INIT_ROW],
+                Err(Refusal::BelowHarness(40)),
+            ),
+            (
+                "below a harness, without a terminal",
+                &[(30, 20, 0, "x"), (20, 40, 0, "bash"), (40, 1, 8, "node"), INIT_ROW],
+                Err(Refusal::BelowHarness(40)),
+            ),
+            (
+                "below one that nobody told of",
+                &[CTL, (20, 50, 7, "bash"), (50, 1, 8, "claude"), INIT_ROW],
+                Err(Refusal::BelowHarness(50)),
+            ),
+            (
+                "on a harness's terminal",
+                &[CTL, SHELL, tmux, INIT_ROW, (40, 1, 7, "node")],
+                Err(Refusal::HeldTerminal(40)),
+            ),
+            ("a dead harness", &[CTL, SHELL, tmux, INIT_ROW, (40, 1, 7, "zombie")], Ok(())),
+            ("gone", &[SHELL, tmux, INIT_ROW], Err(Refusal::Unseen)),
+            ("dead", &[(30, 20, 7, "zombie"), SHELL, tmux, INIT_ROW], Err(Refusal::Unseen)),
+            ("its parent has ended", &[(30, 1, 7, "x"), INIT_ROW], Err(Refusal::Unseen)),
+            ("a gap above it", &[CTL, SHELL, INIT_ROW], Err(Refusal::Unseen)),
+            ("a ring", &[CTL, (20, 30, 7, "bash"), INIT_ROW], Err(Refusal::Unseen)),
+        ] {
+            assert_eq!(said(rows), wanted, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_what_to_do() {
+        for refusal in [
+            Refusal::Unseen,
+            Refusal::NoTerminal,
+            Refusal::BelowHarness(7),
+            Refusal::HeldTerminal(7),
+        ] {
+            let line = refusal.to_string();
+            assert!(line.starts_with("refused: ") && line.contains("; run coordctl "), "{line}");
+            assert!(!line.contains('\n'));
+        }
+    }
+}

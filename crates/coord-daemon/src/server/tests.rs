@@ -1,0 +1,426 @@
+//! The loop with real sockets: this test is the wake hook, and whoever started it is the harness.
+
+use super::*;
+use crate::background::Background;
+use crate::config::Config;
+use crate::coordinator::Parts;
+use crate::engine::Engine;
+use crate::hand::Hand;
+use crate::host::Here;
+use crate::looker::Looker;
+use crate::process;
+use crate::serve::adapters;
+use crate::state_dir;
+use coord_core::SessionKey;
+use coord_store::{Disk, RealDisk};
+use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_wire::limits::WAKE_BYTES_MAX;
+use coord_wire::paths::Paths;
+use coord_wire::stamp::rfc3339;
+use serde_json::json;
+use std::io::{ErrorKind, Read, Write};
+
+/// What a test waits for takes less, on any machine.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// A coordinator whose loop turns when it is told to.
+struct World {
+    server: Server,
+    events: Events,
+    n_events: u32,
+    dir: tempfile::TempDir,
+}
+
+/// An answer: status and body. None: the connection was closed.
+type Answered = Option<(u16, String)>;
+
+impl World {
+    fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = Paths::resolve(Some(dir.path()), "m", 0, |_| None).unwrap();
+        state_dir::prepare(&paths).unwrap();
+        RealDisk.create_dir(&paths.run).unwrap();
+        let (engine, _) = Engine::open(&RealDisk, &paths.state, &paths.journal()).unwrap();
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
+        // The harness is a process that this test did not start: nothing is to act on it.
+        let config = format!("[recovery]\nmode = \"observe\"\n{config}");
+        let config = Config::parse(&config).unwrap();
+        let (eyes, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
+        let world = RealWorld::new(
+            poll.registry().try_clone().unwrap(),
+            eyes.readable.clone(),
+            Looker::start(eyes, Arc::clone(&waker)).unwrap(),
+            Hand::start(tools, Arc::clone(&waker)).unwrap(),
+            Background::start(Arc::clone(&waker)).unwrap(),
+        );
+        let parts = Parts {
+            world: world.unwrap(),
+            disk: RealDisk,
+            paths: paths.clone(),
+            here: Here::read(now().wall_ms),
+            config,
+            engine,
+        };
+        let coordinator = Coordinator::start(parts, now()).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(paths.socket()).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let doors = Doors {
+            listener,
+            signals: StdStream::pair().unwrap().0,
+            spool_watch: inotify::init(inotify::CreateFlags::NONBLOCK).unwrap(),
+            waker,
+            notifier: Notifier::new(None).unwrap(),
+        };
+        let server = Server::new(poll, coordinator, doors).unwrap();
+        Self { server, events: Events::with_capacity(64), n_events: 0, dir }
+    }
+
+    fn turn(&mut self) {
+        self.server.turn(&mut self.events).unwrap();
+    }
+
+    #[track_caller]
+    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Server) -> bool) {
+        let deadline = now().mono_ns + PATIENCE_NS;
+        while !is_so(&self.server) {
+            assert!(now().mono_ns < deadline, "never: {what}");
+            self.turn();
+        }
+    }
+
+    fn connect(&self) -> StdStream {
+        let stream = StdStream::connect(self.server.coordinator.paths.socket()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    }
+
+    fn send(&self, path: &str, body: &serde_json::Value) -> StdStream {
+        let mut stream = self.connect();
+        let body = body.to_string();
+        let n = body.len();
+        write!(stream, "POST {path} HTTP/1.1\r\nContent-Length: {n}\r\n\r\n{body}").unwrap();
+        stream
+    }
+
+    /// A wake hook of this session asks.
+    fn ask(&self, session: &str) -> StdStream {
+        self.send("/v1/wake", &asking(session))
+    }
+
+    /// The same, and it is seen.
+    #[track_caller]
+    fn wait(&mut self, session: &str) -> StdStream {
+        let before = self.server.next_token;
+        let stream = self.ask(session);
+        self.turn_until("it is accepted", |server| before < server.next_token);
+        stream
+    }
+
+    /// A hook of this session reports.
+    #[track_caller]
+    fn report(&mut self, session: &str, name: &str, fields: &serde_json::Value) {
+        let here = Here::read(now().wall_ms);
+        self.n_events += 1;
+        let mut event = json!({
+            "v": 1, "id": format!("{:012x}{:020x}", now().wall_ms, self.n_events), "event": name,
+            "session_id": session, "emitted_at": rfc3339(now().wall_ms), "mono_ns": now().mono_ns,
+            "boot": here.boot, "host": here.host, "machine": here.machine,
+            "pid": std::process::id(), "cwd": "/",
+            "harness": harness_as("interactive"),
+        });
+        event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let mut stream = self.send("/v1/events", &event);
+        assert_eq!(self.answer(&mut stream), Some((204, String::new())));
+    }
+
+    /// A session of no harness that is known.
+    #[track_caller]
+    fn orphan(&mut self, session: &str) {
+        self.report(session, "SessionStart", &json!({"source": "startup", "harness": null}));
+    }
+
+    #[track_caller]
+    fn attend(&mut self, session: &str, marks: OperatorMarks) {
+        let sessions = vec![session.to_owned()];
+        let new = OperatorRequest::new(OperatorVerb::Attend);
+        let order = OperatorRequest { sessions, marks, ..new };
+        self.coordinator().order(&order, now()).unwrap();
+    }
+
+    #[track_caller]
+    fn start_session(&mut self, session: &str) -> SessionKey {
+        self.report(session, "SessionStart", &json!({"source": "startup"}));
+        self.key(session)
+    }
+
+    fn key(&self, session: &str) -> SessionKey {
+        self.server.coordinator.state().sessions_with_id(session).next().unwrap().key
+    }
+
+    /// Turns until the peer has its answer.
+    #[track_caller]
+    fn answer(&mut self, stream: &mut StdStream) -> Answered {
+        let (mut text, deadline) = (Vec::new(), now().mono_ns + PATIENCE_NS);
+        loop {
+            if let Some(answered) = read(stream, &mut text) {
+                return answered;
+            }
+            let so_far = String::from_utf8_lossy(&text);
+            assert!(now().mono_ns < deadline, "no answer: {so_far:?}");
+            self.turn();
+        }
+    }
+
+    /// Turns for a while: long enough for whatever is due to be done.
+    #[track_caller]
+    fn assert_waits(&mut self, stream: &mut StdStream) {
+        let swept_from = now().mono_ns;
+        self.turn_until("waiters are looked through", |_| {
+            swept_from + 1_500_000_000 < now().mono_ns
+        });
+        assert_eq!(read(stream, &mut Vec::new()), None, "it waits");
+    }
+
+    fn coordinator(&mut self) -> &mut Coordinator<RealWorld> {
+        &mut self.server.coordinator
+    }
+}
+
+/// What has come so far; none if that is not all yet.
+fn read(stream: &mut StdStream, text: &mut Vec<u8>) -> Option<Answered> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Some(None),
+            Ok(n) => text.extend_from_slice(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) => panic!("{error}"),
+        }
+        if let Ok(Some(answer)) = coord_wire::exchange::whole_answer(text, usize::MAX) {
+            return Some(Some((answer.status, String::from_utf8(answer.body).unwrap())));
+        }
+    }
+}
+
+fn harness() -> coord_wire::stamp::ProcessRef {
+    let pid = std::os::unix::process::parent_id();
+    coord_wire::stamp::ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
+}
+
+/// As an event names it.
+fn harness_as(kind: &str) -> serde_json::Value {
+    let pid_ns = Here::read(now().wall_ms).pid_ns;
+    let mut harness = serde_json::to_value(harness()).unwrap();
+    let more = json!({"pid_ns": pid_ns, "tty": 34_816, "kind": kind});
+    harness.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    harness
+}
+
+fn asking(session: &str) -> serde_json::Value {
+    json!({"session_id": session, "harness": harness(), "pid": std::process::id()})
+}
+
+const ALWAYS: &str = "[queue]\nwake = \"always\"\n";
+const NOTHING: Answered = Some((204, String::new()));
+
+// H-02: the waiter of an idle session is answered with the message, once.
+#[test]
+fn a_message_is_handed_over() {
+    let mut world = World::new(ALWAYS);
+    let session = world.start_session("s1");
+    assert!(!world.coordinator().is_waiting(session));
+    assert!(!world.coordinator().hand_over(session, "hello"), "nobody waits");
+    let mut waiter = world.wait("s1");
+    assert!(world.coordinator().is_waiting(session));
+    assert!(!world.coordinator().hand_over(session, ""));
+    assert!(!world.coordinator().hand_over(session, &"x".repeat(WAKE_BYTES_MAX + 1)));
+    world.assert_waits(&mut waiter);
+    let text = "x".repeat(WAKE_BYTES_MAX);
+    assert!(world.coordinator().hand_over(session, &text));
+    assert!(!world.coordinator().hand_over(session, &text), "it has one already");
+    assert_eq!(world.answer(&mut waiter), Some((200, text)));
+    assert!(!world.coordinator().is_waiting(session));
+}
+
+// H-02: each Stop brings another.
+#[test]
+fn a_newer_waiter_ends_the_older_one() {
+    let mut world = World::new(ALWAYS);
+    let session = world.start_session("s1");
+    let mut first = world.wait("s1");
+    let mut second = world.wait("s1");
+    assert_eq!(world.answer(&mut first), NOTHING);
+    assert!(world.coordinator().hand_over(session, "hello"));
+    assert_eq!(world.answer(&mut second), Some((200, "hello".to_owned())));
+}
+
+// H-02: at SessionStart the wake hook may be first; nothing is handed over before it is proved whose
+// it is.
+#[test]
+fn a_waiter_may_come_before_its_session_does() {
+    let mut world = World::new(ALWAYS);
+    let mut waiter = world.wait("s1");
+    assert_eq!(world.server.coordinator.waiters.len(), 1);
+    let session = world.start_session("s1");
+    world.turn_until("it is proved", |server| server.coordinator.is_waiting(session));
+    world.assert_waits(&mut waiter);
+}
+
+// H-02, F5: /clear leaves a waiter behind, whose message would reach the next conversation.
+#[test]
+fn a_waiter_of_an_earlier_conversation_is_ended() {
+    let mut world = World::new(ALWAYS);
+    let session = world.start_session("s1");
+    let mut old = world.wait("s1");
+    // In this order the next one comes before the event that makes it current.
+    let mut next = world.wait("s2");
+    assert!(world.coordinator().is_waiting(session));
+    world.report("s1", "SessionEnd", &json!({"reason": "clear"}));
+    assert!(
+        !world.coordinator().is_waiting(session) && !world.coordinator().hand_over(session, "x")
+    );
+    assert_eq!(world.answer(&mut old), NOTHING);
+    world.report("s2", "SessionStart", &json!({"source": "clear"}));
+    let session = world.key("s2");
+    world.turn_until("it is proved", |server| server.coordinator.is_waiting(session));
+    assert!(world.coordinator().hand_over(session, "hello"));
+    assert_eq!(world.answer(&mut next), Some((200, "hello".to_owned())));
+}
+
+// H-02: a straggler of the old conversation does not take the place of the new one's waiter.
+#[test]
+fn a_late_waiter_takes_nobodys_place() {
+    let mut world = World::new(ALWAYS);
+    world.start_session("s1");
+    world.report("s1", "SessionEnd", &json!({"reason": "clear"}));
+    world.report("s2", "SessionStart", &json!({"source": "clear"}));
+    let mut current = world.wait("s2");
+    let _late = world.wait("s1");
+    world.assert_waits(&mut current);
+    let session = world.key("s2");
+    assert!(world.coordinator().is_waiting(session));
+}
+
+// H-25: only a child of the harness that it names, itself, and while that lives.
+#[test]
+fn nobody_else_waits() {
+    let mut world = World::new(ALWAYS);
+    world.start_session("s1");
+    let own = process::stat(std::process::id()).unwrap().start_time;
+    let changes = [
+        ("pid", json!(1)),
+        ("harness", json!({"pid": std::process::id(), "start_time": own.to_string()})),
+        ("harness", json!({"pid": harness().pid, "start_time": "1"})),
+    ];
+    for (field, value) in changes {
+        let mut ask = asking("s1");
+        ask[field] = value;
+        let mut stream = world.send("/v1/wake", &ask);
+        let (status, body) = world.answer(&mut stream).unwrap();
+        assert_eq!(status, 403, "{body}");
+    }
+    for bad in [json!([]), json!({"session_id": "s1"})] {
+        let mut stream = world.send("/v1/wake", &bad);
+        assert_eq!(world.answer(&mut stream).unwrap().0, 400);
+    }
+    assert_eq!(world.server.coordinator.waiters.len(), 0);
+}
+
+// H-02: by default only beside sessions with marks; never where it says so; and never without a
+// person.
+#[test]
+fn sessions_that_are_not_armed_have_none() {
+    for config in ["", "[queue]\nwake = \"never\"\n"] {
+        let mut world = World::new(config);
+        world.start_session("s1");
+        let mut waiter = world.wait("s1");
+        assert_eq!(world.answer(&mut waiter), NOTHING, "{config}");
+        // Whose it is may turn out later.
+        let mut waiter = world.wait("s2");
+        world.report("s2", "SessionStart", &json!({"source": "clear"}));
+        assert_eq!(world.answer(&mut waiter), NOTHING, "{config}");
+    }
+    let mut world = World::new(ALWAYS);
+    let mut waiter = world.wait("s1");
+    world.report("s1", "SessionStart", &json!({"harness": harness_as("headless")}));
+    assert_eq!(world.answer(&mut waiter), NOTHING);
+}
+
+// H-02: what a person says of a session arms it, for the next waiter; a child arms its parent.
+#[test]
+fn marks_arm_a_session() {
+    let mut world = World::new("");
+    world.start_session("parent-1");
+    let marks = OperatorMarks { unattended: Some(true), ..OperatorMarks::default() };
+    world.attend("parent-1", marks);
+    let mut first = world.wait("parent-1");
+    world.assert_waits(&mut first);
+    world.attend("parent-1", OperatorMarks { unattended: Some(false), ..OperatorMarks::default() });
+    assert_eq!(world.answer(&mut first), NOTHING, "its user came back");
+    // A child, in whatever process it runs.
+    world.orphan("child-1");
+    let parent = Some("parent-1".to_owned());
+    world.attend("child-1", OperatorMarks { parent, ..OperatorMarks::default() });
+    let mut second = world.wait("parent-1");
+    world.assert_waits(&mut second);
+}
+
+// H-02: a wait has no end of its own: neither rest nor a crowd closes it, and the crowd is served.
+#[test]
+fn a_waiter_is_neither_idle_nor_in_the_way() {
+    let mut world = World::new(ALWAYS);
+    let session = world.start_session("s1");
+    let mut waiter = world.wait("s1");
+    let mut idle = world.connect();
+    world.turn_until("it is accepted", |server| server.connections.len() == 2);
+    world.server.connections.values_mut().for_each(|one| one.used_ns = 0);
+    world.server.close_idle();
+    assert_eq!(world.answer(&mut idle), None);
+    let crowd: Vec<StdStream> = (0..CONNECTIONS_MAX + 8)
+        .map(|_| {
+            let stream = world.connect();
+            let n = world.server.next_token;
+            world.turn_until("it is accepted", |server| n < server.next_token);
+            stream
+        })
+        .collect();
+    assert_eq!(world.server.connections.len(), CONNECTIONS_MAX + 1);
+    assert!(world.coordinator().is_waiting(session));
+    drop(crowd);
+    // Out of descriptors, others go first; it is the last one that does.
+    world.turn_until("they are gone", |server| server.connections.len() == 1);
+    let _other = world.connect();
+    world.turn_until("it is accepted", |server| server.connections.len() == 2);
+    world.server.close_idlest();
+    assert!(world.coordinator().is_waiting(session));
+    world.server.close_idlest();
+    assert_eq!(world.answer(&mut waiter), None);
+    assert!(!world.coordinator().is_waiting(session));
+}
+
+// H-02: a waiter that ends is forgotten, whatever it did before; what it sends is nobody's.
+#[test]
+fn a_waiter_that_leaves_is_forgotten() {
+    let mut world = World::new(ALWAYS);
+    let session = world.start_session("s1");
+    drop(world.wait("s1"));
+    world.turn_until("it is forgotten", |server| !server.coordinator.is_waiting(session));
+    let mut chatty = world.wait("s1");
+    chatty.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    world.turn_until("it is closed", |server| !server.coordinator.is_waiting(session));
+    assert_eq!(world.server.connections.len(), 0);
+}
+
+// H-02: at the end all are sent away with an answer.
+#[test]
+fn at_the_end_they_get_an_empty_answer() {
+    let mut world = World::new(ALWAYS);
+    world.start_session("s1");
+    let mut waiter = world.wait("s1");
+    let World { mut server, dir, .. } = world;
+    server.is_ending = true;
+    server.run().unwrap();
+    assert_eq!(read(&mut waiter, &mut Vec::new()), Some(NOTHING));
+    drop(dir);
+}

@@ -1,0 +1,59 @@
+//! Shows what is owed to a session and what holds it back.
+
+use coord_core::{Awake, Hold, Now, Session, State};
+use coord_wire::inspect;
+use coord_wire::stamp::rfc3339;
+
+/// The recovery that is owed.
+pub(super) fn pending(
+    state: &State,
+    session: &Session,
+    now: Now,
+) -> Option<inspect::PendingRecovery> {
+    let pending = session.recovery.pending.as_ref()?;
+    Some(inspect::PendingRecovery {
+        cause: pending.cause.word().to_owned(),
+        detected_at: rfc3339(pending.detected_at.wall_ms),
+        attempts: pending.attempts,
+        next_attempt_at: pending.next_at().map(|at| rfc3339(wall_ms(state, at, now))),
+    })
+}
+
+/// What was used of the limits, and how the last one ended.
+pub(super) fn so_far(session: &Session) -> inspect::Recovery {
+    let (this_turn, total) = session.recovery.budget.used();
+    let last = session.recovery.last.as_ref();
+    inspect::Recovery {
+        this_turn,
+        total,
+        last_at: last.map(|last| rfc3339(last.at.wall_ms)),
+        last_outcome: last.map(|last| last.outcome.word().to_owned()),
+        dropped: session.recovery.dropped,
+    }
+}
+
+/// What holds it back: its user's word, or what its recovery waits for (G12).
+pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect::Hold> {
+    let awake = state.moment(now).awake;
+    let said = session.held.as_ref().or(state.header().machine.held.as_ref());
+    if let Some(Hold { reason, since, until }) = said.filter(|hold| hold.lasts(awake)) {
+        return Some(inspect::Hold {
+            reason: reason.clone(),
+            since: rfc3339(since.wall_ms),
+            until: (*until != Awake(u64::MAX)).then(|| rfc3339(wall_ms(state, *until, now))),
+        });
+    }
+    let pending = session.recovery.pending.as_ref().filter(|one| !one.waits_for.is_empty())?;
+    Some(inspect::Hold {
+        reason: pending.waits_for.clone(),
+        since: rfc3339(pending.waits_since.wall_ms),
+        until: pending.next_at().map(|at| rfc3339(wall_ms(state, at, now))),
+    })
+}
+
+/// The wall time of a moment on the rules' clock, if nothing stops meanwhile.
+fn wall_ms(state: &State, at: Awake, now: Now) -> u64 {
+    let awake = state.moment(now).awake;
+    let later = at.ms_since(awake);
+    now.wall_ms.saturating_add(later).saturating_sub(awake.ms_since(at))
+}

@@ -1,0 +1,319 @@
+//! Wake hooks that wait: one for each idle session that may be sent a message (H-02).
+//!
+//! A waiter is a connection that is answered late: with the text of a message, which wakes its
+//! session, or with nothing, which ends it. Decides who may wait: the child of the harness that owns the session
+//! it names (H-25), one for each harness, for as long as that session is the harness's current one
+//! and may be woken at all. Does not decide what is handed over, nor when.
+//!
+//! A waiter is made by the client at SessionStart and Stop and at no other time. A session that gets
+//! its marks while it is idle has none until its next turn ends, and so has every session after a
+//! restart of the coordinator: [`Coordinator::is_waiting`] says so, and what there is to say waits
+//! for the next prompt.
+
+use std::collections::BTreeMap;
+
+use coord_core::{Kind, Now, Session, SessionKey, is_armed};
+use coord_wire::limits::WAKE_BYTES_MAX;
+use coord_wire::stamp::ProcessRef;
+use serde::Deserialize;
+
+use crate::convert::process_ref;
+use crate::coordinator::Coordinator;
+use crate::http::{Request, Response};
+use crate::process::Caller;
+use crate::routes::Route;
+use crate::world::World;
+
+/// At SessionStart both hooks start at once, so the waiter may be here before the event that tells
+/// whose session it is. It may stay as long as the other hook has time, and as much again.
+const UNPROVED_NS: u64 = 10_000_000_000;
+/// Waiters whose session is known are looked through this often.
+const SWEEP_NS: u64 = 1_000_000_000;
+/// Waiters at once; a user has a few hundred sessions.
+const WAITERS_MAX: usize = 1024;
+
+/// `POST /v1/wake`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Ask {
+    /// The session it waits beside.
+    session_id: String,
+    /// The harness that started it.
+    harness: ProcessRef,
+    /// Itself.
+    pid: u32,
+}
+
+/// The connection of a waiter; later ones have higher numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaiterId(pub(crate) usize);
+
+/// Those that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    waiting: BTreeMap<WaiterId, Waiter>,
+    /// Answers on their way: a text, or nothing.
+    answers: Vec<(WaiterId, Option<String>)>,
+    swept_ns: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ask: Ask,
+    since_ns: u64,
+    /// The record of its session, once that was known to be its harness's.
+    session: Option<SessionKey>,
+}
+
+/// What the state says of a waiter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Its harness holds this session and no other.
+    Current(SessionKey),
+    /// Nothing yet, or its harness holds another session.
+    Unproved,
+    /// Its session is not to be woken.
+    Unwanted,
+}
+
+impl Waiters {
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Its connection is closed.
+    pub(crate) fn forget(&mut self, id: WaiterId) {
+        self.waiting.remove(&id);
+    }
+
+    fn add(&mut self, id: WaiterId, ask: Ask, verdict: Verdict, now_ns: u64) {
+        let waiter = Waiter { ask, since_ns: now_ns, session: None };
+        self.waiting.insert(id, waiter);
+        if WAITERS_MAX < self.waiting.len() {
+            tracing::warn!("too many waiters at once: one was sent away");
+            self.end(id);
+        }
+        self.judge(id, verdict, now_ns);
+    }
+
+    /// Takes a verdict over. A newer waiter of the same harness takes an older one's place once it is
+    /// proved, and an unproved one's at once.
+    fn judge(&mut self, id: WaiterId, verdict: Verdict, now_ns: u64) {
+        let Some(waiter) = self.waiting.get_mut(&id) else { return };
+        let was_proved = waiter.session.is_some();
+        let is_over = match verdict {
+            Verdict::Current(session) => {
+                waiter.session = Some(session);
+                false
+            }
+            Verdict::Unproved => {
+                was_proved || UNPROVED_NS <= now_ns.saturating_sub(waiter.since_ns)
+            }
+            Verdict::Unwanted => true,
+        };
+        if is_over {
+            return self.end(id);
+        }
+        let (harness, is_proved) = (waiter.ask.harness, waiter.session.is_some());
+        let others = self.waiting.iter().filter(|(_, one)| one.ask.harness == harness);
+        let ranks = others.map(|(id, one)| (*id, one.session.is_some()));
+        let (older, newer): (Vec<_>, Vec<_>) =
+            ranks.filter(|(other, _)| *other != id).partition(|(other, _)| *other < id);
+        if newer.iter().any(|(_, proved)| *proved || !is_proved) {
+            return self.end(id);
+        }
+        let taken = older.into_iter().filter(|(_, proved)| is_proved || !*proved);
+        taken.for_each(|(id, _)| self.end(id));
+    }
+
+    /// The waiters that are to be judged again.
+    fn due(&mut self, now_ns: u64) -> Vec<WaiterId> {
+        let all = SWEEP_NS <= now_ns.saturating_sub(self.swept_ns);
+        if all {
+            self.swept_ns = now_ns;
+        }
+        let due = self.waiting.iter().filter(|(_, one)| all || one.session.is_none());
+        due.map(|(id, _)| *id).collect()
+    }
+
+    /// Answers with nothing.
+    fn end(&mut self, id: WaiterId) {
+        if self.waiting.remove(&id).is_some() {
+            self.answers.push((id, None));
+        }
+    }
+
+    /// The proved waiter of a session, the newest if its record has several harnesses.
+    fn of_session(&self, session: SessionKey) -> Option<(WaiterId, &Ask)> {
+        let mut proved = self.waiting.iter().rev();
+        let found = proved.find(|(_, one)| one.session == Some(session));
+        found.map(|(id, one)| (*id, &one.ask))
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// Whether a message could be handed to this session now, idle as it is.
+    pub fn is_waiting(&self, session: SessionKey) -> bool {
+        self.ready_waiter(session).is_some()
+    }
+
+    /// Wakes a session with a text, which is all that its agent is told. False if nobody waits there, or
+    /// the text is longer than a waiter takes. True proves only that it was sent: delivered is what
+    /// the session's own events prove (H-30).
+    pub fn hand_over(&mut self, session: SessionKey, text: &str) -> bool {
+        let is_fit = !text.is_empty() && text.len() <= WAKE_BYTES_MAX;
+        let Some(id) = self.ready_waiter(session).filter(|_| is_fit) else { return false };
+        self.waiters.forget(id);
+        self.waiters.answers.push((id, Some(text.to_owned())));
+        true
+    }
+
+    fn ready_waiter(&self, session: SessionKey) -> Option<WaiterId> {
+        let (id, ask) = self.waiters.of_session(session)?;
+        let is_current = self.verdict(ask) == Verdict::Current(session);
+        // H-13: nothing is delivered where two processes claim one conversation.
+        let has_one_owner = self.awaited(ask).is_some_and(|session| !session.two_owners);
+        (is_current && has_one_owner).then_some(id)
+    }
+
+    /// `POST /v1/wake`.
+    pub(crate) fn post_wake(&self, request: &Request, caller: Caller) -> Route {
+        let ask: Ask = match serde_json::from_slice(&request.body) {
+            Ok(ask) => ask,
+            Err(error) => {
+                return Route::Answer(Response::error(400, "bad_request", &error.to_string()));
+            }
+        };
+        let is_child = caller.pid == ask.pid && caller.parent == Some(ask.harness.pid);
+        if !is_child || !self.world.is_alive(ask.harness) {
+            let message = "only a child of the session's own client may wait for its messages";
+            return Route::Answer(Response::error(403, "not_its_client", message));
+        }
+        Route::Wait(ask)
+    }
+
+    /// Keeps the connection of a wake hook waiting.
+    pub(crate) fn begin_wait(&mut self, id: WaiterId, ask: Ask, now: Now) {
+        let verdict = self.verdict(&ask);
+        self.waiters.add(id, ask, verdict, now.mono_ns);
+    }
+
+    /// What waiters are to be told now: a message, or that there is none to wait for.
+    pub(crate) fn take_wake_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
+        for id in self.waiters.due(now.mono_ns) {
+            let Some(waiter) = self.waiters.waiting.get(&id) else { continue };
+            let verdict = self.verdict(&waiter.ask);
+            self.waiters.judge(id, verdict, now.mono_ns);
+        }
+        std::mem::take(&mut self.waiters.answers)
+    }
+
+    /// Sends all away; the answers.
+    pub(crate) fn end_waiters(&mut self) -> Vec<(WaiterId, Option<String>)> {
+        let all: Vec<WaiterId> = self.waiters.waiting.keys().copied().collect();
+        all.into_iter().for_each(|id| self.waiters.end(id));
+        std::mem::take(&mut self.waiters.answers)
+    }
+
+    fn verdict(&self, ask: &Ask) -> Verdict {
+        if self.config.word("queue.wake") == "never" {
+            return Verdict::Unwanted;
+        }
+        match self.awaited(ask) {
+            None => Verdict::Unproved,
+            Some(session) if self.may_be_woken(session) => Verdict::Current(session.key),
+            Some(_) => Verdict::Unwanted,
+        }
+    }
+
+    /// The session that a waiter names, if its harness holds it.
+    fn awaited(&self, ask: &Ask) -> Option<&Session> {
+        let held = self.engine.state().session_of(process_ref(ask.harness));
+        held.filter(|session| session.session_id == ask.session_id)
+    }
+
+    /// Whether another session's end is told to this one.
+    fn has_child(&self, session: &Session) -> bool {
+        let is_it = |parent: &String| {
+            parent == &session.session_id || session.previous_ids.contains(parent)
+        };
+        let mut all = self.engine.state().sessions();
+        all.any(|one| one.may_live() && one.marks.parent.as_ref().is_some_and(is_it))
+    }
+
+    /// Whether messages may come to an idle session by a wake.
+    fn may_be_woken(&self, session: &Session) -> bool {
+        let is_a_person_s = session.kind != Some(Kind::Headless) && !session.is_foreign;
+        let is_wanted = self.config.word("queue.wake") == "always"
+            || is_armed(&session.marks)
+            || self.engine.state().is_unattended(session)
+            || self.has_child(session);
+        session.may_live() && session.left.is_none() && is_a_person_s && is_wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(pid: u32) -> Ask {
+        let harness = ProcessRef { pid, start_time: 1 };
+        Ask { session_id: "s1".to_owned(), harness, pid: 7 }
+    }
+
+    fn ended(waiters: &mut Waiters) -> Vec<usize> {
+        std::mem::take(&mut waiters.answers).into_iter().map(|(id, _)| id.0).collect()
+    }
+
+    // H-02: what is never proved does not stay.
+    #[test]
+    fn a_waiter_of_nobody_s_session_is_sent_away_in_time() {
+        let mut waiters = Waiters::default();
+        waiters.add(WaiterId(1), ask(5), Verdict::Unproved, 0);
+        assert_eq!(waiters.due(SWEEP_NS - 1), [WaiterId(1)], "it is looked at in every turn");
+        waiters.judge(WaiterId(1), Verdict::Unproved, UNPROVED_NS - 1);
+        assert!(ended(&mut waiters).is_empty());
+        waiters.judge(WaiterId(1), Verdict::Unproved, UNPROVED_NS);
+        assert_eq!((ended(&mut waiters), waiters.len()), (vec![1], 0));
+        // One that was proved has no such time.
+        waiters.add(WaiterId(2), ask(5), Verdict::Current(SessionKey(1)), 0);
+        waiters.judge(WaiterId(2), Verdict::Unproved, 1);
+        assert_eq!(ended(&mut waiters), [2]);
+    }
+
+    // H-02: one for each harness, whatever the order in which they are proved.
+    #[test]
+    fn the_newest_that_is_proved_stays() {
+        let proved = Verdict::Current(SessionKey(1));
+        let mut waiters = Waiters::default();
+        waiters.add(WaiterId(1), ask(5), proved, 0);
+        waiters.add(WaiterId(2), ask(5), Verdict::Unproved, 0);
+        waiters.add(WaiterId(3), ask(5), Verdict::Unproved, 0);
+        assert_eq!(ended(&mut waiters), [2], "one that is not proved takes the place of such");
+        waiters.judge(WaiterId(3), proved, 0);
+        assert_eq!(ended(&mut waiters), [1]);
+        waiters.add(WaiterId(4), ask(6), proved, 0);
+        assert!(ended(&mut waiters).is_empty(), "another harness has its own");
+        let of_session = waiters.of_session(SessionKey(1));
+        assert_eq!(of_session.map(|(id, _)| id), Some(WaiterId(4)));
+        // One that was asked for earlier and is proved later is not the newest.
+        waiters.add(WaiterId(8), ask(7), Verdict::Unproved, 0);
+        waiters.add(WaiterId(7), ask(7), proved, 0);
+        waiters.judge(WaiterId(8), proved, 0);
+        assert_eq!(ended(&mut waiters), [7]);
+        waiters.add(WaiterId(6), ask(7), proved, 0);
+        assert_eq!(ended(&mut waiters), [6]);
+    }
+
+    // H-02, H-29
+    #[test]
+    fn a_crowd_is_sent_away() {
+        let mut waiters = Waiters::default();
+        for n in 0..WAITERS_MAX + 2 {
+            let pid = u32::try_from(n).unwrap();
+            waiters.add(WaiterId(n), ask(pid), Verdict::Unproved, 0);
+        }
+        assert_eq!(ended(&mut waiters), [WAITERS_MAX, WAITERS_MAX + 1]);
+        assert_eq!(waiters.len(), WAITERS_MAX);
+    }
+}

@@ -1,0 +1,13 @@
+//! `coord-hook-wake`: waits for a message to an idle session, and wakes it with that.
+#![no_main]
+
+use coord_hook::{Args, Heap};
+
+#[global_allocator]
+static HEAP: Heap = Heap;
+
+#[expect(unsafe_code, reason = "the C library enters a program by this name")]
+#[unsafe(no_mangle)]
+extern "C" fn main(n: i32, arguments: Args) -> i32 {
+    coord_hook::enter_wake(n, arguments)
+}

@@ -1,0 +1,582 @@
+//! What an act of the coordinator must never be, looked at as the machine carries it out, against what is
+//! true then and not against what the coordinator knows.
+//!
+//! * H-01, H-16, H-17, H-18, S0-25c: nothing is typed into a live client, into a line that is not empty, where
+//!   the pane is synchronized, in a mode or covered, or where a key came since the death.
+//! * H-08, G4: no signal to a client that is at work, waits, holds a draft or a program, was touched within
+//!   two minutes, was not heard of, or that nobody wants back.
+//! * H-13: nothing is started beside another living owner; both are told of soon if it comes to that.
+//! * G6: what its user ended is not started.
+//! * H-06, H-13, H-19, R-20, S0-25g: nothing for a session that is held, attended, a wrapper's, unfit, foreign,
+//!   or while observing; a key in the grace cancels.
+//! * G5, H-11: three in a turn, ten in all, two at once, ten in ten minutes; none by itself after three deaths.
+//! * G1: each is on disk before it is done; a nonce starts one client.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coord_core::{Ending, Pending, ProcessRef as Process, Prompt, Session, SessionKey, Stage, Way};
+use coord_wire::api::ResumeOrder;
+use coord_wire::stamp::ProcessRef;
+
+use crate::checks::{Violation, reopen_durable};
+use crate::client::Truth;
+use crate::host_events::SOCKET;
+use crate::living::Life;
+use crate::places::Parent;
+use crate::resumes::Taker;
+use crate::serving::{CONFIG_DIR, Serving};
+use crate::simulation::{MINUTE, MS, SECOND, Simulation, Time};
+
+/// Nobody has pressed a key for so long, less the second that tmux rounds by (H-08).
+const QUIET: Time = 119 * SECOND;
+/// Between a prompt's Enter and the first sign of it that anybody can see.
+const UNSEEN: Time = 400 * MS;
+/// Two owners are shown as such by then (H-13).
+const SHOWN_WITHIN: Time = 12 * SECOND;
+
+/// A recovery that an act belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) key: SessionKey,
+    pub(crate) session_id: String,
+    pub(crate) harness: Process,
+    /// The prompt that its shell showed first, as the coordinator knows it.
+    prompt: Option<Prompt>,
+}
+
+impl Case {
+    pub(crate) fn of(session: &Session, pending: &Pending) -> Self {
+        Self {
+            key: session.key,
+            session_id: session.session_id.clone(),
+            harness: pending.harness,
+            prompt: pending.prompt,
+        }
+    }
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Acts {
+    /// By nonce.
+    pub(crate) cases: BTreeMap<String, Case>,
+    /// By the process that is to be ended.
+    pub(crate) endings: BTreeMap<ProcessRef, Case>,
+    /// When the grace of a recovery began.
+    pub(crate) graced: BTreeMap<SessionKey, Time>,
+    /// The last step that was seen of a recovery.
+    pub(crate) steps: BTreeMap<SessionKey, u64>,
+    /// When lines were put for a record.
+    placed: BTreeMap<SessionKey, Vec<Time>>,
+    /// When lines were put lately.
+    begun: Vec<Time>,
+    nonces: BTreeSet<String>,
+    clients: BTreeSet<String>,
+    /// When a turn of a conversation began last.
+    turns: BTreeMap<String, Time>,
+    reset_at: BTreeMap<SessionKey, Time>,
+    all_reset_at: Time,
+    /// When clients crashed where all could see it.
+    deaths: Vec<Time>,
+    /// Nothing begins by itself from then on.
+    broken_from: Option<Time>,
+    /// Two living owners of a conversation, one of them started by us, since then.
+    doubled: BTreeMap<String, Time>,
+    /// How the last recovery of a record ended, and what it waited for.
+    ended: BTreeMap<SessionKey, (u64, &'static str)>,
+    waited: BTreeMap<SessionKey, String>,
+}
+
+impl Acts {
+    pub(crate) fn turned(&mut self, session_id: &str, at: Time) {
+        self.turns.insert(session_id.to_owned(), at);
+    }
+
+    pub(crate) fn reset(&mut self, keys: Option<&[SessionKey]>, at: Time) {
+        match keys {
+            Some(keys) => self.reset_at.extend(keys.iter().map(|key| (*key, at))),
+            None => {
+                self.all_reset_at = at;
+                self.begun.clear();
+                self.broken_from = None;
+                self.deaths.clear();
+            }
+        }
+    }
+
+    /// A new boot: what was counted by its clock begins anew.
+    pub(crate) fn rebase(&mut self) {
+        self.deaths.clear();
+        self.doubled.clear();
+        self.graced.clear();
+        self.begun.clear();
+    }
+
+    pub(crate) fn forget_closed(&mut self, has_pending: impl Fn(&SessionKey) -> bool) {
+        self.graced.retain(|key, _| has_pending(key));
+        self.steps.retain(|key, _| has_pending(key));
+    }
+
+    /// So many lines were put for a record since its limits began anew: in this turn, and in all.
+    pub(crate) fn used(&self, key: SessionKey, session_id: &str) -> (usize, usize) {
+        let reset = self.reset_at.get(&key).copied().unwrap_or(0).max(self.all_reset_at);
+        let turn = self.turns.get(session_id).copied().unwrap_or(0);
+        let placed = self.placed.get(&key).map_or(&[][..], Vec::as_slice);
+        let since = |from: Time| placed.iter().filter(|at| from <= **at).count();
+        (since(reset.max(turn)), since(reset))
+    }
+
+    fn note_placed(&mut self, key: SessionKey, is_begun: bool, at: Time) {
+        self.placed.entry(key).or_default().push(at);
+        if !is_begun {
+            self.begins(at);
+        }
+    }
+
+    fn begins(&mut self, at: Time) {
+        self.begun.retain(|begun| at < begun + 10 * MINUTE);
+        self.begun.push(at);
+    }
+}
+
+fn violation(rule: &'static str, what: impl Into<String>) -> Result<(), Violation> {
+    Err(Violation::new(rule, what.into()))
+}
+
+impl Simulation {
+    fn life_of_case(&self, case: &Case) -> Option<&Life> {
+        let process = coord_daemon::convert::wire_process(case.harness);
+        // It may be of an older boot, which took it along.
+        let of_process = self.lives.iter().filter(|((_, of), _)| *of == process);
+        of_process.map(|(_, life)| life).max_by_key(|life| life.started)
+    }
+
+    /// What every act needs.
+    fn check_act(&self, case: &Case, life: &Life) -> Result<(), Violation> {
+        let holds = self.holds(case, &life.cwd);
+        let id = &case.session_id;
+        let is_observing = self.habits.mode == "observe";
+        if is_observing {
+            return violation("S0-25g", format!("{id}: acted on while observing"));
+        }
+        if holds.is_held {
+            return violation("H-06", format!("{id}: acted on while held"));
+        }
+        if self.habits.is_dir_locked {
+            return violation("H-14", format!("{id}: acted on in another's directory"));
+        }
+        if !life.is_interactive {
+            return violation("S0-25e", format!("{id}: a headless run was acted on"));
+        }
+        match life.parent {
+            Parent::Wrapper => return violation("H-13", format!("{id}: it is a wrapper's")),
+            Parent::Supervisor => return violation("R-20", format!("{id}: it is another's")),
+            Parent::Shell | Parent::Inner | Parent::Tmux => (),
+        }
+        if life.is_unfit {
+            return violation("H-19", format!("{id}: its command line is not understood"));
+        }
+        if !life.has_reported {
+            return violation("H-14", format!("{id}: nothing was heard of it"));
+        }
+        let is_broken = self.acts.broken_from.is_some_and(|from| from < self.time);
+        if is_broken && !holds.is_asked && !life.is_signalled {
+            return violation("H-11", format!("{id}: acted on after three deaths"));
+        }
+        Ok(())
+    }
+
+    /// G1: the disk, as a power cut would leave it now, knows of the act.
+    fn check_durable(
+        &self,
+        case: &Case,
+        is_known: impl Fn(&Session) -> bool,
+    ) -> Result<(), Violation> {
+        let disk = self.machine.get().disk.clone();
+        let engine = reopen_durable(&disk)?;
+        let is_there = engine.state().session(case.key).is_some_and(is_known);
+        if !is_there {
+            return violation("G1", format!("{}: acted on before it was on disk", case.session_id));
+        }
+        Ok(())
+    }
+
+    /// A process is sent a signal.
+    pub(crate) fn check_signal(&mut self, process: ProcessRef) -> Result<(), Violation> {
+        let Some(life) = self.lives.get(&(self.boot(), process)) else {
+            return violation("G4", format!("a signal to {process:?}, which is no client"));
+        };
+        if !life.truth.is_alive() {
+            return Ok(());
+        }
+        let Some(case) = self.acts.endings.get(&process) else {
+            return self.check_own_end(process, life);
+        };
+        self.check_act(case, life)?;
+        let id = &case.session_id;
+        let holds = self.holds(case, &life.cwd);
+        let is_wanted = holds.unattended || (holds.opted_in && life.has_signature);
+        if !(is_wanted || holds.is_asked || holds.is_fresh) {
+            return violation("H-07", format!("{id}: a signal that nobody wanted"));
+        }
+        self.check_at_rest(process, life, holds.is_asked)?;
+        let is_known = |session: &Session| {
+            let pending = session.recovery.pending.as_ref();
+            pending.is_none_or(|one| one.ended_by_us || matches!(one.stage, Stage::Ending { .. }))
+        };
+        self.check_durable(case, is_known)?;
+        self.acts.begins(self.time);
+        Ok(())
+    }
+
+    /// H-08: whom it is sent to is at rest, and nobody is at it.
+    fn check_at_rest(
+        &self,
+        process: ProcessRef,
+        life: &Life,
+        is_asked: bool,
+    ) -> Result<(), Violation> {
+        let id = &life.session_id;
+        let place = self
+            .places
+            .iter()
+            .find(|one| one.client.as_ref().is_some_and(|client| client.process == process));
+        let Some(place) = place else { return Ok(()) };
+        let is_unseen = self.time < life.since + UNSEEN;
+        // What a hook told that never came is known to nobody: an error that a turn met, and, where there
+        // is no registry and a person asks all the same, whatever it does.
+        let is_error = matches!(life.truth, Truth::Quota | Truth::Authentication | Truth::Billing);
+        let has_registry = self.rates.has_registry && self.has_registry_now();
+        let is_untold = !self.rates.are_hooks_sure() && (is_error || (is_asked && !has_registry));
+        let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle);
+        if !is_at_rest && !is_unseen && !is_untold {
+            return violation("H-08", format!("{id}: a signal while it is {:?}", life.truth));
+        }
+        // A person who asks answers for what cannot be read.
+        let is_readable = self.is_readable(&place.pane);
+        let is_excused = is_asked && !is_readable;
+        if place.has_draft && !is_excused {
+            return violation("S0-25c", format!("{id}: a signal, and its draft is gone"));
+        }
+        if place.editor.is_some() {
+            return violation("H-08", format!("{id}: a signal while its editor is open"));
+        }
+        if self.key_at.is_some_and(|at| self.time < at + QUIET) && !is_excused {
+            return violation("H-08", format!("{id}: a signal, and somebody is at the terminal"));
+        }
+        Ok(())
+    }
+
+    fn is_readable(&self, pane: &str) -> bool {
+        let machine = self.machine.get();
+        let server = machine.tmux.get(SOCKET);
+        server.is_some_and(|server| server.answers && server.panes.contains_key(pane))
+    }
+
+    /// H-13: the end of the one that we started, beside another owner.
+    fn check_own_end(&self, process: ProcessRef, life: &Life) -> Result<(), Violation> {
+        let id = &life.session_id;
+        if !life.is_ours {
+            return violation("H-13", format!("{id}: a signal to a client of its user's"));
+        }
+        let others = self.machine.get().holders(id, CONFIG_DIR);
+        let said = self.serving.as_ref().is_some_and(|serving| {
+            let state = serving.coordinator().state();
+            state.sessions_with_id(id).any(|session| session.recovery.needs_operator.is_some())
+        });
+        if others.iter().all(|other| *other == process) && !said {
+            return violation("H-13", format!("{id}: ours was ended, and was the only one"));
+        }
+        if !matches!(life.truth, Truth::Started | Truth::Idle) && life.since + UNSEEN < self.time {
+            return violation("H-13", format!("{id}: ours was ended while {:?}", life.truth));
+        }
+        Ok(())
+    }
+
+    /// A line was put somewhere.
+    pub(crate) fn check_placed(
+        &mut self,
+        way: Way,
+        place: usize,
+        nonce: &str,
+    ) -> Result<(), Violation> {
+        let Some(case) = self.acts.cases.get(nonce).cloned() else {
+            return violation("G1", "a line that nobody decided on");
+        };
+        if !self.acts.nonces.insert(nonce.to_owned()) {
+            return violation("G10", format!("{}: a line was put twice", case.session_id));
+        }
+        let Some(life) = self.life_of_case(&case) else {
+            return violation("H-15", format!("{}: its harness is of no life", case.session_id));
+        };
+        let id = case.session_id.clone();
+        if life.truth.is_alive() {
+            return violation("H-01", format!("{id}: resumed beside its living harness"));
+        }
+        self.check_act(&case, life)?;
+        self.check_wanted(&case, life, way)?;
+        let (died, survivor_until) = (life.since, life.survivor_until);
+        if self.time < survivor_until {
+            return violation("H-33", format!("{id}: resumed while a tool of it goes on"));
+        }
+        let others = self.machine.get().holders(&id, CONFIG_DIR);
+        if let Some(other) = others.first() {
+            return violation("H-13", format!("{id}: resumed while {other:?} holds it"));
+        }
+        if way == Way::Shell {
+            self.check_shell(place, &case, died)?;
+        }
+        let is_known = |session: &Session| {
+            let pending = session.recovery.pending.as_ref();
+            pending.is_none_or(|one| match &one.stage {
+                Stage::Placing { nonce: placed, .. } => placed == nonce,
+                Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. } => false,
+                Stage::Ending { .. } | Stage::Claimed { .. } | Stage::Started { .. } => true,
+            })
+        };
+        self.check_durable(&case, is_known)?;
+        let is_begun = self.life_of_case(&case).is_some_and(|life| life.is_signalled);
+        self.acts.note_placed(case.key, is_begun, self.time);
+        let (turn, all) = self.acts.used(case.key, &id);
+        if 3 < turn || 10 < all {
+            return violation("G5", format!("{id}: {turn} recoveries in a turn, {all} in all"));
+        }
+        if 10 < self.acts.begun.len() {
+            return violation("H-11", format!("{id}: more than ten in ten minutes"));
+        }
+        Ok(())
+    }
+
+    /// H-06: somebody wants it back.
+    fn check_wanted(&self, case: &Case, life: &Life, way: Way) -> Result<(), Violation> {
+        let id = &case.session_id;
+        let holds = self.holds(case, &life.cwd);
+        if holds.is_fresh || holds.is_asked || life.is_signalled {
+            return Ok(());
+        }
+        if !(holds.unattended || holds.opted_in || life.has_signature) {
+            return violation("H-06", format!("{id}: nobody wanted it back"));
+        }
+        if holds.unattended {
+            return Ok(());
+        }
+        if way == Way::Window {
+            return violation("S0-25e", format!("{id}: a new window for an attended session"));
+        }
+        let Some(graced) = self.acts.graced.get(&case.key) else {
+            return violation("H-06", format!("{id}: attended, and its person was not told"));
+        };
+        // A key before it was told cancels nothing.
+        let told = graced + 200 * MS;
+        let key_at = self.places.iter().filter(|one| one.last_session.as_ref() == Some(id));
+        let key_at = key_at.filter_map(|one| one.key_at).max();
+        if key_at.is_some_and(|at| told < at && at < graced + 9 * SECOND) {
+            return violation("H-06", format!("{id}: a key in the grace did not cancel it"));
+        }
+        Ok(())
+    }
+
+    /// H-18: the shell is empty, in front, and nobody's.
+    fn check_shell(&mut self, place: usize, case: &Case, died: Time) -> Result<(), Violation> {
+        let id = &case.session_id;
+        let pane = self.with_pane(place, |pane| pane.clone());
+        let (Some(pane), Some(one)) = (pane, self.places.get(place)) else {
+            return violation("H-16", format!("{id}: typed into a pane that is not there"));
+        };
+        if let Some(client) = one.client.as_ref().filter(|it| it.client.is_interactive) {
+            let (other, pid) = (&client.session_id, client.process.pid);
+            return violation("H-01", format!("{id}: typed into {other}, which lives as {pid}"));
+        }
+        if one.taker.is_some() {
+            return violation("H-18", format!("{id}: typed while another line runs"));
+        }
+        let unseen = pane.line.shown().is_some_and(|shown| Some(shown) == case.prompt);
+        if !one.typed.is_empty() && !unseen {
+            let typed = &one.typed;
+            return violation("S0-25c", format!("{id}: typed behind {typed:?}"));
+        }
+        if pane.is_synchronized {
+            return violation("H-17", format!("{id}: typed into a synchronized pane"));
+        }
+        if pane.is_in_mode || pane.is_covered || pane.is_dead {
+            return violation("H-18", format!("{id}: typed where no shell is in front"));
+        }
+        if one.parent != Parent::Shell {
+            return violation("H-18", format!("{id}: typed into a shell that is not its own"));
+        }
+        if !self.habits.is_line_plain {
+            return violation("H-18", format!("{id}: typed a path that is not plain"));
+        }
+        if one.key_at.is_some_and(|at| died < at) {
+            return violation("H-18", format!("{id}: typed, and a key came since the death"));
+        }
+        Ok(())
+    }
+
+    /// The SessionEnd of its user's that the coordinator knows, when a line asks for its session.
+    pub(crate) fn known_end(&self, serving: &Serving, nonce: &str) -> Option<String> {
+        let case = self.acts.cases.get(nonce)?;
+        let died = self.life_of_case(case)?.since;
+        let state = serving.coordinator().state();
+        let of_it = self.lives.iter().filter(|((boot, _), life)| {
+            *boot == self.boot() && life.session_id == case.session_id && died <= life.since
+        });
+        let mut ends = of_it.flat_map(|(_, life)| {
+            // What we end, and what of ours does not come up, is no end of its user's.
+            let is_ours = life.is_signalled || life.is_ours;
+            life.ends.iter().filter(move |(_, reason)| !is_ours || reason != "other")
+        });
+        let is_asked = self.said.is_asked(case.key);
+        let counts = |reason: &String| !is_asked || reason != "other";
+        ends.find(|(id, reason)| counts(reason) && state.has_seen(*id))
+            .map(|(_, reason)| reason.clone())
+    }
+
+    /// A line got its session.
+    pub(crate) fn check_granted(
+        &mut self,
+        process: ProcessRef,
+        taker: &Taker,
+        order: &ResumeOrder,
+    ) -> Result<(), Violation> {
+        let id = &order.session_id;
+        if let Some(reason) = &taker.known_end {
+            let rule = if reason == "other" { "S0-25f" } else { "G6" };
+            return violation(
+                rule,
+                format!("{id}: resumed, and its SessionEnd({reason}) was known"),
+            );
+        }
+        if !self.acts.clients.insert(taker.nonce.clone()) {
+            return violation("H-18", format!("{id}: a nonce was good twice, for {process:?}"));
+        }
+        Ok(())
+    }
+
+    /// A line becomes the client.
+    pub(crate) fn check_started(
+        &mut self,
+        nonce: &str,
+        order: &ResumeOrder,
+    ) -> Result<(), Violation> {
+        let case = self.acts.cases.get(nonce);
+        let id = &order.session_id;
+        if case.is_none_or(|case| case.session_id != *id) {
+            return violation("S0-27", format!("{id}: another session than was decided on"));
+        }
+        let others = self.machine.get().holders(id, CONFIG_DIR);
+        if let Some(other) = others.first() {
+            return violation("H-13", format!("{id}: started while {other:?} holds it"));
+        }
+        Ok(())
+    }
+
+    /// A client crashed: where the coordinator can see it, it counts.
+    pub(crate) fn note_death(&mut self, place: usize) {
+        let (time, boot) = (self.time, self.boot());
+        let Some(one) = self.running(place) else { return };
+        let process = one.process;
+        let Some(life) = self.lives.get(&(boot, process)) else { return };
+        let is_plain = life.is_interactive && life.has_reported && !life.is_ours;
+        let is_seen = self.rates.has_registry && self.time > self.stalled_until;
+        let state = self.serving.as_ref().map(|one| one.coordinator().state());
+        let shown =
+            state.and_then(|state| state.session_of(coord_daemon::convert::process_ref(process)));
+        let is_free = shown.is_some_and(|one| {
+            one.recovery.pending.is_none() && one.left.is_none() && one.contested.is_none()
+        });
+        let is_quiet = !self.has_faults() || self.checks.started_at + MINUTE < time;
+        if !(is_plain && is_seen && is_free && is_quiet && self.has_registry_now()) {
+            return;
+        }
+        self.acts.deaths.retain(|at| time < at + 50 * SECOND);
+        self.acts.deaths.push(time);
+        if 3 <= self.acts.deaths.len() && !self.has_faults() {
+            self.acts.broken_from.get_or_insert(time + 10 * SECOND);
+        }
+    }
+
+    fn has_registry_now(&self) -> bool {
+        let machine = self.machine.get();
+        let is_there = machine.registries.get(CONFIG_DIR).is_some_and(|one| one.is_there);
+        is_there && self.registry_stale_until < self.time
+    }
+
+    /// Two living owners are shown as such, and not for long (H-13).
+    pub(crate) fn check_owners(&mut self) -> Result<(), Violation> {
+        let mut of: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+        for one in self.places.iter().filter_map(|one| one.client.as_ref()) {
+            let life = self.lives.get(&(self.boot(), one.process));
+            let (n, is_ours) = of.entry(one.session_id.as_str()).or_default();
+            *n += 1;
+            *is_ours |= life.is_some_and(|life| life.is_ours);
+        }
+        let ids = of.iter().filter(|(_, (n, is_ours))| 2 <= *n && *is_ours);
+        let ids: Vec<String> = ids.map(|(id, _)| (*id).to_owned()).collect();
+        let is_seen = self.serving.is_some()
+            && self.stalled_until <= self.time
+            && self.checks.started_at + 40 * SECOND < self.time;
+        self.acts.doubled.retain(|id, _| is_seen && ids.contains(id));
+        for id in ids.into_iter().filter(|_| is_seen) {
+            let holders = self.machine.get().holders(&id, CONFIG_DIR);
+            let since = *self.acts.doubled.entry(id.clone()).or_insert(self.time);
+            let is_shown = self.serving.as_ref().is_some_and(|serving| {
+                let mut all = serving.coordinator().state().sessions_with_id(&id);
+                all.any(|one| one.two_owners || one.recovery.needs_operator.is_some())
+            });
+            if is_shown || holders.len() < 2 || !self.rates.has_registry {
+                self.acts.doubled.insert(id, self.time);
+            } else if since + SHOWN_WITHIN < self.time && !self.has_faults() {
+                return violation("H-13", format!("{id}: two owners, and nobody is told"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of recoveries in a turn, for the meter; H-11's two at once; and whether one that is
+    /// said to be verified lives.
+    pub(crate) fn watch_ends(&mut self, serving: &Serving) -> Result<(), Violation> {
+        let state = serving.coordinator().state();
+        let under_way = state
+            .sessions()
+            .filter(|one| one.recovery.pending.as_ref().is_some_and(Pending::is_under_way));
+        let n = under_way.count();
+        if 2 < n {
+            return violation("H-11", format!("{n} recoveries under way at once"));
+        }
+        for session in state.sessions() {
+            let (key, recovery) = (session.key, &session.recovery);
+            if recovery.pending.is_none() {
+                self.said.is_over(key);
+            }
+            let waits = recovery.pending.as_ref().map_or("", |one| one.waits_for.as_str());
+            if self.acts.waited.get(&key).is_none_or(|before| before != waits) {
+                self.acts.waited.insert(key, waits.to_owned());
+                self.meter.changed += u64::from(waits.ends_with("changed before the act"));
+            }
+            let Some(last) = &recovery.last else { continue };
+            let ended = (last.at.awake.0, last.outcome.word());
+            if self.acts.ended.insert(key, ended) == Some(ended) {
+                continue;
+            }
+            *self.meter.ended.entry(ended.1).or_default() += 1;
+            let process = session.owner.as_ref().map(|owner| owner.id.process);
+            if last.outcome == Ending::Verified
+                && let Some(process) = process
+            {
+                let process = coord_daemon::convert::wire_process(process);
+                let life = self.lives.get(&(self.boot(), process));
+                let is_it = life.is_some_and(|life| {
+                    let has_stood = life.started + 5 * SECOND < self.time;
+                    let lives = life.truth.is_alive() || self.time < life.since + SECOND;
+                    life.is_ours && has_stood && lives
+                });
+                if !is_it {
+                    let id = &session.session_id;
+                    return violation("H-33", format!("{id}: verified, and is not: {life:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The machine as the coordinator's [`World`]: it answers what it is asked, when its time has come.
+
+use std::io;
+use std::path::Path;
+
+use coord_core::Deed;
+use coord_daemon::background::{Done, Job, run};
+use coord_daemon::hand::Reply;
+use coord_daemon::looker::Seen;
+use coord_daemon::registry::{self, Found};
+use coord_daemon::tmux::PaneWish;
+use coord_daemon::transcript::TranscriptWish;
+use coord_daemon::world::{Change, World};
+use coord_wire::journal::{ProcessSeen, RegistryEntry};
+use coord_wire::stamp::ProcessRef;
+
+use super::{LookAt, SharedMachine};
+use crate::FakeDisk;
+
+impl World for SharedMachine {
+    type Disk = FakeDisk;
+
+    fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool> {
+        let mut machine = self.get();
+        if machine.unwatchable.contains(&process.pid) {
+            return Err(io::Error::other("injected: out of descriptors"));
+        }
+        let is_alive = machine.is_alive(process);
+        if is_alive {
+            machine.desk.watched.insert(process);
+        }
+        Ok(is_alive)
+    }
+
+    fn is_alive(&self, process: ProcessRef) -> bool {
+        self.get().is_alive(process)
+    }
+
+    fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
+        let machine = self.get();
+        let found = machine.processes.get(&process.pid);
+        found.filter(|one| one.start_time == process.start_time).map(|one| one.is_stopped)
+    }
+
+    fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
+        let machine = self.get();
+        let found = machine.processes.get(&process.pid).filter(|_| alive);
+        let found = found.filter(|one| one.start_time == process.start_time);
+        ProcessSeen {
+            process,
+            alive,
+            kind: found.map(|one| one.kind),
+            stopped: false,
+            forked_from: found.and_then(|one| one.forked_from.clone()),
+            launch: found.and_then(|one| one.launch.clone()).map(Box::new),
+        }
+    }
+
+    fn watch_registry(&mut self, config_dir: &str) -> Vec<Change> {
+        self.get().registries.entry(config_dir.to_owned()).or_default().is_wanted = true;
+        self.retry_registries()
+    }
+
+    fn retry_registries(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (dir, registry) in &mut self.get().registries {
+            if registry.is_there && registry.is_wanted && !registry.is_watched {
+                registry.is_watched = true;
+                changes.extend(registry.entries.keys().map(|pid| (dir.clone(), *pid)));
+            }
+        }
+        changes
+    }
+
+    fn missing_registries(&self) -> Vec<String> {
+        let machine = self.get();
+        let missing = machine.registries.iter().filter(|(_, one)| one.is_wanted && !one.is_watched);
+        missing.map(|(dir, _)| dir.clone()).collect()
+    }
+
+    fn registry_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.get().desk.registry_changes)
+    }
+
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+        let machine = self.get();
+        let registry = machine.registries.get(config_dir).filter(|registry| registry.is_there);
+        let Some(registry) = registry else {
+            let why = "sessions: No such file or directory".to_owned();
+            return Err(Box::new(RegistryEntry::Unreadable { why }));
+        };
+        match registry.entries.get(&pid) {
+            Some(text) => registry::parse(text.as_bytes(), pid, Path::new(config_dir)),
+            None => Err(Box::new(RegistryEntry::Absent)),
+        }
+    }
+
+    fn lock_config_dir(&mut self, config_dir: &str) -> bool {
+        !self.get().locked.contains(config_dir)
+    }
+
+    fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool {
+        let mut machine = self.get();
+        let is_there = machine.transcripts.contains_key(path);
+        is_there && machine.desk.transcripts.insert(process, path.to_owned()).is_none()
+    }
+
+    fn forget_transcript(&mut self, process: ProcessRef) {
+        self.get().desk.transcripts.remove(&process);
+    }
+
+    fn transcript_changes(&mut self) -> Vec<ProcessRef> {
+        let mut changes = std::mem::take(&mut self.get().desk.transcript_changes);
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
+        let mut machine = self.get();
+        let (pace, looked_ns) = (machine.pace.look.clone(), machine.now.mono_ns);
+        if let Some(asked) = &mut machine.asked {
+            asked.extend(wishes.iter().cloned());
+        }
+        for wish in wishes {
+            let due = machine.due(pace.clone());
+            machine.desk.looks.push((due, LookAt::Pane(Box::new(wish), looked_ns)));
+        }
+    }
+
+    fn read_transcript(&mut self, wish: TranscriptWish) {
+        let mut machine = self.get();
+        let pace = machine.pace.look.clone();
+        let due = machine.due(pace);
+        machine.desk.looks.push((due, LookAt::Transcript(wish)));
+    }
+
+    fn take_seen(&mut self) -> Option<Seen> {
+        let mut machine = self.get();
+        machine.serve_looks();
+        machine.desk.seen.pop_front()
+    }
+
+    fn act(&mut self, deed: Deed) {
+        let mut machine = self.get();
+        let pace = machine.pace.look.clone();
+        let due = machine.due(pace);
+        // One after the other.
+        let due = machine.desk.deeds.back().map_or(due, |(before, _)| due.max(*before));
+        machine.desk.deeds.push_back((due, deed));
+    }
+
+    fn take_reply(&mut self) -> Option<Reply> {
+        let mut machine = self.get();
+        machine.serve_deeds();
+        machine.desk.replies.pop_front()
+    }
+
+    fn give(&mut self, job: Job<FakeDisk>) {
+        let mut machine = self.get();
+        let pace = machine.pace.disk.clone();
+        let due = machine.due(pace);
+        // One after the other.
+        let due = machine.desk.jobs.back().map_or(due, |(before, _)| due.max(*before));
+        machine.desk.jobs.push_back((due, job));
+    }
+
+    fn take_done(&mut self) -> Option<Done> {
+        let mut machine = self.get();
+        let now = machine.now.mono_ns;
+        let is_over = machine.desk.jobs.front().is_some_and(|(due, _)| *due <= now);
+        let (_, job) = if is_over { machine.desk.jobs.pop_front()? } else { return None };
+        drop(machine);
+        Some(run(job))
+    }
+
+    fn finish(&mut self) -> Vec<Done> {
+        let jobs = std::mem::take(&mut self.get().desk.jobs);
+        jobs.into_iter().map(|(_, job)| run(job)).collect()
+    }
+}

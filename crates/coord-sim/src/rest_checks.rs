@@ -1,0 +1,157 @@
+//! What recoveries have come to once all is at rest.
+//!
+//! * G12, H-35: what is still owed waits, says for what, and that is so.
+//! * S0-32: an unattended session that crashed is back, or something hindered it that is so.
+//! * H-13: no transcript is locked but those of recoveries that are owed.
+
+use coord_core::{Ending, Pending, Session, Stage};
+use coord_daemon::convert::wire_process;
+
+use crate::checks::Violation;
+use crate::client::Truth;
+use crate::living::Life;
+use crate::places::{Parent, Place};
+use crate::simulation::{SECOND, Simulation};
+
+impl Simulation {
+    /// What is owed waits for something that is so, and nothing else is locked.
+    pub(crate) fn check_recoveries(&self) -> Result<(), Violation> {
+        let Some(serving) = &self.serving else { return Ok(()) };
+        let state = serving.coordinator().state();
+        let is_owed = |id: &String| {
+            let mut all = state.sessions_with_id(id);
+            all.any(|session| session.recovery.pending.is_some())
+        };
+        let locked = self.machine.get().held_transcripts.clone();
+        if let Some(id) = locked.keys().find(|id| !is_owed(id)) {
+            let what = format!("{id}: its transcript is locked, and nothing is owed to it");
+            return Err(Violation::new("H-13", what));
+        }
+        for session in state.sessions() {
+            let id = &session.session_id;
+            match &session.recovery.pending {
+                Some(pending) => {
+                    if !self.waits_truly(session, pending) {
+                        let (why, at) = (&pending.waits_for, &pending.stage);
+                        let what = format!("{id}: owed and waits for {why:?}, {at:?}");
+                        return Err(Violation::new("H-35", what));
+                    }
+                }
+                None => self.is_left_rightly(session)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what a recovery says that it waits for is so.
+    fn waits_truly(&self, session: &Session, pending: &Pending) -> bool {
+        match &pending.stage {
+            Stage::Waiting { .. } => (),
+            // A resume that has not reported waits for its user.
+            Stage::Claimed { process, asked: Some(_), .. } => {
+                return self.machine.get().is_alive(wire_process(*process));
+            }
+            Stage::Grace { .. }
+            | Stage::Proving { .. }
+            | Stage::Ending { .. }
+            | Stage::Placing { .. }
+            | Stage::Claimed { .. }
+            | Stage::Started { .. } => return false,
+        }
+        let life = self.life_of(session);
+        let place = self.place_of_session(session);
+        let has = |of: fn(&Place) -> bool| place.is_some_and(of);
+        let lives = life.is_some_and(|life| life.truth.is_alive());
+        let truth = life.map_or(Truth::Crashed, |life| life.truth);
+        let machine = self.machine.get();
+        let pane = place
+            .and_then(|place| machine.tmux.get(crate::host_events::SOCKET)?.panes.get(&place.pane));
+        let tells = |text: &str| pending.waits_for.contains(text);
+        (tells("held by its operator") && self.said.may_be_held(session.key))
+            || (tells("needs its operator") && session.recovery.needs_operator.is_some())
+            || (tells("harnesses crashed within") && 3 <= self.meter.deaths)
+            || (tells("in a row failed") && self.meter.ended.get("failed").is_some_and(|n| 3 <= *n))
+            || (tells("another coordinator acts") && self.habits.is_dir_locked)
+            || (tells("locked its transcript") && !machine.locked_transcripts.is_empty())
+            // The newest key may lie ahead of a clock that was set back since.
+            || (tells("somebody is at the terminal") && self.meter.faults.contains_key("clock set"))
+            || (tells("a draft stands") && has(|place| place.has_draft))
+            || (tells("has the terminal") && has(|place| place.editor.is_some()))
+            || (tells("stands in its shell, not sent") && has(|place| !place.typed.is_empty()))
+            || (tells("in a mode of tmux") && pane.is_some_and(|pane| pane.is_in_mode))
+            || (tells("goes to others too") && pane.is_some_and(|pane| pane.is_synchronized))
+            || (tells("screen cannot be read") && pane.is_none())
+            || (tells("its pane cannot be looked at") && lives)
+            || (tells("memory") && machine.want.is_some())
+            || (tells("processes still run")
+                && life.is_some_and(|it| self.time < it.survivor_until))
+            || (tells("a turn is open") && truth != Truth::Idle)
+            || (tells("a prompt waits") && lives)
+            || (tells("background work") && lives)
+            || (tells("limited or blocked") && lives)
+            || (tells("stopped by Ctrl-Z") && truth == Truth::Suspended)
+            || (tells("does not show an empty prompt") && lives)
+            || (tells("on its terminal") && lives)
+            || (tells("registry does not say idle") && (lives || !self.rates.has_registry))
+            || (tells("is not known") && lives)
+            || (tells("sources disagree") && lives)
+            || (tells("looked through for the signature") && lives)
+    }
+
+    fn place_of_session(&self, session: &Session) -> Option<&Place> {
+        let id = Some(&session.session_id);
+        self.places.iter().find(|place| place.last_session.as_ref() == id)
+    }
+
+    /// Whether a session that nothing is owed to is rightly left alone.
+    fn is_left_rightly(&self, session: &Session) -> Result<(), Violation> {
+        let is_crashed = session.word.word == coord_core::Word::Crashed;
+        let Some(life) = self.life_of(session).filter(|_| is_crashed) else { return Ok(()) };
+        if !life.is_interactive {
+            return Ok(());
+        }
+        let id = &session.session_id;
+        let wrong = |what: &str| Err(Violation::new("S0-32", format!("{id}: crashed, and {what}")));
+        match session.recovery.last.as_ref().map(|last| &last.outcome) {
+            None => wrong("nobody judged that"),
+            Some(Ending::Closed { why }) if !self.is_reason(session, life, why) => {
+                wrong(&format!("left because {why:?}, which is not so"))
+            }
+            Some(Ending::Observed) if self.habits.mode != "observe" => {
+                wrong("left as if only observed")
+            }
+            Some(
+                Ending::Closed { .. } | Ending::Observed | Ending::Failed { .. } | Ending::Verified,
+            ) => Ok(()),
+        }
+    }
+
+    /// Whether what closed a recovery was so.
+    fn is_reason(&self, session: &Session, life: &Life, why: &str) -> bool {
+        let tells = |text: &str| why.contains(text);
+        let holds = self.said.holds(session.key, &life.cwd, self.habits.mode == "act", self.time);
+        let (id, died) = (&session.session_id, life.since);
+        let has_later = self
+            .lives
+            .values()
+            .any(|other| other.session_id == *id && died <= other.started + 2 * SECOND);
+        let was_attended = !holds.unattended || died < holds.marked_at + SECOND;
+        // Whoever looked later may have known less.
+        (tells("its user resumed it") && (has_later || life.is_ours))
+            || (tells("somebody watches it") && was_attended)
+            || tells("nothing to resume")
+            || (tells("its tmux server is gone") && (life.may_be_taken || 1 < self.boots))
+            || (tells("supervisor owns it") && life.parent == Parent::Supervisor)
+            || (tells("starts again what it wants") && life.parent == Parent::Wrapper)
+            || tells("was proved to be one")
+            || tells("how it was started is not known")
+            || tells("could not be judged")
+            || tells("cleared or left")
+            || (tells("was restarted") && 1 < self.boots)
+            || tells("a host event interrupted it")
+            || tells("its user ended it")
+            || tells("signature was of another process")
+            || tells("content of the conversation")
+            || tells("ended by itself")
+    }
+}

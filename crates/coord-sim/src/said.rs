@@ -1,0 +1,239 @@
+//! What a person said by `coordctl`, and what holds by it: the marks, holds and wishes that the
+//! coordinator was told and took.
+
+use std::collections::BTreeMap;
+
+use coord_core::{SessionKey, State};
+use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+
+use crate::act_checks::Case;
+use crate::serving::Serving;
+use crate::simulation::{MS, SECOND, Simulation, Time, What};
+
+/// An order that was given so short a time before an act may have met it on its way.
+const ON_ITS_WAY: Time = 500 * MS;
+
+/// What was said of one session, or of all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Word {
+    pub(crate) unattended: Option<bool>,
+    pub(crate) opted_in: Option<bool>,
+    /// Nothing acts on it from then until then.
+    pub(crate) held: Option<(Time, Time)>,
+    /// A person asked for it.
+    pub(crate) is_asked: bool,
+    /// When its marks were changed last.
+    marked_at: Time,
+}
+
+/// All that was said.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    of: BTreeMap<SessionKey, Word>,
+    of_dir: BTreeMap<String, Word>,
+    all: Word,
+    /// Records whose sessions somebody has made up his mind about.
+    considered: std::collections::BTreeSet<SessionKey>,
+}
+
+/// What holds for a session.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holds {
+    pub(crate) unattended: bool,
+    pub(crate) opted_in: bool,
+    pub(crate) is_held: bool,
+    pub(crate) is_asked: bool,
+    /// What it says was changed just now.
+    pub(crate) is_fresh: bool,
+    /// When its marks were changed last.
+    pub(crate) marked_at: Time,
+}
+
+impl Said {
+    /// What holds for a session that works there.
+    pub(crate) fn holds(&self, key: SessionKey, cwd: &str, is_for_all: bool, now: Time) -> Holds {
+        let (own, dir) = (Word::default(), Word::default());
+        let own = self.of.get(&key).unwrap_or(&own);
+        let dir = self.of_dir.get(cwd).unwrap_or(&dir);
+        let lasts = |word: &Word| {
+            word.held.is_some_and(|(from, until)| from + ON_ITS_WAY < now && now < until)
+        };
+        Holds {
+            unattended: own.unattended.or(dir.unattended).unwrap_or(false),
+            opted_in: own.opted_in.or(dir.opted_in).unwrap_or(is_for_all),
+            is_held: if own.held.is_some() { lasts(own) } else { lasts(&self.all) },
+            is_asked: own.is_asked,
+            marked_at: own.marked_at.max(dir.marked_at),
+            is_fresh: now < own.marked_at.max(dir.marked_at) + ON_ITS_WAY,
+        }
+    }
+
+    /// Whether a person asked for it.
+    pub(crate) fn is_asked(&self, key: SessionKey) -> bool {
+        self.of.get(&key).is_some_and(|one| one.is_asked)
+    }
+
+    /// Whether a hold on it may last.
+    pub(crate) fn may_be_held(&self, key: SessionKey) -> bool {
+        self.of.get(&key).is_some_and(|one| one.held.is_some()) || self.all.held.is_some()
+    }
+
+    /// What a store that lost something still knows.
+    pub(crate) fn reread(&mut self, state: &State, now: Time) {
+        let marks = |marks: &coord_core::Marks| Word {
+            unattended: marks.unattended,
+            opted_in: marks.recover,
+            marked_at: now,
+            ..Word::default()
+        };
+        // Since when they last is not known.
+        let lasting = |one: &Option<coord_core::Hold>| {
+            let one = one.as_ref()?;
+            let is_for_ever = one.until.0 == u64::MAX;
+            Some((Time::MAX / 2, if is_for_ever { Time::MAX } else { 0 }))
+        };
+        for session in state.sessions() {
+            let held = lasting(&session.held);
+            let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
+            self.of.insert(session.key, Word { held, is_asked, ..marks(&session.marks) });
+        }
+        let machine = &state.header().machine;
+        let of_dir = machine.marks.iter().map(|(path, one)| (path.clone(), marks(one)));
+        self.of_dir = of_dir.collect();
+        self.all.held = lasting(&machine.held);
+    }
+
+    /// The holds of an older boot have ended, as far as they had an end.
+    pub(crate) fn rebase(&mut self) {
+        let all = self.of.values_mut().chain([&mut self.all]);
+        for word in all {
+            word.held = word.held.filter(|(_, until)| *until == Time::MAX);
+            word.is_asked = false;
+        }
+    }
+
+    /// Nobody waits for it any more.
+    pub(crate) fn is_over(&mut self, key: SessionKey) {
+        if let Some(word) = self.of.get_mut(&key) {
+            word.is_asked = false;
+        }
+    }
+
+    fn take(&mut self, order: &OperatorRequest, keys: &[SessionKey], now: Time) {
+        let until = order.for_ms.map_or(Time::MAX, |ms| now + ms * MS);
+        let change = |word: &mut Word| match order.verb {
+            OperatorVerb::Hold => word.held = Some((now, until)),
+            OperatorVerb::Release => word.held = None,
+            OperatorVerb::Attend => {
+                word.unattended = order.marks.unattended.or(word.unattended);
+                word.opted_in = order.marks.recover.or(word.opted_in);
+                word.marked_at = now;
+            }
+            OperatorVerb::Recover | OperatorVerb::Restore => word.is_asked = true,
+            OperatorVerb::ResetFailed => (),
+        };
+        if let Some(path) = &order.directory {
+            change(self.of_dir.entry(path.clone()).or_default());
+        } else if order.all {
+            change(&mut self.all);
+        }
+        for key in keys {
+            change(self.of.entry(*key).or_default());
+        }
+    }
+}
+
+impl Simulation {
+    /// Somebody makes up his mind about sessions that are new to him.
+    pub(crate) fn consider(&mut self, serving: &Serving) {
+        let state = serving.coordinator().state();
+        let new: Vec<(SessionKey, String)> = state
+            .sessions()
+            .filter(|session| !self.said.considered.contains(&session.key))
+            .map(|session| (session.key, session.session_id.clone()))
+            .collect();
+        for (key, session_id) in new {
+            self.said.considered.insert(key);
+            let unattended = self.random.chance(self.habits.unattended).then_some(true);
+            let recover = self.random.chance(self.habits.opted_in).then_some(true);
+            if unattended.is_none() && recover.is_none() {
+                continue;
+            }
+            let marks = OperatorMarks { unattended, recover, ..OperatorMarks::default() };
+            let new = OperatorRequest::new(OperatorVerb::Attend);
+            let after = self.random.below(20 * SECOND);
+            let order = OperatorRequest { sessions: vec![session_id], marks, ..new };
+            self.at(after, What::Orders(Box::new(order)));
+        }
+    }
+
+    /// Some order at some time.
+    pub(crate) fn gives_order(&mut self) {
+        let ids: Vec<String> = self.serving.as_ref().map_or_else(Vec::new, |serving| {
+            let sessions = serving.coordinator().state().sessions();
+            sessions.map(|session| session.session_id.clone()).collect()
+        });
+        let Some(id) = self.random.pick(&ids).cloned() else { return };
+        let (yes, share) = (self.random.coin(), self.random.below(10));
+        let for_ms = self.random.coin().then(|| 1_000 * (1 + self.random.below(1_200)));
+        let new = OperatorRequest::new;
+        let of_one = |verb| OperatorRequest { sessions: vec![id.clone()], ..new(verb) };
+        let order = match share {
+            0 => OperatorRequest { for_ms, ..of_one(OperatorVerb::Hold) },
+            1 => OperatorRequest { all: true, for_ms, ..new(OperatorVerb::Hold) },
+            2 => of_one(OperatorVerb::Release),
+            3 => OperatorRequest { all: true, ..new(OperatorVerb::Release) },
+            4 | 5 => of_one(OperatorVerb::Recover),
+            6 => OperatorRequest { sessions: ids.clone(), ..new(OperatorVerb::Restore) },
+            7 if yes => OperatorRequest { all: true, ..new(OperatorVerb::ResetFailed) },
+            7 => of_one(OperatorVerb::ResetFailed),
+            8 => {
+                let marks = OperatorMarks { unattended: Some(yes), ..OperatorMarks::default() };
+                let path = if self.random.coin() { "/home/dev/one" } else { "/home/dev/two" };
+                let directory = Some(path.to_owned());
+                OperatorRequest { directory, marks, ..new(OperatorVerb::Attend) }
+            }
+            _ => {
+                let marks = OperatorMarks { recover: Some(yes), ..OperatorMarks::default() };
+                OperatorRequest { marks, ..of_one(OperatorVerb::Attend) }
+            }
+        };
+        self.orders.push(order);
+    }
+
+    /// Everything that a person stopped is let go again.
+    pub(crate) fn orders_all_free(&mut self) {
+        let new = OperatorRequest::new;
+        let all = |verb| OperatorRequest { all: true, ..new(verb) };
+        self.orders.push(all(OperatorVerb::Release));
+        self.orders.push(all(OperatorVerb::ResetFailed));
+    }
+
+    /// The orders of a turn.
+    pub(crate) fn put_orders(&mut self, serving: &mut Serving) {
+        for order in std::mem::take(&mut self.orders) {
+            let state = serving.coordinator().state();
+            let keys: Vec<SessionKey> = order
+                .sessions
+                .iter()
+                .flat_map(|id| state.sessions_with_id(id).map(|session| session.key))
+                .collect();
+            let taken = serving.order(&order);
+            self.note(|| format!("  ORDER {order:?}: {taken:?}"));
+            if taken.is_err() {
+                continue;
+            }
+            self.meter.orders += 1;
+            self.said.take(&order, &keys, self.time);
+            if order.verb == OperatorVerb::ResetFailed {
+                self.acts.reset(if order.all { None } else { Some(&keys) }, self.time);
+            }
+        }
+    }
+
+    /// What holds for the session of a case.
+    pub(crate) fn holds(&self, case: &Case, cwd: &str) -> Holds {
+        self.said.holds(case.key, cwd, self.habits.mode == "act", self.time)
+    }
+}

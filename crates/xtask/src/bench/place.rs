@@ -1,0 +1,201 @@
+//! A place where sessions run: a home with registered hooks, a coordinator that may act, a tmux server
+//! and a client that its shells find. Decides nothing about what is measured there.
+
+use super::Bench;
+use super::client;
+use super::terminal::Terminal;
+use anyhow::{Context, bail};
+use coord_store::RealDisk;
+use coord_store::journal::read_segments;
+use coord_tests::fake_api::FakeApi;
+use coord_tests::home::Home;
+use coord_tests::process::Running;
+use coord_wire::exchange::{Answer, exchange, mono_ns, request};
+use coord_wire::inspect::{Inspect, Session};
+use coord_wire::journal::Record;
+use rustix::process::Signal;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Whatever is waited for comes within this, or something broke.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Between two looks: what is measured shall not wait for who looks.
+const PAUSE: Duration = Duration::from_millis(20);
+/// An answer about some hundred sessions, in bytes.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Which client runs in the panes.
+#[derive(Debug)]
+pub(super) enum Which {
+    /// The scripted one.
+    Scripted,
+    /// The real one, whose requests go there.
+    Real(FakeApi),
+}
+
+/// The place. What runs there ends with it, in the order of the fields.
+#[derive(Debug)]
+pub(super) struct Place {
+    serve: Running,
+    pub(super) terminal: Terminal,
+    _which: Which,
+    pub(super) home: Home,
+    coord: PathBuf,
+}
+
+impl Place {
+    /// Sets one up. `config` comes behind what every place needs; it may begin with keys of
+    /// `tracking`. Nobody watches what is started in its project.
+    pub(super) fn open(bench: &Bench, which: Which, config: &str) -> anyhow::Result<Self> {
+        let home = Home::new();
+        let coord = bench.programs.coord.clone();
+        let hooks_dir = bench.programs.hook("");
+        let config_dir = home.config_dir();
+        let mut install = home.command(&coord);
+        install.env("COORD_HOME", home.root()).arg("install");
+        install.arg("--hooks-dir").arg(hooks_dir).arg("--config-dir").arg(&config_dir);
+        coord_tests::process::run(install, &home.tmp(), "install").expect_success();
+        home.write_config(&format!(
+            "[tracking]\nconfig_dirs = ['{}']\ntmux_sockets = ['{}']\n{config}",
+            config_dir.display(),
+            Terminal::socket(&home).display(),
+        ));
+        let mut serve = home.command(&coord);
+        serve.arg("serve").arg("--root").arg(home.root()).current_dir("/").stdin(Stdio::null());
+        let serve = Running::start(serve, &home.tmp(), "serve");
+        let programs = home.dir().join("programs");
+        std::fs::create_dir(&programs)?;
+        let mut tmux = home.command("tmux");
+        let program = programs.join(client::NAME);
+        match &which {
+            Which::Scripted => {
+                std::fs::copy(std::env::current_exe()?, program)?;
+                tmux.env("CLAUDE_CONFIG_DIR", &config_dir);
+            }
+            Which::Real(api) => {
+                symlink(coord_tests::client::program(), program)?;
+                tmux = coord_tests::client::surround(tmux, &home, api);
+            }
+        }
+        let terminal = Terminal::start(&home, tmux, &programs)?;
+        let place = Self { serve, terminal, _which: which, home, coord };
+        until("the coordinator", || Ok(place.sessions("").ok()))?;
+        place.attend()?;
+        Ok(place)
+    }
+
+    /// A person says, at a terminal, that nobody watches the project.
+    fn attend(&self) -> anyhow::Result<()> {
+        let pane = self.terminal.pane(&self.home.dir().join("home"))?;
+        self.terminal.wait_shell(&pane)?;
+        let (ctl, out) = (self.coord.with_file_name("coordctl"), self.home.tmp().join("attend"));
+        let (root, dir) = (self.home.root(), self.home.project());
+        self.terminal.command(
+            &pane,
+            &format!(
+                "{} --root {} attend --dir {} --unattended > {out} 2>&1; echo code $? >> {out}",
+                ctl.display(),
+                root.display(),
+                dir.display(),
+                out = out.display(),
+            ),
+        )?;
+        let said = until("the order", || {
+            let text = std::fs::read_to_string(&out).unwrap_or_default();
+            Ok(text.contains("code ").then_some(text))
+        })?;
+        if !said.contains("code 0") {
+            bail!("coordctl attend: {said}");
+        }
+        self.terminal.close(&pane)
+    }
+
+    /// The coordinator's pid.
+    pub(super) fn coordinator(&self) -> u32 {
+        self.serve.pid()
+    }
+
+    /// What was decided on a session, as the coordinator tells it.
+    pub(super) fn decisions(&self, id: &str) -> anyhow::Result<String> {
+        let answer = self.get(&format!("/v1/sessions/{id}/decisions"))?;
+        Ok(String::from_utf8(answer.body)?)
+    }
+
+    fn get(&self, path: &str) -> anyhow::Result<Answer> {
+        let deadline_ns = mono_ns() + 5_000_000_000;
+        let (socket, ask) = (self.home.paths().socket(), request("GET", path, b""));
+        let answer = exchange(&socket, &ask, ANSWER_BYTES_MAX, deadline_ns);
+        answer.map_err(|miss| anyhow::anyhow!("{miss}"))
+    }
+
+    /// The sessions that the coordinator shows; with `/ID`, that one.
+    pub(super) fn sessions(&self, of: &str) -> anyhow::Result<Vec<Session>> {
+        let answer = self.get(&format!("/v1/sessions{of}"))?;
+        match answer.status {
+            200 => Ok(serde_json::from_slice::<Inspect>(&answer.body)?.sessions),
+            404 => Ok(Vec::new()),
+            status => bail!("the coordinator answered {status}"),
+        }
+    }
+
+    /// Waits until a session is shown so that `fits` holds.
+    pub(super) fn when(
+        &self,
+        id: &str,
+        what: &str,
+        fits: impl Fn(&Session) -> bool,
+    ) -> anyhow::Result<Session> {
+        let of = format!("/{id}");
+        let mut last = None;
+        let found = until(what, || {
+            last = self.sessions(&of)?.into_iter().next();
+            Ok(last.clone().filter(&fits))
+        });
+        found.with_context(|| format!("session {id}: {last:#?}"))
+    }
+
+    /// Ends the coordinator and leaves what runs in the panes alone. Returns its journal.
+    pub(super) fn down(&self) -> anyhow::Result<Vec<Record>> {
+        self.serve.signal(Signal::TERM);
+        if !self.serve.ends_within(PATIENCE) {
+            bail!("the coordinator has not ended");
+        }
+        let mut records = Vec::new();
+        for segment in read_segments(&RealDisk, &self.home.paths().journal(), 0)? {
+            for (_, payload) in segment?.records() {
+                records.push(serde_json::from_slice(payload)?);
+            }
+        }
+        Ok(records)
+    }
+}
+
+/// The command that starts the client with a new conversation.
+pub(super) fn start_line(id: &str) -> String {
+    format!("clear; {} --permission-mode manual --session-id {id}", client::NAME)
+}
+
+/// Asks `look` until it finds something.
+pub(super) fn until<T>(
+    what: &str,
+    mut look: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if PATIENCE < begun.elapsed() {
+            bail!("waited {PATIENCE:?} in vain for: {what}");
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+}
+
+/// How busy the machine is with other things too.
+pub(super) fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
+}

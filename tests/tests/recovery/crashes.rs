@@ -1,0 +1,138 @@
+//! A client that is killed comes back, where it may (H-06), in its shell, with its conversation, its
+//! flags and its directory; and what it left behind is left alone (H-33).
+
+use crate::place::{MANUAL, Place, is_alive, words_of};
+use coord_tests::fake_api::Turn;
+use coord_tests::wait::wait_until;
+use coord_wire::inspect::State;
+use rustix::process::Signal;
+use serde_json::json;
+
+const WITH_BASH: [&str; 4] = ["--permission-mode", "manual", "--allowedTools", "Bash"];
+
+// S0-25a, S0-25b, S0-25d, S0-25e, S0-28a, S0-32, S0-35, H-33
+pub(crate) fn sigkill_in_a_turn() {
+    let turns = [
+        Turn::text("One.").behind("one"),
+        Turn::hang().once(),
+        Turn::text("Back again.").lasting(),
+    ];
+    let arguments = ["--permission-mode", "manual", "--model", "claude-opus-5-5"];
+    let mut place = Place::unattended(turns, &arguments);
+    place.prompt("First prompt");
+    place.api.open("one");
+    place.when("the first turn ends", |session| session.state == State::Idle);
+    place.prompt("Second prompt");
+    place.signal(Signal::KILL);
+    let session = place.when_back();
+    let words = words_of(place.pid).join(" ");
+    assert!(words.ends_with(&format!("--resume {}", place.id)), "{words}");
+    assert!(words.contains("--model claude-opus-5-5"), "{words}");
+    assert!(words.contains("--permission-mode"), "{words}");
+    assert_eq!(session.recovery.total, 1);
+    // It knows what was said, and goes on by itself, told once (H-33, S0-35).
+    place.pane.wait_screen("First prompt");
+    place.api.wait_for("[coord]");
+    place.pane.wait_screen("Back again.");
+    place.when("that turn ends", |session| session.state == State::Idle);
+    assert_eq!(place.n_continued(), 1);
+    place.assert_back_by(2);
+}
+
+// H-06, S0-25g: somebody watches it.
+pub(crate) fn sigkill_where_somebody_watches() {
+    let place = Place::start("", [Turn::text("One."), Turn::hang()], &MANUAL);
+    place.a_turn();
+    place.prompt("Second prompt");
+    place.signal(Signal::KILL);
+    place.when_left();
+    place.assert_untouched();
+    place.when_clients(&[]);
+    let explained = place.decisions();
+    assert!(explained.contains("H-06"), "{explained}");
+    assert!(explained.contains(&format!("claude --resume {}", place.id)), "{explained}");
+}
+
+// S0-28a: between two turns nothing was cut off, so nobody is told to go on (H-33).
+pub(crate) fn sigkill_at_rest() {
+    let mut place = Place::unattended([Turn::text("One.")], &MANUAL);
+    place.a_turn();
+    place.signal(Signal::KILL);
+    place.when_back();
+    place.assert_back_by(1);
+    assert_eq!(place.n_continued(), 0);
+}
+
+// S0-28a, S0-05: what the dialog asked for is not done. Its directory says that nobody watches it.
+pub(crate) fn sigkill_at_a_permission_prompt() {
+    let turns = [Turn::bash("touch made"), Turn::text("Went on.").lasting()];
+    let mut place = Place::start("", turns, &MANUAL);
+    place.nobody_watches();
+    place.prompt("Make it");
+    place.pane.wait_screen("1. Yes");
+    place.when("it asks", |session| session.state == State::AwaitingPermission);
+    place.when_written("tool_use");
+    place.signal(Signal::KILL);
+    place.when_back();
+    place.api.wait_for("[coord]");
+    place.when("that turn ends", |session| session.state == State::Idle);
+    place.assert_back_by(2);
+    assert!(!place.home.project().join("made").exists());
+}
+
+// H-33, F22: a tool of the dead client goes on; nothing happens before it is through.
+pub(crate) fn a_tool_that_lives_on() {
+    let command = "echo $$ > pid; mkfifo gate; read -r line < gate; echo $line > through";
+    let turns = [Turn::bash(command), Turn::text("Went on.").lasting()];
+    let mut place = Place::unattended(turns, &WITH_BASH);
+    place.prompt("Run it");
+    let tool = tool(&place);
+    place.signal(Signal::KILL);
+    survives(&mut place, tool);
+    place.api.wait_for("[coord]");
+    place.when("that turn ends", |session| session.state == State::Idle);
+    assert_eq!(place.n_continued(), 1);
+    place.assert_back_by(2);
+}
+
+// H-33, S0-16: the same of a shell in the background.
+pub(crate) fn a_background_shell_that_lives_on() {
+    let command = "echo $$ > pid; mkfifo gate; read -r line < gate; echo $line > through";
+    let call = json!({"command": command, "description": "A test's", "run_in_background": true});
+    let turns = [Turn::tool("Bash", call), Turn::text("Runs.").lasting()];
+    let mut place = Place::unattended(turns, &WITH_BASH);
+    place.prompt("Run it");
+    let tool = tool(&place);
+    place.when("it works on", |session| session.state == State::Background);
+    place.signal(Signal::KILL);
+    survives(&mut place, tool);
+}
+
+/// The tool's shell, once it has come to its gate.
+fn tool(place: &Place) -> u32 {
+    let project = place.home.project();
+    wait_until("the tool runs", || {
+        let pid = std::fs::read_to_string(project.join("pid")).unwrap_or_default();
+        let pid = pid.trim().parse().ok().filter(|_| project.join("gate").exists());
+        pid.ok_or_else(|| place.pane.screen())
+    })
+}
+
+/// A tool of the dead client is let through to its end, and then the session comes back.
+fn survives(place: &mut Place, tool: u32) {
+    place.when_held("of its tools' processes still run");
+    // A look later it is still so.
+    let looks = place.details("Proved").len();
+    wait_until("it is looked at again", || {
+        let n = place.details("Proved").len();
+        if looks < n { Ok(()) } else { Err(n) }
+    });
+    place.assert_untouched();
+    place.when_clients(&[]);
+    assert!(is_alive(tool), "it is never killed");
+    let project = place.home.project();
+    std::fs::write(project.join("gate"), "done\n").expect("open the gate");
+    place.when_back();
+    let through = std::fs::read_to_string(project.join("through")).expect("it ran to its end");
+    assert_eq!(through, "done\n");
+}

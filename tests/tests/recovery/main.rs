@@ -1,0 +1,85 @@
+//! The real client at a terminal, killed and brought back, or left alone. The rows are named at the
+//! cases.
+
+mod crashes;
+mod ends;
+mod fails;
+mod many;
+mod opted_in;
+mod panes;
+mod place;
+mod restarts;
+mod signatures;
+mod taken_over;
+
+use coord_tests::netns;
+use libtest_mimic::Trial;
+use std::process::ExitCode;
+
+/// A client mostly waits, but its start takes a second of one core.
+const N_AT_ONCE: usize = 4;
+
+const CASES: [(&str, fn()); 52] = [
+    ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
+    ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
+    ("sigkill_at_rest", crashes::sigkill_at_rest),
+    ("sigkill_at_a_permission_prompt", crashes::sigkill_at_a_permission_prompt),
+    ("a_tool_that_lives_on", crashes::a_tool_that_lives_on),
+    ("a_background_shell_that_lives_on", crashes::a_background_shell_that_lives_on),
+    ("its_user_opted_in", opted_in::its_user_opted_in),
+    ("mode_act", opted_in::mode_act),
+    ("mode_observe", opted_in::mode_observe),
+    ("a_key_in_the_grace", opted_in::a_key_in_the_grace),
+    ("killed_again", opted_in::killed_again),
+    ("ended_by_its_user", ends::ended_by_its_user),
+    ("ended_by_a_signal", ends::ended_by_a_signal),
+    ("a_closed_pane", ends::a_closed_pane),
+    ("cleared_and_killed", ends::cleared_and_killed),
+    ("a_cancelled_session_end", ends::a_cancelled_session_end),
+    ("resumed_in_its_own_shell", taken_over::resumed_in_its_own_shell),
+    ("continued_in_another_pane", taken_over::continued_in_another_pane),
+    ("resumed_elsewhere_in_the_grace", taken_over::resumed_elsewhere_in_the_grace),
+    ("a_loop_in_a_shell", taken_over::a_loop_in_a_shell),
+    ("a_loop_as_a_pane", taken_over::a_loop_as_a_pane),
+    ("a_client_in_a_container", taken_over::a_client_in_a_container),
+    ("synchronized_panes", panes::synchronized_panes),
+    ("copy_mode", panes::copy_mode),
+    ("a_stale_pane_variable", panes::a_stale_pane_variable),
+    ("a_suspended_client", panes::a_suspended_client),
+    ("a_pane_closed_after_the_death", panes::a_pane_closed_after_the_death),
+    ("a_dead_pane_that_is_kept", panes::a_dead_pane_that_is_kept),
+    ("other_shells", panes::other_shells),
+    ("a_half_typed_line", panes::a_half_typed_line),
+    ("a_half_typed_line_of_a_person", panes::a_half_typed_line_of_a_person),
+    ("a_key_after_the_death", panes::a_key_after_the_death),
+    ("before_its_first_prompt", fails::before_its_first_prompt),
+    ("its_transcript_is_gone", fails::its_transcript_is_gone),
+    ("its_directory_was_moved", fails::its_directory_was_moved),
+    ("its_program_is_gone", fails::its_program_is_gone),
+    ("its_account_is_not_there", fails::its_account_is_not_there),
+    ("a_trust_dialog", fails::a_trust_dialog),
+    ("a_signature_on_the_screen_only", signatures::on_the_screen_only),
+    ("a_signature_with_a_draft", signatures::with_a_draft),
+    ("a_signature_with_a_permission_dialog", signatures::with_a_permission_dialog),
+    ("a_signature_where_somebody_watches", signatures::where_somebody_watches),
+    ("a_signature_printed_by_a_tool", signatures::printed_by_a_tool),
+    ("restarted_in_the_grace", restarts::in_the_grace),
+    ("restarted_after_the_death", restarts::after_the_death),
+    ("restarted_after_the_act_was_decided", restarts::after_the_act_was_decided),
+    ("restarted_after_the_line_was_typed", restarts::after_the_line_was_typed),
+    ("restarted_after_the_claim", restarts::after_the_claim),
+    ("restarted_before_it_is_verified", restarts::before_it_is_verified),
+    ("restarted_after_the_end_was_decided", restarts::after_the_end_was_decided),
+    ("five_at_once", many::five_at_once),
+    ("a_killed_tmux_server", many::a_killed_tmux_server),
+];
+
+fn main() -> ExitCode {
+    let trials = CASES.into_iter().map(|(name, case)| {
+        Trial::test(name, move || {
+            case();
+            Ok(())
+        })
+    });
+    netns::run_at_once(N_AT_ONCE, trials.collect())
+}

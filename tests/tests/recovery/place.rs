@@ -1,0 +1,353 @@
+//! A place for one case: a coordinator that may act, a client in a pane, and a second pane from which a
+//! person gives orders. Decides nothing about what should happen.
+
+use coord_tests::client::program;
+use coord_tests::coord::{Coordinator, coord, events, inspect, install, programs, session_when};
+use coord_tests::fake_api::{FakeApi, Request, Turn};
+use coord_tests::home::Home;
+use coord_tests::terminal::{Pane, Terminal};
+use coord_tests::wait::wait_until;
+use coord_wire::inspect::{Session, State};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// No approval is asked for by itself.
+pub(crate) const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
+/// Times that a person would wait for, cut short: what is proved is what happens, not when.
+const QUICK: [(&str, &str); 6] = [
+    ("cooldown_failure", "1s"),
+    ("cooldown_success", "1s"),
+    ("grace", "2s"),
+    ("idle_quiet", "1s"),
+    ("keys_quiet", "1s"),
+    ("verified_after", "3s"),
+];
+
+/// Fields go in this order.
+pub(crate) struct Place {
+    pub(crate) pane: Pane,
+    operator: Pane,
+    pub(crate) terminal: Terminal,
+    pub(crate) coordinator: Option<Coordinator>,
+    pub(crate) api: FakeApi,
+    /// The session's id.
+    pub(crate) id: String,
+    /// The client's pid.
+    pub(crate) pid: u32,
+    orders: u32,
+    pub(crate) home: Home,
+}
+
+impl Place {
+    /// A coordinator, and a pane with a shell. `recovery` are lines for that table of the configuration.
+    #[track_caller]
+    pub(crate) fn open(recovery: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
+        let home = Home::new();
+        install(&home);
+        let (config_dir, socket) = (home.config_dir(), Terminal::socket(&home));
+        let quick = QUICK.iter().filter(|(key, _)| !recovery.contains(key));
+        let quick: Vec<String> = quick.map(|(key, time)| format!("{key} = '{time}'")).collect();
+        let quick = quick.join("\n");
+        home.write_config(&format!(
+            "[tracking]\nconfig_dirs = ['{}']\ntmux_sockets = ['{}']\nsettle = '1s'\nsweep = '1s'\n\
+             [recovery]\n{quick}\n{recovery}\n",
+            config_dir.display(),
+            socket.display()
+        ));
+        let coordinator = Some(Coordinator::start(&home));
+        let api = FakeApi::start(turns);
+        let terminal = Terminal::start(&home, &api);
+        let (pane, operator) = (terminal.pane(), terminal.pane());
+        let (id, pid, orders) = (String::new(), 0, 0);
+        Self { pane, operator, terminal, coordinator, api, id, pid, orders, home }
+    }
+
+    /// A client at its prompt.
+    #[track_caller]
+    pub(crate) fn start(
+        recovery: &str,
+        turns: impl IntoIterator<Item = Turn>,
+        arguments: &[&str],
+    ) -> Self {
+        let mut place = Self::open(recovery, turns);
+        place.pid = place.pane.start(arguments);
+        place.learn_id();
+        place
+    }
+
+    /// A client at its prompt that nobody watches.
+    #[track_caller]
+    pub(crate) fn unattended(turns: impl IntoIterator<Item = Turn>, arguments: &[&str]) -> Self {
+        let mut place = Self::start("", turns, arguments);
+        place.attend();
+        place
+    }
+
+    #[track_caller]
+    pub(crate) fn learn_id(&mut self) {
+        self.id = self.id_of(self.pid);
+    }
+
+    /// The id of a client's session, once it is at its prompt.
+    #[track_caller]
+    pub(crate) fn id_of(&self, pid: u32) -> String {
+        wait_until("the client's session is listed", || {
+            let all = inspect(&self.home);
+            let of_pid = |one: &&Session| one.owner.as_ref().is_some_and(|owner| owner.pid == pid);
+            let found = all.sessions.iter().find(|one| of_pid(one) && one.state == State::Idle);
+            found.map(|one| one.session_id.clone()).ok_or_else(|| format!("{:#?}", all.sessions))
+        })
+    }
+
+    /// From here on this is the session that is looked at.
+    #[track_caller]
+    pub(crate) fn look_at(&mut self, pane: Pane, pid: u32) {
+        (self.pane, self.pid) = (pane, pid);
+        self.learn_id();
+    }
+
+    /// A turn with a short answer, so that there is something to resume.
+    #[track_caller]
+    pub(crate) fn a_turn(&self) {
+        self.prompt("First prompt");
+        self.when_at_rest();
+    }
+
+    /// Waits until a turn has ended and the client is through with it: the transcript, which it writes
+    /// a moment later, has the answer, and nothing more is written on its screen.
+    #[track_caller]
+    pub(crate) fn when_at_rest(&self) {
+        self.when("the turn ends", |session| {
+            let is_over = session.last_event.as_ref().is_some_and(|last| last.name == "Stop");
+            session.state == State::Idle && is_over
+        });
+        self.when_written("\"type\":\"assistant\"");
+        self.pane.wait_screen("done ");
+    }
+
+    /// Waits until its transcript has a line with that.
+    #[track_caller]
+    pub(crate) fn when_written(&self, words: &str) {
+        let session = self.when("it is known", |_| true);
+        wait_until(&format!("its transcript has {words}"), || {
+            let text = std::fs::read_to_string(&session.transcript_path).unwrap_or_default();
+            if text.contains(words) { Ok(()) } else { Err(text) }
+        });
+    }
+
+    /// Nobody watches what is started in the project, now and later.
+    #[track_caller]
+    pub(crate) fn nobody_watches(&mut self) {
+        let project = self.home.project();
+        self.order(&["attend", "--dir", &project.to_string_lossy(), "--unattended"]);
+    }
+
+    /// Waits until its recovery waits for that.
+    #[track_caller]
+    pub(crate) fn when_held(&self, why: &str) -> Session {
+        self.when(&format!("it waits: {why}"), |session| {
+            session.hold.as_ref().is_some_and(|hold| hold.reason.contains(why))
+        })
+    }
+
+    /// Waits until its operator is needed.
+    #[track_caller]
+    pub(crate) fn when_needed(&self, why: &str) -> Session {
+        self.when(&format!("it needs its operator: {why}"), |session| {
+            session.needs_operator.as_ref().is_some_and(|flag| flag.reason.contains(why))
+        })
+    }
+
+    /// All clients of this home, but what clients started themselves.
+    pub(crate) fn clients(&self) -> Vec<u32> {
+        let home = [b"HOME=", self.home.home().as_os_str().as_bytes()].concat();
+        let program = program();
+        let is_client = |pid: &u32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program)
+                && environ.split(|byte| *byte == 0).any(|entry| entry == home)
+        };
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let all: Vec<u32> = pids.filter(is_client).collect();
+        all.iter()
+            .copied()
+            .filter(|pid| !parent_of(*pid).is_some_and(|of| all.contains(&of)))
+            .collect()
+    }
+
+    /// Waits until just these clients run.
+    #[track_caller]
+    pub(crate) fn when_clients(&self, expected: &[u32]) {
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        wait_until("just these clients run", || {
+            let mut clients = self.clients();
+            clients.sort_unstable();
+            if clients == expected { Ok(()) } else { Err((clients, expected.clone())) }
+        });
+    }
+
+    /// So many acts were carried out, and none failed.
+    #[track_caller]
+    pub(crate) fn assert_done_only(&self, acts: usize) {
+        let done = self.acts();
+        assert!(done.len() == acts && done.iter().all(|act| act == "done"), "{done:?}");
+    }
+
+    /// It came back by so many acts, none of which failed, and this client is the only one.
+    #[track_caller]
+    pub(crate) fn assert_back_by(&self, acts: usize) {
+        self.assert_done_only(acts);
+        self.when_clients(&[self.pid]);
+    }
+
+    #[track_caller]
+    pub(crate) fn attend(&mut self) {
+        let id = self.id.clone();
+        self.order(&["attend", &id, "--unattended"]);
+    }
+
+    /// Orders are given at another terminal from here on.
+    #[track_caller]
+    pub(crate) fn sit_down_at(&mut self, terminal: &Terminal) {
+        self.operator = terminal.pane();
+    }
+
+    /// A person gives an order in a pane of their own. What is printed.
+    #[track_caller]
+    pub(crate) fn order(&mut self, words: &[&str]) -> String {
+        self.orders += 1;
+        let out = self.home.tmp().join(format!("order-{}", self.orders));
+        let program = programs().join("coordctl");
+        let root = self.home.root();
+        let words = words.join(" ");
+        self.operator.command(&format!(
+            "{} --root {} {words} > {out} 2>&1; echo code $? >> {out}",
+            program.display(),
+            root.display(),
+            out = out.display()
+        ));
+        wait_until("the order is carried out", || {
+            let text = std::fs::read_to_string(&out).unwrap_or_default();
+            if text.contains("code ") { Ok(text) } else { Err(self.operator.screen()) }
+        })
+    }
+
+    /// A prompt that starts a turn.
+    #[track_caller]
+    pub(crate) fn prompt(&self, text: &str) {
+        self.pane.type_line(text);
+        self.api.wait_for(text);
+    }
+
+    /// Signals the client.
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal_process(self.pid, signal);
+    }
+
+    /// Waits until the session is as wanted.
+    #[track_caller]
+    pub(crate) fn when(&self, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
+        session_when(&self.home, &self.id, what, fits)
+    }
+
+    /// Waits until it was brought back in another process, and that is verified. Takes that over.
+    #[track_caller]
+    pub(crate) fn when_back(&mut self) -> Session {
+        let before = self.pid;
+        let session = self.when("it is brought back", |session| {
+            let pid = session.owner.as_ref().map(|owner| owner.pid);
+            let outcome = session.recovery.last_outcome.as_deref();
+            pid.is_some_and(|pid| pid != before) && outcome == Some("verified")
+        });
+        self.pid = session.owner.as_ref().map_or(0, |owner| owner.pid);
+        session
+    }
+
+    /// Waits until nothing more will be done by itself.
+    #[track_caller]
+    pub(crate) fn when_left(&self) -> Session {
+        self.when("it is left as it is", |session| {
+            session.state == State::Crashed && session.pending_recovery.is_none()
+        })
+    }
+
+    /// What was carried out on the session, as the journal has it, but acts that something changed
+    /// before: those touch nothing.
+    pub(crate) fn acts(&self) -> Vec<String> {
+        let mut acts = self.details("Acted");
+        acts.retain(|act| !(act.starts_with("not done") && act.ends_with("changed before")));
+        acts
+    }
+
+    /// The journal's entries of that name about the session.
+    pub(crate) fn details(&self, name: &str) -> Vec<String> {
+        let detail = |event: &Value| event["detail"].as_str().unwrap_or_default().to_owned();
+        let all = events(&self.home, Some(&self.id));
+        all.iter().filter(|event| event["name"] == name).map(detail).collect()
+    }
+
+    /// Waits for an entry about the session.
+    #[track_caller]
+    pub(crate) fn when_entry(&self, name: &str, words: &str) {
+        wait_until(&format!("the journal has {name} {words:?}"), || {
+            let all = self.details(name);
+            if all.iter().any(|detail| detail.contains(words)) { Ok(()) } else { Err(all) }
+        });
+    }
+
+    /// How many requests carried the continuation after a crash.
+    pub(crate) fn n_continued(&self) -> usize {
+        let is_one = |one: &Request| !one.is_background && one.last_user_text.contains("[coord]");
+        self.api.requests().iter().filter(|one| is_one(one)).count()
+    }
+
+    /// Nothing was done to the session, and nothing will be.
+    #[track_caller]
+    pub(crate) fn assert_untouched(&self) {
+        let acts = self.acts();
+        assert!(acts.is_empty(), "{acts:?}");
+    }
+
+    /// What was decided on the session, newest last.
+    pub(crate) fn decisions(&self) -> String {
+        coord(&self.home, &["explain", &self.id]).stdout
+    }
+}
+
+/// The command line of a process.
+pub(crate) fn words_of(pid: u32) -> Vec<String> {
+    let cmdline = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    cmdline.split_terminator('\0').map(str::to_owned).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+#[track_caller]
+pub(crate) fn signal_process(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the process is there");
+    pidfd_send_signal(&pidfd, signal).expect("signal the process");
+}
+
+impl Drop for Place {
+    /// A failed case leaves what the coordinator recorded.
+    #[expect(clippy::print_stderr, reason = "this is a failed test's own report")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let recorded = coord(&self.home, &["events", "--json"]);
+            eprintln!("the journal\n{}\n{}", recorded.stdout, self.pane.screen());
+        }
+    }
+}
