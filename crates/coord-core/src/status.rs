@@ -136,7 +136,7 @@ impl State {
     pub(crate) fn word(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
-            .or_else(|| recovering(session))
+            .or_else(|| self.recovering(session))
             .or_else(|| ended(session))
             .or_else(|| process(session))
             .or_else(|| foreign(session))
@@ -152,6 +152,43 @@ impl State {
                 owner.id.machine == host.machine && owner.id.pid_ns == host.pid_ns
             }
             (Some(_) | None, _) => false,
+        }
+    }
+
+    /// What is being done to it, until the resumed client has reported: then it speaks for itself.
+    fn recovering(&self, session: &Session) -> Option<Answer> {
+        let pending = session.recovery.pending.as_ref()?;
+        let is_dead = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
+        let is_its_users = matches!(
+            session.presence,
+            Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
+        );
+        match &pending.stage {
+            // A late word of its user's; the client that is coming up is told of by its own hooks.
+            Stage::Claimed { .. } if is_its_users => None,
+            Stage::Ending { .. } => {
+                Some(answer(Word::Recovering, "S0-25", "its harness is being ended to be resumed"))
+            }
+            Stage::Placing { .. } => {
+                Some(answer(Word::Recovering, "S0-25", "its resume was started"))
+            }
+            Stage::Claimed { .. } => {
+                Some(answer(Word::Recovering, "H-33", "its resumed client has not reported yet"))
+            }
+            Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. }
+                if is_dead && self.is_to_come_back(session, pending) =>
+            {
+                let because = if pending.waits_for.is_empty() {
+                    "it is looked at before it is brought back".to_owned()
+                } else {
+                    format!("it is to be brought back; it waits: {}", pending.waits_for)
+                };
+                Some(answer(Word::RecoveryPending, "S0-20", because))
+            }
+            Stage::Waiting { .. }
+            | Stage::Grace { .. }
+            | Stage::Proving { .. }
+            | Stage::Started { .. } => None,
         }
     }
 
@@ -216,39 +253,6 @@ impl State {
 fn two_owners(session: &Session) -> Option<Answer> {
     let because = "two_owners: another live process holds the same session id";
     session.two_owners.then(|| answer(Word::Unknown, "R-07", because))
-}
-
-/// What is being done to it, until the resumed client has reported: then it speaks for itself.
-fn recovering(session: &Session) -> Option<Answer> {
-    let pending = session.recovery.pending.as_ref()?;
-    let is_dead = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
-    let is_its_users = matches!(
-        session.presence,
-        Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
-    );
-    match &pending.stage {
-        // A late word of its user's; the client that is coming up is told of by its own hooks.
-        Stage::Claimed { .. } if is_its_users => None,
-        Stage::Ending { .. } => {
-            Some(answer(Word::Recovering, "S0-25", "its harness is being ended to be resumed"))
-        }
-        Stage::Placing { .. } => Some(answer(Word::Recovering, "S0-25", "its resume was started")),
-        Stage::Claimed { .. } => {
-            Some(answer(Word::Recovering, "H-33", "its resumed client has not reported yet"))
-        }
-        Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. } if is_dead => {
-            let because = if pending.waits_for.is_empty() {
-                "it is looked at before it is brought back".to_owned()
-            } else {
-                format!("it is to be brought back; it waits: {}", pending.waits_for)
-            };
-            Some(answer(Word::RecoveryPending, "S0-20", because))
-        }
-        Stage::Waiting { .. }
-        | Stage::Grace { .. }
-        | Stage::Proving { .. }
-        | Stage::Started { .. } => None,
-    }
 }
 
 fn ended(session: &Session) -> Option<Answer> {

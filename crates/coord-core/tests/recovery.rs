@@ -42,6 +42,8 @@ fn a_crash_in_a_turn_comes_back_in_its_shell() {
 fn somebody_who_watches_is_not_surprised() {
     let mut world = at_rest();
     world.crash(PID);
+    assert!(world.pending().is_some(), "what is on its screen has to be looked at");
+    assert_eq!(world.word("s1"), Word::Crashed);
     let proof = dead(&world);
     assert_eq!(world.prove(proof), []);
     assert_eq!((world.outcome(), world.word("s1")), (Some("closed"), Word::Crashed));

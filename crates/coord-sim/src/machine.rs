@@ -1,5 +1,5 @@
 //! The machine that the simulated coordinator runs on: clocks, processes, the client's registry,
-//! panes, transcripts, and a disk that takes its time. It is the coordinator's [`World`].
+//! panes, transcripts, and a disk that takes its time. It is the coordinator's [`coord_daemon::world::World`].
 //!
 //! What the client writes here is text as the real one writes it, and the coordinator's own readers
 //! read it. It decides nothing: who lives, what stands where and how slow things are is told to it

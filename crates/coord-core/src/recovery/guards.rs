@@ -4,7 +4,8 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Cause, NEVER, Pending};
+use super::verdict::is_of_its_own;
+use super::{Cause, NEVER, Pending, Stage};
 use crate::budget::{BudgetDecision, Delay, Limits};
 use crate::event::{EndReason, Kind, RegistryStatus};
 use crate::gate::Mode;
@@ -183,6 +184,12 @@ impl State {
         }
         let why = "somebody watches it, it shows no crash signature, and nobody asked for it";
         Err(Stop::close("H-06", why))
+    }
+
+    /// Whether a dead session comes back by itself by all that is known of it, before it is looked at.
+    pub(crate) fn is_to_come_back(&self, session: &Session, pending: &Pending) -> bool {
+        let is_decided = pending.is_graced || matches!(pending.stage, Stage::Grace { .. });
+        is_decided || self.comes_back(session, pending, is_of_its_own(session)).is_ok()
     }
 
     /// What keeps a living harness from being ended, as far as known facts tell (S0-15 to S0-20, H-08).

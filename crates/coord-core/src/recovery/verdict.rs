@@ -296,7 +296,7 @@ fn signature_on(pane: &PaneState) -> bool {
 }
 
 /// Whether a signature was seen on it that was not content of its conversation (H-07).
-fn is_of_its_own(session: &Session) -> bool {
+pub(super) fn is_of_its_own(session: &Session) -> bool {
     session.signature.as_ref().is_some_and(|signature| signature.is_content == Some(false))
 }
 
