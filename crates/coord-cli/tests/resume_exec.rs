@@ -27,7 +27,8 @@ mkdir "$out"
 for word; do printf '%s\n' "$word"; done >"$out/words"
 env -0 >"$out/env"
 pwd -P >"$out/cwd"
-cat /proc/$$/status >"$out/status"
+# Not by a program: a shell blocks all signals for the moment in which it starts one.
+while IFS= read -r line; do printf '%s\n' "$line"; done </proc/$$/status >"$out/status"
 stty -a </dev/tty >"$out/stty" 2>/dev/null
 echo $$ >"$out/pid"
 if [ -n "$STAY" ]; then cat; fi
