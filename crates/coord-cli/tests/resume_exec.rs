@@ -17,10 +17,10 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
-const SESSION: &str = "957877fb-b0ac-40c5-9e5e-238cd1474e63";
 /// Writes down its words, its environment and its state, and says last that it has.
 const CLIENT: &str = r#"out=$(dirname "$0")/given
 mkdir "$out"
@@ -40,14 +40,19 @@ type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 /// A home with a session's directory and its client.
 struct Case {
     home: Home,
+    /// Of this case alone: a client of another case that runs meanwhile is no owner of it.
+    session: String,
     asked: Asked,
 }
 
 impl Case {
     fn new() -> Self {
+        static CASES: AtomicU32 = AtomicU32::new(0);
         let home = Home::new();
         fs::write(home.dir().join("client"), CLIENT).unwrap();
-        Self { home, asked: Asked::default() }
+        let number = CASES.fetch_add(1, Ordering::Relaxed);
+        let session = format!("{number:08x}-b0ac-40c5-9e5e-{:012x}", std::process::id());
+        Self { home, session, asked: Asked::default() }
     }
 
     /// The order that fits.
@@ -55,9 +60,9 @@ impl Case {
         let project = fs::canonicalize(self.home.project()).unwrap();
         let seen = fs::metadata(&project).unwrap();
         let client = self.home.dir().join("client").display().to_string();
-        let words = ["/bin/sh", &client, "--add-dir", "/a b", "--resume", SESSION];
+        let words = ["/bin/sh", &client, "--add-dir", "/a b", "--resume", &self.session];
         ResumeOrder {
-            session_id: SESSION.to_owned(),
+            session_id: self.session.clone(),
             argv: words.map(str::to_owned).to_vec(),
             cwd: Place {
                 path: project.display().to_string(),
@@ -160,7 +165,7 @@ fn it_becomes_the_client() {
     let pid = started.pid();
     started.finish().expect_success();
 
-    assert_eq!(case.given("words"), format!("--add-dir\n/a b\n--resume\n{SESSION}\n"));
+    assert_eq!(case.given("words"), format!("--add-dir\n/a b\n--resume\n{}\n", case.session));
     assert_eq!(case.given("cwd").trim(), case.order().cwd.path);
     let env = case.given("env");
     let value = |name: &str| {
@@ -261,10 +266,12 @@ fn a_program_that_is_gone_is_told() {
 // H-13: a client that was started with the session holds it.
 #[test]
 fn an_owner_by_command_line_is_respected() {
-    for words in [&["--resume", SESSION][..], &[&format!("--session-id={SESSION}")]] {
+    for words in [&["--resume", "ID"][..], &["--session-id=ID"]] {
         let case = Case::new();
         case.coordinator(200, &case.order());
-        let _owner = owner(&case.home, words);
+        let words: Vec<String> =
+            words.iter().map(|word| word.replace("ID", &case.session)).collect();
+        let _owner = owner(&case.home, &words);
         case.expect_refused("another client");
     }
 }
@@ -276,8 +283,7 @@ fn an_owner_by_registry_is_respected() {
     case.coordinator(200, &case.order());
     let owner = owner(&case.home, &[]);
     let start = process::stat(owner.pid()).unwrap().start_time.to_string();
-    let entry =
-        json!({"pid": owner.pid(), "procStart": start, "sessionId": SESSION, "status": "idle"});
+    let entry = json!({"pid": owner.pid(), "procStart": start, "sessionId": case.session, "status": "idle"});
     let sessions = case.home.config_dir().join("sessions");
     fs::create_dir_all(&sessions).unwrap();
     fs::write(sessions.join(format!("{}.json", owner.pid())), entry.to_string()).unwrap();
@@ -285,7 +291,7 @@ fn an_owner_by_registry_is_respected() {
 }
 
 /// A living process with these words.
-fn owner(home: &Home, words: &[&str]) -> Running {
+fn owner(home: &Home, words: &[String]) -> Running {
     let script = home.dir().join("owner");
     fs::write(&script, "echo ready; cat; :\n").unwrap();
     let mut command = home.command("/bin/sh");
@@ -315,7 +321,7 @@ fn a_refused_nonce_is_said_in_one_line() {
 #[test]
 fn an_order_that_cannot_be_read_is_refused() {
     let case = Case::new();
-    case.coordinator(200, &json!({"session_id": SESSION}));
+    case.coordinator(200, &json!({"session_id": case.session}));
     let finished = case.run();
     assert_eq!(finished.status.code(), Some(1), "{finished:?}");
     assert!(finished.stderr.contains("order"), "{finished:?}");
