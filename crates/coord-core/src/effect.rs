@@ -231,9 +231,12 @@ impl Effects {
         });
     }
 
-    /// Asks for a deed.
+    /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the
+    /// step may have been taken again since (H-13).
     pub(crate) fn do_it(&mut self, deed: Deed) {
-        self.ask(Effect::Do(Box::new(deed)));
+        let effect = Effect::Do(Box::new(deed));
+        self.effects.retain(|asked| *asked != effect);
+        self.effects.push(effect);
     }
 
     pub(crate) fn ask(&mut self, effect: Effect) {

@@ -60,7 +60,7 @@ pub use operator::{Command, MarkChange, Marks, Whom};
 pub use pane::{is_news, is_signature_open};
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
-pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Way};
+pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
 pub use seen::SeenIds;
 pub use session::{
     Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, PaneFact, PaneView, Presence, RegistryFact,

@@ -59,6 +59,10 @@ pub struct Proof {
     /// Since when its registry entry says idle, for this session id, milliseconds since 1970; none
     /// where it says anything else or nothing.
     pub idle_since_ms: Option<u64>,
+    /// What its main thread has run so far, nanoseconds; none where that is not told, or where somebody
+    /// has stopped it: Ctrl-Z, a debugger, a frozen control group (H-07).
+    #[serde(default)]
+    pub ran_ns: Option<u64>,
     /// Other living processes that hold the session id: by registry or command line (H-13).
     pub owners: Vec<ProcessRef>,
     /// Living processes that the harness started: while it lives those on its terminal (an editor),
@@ -170,6 +174,8 @@ impl Proof {
             Some("the owners of the session")
         } else if self.idle_since_ms != before.idle_since_ms {
             Some("the client's registry")
+        } else if self.ran_ns != before.ran_ns && before.ran_ns.is_some() {
+            Some("the silence of its main thread")
         } else if self.children != before.children {
             Some("the processes it started")
         } else if self.pane != before.pane {

@@ -8,6 +8,7 @@
 
 mod attempt;
 mod guards;
+mod hung;
 mod machine;
 mod opening;
 mod resumed;
@@ -23,6 +24,7 @@ use crate::hold::Hold;
 use crate::proof::Prompt;
 use crate::time::{Awake, Moment};
 
+pub use hung::Still;
 pub use machine::Machine;
 
 /// What is known of a session's recoveries.
@@ -43,6 +45,9 @@ pub struct Recovery {
     pub dropped: u32,
     /// When a recovery was verified last, for a death soon after (H-06).
     pub verified_at: Option<Awake>,
+    /// The dead harness whose conversation went on in another record (H-42).
+    #[serde(default)]
+    pub passed_on: Option<ProcessRef>,
     /// The harness whose death opened or closed a case: one death is one case.
     pub judged: Option<ProcessRef>,
 }
@@ -186,7 +191,7 @@ pub struct Pending {
     pub by_hand: bool,
     /// A turn was open when it crashed: its work was cut off.
     pub was_working: bool,
-    /// Its living harness was ended for it, at rest and by SIGTERM.
+    /// Its living harness was sent a signal for it: SIGTERM at rest, or proved hung.
     pub ended_by_us: bool,
     /// Attempts so far.
     pub attempts: u32,
@@ -202,6 +207,9 @@ pub struct Pending {
     pub is_told: bool,
     /// Its person was told and had the time to cancel it (H-06).
     pub is_graced: bool,
+    /// Its living harness does nothing in the midst of a turn (H-07).
+    #[serde(default)]
+    pub still: Option<Still>,
     /// The first prompt that its shell showed after the death (H-18).
     pub prompt: Option<Prompt>,
     /// The nonce that was typed last (H-34).

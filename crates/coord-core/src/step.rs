@@ -22,7 +22,11 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     if let Event::Tick = event {
         return looks(state, now);
     }
-    let touched = take_in(state, event, now, &mut fx);
+    let mut touched = take_in(state, event, now, &mut fx);
+    if matches!(event, Event::Hook(_)) {
+        let passed_on = state.pass_on(&touched);
+        touched.extend(passed_on);
+    }
     let mut due = on_due(state, now, &mut fx);
     // What a resumed client says may be said of another record than the one that it was to resume.
     let under_way = state.header.machine.under_way.clone();

@@ -255,7 +255,8 @@ fn a_signature_in_a_turn_waits_for_rest_and_then_restarts_gracefully() {
     world.signature();
     assert_eq!(world.pending().unwrap().detected_at, since);
     world.pass(300.0);
-    assert!(!world.deeds().iter().any(|deed| matches!(deed, Deed::Prove { .. })));
+    let proof = Proof { idle_since_ms: None, ran_ns: Some(1), ..living(&world) };
+    assert_eq!(world.prove(proof), [], "it works");
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);
     let proof = Proof { idle_since_ms: Some(world.now().wall_ms), ..living(&world) };

@@ -12,7 +12,7 @@ use world::World;
 fn a_long_hold_is_told_of() {
     let mut world = in_a_turn();
     world.signature();
-    world.is_content(false);
+    assert_eq!(world.waits_for(), "its transcript is looked through for the signature");
     let notices =
         |world: &World| world.decisions.iter().filter(|one| one.did == "told, once").count();
     world.pass(1_799.0);

@@ -17,9 +17,11 @@ use crate::world::World;
 impl<W: World> Coordinator<W> {
     /// Does a deed, or has it wait for the disk.
     pub(crate) fn perform_deed(&mut self, deed: Deed, class: EffectClass) {
+        // A lock is given back behind the acts that it is held for (H-13).
+        let is_behind = matches!(deed, Deed::Release { .. }) && !self.acts.is_empty();
         match class {
-            EffectClass::Idempotent => self.world.act(deed),
-            EffectClass::Once => {
+            EffectClass::Idempotent if !is_behind => self.world.act(deed),
+            EffectClass::Idempotent | EffectClass::Once => {
                 let decided = self.engine.journal().next_seq().saturating_sub(1);
                 self.acts.push_back((decided, deed));
             }

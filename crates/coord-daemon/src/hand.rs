@@ -8,6 +8,7 @@
 //! a command.
 
 mod look;
+mod main_thread;
 mod notify;
 mod pane;
 mod processes;

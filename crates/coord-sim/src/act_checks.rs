@@ -27,6 +27,8 @@ use crate::resumes::Taker;
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, Time};
 
+/// A main thread that has not run for so long is hung (H-07).
+const HUNG: Time = 60 * SECOND;
 /// Nobody has pressed a key for so long, less the second that tmux rounds by (H-08).
 const QUIET: Time = 119 * SECOND;
 /// Between a prompt's Enter and the first sign of it that anybody can see.
@@ -134,7 +136,8 @@ impl Acts {
     }
 
     fn begins(&mut self, at: Time) {
-        self.begun.retain(|begun| at < begun + 10 * MINUTE);
+        // Counted from its decision, which an act follows within a second.
+        self.begun.retain(|begun| at + SECOND < begun + 10 * MINUTE);
         self.begun.push(at);
     }
 }
@@ -248,14 +251,15 @@ impl Simulation {
         let is_error = matches!(life.truth, Truth::Quota | Truth::Authentication | Truth::Billing);
         let has_registry = self.rates.has_registry && self.has_registry_now();
         let is_untold = !self.rates.are_hooks_sure() && (is_error || (is_asked && !has_registry));
-        let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle);
+        let is_hung = self.hung_for(process).is_some_and(|for_ns| HUNG <= for_ns);
+        let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle) || is_hung;
         if !is_at_rest && !is_unseen && !is_untold {
             return violation("H-08", format!("{id}: a signal while it is {:?}", life.truth));
         }
         // A person who asks answers for what cannot be read.
         let is_readable = self.is_readable(&place.pane);
         let is_excused = is_asked && !is_readable;
-        if place.has_draft && !is_excused {
+        if place.has_draft && !is_excused && !is_hung {
             return violation("S0-25c", format!("{id}: a signal, and its draft is gone"));
         }
         if place.editor.is_some() {
@@ -265,6 +269,11 @@ impl Simulation {
             return violation("H-08", format!("{id}: a signal, and somebody is at the terminal"));
         }
         Ok(())
+    }
+
+    fn hung_for(&self, process: ProcessRef) -> Option<Time> {
+        let hung_at = self.hung_at(process)?;
+        Some(self.machine.get().now.mono_ns.saturating_sub(hung_at))
     }
 
     fn is_readable(&self, pane: &str) -> bool {

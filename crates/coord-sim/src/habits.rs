@@ -63,6 +63,8 @@ pub(crate) struct Habits {
     pub(crate) ignore_term: f64,
     /// What the machine is short of for a while.
     pub(crate) shortages: f64,
+    /// Clients that hang for a while.
+    pub(crate) hangs: f64,
     /// Whether the path of coordctl has plain characters only.
     pub(crate) is_line_plain: bool,
     /// Whether another coordinator acts in the configuration directory.
@@ -94,6 +96,7 @@ impl Habits {
             odd_resumes: some(0.7),
             ignore_term: some(0.3),
             shortages: some(4.0),
+            hangs: some(10.0),
             is_line_plain: random.chance(0.95),
             is_dir_locked: random.chance(0.03),
         }

@@ -49,6 +49,8 @@ pub struct Process {
     pub kind: Kind,
     /// Stopped by Ctrl-Z.
     pub is_stopped: bool,
+    /// Its main thread has not run since then (CLOCK_MONOTONIC).
+    pub hung_at: Option<u64>,
     /// Device number of its terminal; 0 without one.
     pub tty: u64,
     /// The session its command line forks.
@@ -208,6 +210,7 @@ impl Machine {
             start_time,
             kind,
             is_stopped: false,
+            hung_at: None,
             tty,
             forked_from: None,
             holds: None,
@@ -231,6 +234,12 @@ impl Machine {
                 self.desk.exits.push(process);
             }
         }
+    }
+
+    /// The main threads of all processes hang, or run again.
+    pub fn hang_all(&mut self, are_hung: bool) {
+        let hung_at = are_hung.then_some(self.now.mono_ns);
+        self.processes.values_mut().for_each(|one| one.hung_at = hung_at);
     }
 
     /// Whether exactly this process is alive.

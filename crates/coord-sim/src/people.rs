@@ -5,7 +5,7 @@ use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
 use serde_json::json;
 
-use crate::client::End;
+use crate::client::{End, Truth};
 use crate::serving::CONFIG_DIR;
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, WORK_END, What};
 
@@ -29,11 +29,13 @@ pub(crate) enum Deed {
     Order,
     /// The machine lacks something for a while.
     Shortage,
+    /// A client hangs.
+    Hang,
 }
 
 impl Deed {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Crash, Self::Burst, Self::Person, Self::Order, Self::Shortage];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Crash, Self::Burst, Self::Person, Self::Order, Self::Shortage, Self::Hang];
 }
 
 /// What is over after a while.
@@ -50,6 +52,8 @@ pub(crate) enum Passing {
     Memory,
     Gone(String),
     Locked(String),
+    /// A client hung.
+    Hung(ProcessRef),
 }
 
 impl Simulation {
@@ -61,6 +65,7 @@ impl Simulation {
             Deed::Person => self.habits.people,
             Deed::Order => self.habits.orders,
             Deed::Shortage => self.habits.shortages,
+            Deed::Hang => self.habits.hangs,
         };
         let after = self.after(rate);
         if 0.0 < rate {
@@ -86,6 +91,7 @@ impl Simulation {
             Deed::Person => self.does_something(place),
             Deed::Order => self.gives_order(),
             Deed::Shortage => self.lacks_something(place),
+            Deed::Hang => self.hangs(place),
         }
     }
 
@@ -209,6 +215,33 @@ impl Simulation {
         }
     }
 
+    /// The main thread of a client at work hangs for a while, often behind a crash signature. What it was
+    /// about to do it does afterwards.
+    fn hangs(&mut self, place: usize) {
+        let Some(one) = self.running(place).filter(|one| one.client.is_interactive) else { return };
+        let process = one.process;
+        if one.truth != Truth::Running || self.hung_at(process).is_some() {
+            return;
+        }
+        if self.random.chance(0.8) {
+            self.shows_signature(place);
+        }
+        let while_ns = self.random.range(10 * SECOND..15 * MINUTE);
+        self.delay_moves(place, while_ns);
+        self.at(while_ns, What::Passes(place, Passing::Hung(process)));
+        let mut machine = self.machine.get();
+        let now = machine.now.mono_ns;
+        if let Some(one) = machine.processes.get_mut(&process.pid) {
+            one.hung_at = Some(now);
+        }
+    }
+
+    /// Since when (CLOCK_MONOTONIC) the main thread of a client hangs.
+    pub(crate) fn hung_at(&self, process: ProcessRef) -> Option<u64> {
+        let machine = self.machine.get();
+        machine.processes.get(&process.pid).filter(|_| machine.is_alive(process))?.hung_at
+    }
+
     fn lacks_something(&mut self, place: usize) {
         let while_ns = self.random.range(SECOND..10 * MINUTE);
         let Some(one) = self.places.get(place) else { return };
@@ -269,6 +302,14 @@ impl Simulation {
             }
             Passing::Memory => self.machine.get().want = None,
             Passing::Gone(path) => drop(self.machine.get().gone.remove(path)),
+            Passing::Hung(process) => {
+                let machine = &mut *self.machine.get();
+                if machine.is_alive(*process)
+                    && let Some(one) = machine.processes.get_mut(&process.pid)
+                {
+                    one.hung_at = None;
+                }
+            }
             Passing::Locked(path) => drop(self.machine.get().locked_transcripts.remove(path)),
         }
     }

@@ -66,13 +66,14 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
                became: pid, text), notify (pane, text), and the looks: capture_pane
 World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a
-client of tmux (without it there never was a client); front as of every pane; draft: what stands in
-the clients' input lines; dialog none, permission, question (on the clients there are), trust (on a
-resumed one); terminates_on TERM, KILL; resume works, fails, no_session, other_id, silent: what
-becomes of a client that resumes a session; they have the pids 3000001, 3000002, …; tmux answers,
-hangs; enter sent, lost (behind a typed line); coordctl plain, odd (its path); want: what the machine
-is short of; gone: ["directory", "program"]; locked: sessions whose transcripts another process has
-locked; config_dir free, locked (by another coordinator).
+client of tmux (without it there never was a client); front as of every pane; draft: what stands
+in the clients' input lines; dialog none, permission, question (on the clients there are), trust
+(on a resumed one); terminates_on TERM, KILL; resume works, fails, no_session, other_id, silent:
+what becomes of a client that resumes a session; they have the pids 3000001, 3000002, …; clients
+hang, run (the main threads of those there are); tmux answers, hangs; enter sent, lost (behind a
+typed line); coordctl plain, odd (its path); want: what the machine is short of; gone:
+["directory", "program"]; locked: sessions whose transcripts another process has locked;
+config_dir free, locked (by another coordinator).
 Output: {"t", "session", "state", "because"}, {"t", "session", "rule", "saw", "did"} and
 {"t", "effect"}; with several files {"file"} before each.
 Exit codes: 0 all held, 1 an expectation did not hold, 2 a file cannot be played."#;

@@ -140,6 +140,7 @@ impl Simulation {
         (tells("its user resumed it") && (has_later || life.is_ours))
             || (tells("somebody watches it") && was_attended)
             || tells("nothing to resume")
+            || tells("went on in another process")
             || (tells("its tmux server is gone") && (life.may_be_taken || 1 < self.boots))
             || (tells("supervisor owns it") && life.parent == Parent::Supervisor)
             || (tells("starts again what it wants") && life.parent == Parent::Wrapper)

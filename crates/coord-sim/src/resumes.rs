@@ -346,7 +346,7 @@ impl Simulation {
         if signal == Signal::Kill {
             return self.dies(place, End::Kill);
         }
-        if self.random.chance(self.habits.ignore_term) {
+        if self.hung_at(process).is_some() || self.random.chance(self.habits.ignore_term) {
             return;
         }
         self.drop_plan(place);

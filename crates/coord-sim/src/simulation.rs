@@ -373,6 +373,14 @@ impl Simulation {
         !(self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty())
     }
 
+    /// Whatever a client planned it does so much later.
+    pub(crate) fn delay_moves(&mut self, place: usize, by: Time) {
+        let is_its = |what: &What| matches!(what, What::Moves(of, ..) if *of == place);
+        let its: Vec<_> = self.queue.extract_if(.., |_, what| is_its(what)).collect();
+        self.queue
+            .extend(its.into_iter().map(|((time, number), what)| ((time + by, number), what)));
+    }
+
     /// Hooks that run at a restart of the machine end with it.
     pub(crate) fn forget_runs(&mut self) {
         self.queue.retain(|_, what| !matches!(what, What::Exchange(_) | What::Spools(_)));

@@ -101,13 +101,15 @@ pub(crate) fn where_somebody_watches() {
 
 // S0-29, H-07: what a tool printed is content.
 pub(crate) fn printed_by_a_tool() {
-    let turns =
-        [Turn::bash(&format!("echo '{SIGNATURE}'")), Turn::text("One."), Turn::text("Two.")];
+    let printed = Turn::bash(&format!("echo '{SIGNATURE}'"));
+    // The client folds a tool's output away when the turn is over.
+    let turns = [printed, Turn::text("One.").behind("one"), Turn::text("Two.")];
     let place = Place::unattended(turns, &WITH_BASH);
     place.prompt("First prompt");
     place.when("its words are content", |session| {
         has_fact(session, "the words of the signature are content of the conversation")
     });
+    place.api.open("one");
     goes_on(&place);
 }
 

@@ -3,7 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::guards::{Stop, Then};
+use super::guards::{Living, Stop, Then};
+use super::hung::{TURN_OPEN, said_of_end};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
 use super::{Cause, Ending, Flag, Last, NEVER, Pending, Stage, Way};
@@ -109,7 +110,9 @@ impl State {
                     fx,
                 );
             }
-            Stage::Ending { since, .. } => self.on_ending(session, since, at, fx),
+            Stage::Ending { since, signal, .. } => {
+                self.on_ending(session, (since, signal), at, fx);
+            }
             Stage::Placing { since, .. } => {
                 if since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
                     self.fail(session, "nobody took the line that resumes it", at, fx);
@@ -135,11 +138,16 @@ impl State {
         let guarded = self
             .is_ours(session, pending.is_ended_by_us())
             .and_then(|()| self.is_held(session, pending, at))
-            .and_then(|()| if lives { self.is_at_rest(session, pending, at) } else { Ok(()) });
+            .and_then(|()| lives.then(|| self.may_be_ended(session, pending, at)).transpose());
+        let is_due = until == NEVER || until <= at.awake;
         match guarded {
             Err(stop) => self.stop(session, stop, at, fx),
-            Ok(()) if until == NEVER || until <= at.awake => self.prove(session, at, fx),
-            Ok(()) => (),
+            // The turn has ended: that is what it waited for.
+            Ok(Some(Living::AtRest)) if pending.waits_for == TURN_OPEN => {
+                self.prove(session, at, fx);
+            }
+            Ok(_) if is_due => self.prove(session, at, fx),
+            Ok(_) => (),
         }
     }
 
@@ -197,23 +205,34 @@ impl State {
         {
             pending.prompt = *prompt;
         }
+        let living = session
+            .recovery
+            .pending
+            .as_ref()
+            .filter(|_| lives)
+            .map(|pending| self.may_be_ended(session, pending, at));
+        if let Some(pending) = &mut session.recovery.pending {
+            match living {
+                Some(Ok(Living::InTurn)) => pending.note_still(proof, at.awake),
+                Some(Ok(Living::AtRest) | Err(_)) | None => pending.still = None,
+            }
+        }
         let Some(pending) = &session.recovery.pending else { return };
         // What was known when the look was asked for may have changed since.
         let guarded = self
             .is_ours(session, pending.is_ended_by_us())
             .and_then(|()| self.is_held(session, pending, at))
-            .and_then(|()| if lives { self.is_at_rest(session, pending, at) } else { Ok(()) })
-            .and_then(|()| {
-                if lives {
-                    self.judge_living(session, pending, proof, at)
-                } else {
-                    self.judge_dead(session, pending, proof, at)
-                }
+            .and_then(|()| match living {
+                None => self.judge_dead(session, pending, proof, at),
+                Some(Ok(Living::AtRest)) => self.judge_living(session, pending, proof, at),
+                Some(Ok(Living::InTurn)) => self.judge_in_turn(session, pending, proof, at),
+                Some(Err(stop)) => Err(stop),
             });
         match guarded {
             Err(stop) => self.stop(session, stop, at, fx),
             Ok(Move::Grace) => self.begin_grace(session, at, fx),
-            Ok(Move::End) => self.end_harness(session, proof, at, fx),
+            Ok(Move::End) => self.end_harness(session, proof, Signal::Term, at, fx),
+            Ok(Move::Kill) => self.end_harness(session, proof, Signal::Kill, at, fx),
             Ok(Move::Place(way)) => self.place_resume(session, proof, way, at, fx),
         }
     }
@@ -238,17 +257,31 @@ impl State {
         fx.decide(session, "H-06", "an attended session that may come back", &did);
     }
 
-    fn end_harness(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
+    fn end_harness(
+        &mut self,
+        session: &mut Session,
+        proof: &Proof,
+        signal: Signal,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let number = self.begin(session, at);
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
-        let signal = Signal::Term;
+        let mut proof = proof.clone();
+        let mut is_hung = false;
         if let Some(pending) = &mut session.recovery.pending {
             pending.stage = Stage::Ending { number, since: at.awake, signal };
+            is_hung = pending.still.is_some();
+            pending.was_working |= is_hung;
         }
-        let saw = "its harness is at rest, its input line empty, nobody at the terminal";
-        fx.decide(session, "S0-25", saw, "SIGTERM to its harness");
+        if !is_hung {
+            // One at rest may run.
+            proof.ran_ns = None;
+        }
+        let (saw, did) = said_of_end(is_hung, signal);
+        fx.decide(session, "S0-25", saw, did);
         if let Some(subject) = subject(session, harness, true) {
-            let (intent, proof) = (intent(session, number), proof.clone());
+            let intent = intent(session, number);
             fx.do_it(Deed::End { intent, subject, proof, signal });
         }
     }
@@ -340,7 +373,13 @@ impl State {
     }
 
     /// Its harness was sent a signal.
-    fn on_ending(&mut self, session: &mut Session, since: Awake, at: Moment, fx: &mut Effects) {
+    fn on_ending(
+        &mut self,
+        session: &mut Session,
+        (since, signal): (Awake, Signal),
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
@@ -355,12 +394,24 @@ impl State {
             return;
         }
         let was_sent = session.recovery.pending.as_ref().is_some_and(|pending| pending.ended_by_us);
-        let stop = if was_sent {
-            let why = "its harness did not end on SIGTERM; one at rest is not killed";
-            Stop::operator("S0-26", why)
-        } else {
+        let still = session.recovery.pending.as_mut().and_then(|pending| pending.still.as_mut());
+        let stop = match (was_sent, signal, still) {
             // The coordinator was away when it was to be sent: it is decided anew, on a new look.
-            Stop::wait("G10", "whether its harness was sent the signal is not known", at.awake)
+            (false, ..) => {
+                let why = "whether its harness was sent the signal is not known";
+                Stop::wait("G10", why, at.awake)
+            }
+            (true, Signal::Term, Some(still)) => {
+                still.is_asked = true;
+                Stop::wait("S0-25", "its hung harness did not end on SIGTERM", at.awake)
+            }
+            (true, Signal::Term, None) => {
+                let why = "its harness did not end on SIGTERM; one at rest is not killed";
+                Stop::operator("S0-26", why)
+            }
+            (true, Signal::Kill, _) => {
+                Stop::operator("S0-25", "its hung harness is alive after SIGKILL was to be sent")
+            }
         };
         self.stop(session, stop, at, fx);
     }

@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::hung::in_a_turn;
 use super::verdict::is_of_its_own;
 use super::{Cause, NEVER, Pending, Stage};
 use crate::budget::{BudgetDecision, Delay, Limits};
@@ -57,6 +58,15 @@ impl Stop {
     }
 }
 
+/// How a living harness is found that may be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Living {
+    /// Nothing is under way in it.
+    AtRest,
+    /// A turn is, and has been for long.
+    InTurn,
+}
+
 /// G5's limits.
 pub(super) fn limits(settings: &Settings) -> Limits {
     Limits {
@@ -96,6 +106,9 @@ impl State {
             return Err(Stop::operator("H-13", "two owners"));
         }
         was_ended(session, by_us)?;
+        if session.is_passed_on() {
+            return Err(Stop::close("H-42", "its conversation went on in another process"));
+        }
         if !self.is_local(session) {
             return Err(Stop::close("H-15", "it runs elsewhere"));
         }
@@ -193,12 +206,12 @@ impl State {
     }
 
     /// What keeps a living harness from being ended, as far as known facts tell (S0-15 to S0-20, H-08).
-    pub(super) fn is_at_rest(
+    pub(super) fn may_be_ended(
         &self,
         session: &Session,
         pending: &Pending,
         at: Moment,
-    ) -> Result<(), Stop> {
+    ) -> Result<Living, Stop> {
         if !pending.by_hand {
             self.is_corroborated(session)?;
         }
@@ -211,7 +224,7 @@ impl State {
             Word::AwaitingPermission | Word::AwaitingInput => {
                 return Err(Stop::until_told("S0-15", "a prompt waits for its user"));
             }
-            Word::Running => return Err(Stop::until_told("S0-08", "a turn is open")),
+            Word::Running => return in_a_turn(session, at),
             Word::Background => {
                 return Err(Stop::until_told("S0-20", "background work goes on"));
             }
@@ -235,7 +248,7 @@ impl State {
         if !is_idle && !pending.by_hand {
             return Err(Stop::until_told("H-08", "the client's registry does not say idle"));
         }
-        Ok(())
+        Ok(Living::AtRest)
     }
 
     /// H-07: a signature in a living harness counts in a session that is unattended or opted in, where

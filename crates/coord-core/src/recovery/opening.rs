@@ -4,6 +4,7 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::guards::Stop;
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
@@ -32,6 +33,7 @@ impl Pending {
             waits_since: at,
             is_told: false,
             is_graced: false,
+            still: None,
             prompt: None,
             typed: None,
             claimed: None,
@@ -142,7 +144,39 @@ impl State {
     }
 }
 
+impl State {
+    /// H-42, G6: what a harness reports of a conversation is said of it wherever else it lies dead, and
+    /// what its user does with it there counts. Returns those records.
+    pub(crate) fn pass_on(&mut self, touched: &[SessionKey]) -> Vec<SessionKey> {
+        let mut passed_on = Vec::new();
+        for key in touched {
+            let Some(session) = self.get(*key) else { continue };
+            if session.owner.is_none() || session.is_passed_on() {
+                continue;
+            }
+            let id = &session.session_id;
+            let others = self
+                .sessions_with_id(id)
+                .filter(|other| other.key != *key && other.session_id == *id && !other.may_live());
+            passed_on.extend(others.map(|other| other.key));
+        }
+        for key in &passed_on {
+            if let Some(mut session) = self.take(*key) {
+                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+                self.put(session);
+            }
+        }
+        passed_on
+    }
+}
+
 impl Session {
+    /// Whether its conversation went on in another record after its harness had died.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        let process = self.owner.as_ref().map(|owner| owner.id.process);
+        process.is_some() && self.recovery.passed_on == process && !self.may_live()
+    }
+
     /// A recovery is over. Its bookkeeping stays (S0-31).
     pub(super) fn close_recovery(
         &mut self,

@@ -24,6 +24,8 @@ const PERSON_AGAIN_MS: u64 = 20_000;
 pub(super) enum Move {
     /// The living harness is ended by SIGTERM (S0-25).
     End,
+    /// One that is proved hung did not end on it.
+    Kill,
     /// The resume is put there.
     Place(Way),
     /// Its person is told first (H-06).
@@ -41,19 +43,7 @@ impl State {
     ) -> Result<Move, Stop> {
         let settings = &self.header.settings;
         let again = at.awake.plus_ms(PERSON_AGAIN_MS);
-        if !proof.is_alive {
-            return Err(Stop::until_told("G4", "its harness is gone by now"));
-        }
-        can_resume(session, proof, at)?;
-        let quiet_ms = settings.keys_quiet_ms;
-        let told_apart = self.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
-        if let Some(until) = told_apart.filter(|until| at.awake < *until) {
-            let why = "the clock was set, and keys before that cannot be told from later ones";
-            return Err(Stop::wait("H-32", why, until));
-        }
-        if let Some(until) = quiet_until(proof.any_key_ms, quiet_ms, at) {
-            return Err(Stop::wait("H-08", "somebody is at the terminal", until));
-        }
+        can_be_ended(self, session, proof, at)?;
         match &proof.pane {
             PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. } => (),
             PaneState::Client { input: Input::Draft, .. } => {
@@ -78,13 +68,11 @@ impl State {
                 return Err(Stop::wait("H-08", "its screen cannot be read", again));
             }
         }
-        if !proof.children.is_empty() {
-            return Err(Stop::wait("H-08", "a program of it has the terminal", again));
-        }
         match proof.idle_since_ms {
             Some(since_ms) => {
                 // What lies ahead of a clock that was set back so long ago is older than that.
-                let is_past = |ms: &u64| *ms <= at.wall_ms || told_apart.is_none();
+                let was_set = self.header.clock_set_at.is_some();
+                let is_past = |ms: &u64| *ms <= at.wall_ms || !was_set;
                 let since_ms = Some(since_ms).filter(is_past);
                 if let Some(until) = quiet_until(since_ms, settings.idle_quiet_ms, at) {
                     return Err(Stop::wait("H-08", "it has not been idle for long enough", until));
@@ -134,6 +122,33 @@ impl State {
         }
         Ok(Move::Place(way))
     }
+}
+
+/// H-08: what keeps every living harness from being ended, whatever it does.
+pub(super) fn can_be_ended(
+    state: &State,
+    session: &Session,
+    proof: &Proof,
+    at: Moment,
+) -> Result<(), Stop> {
+    if !proof.is_alive {
+        return Err(Stop::until_told("G4", "its harness is gone by now"));
+    }
+    can_resume(session, proof, at)?;
+    let quiet_ms = state.header.settings.keys_quiet_ms;
+    let told_apart = state.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
+    if let Some(until) = told_apart.filter(|until| at.awake < *until) {
+        let why = "the clock was set, and keys before that cannot be told from later ones";
+        return Err(Stop::wait("H-32", why, until));
+    }
+    if let Some(until) = quiet_until(proof.any_key_ms, quiet_ms, at) {
+        return Err(Stop::wait("H-08", "somebody is at the terminal", until));
+    }
+    if !proof.children.is_empty() {
+        let again = at.awake.plus_ms(PERSON_AGAIN_MS);
+        return Err(Stop::wait("H-08", "a program of it has the terminal", again));
+    }
+    Ok(())
 }
 
 /// H-13, H-36, H-11: what every resume needs.
@@ -207,6 +222,10 @@ fn way(
         PaneState::NoServer => Err(Stop::close("H-10", "its tmux server is gone")),
         PaneState::Closed if is_watched => Err(Stop::operator("S0-25e", "its pane is closed")),
         PaneState::Closed => Ok(Way::Window),
+        // H-06: whoever watches it has cancelled it with a key.
+        PaneState::Dead if is_watched && key_since_death(session, proof) => {
+            Err(Stop::operator("H-06", "a key was pressed since it died"))
+        }
         PaneState::Dead => Ok(Way::Pane),
         PaneState::Client { .. } => Err(Stop::operator("H-16", "another client is in its pane")),
         PaneState::Other | PaneState::Shell { prompt: None, .. }
@@ -246,9 +265,7 @@ fn shell(
     if first != Some(launch.parent.process.pid) {
         return not("the shell that started it is not its pane's first process");
     }
-    // Its death may have been noticed later than it happened.
-    let lived_until_s = session.owner.as_ref().map_or(0, |owner| owner.lived_until_ms) / 1_000;
-    if proof.key_ms.is_some_and(|key_ms| lived_until_s <= key_ms / 1_000) {
+    if key_since_death(session, proof) {
         return not("a key was pressed since it died");
     }
     if proof.is_synchronized {
@@ -264,6 +281,13 @@ fn shell(
         Some(until) => Err(Stop::wait("H-18", "a key was pressed a moment ago", until)),
         None => Ok(()),
     }
+}
+
+/// Whether somebody pressed a key in its pane since its death, which may have been noticed later than
+/// it happened.
+fn key_since_death(session: &Session, proof: &Proof) -> bool {
+    let lived_until_s = session.owner.as_ref().map_or(0, |owner| owner.lived_until_ms) / 1_000;
+    proof.key_ms.is_some_and(|key_ms| lived_until_s <= key_ms / 1_000)
 }
 
 /// H-34: our own line stands there, not taken yet: it is neither completed nor erased.

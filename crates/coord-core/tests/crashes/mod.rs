@@ -74,6 +74,7 @@ pub(crate) fn dead(world: &World) -> Proof {
         looked_ns: world.mono_ns(0.0),
         is_alive: false,
         idle_since_ms: None,
+        ran_ns: None,
         owners: Vec::new(),
         children: Vec::new(),
         pane: SHELL_PROMPT,

@@ -13,7 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::pane::{self, Spot, is_plain};
 use super::processes::Table;
-use super::{Tools, room};
+use super::{Tools, main_thread, room};
 use crate::transcript::{self, TranscriptWish};
 use crate::{convert, process, registry};
 
@@ -53,11 +53,13 @@ impl Tools {
         };
         let nonce = nonce();
         let idle_since_ms = self.idle_since_ms(subject);
+        let ran_ns = main_thread::ran_ns(harness);
         let found = pane::look(&mut self.asker, subject, &table);
         let proof = Proof {
             looked_ns,
             is_alive: process::is_alive(harness),
             idle_since_ms,
+            ran_ns,
             owners,
             children,
             pane: self.without_content(subject, found.state),

@@ -26,10 +26,10 @@ impl Tools {
             }
             Err(error) => return Outcome::Failed { why: format!("pidfd: {error}") },
         };
-        if signal == Signal::Kill {
-            // Proved hung, and asked to end before: who it is, is all that is left to ask.
-            return send(&harness, rustix::process::Signal::KILL);
-        }
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
         let mut table = Table::default();
         for _ in 0..LOOKS_MAX {
             let look = self.look_since(subject, &table);
@@ -41,7 +41,7 @@ impl Tools {
             let is_at_rest = before.idle_since_ms.is_some();
             let took_ns = RealClock.mono_ns().saturating_sub(now.looked_ns);
             if !is_at_rest || took_ns < AFTER_LOOK_NS_MAX {
-                return send(&harness, rustix::process::Signal::TERM);
+                return send(&harness, signal);
             }
         }
         changed("the look took too long")

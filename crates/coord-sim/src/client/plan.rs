@@ -146,6 +146,8 @@ impl Draft<'_> {
     /// A tool call of the main thread; false if its user refused it.
     pub(super) fn tool(&mut self) -> bool {
         let id = self.name("tool");
+        // A model that calls a tool was reached.
+        self.client.rest = Truth::Idle;
         self.tool_event("PreToolUse", "Bash", &id, None);
         if self.client.is_interactive && self.random.chance(0.4) && !self.permission(&id, None) {
             return false;

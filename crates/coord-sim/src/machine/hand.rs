@@ -115,6 +115,7 @@ impl Machine {
             looked_ns: self.now.mono_ns,
             is_alive: self.is_alive(harness),
             idle_since_ms: self.idle_since_ms(subject),
+            ran_ns: self.ran_ns(harness),
             owners: self.owners(subject),
             children: self.children(subject),
             pane: self.pane_state(subject),
@@ -129,6 +130,12 @@ impl Machine {
             nonce,
             is_line_plain: self.is_line_plain,
         }
+    }
+
+    /// A main thread wakes all the time, unless it hangs or was stopped.
+    fn ran_ns(&self, harness: ProcessRef) -> Option<u64> {
+        let one = self.processes.get(&harness.pid).filter(|_| self.is_alive(harness))?;
+        (!one.is_stopped).then_some(one.hung_at.unwrap_or(self.now.mono_ns))
     }
 
     fn idle_since_ms(&self, subject: &Subject) -> Option<u64> {
@@ -218,11 +225,7 @@ impl Machine {
 
     fn send_signal(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
         let process = wire(subject.harness);
-        let change = match signal {
-            Signal::Term => self.look(subject).change_since(before),
-            Signal::Kill => (!self.is_alive(process)).then_some("the harness"),
-        };
-        if let Some(what) = change {
+        if let Some(what) = self.look(subject).change_since(before) {
             return Outcome::Changed { what: what.to_owned() };
         }
         self.happenings.push(Happening::Signalled { process, signal });

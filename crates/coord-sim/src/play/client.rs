@@ -355,6 +355,9 @@ impl Clients {
             self.set_front(front);
         }
         let mut machine = self.machine.get();
+        if let Some(are_hung) = words.are_hung {
+            machine.hang_all(are_hung);
+        }
         if let Some(is_there) = words.has_registry {
             machine.set_registry(CONFIG_DIR, is_there);
         }

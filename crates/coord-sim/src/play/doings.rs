@@ -153,7 +153,9 @@ impl Player {
         if signal == Signal::Kill {
             return self.doings.add(now, Doing::End { process });
         }
-        if self.doings.kill_alone_ends {
+        let is_hung =
+            self.machine.get().processes.get(&process.pid).is_some_and(|one| one.hung_at.is_some());
+        if self.doings.kill_alone_ends || is_hung {
             return;
         }
         let session = self.clients.session_of(process.pid).unwrap_or_default();

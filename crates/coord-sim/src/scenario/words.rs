@@ -21,6 +21,8 @@ pub(crate) struct Words {
     pub(crate) dialog: Option<Dialog>,
     /// Whether tmux answers.
     pub(crate) tmux_answers: Option<bool>,
+    /// Whether the main threads of the clients there are run.
+    pub(crate) are_hung: Option<bool>,
     /// Whether the Enter behind the line arrives.
     pub(crate) has_enter: Option<bool>,
     /// Whether the path of coordctl is plain.
@@ -71,6 +73,7 @@ impl Words {
             "dialog",
             "registry",
             "tmux",
+            "clients",
             "enter",
             "coordctl",
             "want",
@@ -97,6 +100,7 @@ impl Words {
             draft: world.text("draft")?.map(str::to_owned),
             dialog: dialog(&world)?,
             tmux_answers: is("tmux", "answers", "hangs")?,
+            are_hung: is("clients", "hang", "run")?,
             has_enter: is("enter", "sent", "lost")?,
             is_line_plain: is("coordctl", "plain", "odd")?,
             want: world.text("want")?.map(str::to_owned),

@@ -89,18 +89,22 @@ fn a_slow_look_is_no_licence() {
     until("its end", || (!is_alive(client)).then_some(()));
 }
 
-// S0-25, R-09: the last resort asks only who it is.
+// S0-25, H-07, R-09: the last resort wants the same process, as still as it was.
 #[test]
 fn kill_needs_the_same_process() {
     let mut world = World::new();
     let client = world.client();
     let mut subject = world.subject(client, true);
     let proof = world.look(&subject);
-    world.tell(&["copy-mode", "-t", "%0"]);
     subject.harness.start_time += 1;
     assert_eq!(world.tools.end(&subject, &proof, Signal::Kill), changed("the harness"));
     assert!(is_alive(client));
     subject.harness = client;
+    assert!(proof.ran_ns.is_some());
+    let ran = Proof { ran_ns: Some(0), ..proof.clone() };
+    let outcome = world.tools.end(&subject, &ran, Signal::Kill);
+    assert_eq!(outcome, changed("the silence of its main thread"));
+    assert!(is_alive(client));
     assert_eq!(world.tools.end(&subject, &proof, Signal::Kill), Outcome::Done);
     until("its end", || (!is_alive(client)).then_some(()));
 }

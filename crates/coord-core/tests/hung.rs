@@ -1,0 +1,128 @@
+//! A harness that hangs in the midst of a turn: what proves it, and what is done then (H-07, S0-25).
+
+mod crashes;
+mod world;
+
+use coord_core::{Command, Deed, Input, Outcome, PaneState, Proof, RegistryStatus, Signal, Word};
+use crashes::{NEXT, PID, at_rest, in_a_turn, living};
+use world::{PROMPT, World};
+
+/// A look at a harness that is busy, behind whatever stands in its input line.
+fn busy(world: &World, ran_ns: Option<u64>) -> Proof {
+    let pane = PaneState::Client { screen: None, input: Input::Draft, signature: None };
+    Proof { idle_since_ms: None, ran_ns, pane, ..living(world) }
+}
+
+/// A crash signature in an open turn, a minute on.
+fn signed() -> World {
+    let mut world = in_a_turn();
+    world.signature();
+    world.is_content(false);
+    world.pass(61.0);
+    world
+}
+
+/// Looks every ten seconds find this; the acts that come of it.
+#[track_caller]
+fn look_on(world: &mut World, looks: u32, ran_ns: impl Fn(u32) -> Option<u64>) -> Vec<Deed> {
+    for look in 0..looks {
+        let proof = busy(world, ran_ns(look));
+        let acts = world.prove(proof);
+        if !acts.is_empty() {
+            return acts;
+        }
+        world.pass(10.0);
+    }
+    Vec::new()
+}
+
+fn is_end(acts: &[Deed], with: Signal) -> bool {
+    matches!(acts, [Deed::End { signal, proof, .. }] if *signal == with && proof.ran_ns.is_some())
+}
+
+// H-07, S0-25: SIGTERM after a minute; SIGKILL only to one that went on hanging for ten seconds.
+#[test]
+fn a_main_thread_that_never_runs_is_hung() {
+    let mut world = signed();
+    assert_eq!(look_on(&mut world, 6, |_| Some(5)), [], "not within a minute");
+    let proof = busy(&world, Some(5));
+    let (intent, deed) = world.act(proof);
+    assert!(is_end(&[deed], Signal::Term));
+    world.acted(intent, Outcome::Done);
+    world.pass(10.5);
+    // The signal woke it for a moment.
+    assert_eq!(look_on(&mut world, 1, |_| Some(6)), []);
+    let proof = busy(&world, Some(6));
+    let (intent, deed) = world.act(proof);
+    assert!(is_end(&[deed], Signal::Kill));
+    world.acted(intent, Outcome::Done);
+    world.crash(PID);
+    assert!(world.pending().unwrap().was_working, "its work was cut off");
+    world.comes_back(NEXT);
+    assert_eq!(world.session("s1").recovery.budget.used().1, 1, "one attempt");
+}
+
+// S0-04, H-07: however still its screen is.
+#[test]
+fn a_main_thread_that_runs_is_left_alone() {
+    let mut world = signed();
+    assert_eq!(look_on(&mut world, 60, |look| Some(u64::from(look) / 6)), []);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.waits_for(), "a turn is open");
+}
+
+// G4: where it is not told, and where its user has stopped it, nothing is proved.
+#[test]
+fn what_is_not_told_proves_nothing() {
+    let mut world = signed();
+    assert_eq!(look_on(&mut world, 60, |_| None), []);
+    assert_eq!(look_on(&mut world, 60, |look| Some(5).filter(|_| look % 6 != 5)), []);
+}
+
+// S0-25: what moved after SIGTERM is not killed.
+#[test]
+fn one_that_wakes_is_not_killed() {
+    let mut world = signed();
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    assert!(is_end(&acts, Signal::Term));
+    world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
+    world.pass(10.5);
+    assert_eq!(look_on(&mut world, 60, |look| Some(u64::from(look))), []);
+}
+
+// H-08: a person, a program of its own and another owner keep a hung one from being ended, too.
+#[test]
+fn what_holds_for_every_living_harness_holds_for_a_hung_one() {
+    type Change = fn(&World, &mut Proof);
+    let changes: [(&str, Change); 4] = [
+        ("somebody is at the terminal", |world, proof| {
+            proof.any_key_ms = Some(world.now().wall_ms - 100_000);
+        }),
+        ("a program of it has the terminal", |_, proof| proof.children = vec![world::process(9)]),
+        ("its screen cannot be read", |_, proof| proof.pane = PaneState::Closed),
+        ("another process has locked its transcript", |_, proof| {
+            proof.transcript = coord_core::TranscriptState::Locked;
+        }),
+    ];
+    for (why, change) in changes {
+        let mut world = signed();
+        assert_eq!(look_on(&mut world, 6, |_| Some(5)), []);
+        let mut proof = busy(&world, Some(5));
+        change(&world, &mut proof);
+        assert_eq!(world.prove(proof), [], "{why}");
+        assert_eq!(world.waits_for(), why);
+    }
+}
+
+// H-07: a person who asks for a session does not ask for its work to be cut off.
+#[test]
+fn a_person_who_asks_gets_a_hung_one_back() {
+    let mut world = at_rest();
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    let session = world.key();
+    world.command(Command::Recover { session });
+    world.pass(61.0);
+    assert_eq!(look_on(&mut world, 20, |look| Some(u64::from(look))), []);
+    assert!(is_end(&look_on(&mut world, 8, |_| Some(99)), Signal::Term));
+}
