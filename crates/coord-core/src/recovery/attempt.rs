@@ -426,8 +426,11 @@ impl State {
         let harness = session.owner.as_ref().map(|owner| owner.id.process);
         if let Some(pending) = &mut session.recovery.pending {
             if let Some(harness) = harness.filter(|harness| *harness != pending.harness) {
+                // The resumed client died, and not by us (H-06).
                 pending.harness = harness;
                 pending.died_at = Some(at);
+                pending.ended_by_us = false;
+                pending.still = None;
             }
             pending.is_charged = false;
             pending.changes = 0;
