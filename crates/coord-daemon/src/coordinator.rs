@@ -58,9 +58,8 @@ pub struct Coordinator<W: World> {
     unwatched: BTreeSet<ProcessRef>,
     /// Observations that the store has not taken yet, oldest first.
     pub(crate) owed: VecDeque<Entry>,
-    /// Effects that were asked for and are not performed yet.
-    asked: VecDeque<Effect>,
-    is_performing: bool,
+    /// Effects that were asked for and are not performed yet, while some are.
+    performing: Option<VecDeque<Effect>>,
     /// Acts that wait until the record of their decision is synced.
     pub(crate) acts: VecDeque<(u64, Deed)>,
     /// Wake hooks that wait (H-02).
@@ -111,8 +110,7 @@ impl<W: World> Coordinator<W> {
             panes: Vec::new(),
             unwatched: BTreeSet::new(),
             owed: VecDeque::new(),
-            asked: VecDeque::new(),
-            is_performing: false,
+            performing: None,
             acts: VecDeque::new(),
             waiters: Waiters::default(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
@@ -262,19 +260,18 @@ impl<W: World> Coordinator<W> {
     /// Performs effects in the order in which they were asked for: what follows from performing one comes
     /// behind those that were asked for before it.
     fn perform(&mut self, effects: Vec<Effect>, now: Now) {
-        self.asked.extend(effects);
-        if self.is_performing {
-            return;
+        if let Some(asked) = &mut self.performing {
+            return asked.extend(effects);
         }
-        self.is_performing = true;
-        while let Some(effect) = self.asked.pop_front() {
+        self.performing = Some(effects.into());
+        while let Some(effect) = self.performing.as_mut().and_then(VecDeque::pop_front) {
             match (admit(self.mode(), &effect), effect) {
                 (Admission::Perform, effect) => self.perform_one(effect, now),
                 (Admission::RecordOnly, Effect::Do(deed)) => self.observe_deed(&deed, now),
                 (Admission::RecordOnly, effect) => tracing::info!(?effect, "not performed"),
             }
         }
-        self.is_performing = false;
+        self.performing = None;
     }
 
     /// The mode of `recovery.mode`.

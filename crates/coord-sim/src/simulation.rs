@@ -376,9 +376,11 @@ impl Simulation {
     /// Whatever a client planned it does so much later.
     pub(crate) fn delay_moves(&mut self, place: usize, by: Time) {
         let is_its = |what: &What| matches!(what, What::Moves(of, ..) if *of == place);
-        let its: Vec<_> = self.queue.extract_if(.., |_, what| is_its(what)).collect();
-        self.queue
-            .extend(its.into_iter().map(|((time, number), what)| ((time + by, number), what)));
+        let queue = std::mem::take(&mut self.queue);
+        self.queue.extend(queue.into_iter().map(|((time, number), what)| {
+            let time = if is_its(&what) { time + by } else { time };
+            ((time, number), what)
+        }));
     }
 
     /// Hooks that run at a restart of the machine end with it.

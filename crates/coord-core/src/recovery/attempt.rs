@@ -74,6 +74,10 @@ impl State {
     fn drive(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let Some(pending) = &session.recovery.pending else { return };
         if is_taken_over(session, pending) {
+            if matches!(pending.stage, Stage::Claimed { .. }) && session.owner.is_some() {
+                // Ours is still coming up, and nobody has seen it end.
+                return self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
+            }
             let why = "its user resumed it".into();
             return self.close(session, ("H-42", Ending::Closed { why }), at, fx);
         }
