@@ -165,6 +165,11 @@ pub enum TranscriptState {
 }
 
 impl Proof {
+    /// The same of a harness that does not hang: its main thread may run on.
+    pub(crate) fn of_a_running(&self) -> Self {
+        Self { ran_ns: None, ..self.clone() }
+    }
+
     /// What is other than in `before`, on which was decided: in words, none if nothing is. Keys of a
     /// client, an owner, a child, the pane, the screen: whatever the decision stood on.
     pub fn change_since(&self, before: &Self) -> Option<&'static str> {

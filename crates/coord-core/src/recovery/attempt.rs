@@ -271,17 +271,13 @@ impl State {
     ) {
         let number = self.begin(session, at);
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
-        let mut proof = proof.clone();
         let mut is_hung = false;
         if let Some(pending) = &mut session.recovery.pending {
             pending.stage = Stage::Ending { number, since: at.awake, signal };
             is_hung = pending.still.is_some();
             pending.was_working |= is_hung;
         }
-        if !is_hung {
-            // One at rest may run.
-            proof.ran_ns = None;
-        }
+        let proof = if is_hung { proof.clone() } else { proof.of_a_running() };
         let (saw, did) = said_of_end(is_hung, signal);
         fx.decide(session, "S0-25", saw, did);
         if let Some(subject) = subject(session, harness, true) {

@@ -254,7 +254,8 @@ impl State {
             && let Some(subject) = subject(session, process, true)
         {
             let number = self.header.machine.next_number();
-            let (intent, proof, signal) = (intent(session, number), proof.clone(), Signal::Term);
+            let (intent, proof, signal) =
+                (intent(session, number), proof.of_a_running(), Signal::Term);
             fx.decide(session, "H-13", "two owners, no prompt reached ours", "SIGTERM to ours");
             fx.do_it(Deed::End { intent, subject, proof, signal });
         }
