@@ -1,0 +1,102 @@
+//! One conversation and several processes: which of them comes back, and what its person is asked first
+//! (H-06, H-13, H-42).
+
+mod crashes;
+mod world;
+
+use coord_core::{
+    Command, Deed, Ending, MarkChange, Outcome, PaneState, Proof, RegistryStatus, Screen, Signal,
+    Stage, Whom,
+};
+use crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
+use world::{END, EXIT, PROMPT, RESUME, STOP, World};
+
+/// Somebody watches it and wants it back.
+fn opted_in() -> World {
+    let mut world = at_rest();
+    let marks = MarkChange { recover: Some(true), ..MarkChange::default() };
+    let whom = Whom::Session(world.key());
+    world.command(Command::Attend { whom, marks });
+    world
+}
+
+// H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
+#[test]
+fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
+    let mut world = in_a_turn();
+    let first = world.key();
+    world.hook("s1", 200, RESUME);
+    world.crash(PID);
+    world.hook("s1", 200, PROMPT);
+    world.hook("s1", 200, EXIT);
+    world.command(Command::Recover { session: first });
+    world.pass(600.0);
+    let recovery = &world.state.session(first).unwrap().recovery;
+    assert!(recovery.pending.is_none());
+    let why = "its conversation went on in another process".to_owned();
+    assert_eq!(recovery.last.as_ref().unwrap().outcome, Ending::Closed { why });
+    assert!(!world.deeds().iter().any(is_act));
+}
+
+// H-13: its user takes it up while the client that we started is still coming up.
+#[test]
+fn a_user_who_is_quicker_than_our_client_is_told_of_both() {
+    let mut world = in_a_turn();
+    world.crash(PID);
+    let proof = dead(&world);
+    let (intent, _) = world.act(proof);
+    world.acted(intent, Outcome::Done);
+    world.claim(NEXT);
+    world.hook("s1", 900, RESUME);
+    let recovery = &world.session("s1").recovery;
+    assert!(recovery.pending.is_none());
+    assert_eq!(recovery.needs_operator.as_ref().unwrap().reason, "two owners");
+}
+
+// H-06: a kept pane is watched as a shell is.
+#[test]
+fn a_key_in_a_kept_pane_cancels() {
+    for (key_ago_s, is_graced) in [(None, true), (Some(3_600), true), (Some(0), false)] {
+        let mut world = opted_in();
+        world.crash(PID);
+        let key_ms = key_ago_s.map(|ago_s| world.now().wall_ms - ago_s * 1_000);
+        let proof = Proof { pane: PaneState::Dead, key_ms, ..dead(&world) };
+        assert_eq!(world.prove(proof), []);
+        let stage = world.pending().map(|pending| &pending.stage);
+        assert_eq!(matches!(stage, Some(Stage::Grace { .. })), is_graced, "{key_ago_s:?}");
+        assert_eq!(world.session("s1").recovery.needs_operator.is_none(), is_graced);
+    }
+}
+
+// H-06: we ended the first client, not the one that dies behind it.
+#[test]
+fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
+    let mut world = opted_in();
+    world.hook("s1", PID, PROMPT);
+    world.signature();
+    world.is_content(false);
+    world.hook("s1", PID, STOP);
+    world.says("s1", PID, RegistryStatus::Idle);
+    let proof = Proof { idle_since_ms: Some(world.now().wall_ms), ..living(&world) };
+    assert_eq!(world.prove(proof), []);
+    world.pass(32.0);
+    let proof = living(&world);
+    let (intent, deed) = world.act(proof);
+    assert!(matches!(deed, Deed::End { signal: Signal::Term, .. }), "{deed:?}");
+    world.acted(intent, Outcome::Done);
+    world.hook("s1", PID, END);
+    world.exit(PID);
+    let proof = dead(&world);
+    let (intent, _) = world.act(proof);
+    world.acted(intent, Outcome::Done);
+    world.claim(NEXT);
+    world.comes_up(NEXT);
+    world.screen(NEXT, Screen::Prompt);
+    world.crash(NEXT);
+    world.pass(6.0);
+    let proof = dead(&world);
+    assert_eq!(world.prove(proof), [], "its person is told first");
+    let recovery = &world.session("s1").recovery;
+    let stage = recovery.pending.as_ref().map(|pending| &pending.stage);
+    assert!(matches!(stage, Some(Stage::Grace { .. })), "{recovery:?}");
+}
