@@ -185,6 +185,10 @@ fn an_executable_that_is_gone_is_unfit() {
     let mut command = Command::new(&program);
     let child = Waiting(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
     let pid = child.0.id();
+    // Whoever starts a program goes on before the kernel shows its words.
+    while fs::read(format!("/proc/{pid}/cmdline")).unwrap().is_empty() {
+        std::thread::yield_now();
+    }
     let client = ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time };
     let fit = launch::of(client).unwrap();
     assert_eq!((fit.unfit, fit.program), (None, vec![program.display().to_string()]));
