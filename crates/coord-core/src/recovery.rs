@@ -240,6 +240,9 @@ pub enum Stage {
         number: u64,
         /// When.
         since: Awake,
+        /// At a living harness: its answer says nothing of a dead one.
+        #[serde(default)]
+        lives: bool,
     },
     /// Its living harness is sent a signal, and waited for.
     Ending {

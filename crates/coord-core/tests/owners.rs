@@ -5,8 +5,8 @@ mod crashes;
 mod world;
 
 use coord_core::{
-    Command, Deed, Ending, MarkChange, Outcome, PaneState, Proof, RegistryStatus, Screen, Signal,
-    Stage, Whom,
+    Command, Deed, Ending, Event, MarkChange, Outcome, PaneState, Proof, RegistryStatus, Screen,
+    Signal, Stage, Whom,
 };
 use crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
 use world::{END, EXIT, PROMPT, RESUME, STOP, World};
@@ -99,4 +99,23 @@ fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
     let recovery = &world.session("s1").recovery;
     let stage = recovery.pending.as_ref().map(|pending| &pending.stage);
     assert!(matches!(stage, Some(Stage::Grace { .. })), "{recovery:?}");
+}
+
+// H-05: how it ended is read first, and then it is looked at anew.
+#[test]
+fn a_look_at_the_living_says_nothing_of_the_dead() {
+    let mut world = at_rest();
+    let session = world.key();
+    world.command(Command::Recover { session });
+    let (intent, subject) = world.asked();
+    assert!(subject.lives);
+    world.exit(PID);
+    let proof = Box::new(dead(&world));
+    world.take(&Event::Proved { intent, proof });
+    assert!(!world.deeds().iter().any(is_act));
+    assert_eq!(world.waits_for(), "how it ended is being read");
+    world.registry(PID, world::present("s1"), true);
+    let proof = dead(&world);
+    let (_, deed) = world.act(proof);
+    assert!(matches!(deed, Deed::TypeResume { .. }), "{deed:?}");
 }

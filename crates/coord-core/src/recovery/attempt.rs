@@ -161,7 +161,7 @@ impl State {
         let lives = session.may_live();
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
         if let Some(pending) = &mut session.recovery.pending {
-            pending.stage = Stage::Proving { number, since: at.awake };
+            pending.stage = Stage::Proving { number, since: at.awake, lives };
             // The look locks the transcript of the id that it is made for (H-13).
             let id = session.session_id.clone();
             let before = core::mem::replace(&mut pending.session_id, id);
@@ -184,8 +184,13 @@ impl State {
     ) -> Option<SessionKey> {
         let mut session = self.take(intent.session)?;
         match session.recovery.pending.as_ref().map(|pending| pending.stage.clone()) {
-            Some(Stage::Proving { number, .. }) if number == intent.number => {
-                self.decide_on(&mut session, proof, at, fx);
+            Some(Stage::Proving { number, lives, .. }) if number == intent.number => {
+                if lives == session.may_live() {
+                    self.decide_on(&mut session, proof, at, fx);
+                } else {
+                    let why = "its harness has died since it was looked at";
+                    wait(&mut session, ("H-05", why), at.awake, at, fx);
+                }
             }
             Some(Stage::Claimed { asked: Some(number), .. }) if number == intent.number => {
                 waits_for_its_user(&mut session, proof, at, fx);
