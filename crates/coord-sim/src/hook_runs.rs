@@ -221,7 +221,10 @@ impl Simulation {
             self.on_answer(run, status, was_cut);
         }
         self.note_shown();
-        checked?;
+        // What a coordinator thought that was killed in the midst of its turn is gone with it.
+        if !was_cut {
+            checked?;
+        }
         watched?;
         self.check_owners()?;
         self.check_ends()
