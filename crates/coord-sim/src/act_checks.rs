@@ -253,8 +253,7 @@ impl Simulation {
         let is_asked_blindly = is_asked && !has_registry;
         // No hook tells of a dialog of the client's own.
         let is_silent = is_asked_blindly && life.truth == Truth::AwaitingInput;
-        let is_untold =
-            is_silent || (!self.rates.are_hooks_sure() && (is_error || is_asked_blindly));
+        let is_untold = is_silent || (!self.rates.are_hooks_sure && (is_error || is_asked_blindly));
         let is_hung = self.hung_for(process).is_some_and(|for_ns| HUNG <= for_ns);
         let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle) || is_hung;
         if !is_at_rest && !is_unseen && !is_untold {

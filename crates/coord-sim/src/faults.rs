@@ -77,6 +77,8 @@ pub(crate) struct Rates {
     pub(crate) unwatchable: f64,
     /// Share of starts that use a pid again.
     pub(crate) pid_reuse: f64,
+    /// Whether every hook comes through, and at once, from the first to the last.
+    pub(crate) are_hooks_sure: bool,
     /// Whether there is a registry at all.
     pub(crate) has_registry: bool,
     /// Whether clients run in tmux.
@@ -117,21 +119,18 @@ impl Rates {
             registry_odd: often(20.0),
             unwatchable,
             pid_reuse,
+            are_hooks_sure: [hook_lost, hook_late, hook_killed].iter().all(|share| *share <= 0.0),
             has_registry: random.chance(0.75),
             has_tmux: random.chance(0.8),
             sync_ms_max: if random.chance(0.3) { 20 } else { 5 },
         }
     }
 
-    /// Whether every hook comes through, and at once.
-    pub(crate) fn are_hooks_sure(&self) -> bool {
-        [self.hook_lost, self.hook_late, self.hook_killed].iter().all(|share| *share <= 0.0)
-    }
-
     /// The faults stop; what the machine lacks it goes on lacking.
     #[must_use]
     pub(crate) fn none(&self) -> Self {
         Self {
+            are_hooks_sure: self.are_hooks_sure,
             has_registry: self.has_registry,
             has_tmux: self.has_tmux,
             sync_ms_max: 5,
