@@ -8,6 +8,7 @@ use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::settings::{Capture, Settings};
+use coord_tests::wait::wait_until;
 use coord_wire::envelope::Kind;
 use coord_wire::inspect::{Session, State, Status};
 use rustix::process::Signal;
@@ -134,7 +135,11 @@ fn a_run_without_a_coordinator_is_spooled() {
     for event in events(&home, Some(&id)).iter().filter(|event| event["source"] == "hook") {
         assert_eq!(event["via"], "spool", "{event}");
     }
-    assert_eq!(inspect(&home).coordinator.spool_pending, 0);
+    // A file is taken out of the spool only after what it said is durable, thus after it is shown.
+    wait_until("the spool is empty", || match inspect(&home).coordinator.spool_pending {
+        0 => Ok(()),
+        pending => Err(pending),
+    });
 }
 
 fn a_hung_turn_is_running_until_it_is_over() {
