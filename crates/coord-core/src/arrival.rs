@@ -43,7 +43,10 @@ pub(crate) fn on_hook(
         }
         Place::History(key) => {
             count_late(state, key);
-            Vec::new()
+            let is_end = matches!(event.kind, HookKind::SessionEnd(_));
+            let ended_elsewhere =
+                owner.filter(|_| is_end).and_then(|owner| state.note_end_elsewhere(key, &owner));
+            ended_elsewhere.into_iter().collect()
         }
         Place::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at);

@@ -159,4 +159,58 @@ impl State {
         let is_other = |other: &Session| other.key != session.key && claims(other);
         claims(session) && self.sessions_with_id(&session.session_id).any(is_other)
     }
+
+    /// H-42, G6: what a harness reports of a conversation is said of it wherever else it lies dead, and
+    /// what its user does with it there counts. Returns those records.
+    pub(crate) fn pass_on(&mut self, touched: &[SessionKey]) -> Vec<SessionKey> {
+        let mut passed_on = Vec::new();
+        for key in touched {
+            let Some(session) = self.get(*key) else { continue };
+            if session.owner.is_none() || session.is_passed_on() {
+                continue;
+            }
+            let id = &session.session_id;
+            let others = self
+                .sessions_with_id(id)
+                .filter(|other| other.key != *key && other.session_id == *id && !other.may_live());
+            passed_on.extend(others.map(|other| other.key));
+        }
+        for key in &passed_on {
+            if let Some(mut session) = self.take(*key) {
+                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+                self.put(session);
+            }
+        }
+        passed_on
+    }
+
+    /// A process that is younger than the dead harness of a record ended the conversation there: its user
+    /// had taken it up, though nothing else was heard of that process. Returns the record, if it is so.
+    pub(crate) fn note_end_elsewhere(
+        &mut self,
+        key: SessionKey,
+        ended: &OwnerId,
+    ) -> Option<SessionKey> {
+        let session = self.get(key).filter(|session| !session.may_live())?;
+        let dead = &session.owner.as_ref()?.id;
+        let is_younger = (&dead.machine, &dead.boot) == (&ended.machine, &ended.boot)
+            && dead.process.start_time < ended.process.start_time;
+        let is_known =
+            session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
+        if !is_younger || is_known {
+            return None;
+        }
+        let mut session = self.take(key)?;
+        session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+        self.put(session);
+        Some(key)
+    }
+}
+
+impl Session {
+    /// Whether its conversation went on in another record after its harness had died.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        let process = self.owner.as_ref().map(|owner| owner.id.process);
+        process.is_some() && self.recovery.passed_on == process && !self.may_live()
+    }
 }

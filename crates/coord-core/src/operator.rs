@@ -202,7 +202,7 @@ impl State {
             Some(key) => Vec::from([*key]),
             None => self.keys_of(Session::may_live),
         };
-        let brought_back = |session: &Session| self.would_bring_back(session);
+        let brought_back = |cause| move |session: &Session| self.would_bring_back(session, cause);
         match command {
             Command::Hold { session, for_ms } => {
                 let until = match for_ms {
@@ -221,8 +221,8 @@ impl State {
                 };
                 each(&self.keys_of(is_there), &|_| "its marks are changed".into())
             }
-            Command::Recover { session } => each(&[*session], &brought_back),
-            Command::Restore { sessions } => each(sessions, &brought_back),
+            Command::Recover { session } => each(&[*session], &brought_back(Cause::Operator)),
+            Command::Restore { sessions } => each(sessions, &brought_back(Cause::Interrupted)),
             Command::ResetFailed { session: None } => {
                 let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());
                 each(&keys, &|_| "its limits begin anew".into())
@@ -237,8 +237,8 @@ impl State {
         self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
     }
 
-    fn would_bring_back(&self, session: &Session) -> String {
-        match self.may_be_asked_for(session) {
+    fn would_bring_back(&self, session: &Session, cause: Cause) -> String {
+        match self.may_be_asked_for(session, cause) {
             Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),
             Ok(()) if session.may_live() => {
                 "its harness is ended by SIGTERM once it is at rest and nobody is at it, then resumed"

@@ -45,7 +45,7 @@ pub struct Recovery {
     pub dropped: u32,
     /// When a recovery was verified last, for a death soon after (H-06).
     pub verified_at: Option<Awake>,
-    /// The dead harness whose conversation went on in another record (H-42).
+    /// The dead harness whose conversation went on in another process (H-42).
     #[serde(default)]
     pub passed_on: Option<ProcessRef>,
     /// The harness whose death opened or closed a case: one death is one case.

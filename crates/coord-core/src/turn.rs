@@ -10,7 +10,7 @@ use crate::effect::Effects;
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::fusion::{self, Source};
 use crate::permission;
-use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
+use crate::session::{EarlyEnd, LastEvent, Presence, RegistryFact, Session, Stamp, Turn};
 use crate::time::Moment;
 
 /// Whether an event is a turn edge.
@@ -144,12 +144,21 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
 }
 
 /// The same process reports on after it ended a session (/clear, an in-process resume): it was not
-/// over. A process that was seen dead stays dead, however late its last events arrive.
+/// over. A process that was seen dead stays dead, however late its last events arrive; but it did not
+/// die with nothing to come back to.
 fn revive(session: &mut Session) {
     session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
     if !matches!(seen, Some((false, _))) {
         session.presence = Presence::Alive;
+    } else if let Presence::Ended { reason: Some(EndReason::Clear | EndReason::Resume), at } =
+        session.presence
+    {
+        session.presence = match session.registry {
+            RegistryFact::LeftBehind { .. } => Presence::Crashed { at },
+            RegistryFact::Removed { .. } => Presence::Ended { reason: None, at },
+            RegistryFact::Unknown | RegistryFact::Present { .. } => Presence::Gone { at },
+        };
     }
 }
 

@@ -90,6 +90,19 @@ fn one_that_wakes_is_not_killed() {
     assert_eq!(look_on(&mut world, 60, |look| Some(u64::from(look))), []);
 }
 
+// S0-25, S0-04: one that outlived a signal and went on working is asked anew when it hangs again.
+#[test]
+fn one_that_hangs_again_later_is_not_killed_at_once() {
+    let mut world = signed();
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    assert!(is_end(&acts, Signal::Term));
+    world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
+    world.pass(10.5);
+    assert_eq!(look_on(&mut world, 7, |look| Some(u64::from(look))), []);
+    assert_eq!(look_on(&mut world, 6, |_| Some(99)), [], "not within a minute");
+    assert!(is_end(&look_on(&mut world, 1, |_| Some(99)), Signal::Term));
+}
+
 // H-08: a person, a program of its own and another owner keep a hung one from being ended, too.
 #[test]
 fn what_holds_for_every_living_harness_holds_for_a_hung_one() {

@@ -6,7 +6,7 @@ mod world;
 
 use coord_core::{
     Command, Deed, Ending, Event, MarkChange, Outcome, PaneState, Proof, RegistryStatus, Screen,
-    Signal, Stage, Whom,
+    Signal, Stage, Whom, Word,
 };
 use crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
 use world::{END, EXIT, PROMPT, RESUME, STOP, World};
@@ -36,6 +36,32 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
     let why = "its conversation went on in another process".to_owned();
     assert_eq!(recovery.last.as_ref().unwrap().outcome, Ending::Closed { why });
     assert!(!world.deeds().iter().any(is_act));
+}
+
+// H-42: its user was quicker than whoever restores.
+#[test]
+fn what_lives_is_not_restored() {
+    let mut world = at_rest();
+    let sessions = vec![world.key()];
+    world.command(Command::Restore { sessions });
+    world.pass(200.0);
+    assert!(world.pending().is_none());
+    assert_eq!(world.deeds(), []);
+}
+
+// S0-25f, G6: all that is heard of the process in which its user took it up is its end.
+#[test]
+fn a_conversation_that_ended_elsewhere_is_not_brought_back() {
+    for (pid, is_brought_back) in [(200, false), (50, true)] {
+        let mut world = in_a_turn();
+        world.crash(PID);
+        world.hook("s1", pid, END);
+        assert_eq!(world.word("s1") == Word::Crashed, !is_brought_back, "pid {pid}");
+        let proof = dead(&world);
+        let acts = if is_brought_back { world.prove(proof) } else { Vec::new() };
+        assert_eq!(acts.len(), usize::from(is_brought_back));
+        assert_eq!(world.pending().is_some(), is_brought_back);
+    }
 }
 
 // H-13: its user takes it up while the client that we started is still coming up.

@@ -486,6 +486,18 @@ fn a_hold_and_settling_keep_it_back() {
     assert_eq!(world.prove(proof).len(), 1);
 }
 
+// H-06: what holds all holds one whose own hold is over, too.
+#[test]
+fn a_hold_that_is_over_lifts_no_other() {
+    let mut world = in_a_turn();
+    let session = Some(world.key());
+    world.command(Command::Hold { session, for_ms: Some(1_000) });
+    world.pass(2.0);
+    world.command(Command::Hold { session: None, for_ms: None });
+    world.crash(PID);
+    assert_eq!(world.waits_for(), "held by its operator");
+}
+
 // H-14: without the lock of the configuration directory, and without a proved hook, nothing acts.
 #[test]
 fn who_has_not_the_lock_only_looks() {

@@ -383,6 +383,27 @@ fn r_07_a_conversation_after_the_cleared_one_may_crash() {
     assert_eq!(world.word("s2"), Word::Crashed);
 }
 
+// R-07, H-05: the same, told only after the death was judged.
+#[test]
+fn r_07_a_conversation_after_the_cleared_one_is_told_late() {
+    for (found, word) in [
+        (world::present("s2"), Word::Crashed),
+        (Registry::Absent, Word::Stopped),
+        (Registry::Unreadable, Word::Unknown),
+    ] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.registry(100, world::present("s1"), false);
+        world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+        world.exit(100);
+        world.registry(100, found, true);
+        world.pass(10.0);
+        assert_eq!(world.word("s1"), Word::Stopped);
+        world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
+        assert_eq!(world.word("s2"), word);
+    }
+}
+
 /// An event of a main thread's call, emitted `ago` seconds ago.
 fn late_call(world: &mut World, kind: HookKind, tool: &str, digest: Option<u64>, ago: f64) {
     let mut event = world.event("s1", 100, kind, ago);

@@ -407,7 +407,7 @@ impl State {
                 Stop::wait("G10", why, at.awake)
             }
             (true, Signal::Term, Some(still)) => {
-                still.is_asked = true;
+                still.asked_at = Some(at.awake);
                 Stop::wait("S0-25", "its hung harness did not end on SIGTERM", at.awake)
             }
             (true, Signal::Term, None) => {

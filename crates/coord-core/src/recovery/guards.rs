@@ -10,6 +10,7 @@ use super::{Cause, NEVER, Pending, Stage};
 use crate::budget::{BudgetDecision, Delay, Limits};
 use crate::event::{EndReason, Kind, RegistryStatus};
 use crate::gate::Mode;
+use crate::hold::Hold;
 use crate::launch::{Launch, ParentKind};
 use crate::session::{Presence, Session};
 use crate::settings::Settings;
@@ -136,6 +137,12 @@ impl State {
         }
     }
 
+    /// The hold that its operator set on it or on all, while it lasts (H-06).
+    pub fn operators_hold<'a>(&'a self, session: &'a Session, awake: Awake) -> Option<&'a Hold> {
+        let of_all = self.header.machine.held.as_ref();
+        session.held.as_ref().into_iter().chain(of_all).find(|hold| hold.lasts(awake))
+    }
+
     /// What keeps every recovery of this session back for now.
     pub(super) fn is_held(
         &self,
@@ -144,8 +151,7 @@ impl State {
         at: Moment,
     ) -> Result<(), Stop> {
         let settings = &self.header.settings;
-        let held = session.held.as_ref().or(self.header.machine.held.as_ref());
-        if let Some(hold) = held.filter(|hold| hold.lasts(at.awake)) {
+        if let Some(hold) = self.operators_hold(session, at.awake) {
             return Err(Stop::wait("H-06", &hold.reason, hold.until));
         }
         if let Some(flag) = &session.recovery.needs_operator {

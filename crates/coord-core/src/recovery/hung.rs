@@ -23,6 +23,8 @@ pub(super) const TURN_OPEN: &str = "a turn is open";
 const HUNG_MS: u64 = 60_000;
 /// One that was asked to end has not run for so long.
 const ASKED_MS: u64 = 10_000;
+/// And was asked no longer ago than this: what ran on for longer has outlived that signal, and hangs anew.
+const ASKED_WITHIN_MS: u64 = 60_000;
 /// Meanwhile it is looked at so often.
 const LOOK_EVERY_MS: u64 = 10_000;
 
@@ -33,25 +35,33 @@ pub struct Still {
     pub ran_ns: u64,
     /// Since the look that found this first.
     pub since: Awake,
-    /// It was sent SIGTERM and did not end.
-    pub is_asked: bool,
+    /// When it was found not to have ended on SIGTERM.
+    #[serde(default)]
+    pub asked_at: Option<Awake>,
 }
 
 impl Pending {
     /// A look at a harness in a turn.
     pub(super) fn note_still(&mut self, proof: &Proof, awake: Awake) {
-        let is_asked = self.still.is_some_and(|still| still.is_asked);
+        let asked_at = self.still.and_then(|still| still.asked_at);
         self.still = proof.ran_ns.map(|ran_ns| match self.still {
             Some(still) if still.ran_ns == ran_ns => still,
-            Some(_) | None => Still { ran_ns, since: awake, is_asked },
+            Some(_) | None => Still { ran_ns, since: awake, asked_at },
         });
     }
 
     fn is_hung(&self, awake: Awake) -> bool {
         self.still.is_some_and(|still| {
-            let for_ms = if still.is_asked { ASKED_MS } else { HUNG_MS };
+            let for_ms = if still.is_asked(awake) { ASKED_MS } else { HUNG_MS };
             for_ms <= awake.ms_since(still.since)
         })
+    }
+}
+
+impl Still {
+    /// Whether the next signal is the one that cannot be ignored.
+    fn is_asked(&self, awake: Awake) -> bool {
+        self.asked_at.is_some_and(|asked| awake.ms_since(asked) < ASKED_WITHIN_MS)
     }
 }
 
@@ -102,7 +112,7 @@ impl State {
         if !matches!(proof.pane, PaneState::Client { .. }) {
             return Err(Stop::wait("H-08", "its screen cannot be read", again));
         }
-        let is_asked = pending.still.is_some_and(|still| still.is_asked);
+        let is_asked = pending.still.is_some_and(|still| still.is_asked(at.awake));
         Ok(if is_asked { Move::Kill } else { Move::End })
     }
 }

@@ -4,7 +4,6 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::guards::Stop;
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
@@ -118,7 +117,7 @@ impl State {
     pub(crate) fn ask_for(&mut self, key: SessionKey, cause: Cause, at: Moment, fx: &mut Effects) {
         let Some(mut session) = self.take(key) else { return };
         let process = session.owner.as_ref().map(|owner| owner.id.process);
-        match (self.may_be_asked_for(&session), process) {
+        match (self.may_be_asked_for(&session, cause), process) {
             (Err(stop), _) => fx.decide(&session, stop.rule, "its operator asks for it", &stop.why),
             (Ok(()), None) => (),
             (Ok(()), Some(process)) => {
@@ -127,6 +126,9 @@ impl State {
                 let died = (!session.may_live()).then_some(at);
                 let mut pending = Pending::new(cause, process, at);
                 pending.died_at = died;
+                // What a look locked before is released under its name (H-13).
+                let before = session.recovery.pending.take();
+                pending.session_id = before.map(|before| before.session_id).unwrap_or_default();
                 session.recovery.pending = Some(pending);
                 fx.decide(&session, "G6", "its operator asks for it", "a recovery is pending");
             }
@@ -135,7 +137,11 @@ impl State {
     }
 
     /// Whether a person's wish can be taken up.
-    pub(crate) fn may_be_asked_for(&self, session: &Session) -> Result<(), Stop> {
+    pub(crate) fn may_be_asked_for(&self, session: &Session, cause: Cause) -> Result<(), Stop> {
+        if cause == Cause::Interrupted && session.may_live() {
+            // Its user may have been quicker than the list was read.
+            return Err(Stop::close("H-42", "its harness lives: nothing is to be restored"));
+        }
         let under_way = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
         if under_way {
             return Err(Stop::close("S0-09", "a recovery is under way"));
@@ -144,39 +150,7 @@ impl State {
     }
 }
 
-impl State {
-    /// H-42, G6: what a harness reports of a conversation is said of it wherever else it lies dead, and
-    /// what its user does with it there counts. Returns those records.
-    pub(crate) fn pass_on(&mut self, touched: &[SessionKey]) -> Vec<SessionKey> {
-        let mut passed_on = Vec::new();
-        for key in touched {
-            let Some(session) = self.get(*key) else { continue };
-            if session.owner.is_none() || session.is_passed_on() {
-                continue;
-            }
-            let id = &session.session_id;
-            let others = self
-                .sessions_with_id(id)
-                .filter(|other| other.key != *key && other.session_id == *id && !other.may_live());
-            passed_on.extend(others.map(|other| other.key));
-        }
-        for key in &passed_on {
-            if let Some(mut session) = self.take(*key) {
-                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
-                self.put(session);
-            }
-        }
-        passed_on
-    }
-}
-
 impl Session {
-    /// Whether its conversation went on in another record after its harness had died.
-    pub(crate) fn is_passed_on(&self) -> bool {
-        let process = self.owner.as_ref().map(|owner| owner.id.process);
-        process.is_some() && self.recovery.passed_on == process && !self.may_live()
-    }
-
     /// A recovery is over. Its bookkeeping stays (S0-31).
     pub(super) fn close_recovery(
         &mut self,

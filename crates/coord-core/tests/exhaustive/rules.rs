@@ -139,6 +139,10 @@ fn late_changes_nothing(before: &Session, after: &Session, hook: &HookEvent) {
         return;
     }
     let mut expected = before.clone();
+    if matches!(hook.kind, HookKind::SessionEnd(_)) {
+        // What it tells of another process is of that one alone (G6).
+        expected.recovery.passed_on = after.recovery.passed_on;
+    }
     let is_stop = matches!(hook.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     if let (true, Turn::Open { queued, .. }) = (is_stop, &mut expected.turn) {
         *queued = queued.saturating_sub(1);

@@ -35,8 +35,7 @@ pub(super) fn so_far(session: &Session) -> inspect::Recovery {
 /// What holds it back: its user's word, or what its recovery waits for (G12).
 pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect::Hold> {
     let awake = state.moment(now).awake;
-    let said = session.held.as_ref().or(state.header().machine.held.as_ref());
-    if let Some(Hold { reason, since, until }) = said.filter(|hold| hold.lasts(awake)) {
+    if let Some(Hold { reason, since, until }) = state.operators_hold(session, awake) {
         return Some(inspect::Hold {
             reason: reason.clone(),
             since: rfc3339(since.wall_ms),
