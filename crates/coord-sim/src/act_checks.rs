@@ -5,7 +5,7 @@
 //!   the pane is synchronized, in a mode or covered, or where a key came since the death.
 //! * H-08, G4: no signal to a client that is at work, waits, holds a draft or a program, was touched within
 //!   two minutes, was not heard of, or that nobody wants back.
-//! * H-13: nothing is started beside another living owner; both are told of soon if it comes to that.
+//! * H-13: nothing is started beside another living owner.
 //! * G6: what its user ended is not started.
 //! * H-06, H-13, H-19, R-20, S0-25g: nothing for a session that is held, attended, a wrapper's, unfit, foreign,
 //!   or while observing; a key in the grace cancels.
@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{Ending, Pending, ProcessRef as Process, Prompt, Session, SessionKey, Stage, Way};
+use coord_core::{Pending, ProcessRef as Process, Prompt, Session, SessionKey, Stage, Way};
 use coord_wire::api::ResumeOrder;
 use coord_wire::stamp::ProcessRef;
 
@@ -33,8 +33,6 @@ const HUNG: Time = 60 * SECOND;
 const QUIET: Time = 119 * SECOND;
 /// Between a prompt's Enter and the first sign of it that anybody can see.
 const UNSEEN: Time = 400 * MS;
-/// Two owners are shown as such by then (H-13).
-const SHOWN_WITHIN: Time = 12 * SECOND;
 
 /// A recovery that an act belongs to.
 #[derive(Debug, Clone)]
@@ -62,8 +60,8 @@ impl Case {
 pub(crate) struct Acts {
     /// By nonce.
     pub(crate) cases: BTreeMap<String, Case>,
-    /// By the process that is to be ended.
-    pub(crate) endings: BTreeMap<ProcessRef, Case>,
+    /// By the process that is to be ended: the case, and since when.
+    pub(crate) endings: BTreeMap<ProcessRef, (Case, Time)>,
     /// When the grace of a recovery began.
     pub(crate) graced: BTreeMap<SessionKey, Time>,
     /// The last step that was seen of a recovery.
@@ -83,10 +81,11 @@ pub(crate) struct Acts {
     /// Nothing begins by itself from then on.
     broken_from: Option<Time>,
     /// Two living owners of a conversation, one of them started by us, since then.
-    doubled: BTreeMap<String, Time>,
-    /// How the last recovery of a record ended, and what it waited for.
-    ended: BTreeMap<SessionKey, (u64, &'static str)>,
-    waited: BTreeMap<SessionKey, String>,
+    pub(crate) doubled: BTreeMap<String, Time>,
+    /// How recoveries of a record ended, and when: a power cut may show an older one again.
+    pub(crate) ended: BTreeSet<(SessionKey, u64, &'static str)>,
+    /// What they waited for.
+    pub(crate) waited: BTreeMap<SessionKey, String>,
 }
 
 impl Acts {
@@ -142,7 +141,7 @@ impl Acts {
     }
 }
 
-fn violation(rule: &'static str, what: impl Into<String>) -> Result<(), Violation> {
+pub(crate) fn violation(rule: &'static str, what: impl Into<String>) -> Result<(), Violation> {
     Err(Violation::new(rule, what.into()))
 }
 
@@ -212,7 +211,7 @@ impl Simulation {
         if !life.truth.is_alive() {
             return Ok(());
         }
-        let Some(case) = self.acts.endings.get(&process) else {
+        let Some((case, _)) = self.acts.endings.get(&process) else {
             return self.check_own_end(process, life);
         };
         self.check_act(case, life)?;
@@ -228,7 +227,10 @@ impl Simulation {
             pending.is_none_or(|one| one.ended_by_us || matches!(one.stage, Stage::Ending { .. }))
         };
         self.check_durable(case, is_known)?;
-        self.acts.begins(self.time);
+        // A second signal belongs to what the first began.
+        if !life.is_signalled {
+            self.acts.begins(self.time);
+        }
         Ok(())
     }
 
@@ -253,7 +255,10 @@ impl Simulation {
         let is_asked_blindly = is_asked && !has_registry;
         // No hook tells of a dialog of the client's own.
         let is_silent = is_asked_blindly && life.truth == Truth::AwaitingInput;
-        let is_untold = is_silent || (!self.rates.are_hooks_sure && (is_error || is_asked_blindly));
+        // An error that looks like an interrupt is rest, to a person who asks.
+        let is_untold = is_silent
+            || (is_error && is_asked)
+            || (!self.rates.are_hooks_sure && (is_error || is_asked_blindly));
         let is_hung = self.hung_for(process).is_some_and(|for_ns| HUNG <= for_ns);
         let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle) || is_hung;
         if !is_at_rest && !is_unseen && !is_untold {
@@ -326,7 +331,7 @@ impl Simulation {
             return violation("H-01", format!("{id}: resumed beside its living harness"));
         }
         self.check_act(&case, life)?;
-        self.check_wanted(&case, life, way)?;
+        self.check_wanted(&case, life, (way, place))?;
         let (died, survivor_until) = (life.since, life.survivor_until);
         if self.time < survivor_until {
             return violation("H-33", format!("{id}: resumed while a tool of it goes on"));
@@ -360,10 +365,18 @@ impl Simulation {
     }
 
     /// H-06: somebody wants it back.
-    fn check_wanted(&self, case: &Case, life: &Life, way: Way) -> Result<(), Violation> {
+    fn check_wanted(
+        &self,
+        case: &Case,
+        life: &Life,
+        (way, place): (Way, usize),
+    ) -> Result<(), Violation> {
         let id = &case.session_id;
         let holds = self.holds(case, &life.cwd);
-        if holds.is_fresh || holds.is_asked || life.is_signalled {
+        // Who died while it was about to be ended was given up by its person's rules, too.
+        let ending = self.acts.endings.get(&coord_daemon::convert::wire_process(case.harness));
+        let is_ending = ending.is_some_and(|(_, since)| life.since < since + SECOND);
+        if holds.is_fresh || holds.is_asked || life.is_signalled || is_ending {
             return Ok(());
         }
         if !(holds.unattended || holds.opted_in || life.has_signature) {
@@ -380,8 +393,7 @@ impl Simulation {
         };
         // A key before it was told cancels nothing.
         let told = graced + 200 * MS;
-        let key_at = self.places.iter().filter(|one| one.last_session.as_ref() == Some(id));
-        let key_at = key_at.filter_map(|one| one.key_at).max();
+        let key_at = self.places.get(place).and_then(|one| one.key_at);
         if key_at.is_some_and(|at| told < at && at < graced + 9 * SECOND) {
             return violation("H-06", format!("{id}: a key in the grace did not cancel it"));
         }
@@ -512,83 +524,5 @@ impl Simulation {
         let machine = self.machine.get();
         let is_there = machine.registries.get(CONFIG_DIR).is_some_and(|one| one.is_there);
         is_there && self.registry_stale_until < self.time
-    }
-
-    /// Two living owners are shown as such, and not for long (H-13).
-    pub(crate) fn check_owners(&mut self) -> Result<(), Violation> {
-        let mut of: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
-        for one in self.places.iter().filter_map(|one| one.client.as_ref()) {
-            let life = self.lives.get(&(self.boot(), one.process));
-            let (n, is_ours) = of.entry(one.session_id.as_str()).or_default();
-            *n += 1;
-            *is_ours |= life.is_some_and(|life| life.is_ours);
-        }
-        let ids = of.iter().filter(|(_, (n, is_ours))| 2 <= *n && *is_ours);
-        let ids: Vec<String> = ids.map(|(id, _)| (*id).to_owned()).collect();
-        let is_seen = self.serving.is_some()
-            && self.stalled_until <= self.time
-            && self.checks.started_at + 40 * SECOND < self.time;
-        self.acts.doubled.retain(|id, _| is_seen && ids.contains(id));
-        for id in ids.into_iter().filter(|_| is_seen) {
-            let holders = self.machine.get().holders(&id, CONFIG_DIR);
-            let since = *self.acts.doubled.entry(id.clone()).or_insert(self.time);
-            let is_shown = self.serving.as_ref().is_some_and(|serving| {
-                let mut all = serving.coordinator().state().sessions_with_id(&id);
-                all.any(|one| one.two_owners || one.recovery.needs_operator.is_some())
-            });
-            if is_shown || holders.len() < 2 || !self.rates.has_registry {
-                self.acts.doubled.insert(id, self.time);
-            } else if since + SHOWN_WITHIN < self.time && !self.has_faults() {
-                return violation("H-13", format!("{id}: two owners, and nobody is told"));
-            }
-        }
-        Ok(())
-    }
-
-    /// What became of recoveries in a turn, for the meter; H-11's two at once; and whether one that is
-    /// said to be verified lives.
-    pub(crate) fn watch_ends(&mut self, serving: &Serving) -> Result<(), Violation> {
-        let state = serving.coordinator().state();
-        let under_way = state
-            .sessions()
-            .filter(|one| one.recovery.pending.as_ref().is_some_and(Pending::is_under_way));
-        let n = under_way.count();
-        if 2 < n {
-            return violation("H-11", format!("{n} recoveries under way at once"));
-        }
-        for session in state.sessions() {
-            let (key, recovery) = (session.key, &session.recovery);
-            if recovery.pending.is_none() {
-                self.said.is_over(key);
-            }
-            let waits = recovery.pending.as_ref().map_or("", |one| one.waits_for.as_str());
-            if self.acts.waited.get(&key).is_none_or(|before| before != waits) {
-                self.acts.waited.insert(key, waits.to_owned());
-                self.meter.changed += u64::from(waits.ends_with("changed before the act"));
-            }
-            let Some(last) = &recovery.last else { continue };
-            let ended = (last.at.awake.0, last.outcome.word());
-            if self.acts.ended.insert(key, ended) == Some(ended) {
-                continue;
-            }
-            *self.meter.ended.entry(ended.1).or_default() += 1;
-            let process = session.owner.as_ref().map(|owner| owner.id.process);
-            if last.outcome == Ending::Verified
-                && let Some(process) = process
-            {
-                let process = coord_daemon::convert::wire_process(process);
-                let life = self.lives.get(&(self.boot(), process));
-                let is_it = life.is_some_and(|life| {
-                    let has_stood = life.started + 5 * SECOND < self.time;
-                    let lives = life.truth.is_alive() || self.time < life.since + SECOND;
-                    life.is_ours && has_stood && lives
-                });
-                if !is_it {
-                    let id = &session.session_id;
-                    return violation("H-33", format!("{id}: verified, and is not: {life:?}"));
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -25,6 +25,7 @@ mod scenario;
 pub mod serving;
 mod simulation;
 mod traces;
+mod turn_checks;
 
 pub use checks::Violation;
 pub use fake_disk::{Damage, FakeDisk, Fault};

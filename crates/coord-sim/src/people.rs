@@ -227,6 +227,7 @@ impl Simulation {
             self.shows_signature(place);
         }
         let while_ns = self.random.range(10 * SECOND..15 * MINUTE);
+        self.note(|| format!("place {place}: pid {} hangs", process.pid));
         self.delay_moves(place, while_ns);
         self.at(while_ns, What::Passes(place, Passing::Hung(process)));
         let mut machine = self.machine.get();
@@ -303,6 +304,7 @@ impl Simulation {
             Passing::Memory => self.machine.get().want = None,
             Passing::Gone(path) => drop(self.machine.get().gone.remove(path)),
             Passing::Hung(process) => {
+                self.note(|| format!("place {place}: pid {} no longer hangs", process.pid));
                 let machine = &mut *self.machine.get();
                 if machine.is_alive(*process)
                     && let Some(one) = machine.processes.get_mut(&process.pid)

@@ -141,7 +141,9 @@ impl Simulation {
         for n in 0..self.places.len() {
             let pid = self.shell_pid();
             let Some(place) = self.places.get_mut(n) else { continue };
-            if place.is_window {
+            // Who was started while there was no server runs in no pane of the new one.
+            let is_elsewhere = place.client.as_ref().is_some_and(|one| one.client.is_interactive);
+            if place.is_window || is_elsewhere {
                 place.pane.clear();
                 continue;
             }

@@ -62,7 +62,7 @@ impl Said {
         Holds {
             unattended: own.unattended.or(dir.unattended).unwrap_or(false),
             opted_in: own.opted_in.or(dir.opted_in).unwrap_or(is_for_all),
-            is_held: if own.held.is_some() { lasts(own) } else { lasts(&self.all) },
+            is_held: lasts(own) || lasts(&self.all),
             is_asked: own.is_asked,
             marked_at: own.marked_at.max(dir.marked_at),
             is_fresh: now < own.marked_at.max(dir.marked_at) + ON_ITS_WAY,
