@@ -227,6 +227,7 @@ impl Simulation {
             self.shows_signature(place);
         }
         let while_ns = self.random.range(10 * SECOND..15 * MINUTE);
+        self.note(|| format!("place {place}: pid {} hangs", process.pid));
         self.delay_moves(place, while_ns);
         self.at(while_ns, What::Passes(place, Passing::Hung(process)));
         let mut machine = self.machine.get();
@@ -238,8 +239,7 @@ impl Simulation {
 
     /// Since when (CLOCK_MONOTONIC) the main thread of a client hangs.
     pub(crate) fn hung_at(&self, process: ProcessRef) -> Option<u64> {
-        let machine = self.machine.get();
-        machine.processes.get(&process.pid).filter(|_| machine.is_alive(process))?.hung_at
+        self.machine.get().hung_at(process)
     }
 
     fn lacks_something(&mut self, place: usize) {
