@@ -395,6 +395,10 @@ impl Machine {
             server.panes.iter().find(|(_, pane)| pane.tty == process.tty)
         };
         let Some((id, pane)) = found else { return PaneRecord::NotThere };
+        let is_after_death = wish.look == Look::AfterDeath;
+        if is_after_death && pane.shown.farewell.is_none() && self.has_another(pane) {
+            return unreadable("another program has its terminal by now");
+        }
         PaneRecord::Its {
             socket: wish.pane.socket.clone(),
             server: server.process,
