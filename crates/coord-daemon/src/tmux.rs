@@ -209,6 +209,9 @@ impl Tmux {
         };
         let Some(text) = sight.view.texts.get(&pane.id) else { return Outcome::Capture(pane.id) };
         let Reading { screen, farewell, signature } = (self.read)(text);
+        if is_dead && farewell.is_none() && is_taken(pane, wish.process) {
+            return Outcome::Is(*unreadable("another program has its terminal by now"));
+        }
         let seen = Pane::Its {
             socket: socket.to_owned(),
             server: sight.server,
@@ -280,6 +283,17 @@ fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<
     let pane = sight.view.panes.get(&id).filter(|pane| pane.pid == proof.pane_pid);
     let pane = pane.filter(|pane| pane.is_dead || device(&pane.tty) == Some(proof.tty));
     pane.map(|pane| (pane, proof.tty)).ok_or_else(|| Box::new(Pane::NotThere))
+}
+
+/// Whether a program that was started after the dead process is in front on its terminal: it may have
+/// painted over the farewell already.
+fn is_taken(pane: &Listed, dead: ProcessRef) -> bool {
+    if pane.is_dead {
+        return false;
+    }
+    let front = process::stat(pane.pid).and_then(|first| u32::try_from(first.front).ok());
+    let leader = front.filter(|front| *front != pane.pid).and_then(process::stat);
+    leader.is_some_and(|leader| dead.start_time < leader.start_time)
 }
 
 fn unreadable(why: &str) -> Box<Pane> {

@@ -31,6 +31,19 @@ pub(crate) struct Running {
     pub(crate) is_foreign: bool,
 }
 
+impl Running {
+    /// What it wrote into its registry last, where that is no longer so: whoever hangs before its next
+    /// word is known by that one.
+    pub(crate) fn told(&self) -> Option<Truth> {
+        match (self.truth, self.status.0) {
+            (Truth::Running, "idle") => Some(Truth::Idle),
+            (Truth::Running, "waiting") => Some(Truth::AwaitingPermission),
+            (Truth::Running, "shell") => Some(Truth::Shell),
+            _ => None,
+        }
+    }
+}
+
 /// A client's life as it really was.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each asked for by itself")]

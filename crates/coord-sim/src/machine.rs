@@ -247,6 +247,11 @@ impl Machine {
         self.processes.get(&process.pid).is_some_and(|one| one.start_time == process.start_time)
     }
 
+    /// Since when (CLOCK_MONOTONIC) the main thread of this process hangs.
+    pub fn hung_at(&self, process: ProcessRef) -> Option<u64> {
+        self.processes.get(&process.pid).filter(|_| self.is_alive(process))?.hung_at
+    }
+
     /// Writes, or with none removes, a registry's entry, as the client does.
     pub fn write_registry(&mut self, config_dir: &str, pid: u32, text: Option<String>) {
         let registry = self.registries.entry(config_dir.to_owned()).or_default();
@@ -390,6 +395,10 @@ impl Machine {
             server.panes.iter().find(|(_, pane)| pane.tty == process.tty)
         };
         let Some((id, pane)) = found else { return PaneRecord::NotThere };
+        let is_after_death = wish.look == Look::AfterDeath;
+        if is_after_death && pane.shown.farewell.is_none() && self.has_another(pane) {
+            return unreadable("another program has its terminal by now");
+        }
         PaneRecord::Its {
             socket: wish.pane.socket.clone(),
             server: server.process,

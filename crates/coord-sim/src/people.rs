@@ -239,8 +239,7 @@ impl Simulation {
 
     /// Since when (CLOCK_MONOTONIC) the main thread of a client hangs.
     pub(crate) fn hung_at(&self, process: ProcessRef) -> Option<u64> {
-        let machine = self.machine.get();
-        machine.processes.get(&process.pid).filter(|_| machine.is_alive(process))?.hung_at
+        self.machine.get().hung_at(process)
     }
 
     fn lacks_something(&mut self, place: usize) {

@@ -418,7 +418,12 @@ impl Simulation {
             one.judged = Judged::of(one.truth, one.is_foreign, word);
             // A disagreement of sources is shown as one, and claims nothing.
             let is_open = shown.is_some_and(|session| session.contested.is_some());
-            let may_be = is_open || word.is_none_or(|word| may_be(one.truth, life, word));
+            let told = one.told().filter(|_| self.machine.get().hung_at(one.process).is_some());
+            let may_be_as = |word| {
+                let may_be = |truth| may_be(truth, life, word);
+                may_be(one.truth) || told.is_some_and(may_be)
+            };
+            let may_be = is_open || word.is_none_or(may_be_as);
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
             if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
                 let (id, truth) = (&one.session_id, one.truth);

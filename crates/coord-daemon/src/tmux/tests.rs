@@ -269,6 +269,29 @@ fn after_a_death_the_proved_pane_is_read() {
     assert!(why(one(&mut tmux, wish)).contains("no ancestor"), "another server");
 }
 
+// H-05: where another program is in front, a farewell that is not there proves nothing.
+#[test]
+fn a_pane_that_another_program_took_is_not_read() {
+    let server = Server::new("exec cat");
+    let (said, taken) = (server.fifo("said"), server.fifo("taken"));
+    let client = format!("sh -c 'echo $$ > {said}; exec cat'");
+    let next = format!("sh -c 'echo > {taken}; exec cat'");
+    let pane = server.pane(&format!("set -m; {client}; {next}; exit"));
+    let process = process_of(line_of(&said).parse().unwrap());
+    let mut tmux = tmux();
+    tmux.read = |_| Reading::default();
+    let mut wish = server.wish(process, &pane, Look::Decision);
+    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    wish.proof = Some(PaneProof { pane_pid, tty });
+    wish.look = Look::AfterDeath;
+    assert!(matches!(one(&mut tmux, wish.clone()), Pane::Its { .. }), "its own is no other's");
+    kill(process);
+    line_of(&taken);
+    assert_eq!(why(one(&mut tmux, wish.clone())), "another program has its terminal by now");
+    tmux.read = read;
+    assert!(matches!(one(&mut tmux, wish), Pane::Its { .. }), "what it says goes on being said");
+}
+
 // H-05: a pane that is kept after its only process died still shows its last screen.
 #[test]
 fn a_dead_pane_is_read_too() {

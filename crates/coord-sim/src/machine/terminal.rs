@@ -185,7 +185,7 @@ impl Machine {
     }
 
     /// Whether another process than the pane's first one has its terminal.
-    fn has_another(&self, pane: &Pane) -> bool {
+    pub(super) fn has_another(&self, pane: &Pane) -> bool {
         let is_in_front =
             |one: &Process| one.tty == pane.tty && one.tool_of.is_none() && !one.is_stopped;
         self.processes.iter().any(|(pid, one)| *pid != pane.pid && is_in_front(one))
