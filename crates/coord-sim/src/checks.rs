@@ -357,7 +357,7 @@ impl Simulation {
         }
         for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
             let process = coord_daemon::convert::process_ref(one.process);
-            if has_registry && !one.is_silent && state.session_of(process).is_none() {
+            if has_registry && one.is_registered && state.session_of(process).is_none() {
                 let what = format!("{}: lives, and is not listed", one.session_id);
                 return Err(Violation::new("R-21", what));
             }

@@ -25,8 +25,8 @@ pub(crate) struct Running {
     pub(crate) judged: Judged,
     /// Since when its state is shown as what cannot be, if it is.
     pub(crate) wrong_since: Option<Time>,
-    /// It will never report: it hangs at its start.
-    pub(crate) is_silent: bool,
+    /// Its entry is in the registry, or would be there if that were.
+    pub(crate) is_registered: bool,
     /// It is one of Claude Code's own supervisor.
     pub(crate) is_foreign: bool,
 }
@@ -177,7 +177,7 @@ impl Simulation {
             truth: Truth::Started,
             judged: Judged::Unlisted,
             wrong_since: None,
-            is_silent: false,
+            is_registered: false,
             is_foreign: parent == Parent::Supervisor && is_interactive,
         });
         one.last_session = Some(session_id.clone());
@@ -244,6 +244,7 @@ impl Simulation {
             Move::Registry(status, waiting_for) => {
                 if let Some(one) = self.running(place) {
                     one.status = (status, waiting_for);
+                    one.is_registered = true;
                 }
                 self.write_registry(place);
             }

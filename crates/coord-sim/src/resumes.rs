@@ -269,9 +269,6 @@ impl Simulation {
             order.cwd.path.clone_into(&mut one.cwd);
         }
         self.move_in(taker.place, process, client, true);
-        if let Some(one) = self.running(taker.place) {
-            one.is_silent = matches!(comes, Comes::Silent | Comes::Trust);
-        }
         self.note(|| format!("  it comes up: {comes:?}"));
         self.follow(taker.place, plan);
         let is_up = matches!(comes, Comes::Up | Comes::Slowly);

@@ -18,9 +18,7 @@ impl Simulation {
             return;
         }
         let changed = self.now().wall_ms;
-        // One that hangs at its start has written nothing yet.
-        let is_up = |one: &&mut Running| !(one.is_silent && one.status == ("", None));
-        let Some(one) = self.running(place).filter(is_up) else { return };
+        let Some(one) = self.running(place).filter(|one| one.is_registered) else { return };
         let (process, text) = (one.process, registry_text(one, changed));
         self.machine.get().write_registry(CONFIG_DIR, process.pid, Some(text));
         let boot = self.boot();
@@ -36,7 +34,7 @@ impl Simulation {
         let (place, other) =
             (self.random.index(self.places.len()), self.random.index(self.places.len()));
         let changed = self.now().wall_ms;
-        let Some(one) = self.running(place) else { return };
+        let Some(one) = self.running(place).filter(|one| one.is_registered) else { return };
         let (process, text) = (one.process, registry_text(one, changed));
         let theirs = self.running(other).map(|one| registry_text(one, changed));
         let odd = match self.random.below(3) {
@@ -51,6 +49,7 @@ impl Simulation {
 
     pub(crate) fn take_leave(&mut self, place: usize) {
         let Some(one) = self.running(place) else { return };
+        one.is_registered = false;
         let (pid, session_id) = (one.process.pid, one.session_id.clone());
         self.machine.get().write_registry(CONFIG_DIR, pid, None);
         // A pid that was used again takes along what its former owner left behind.
