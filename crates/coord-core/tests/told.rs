@@ -3,8 +3,8 @@
 mod crashes;
 mod world;
 
-use coord_core::{Deed, PaneState, Prompt, Proof};
-use crashes::{PID, at_rest, dead, in_a_turn};
+use coord_core::{Command, Deed, Effect, Input, PaneState, Prompt, Proof};
+use crashes::{PID, at_rest, dead, in_a_turn, living};
 use world::World;
 
 // H-35: a hold has an age, and after half an hour somebody is told, once.
@@ -22,6 +22,27 @@ fn a_long_hold_is_told_of() {
     assert!(world.deeds().iter().any(|deed| matches!(deed, Deed::Notify { .. })));
     world.pass(7_200.0);
     assert_eq!(notices(&world), 1);
+}
+
+// H-08, H-35: what only a person ends is looked at ever more rarely, but within two minutes.
+#[test]
+fn a_long_wait_for_a_person_costs_few_looks() {
+    let mut world = at_rest();
+    let session = world.key();
+    world.command(Command::Recover { session });
+    let pane = PaneState::Client { screen: None, input: Input::Draft, signature: None };
+    let mut looked_at = Vec::new();
+    for second in 0..600 {
+        let asks = |effect: &Effect| matches!(effect, Effect::Do(deed) if matches!(**deed, Deed::Prove { .. }));
+        if world.effects.iter().any(asks) {
+            looked_at.push(second);
+            let proof = Proof { pane: pane.clone(), ..living(&world) };
+            assert_eq!(world.prove(proof), []);
+            assert_eq!(world.waits_for(), "a draft stands in its input line");
+        }
+        world.pass(1.0);
+    }
+    assert_eq!(looked_at, [0, 20, 40, 80, 160, 280, 400, 520]);
 }
 
 // H-06, H-07: the words of a crash that its agent had printed do not bring back what its user killed.

@@ -143,7 +143,9 @@ impl Simulation {
             || tells("went on in another process")
             || (tells("its tmux server is gone") && (life.may_be_taken || 1 < self.boots))
             || (tells("supervisor owns it") && life.parent == Parent::Supervisor)
-            || (tells("starts again what it wants") && life.parent == Parent::Wrapper)
+            // Without the registry, a supervisor is told by its name alone.
+            || (tells("starts again what it wants")
+                && matches!(life.parent, Parent::Wrapper | Parent::Supervisor))
             || tells("was proved to be one")
             || tells("how it was started is not known")
             || tells("could not be judged")

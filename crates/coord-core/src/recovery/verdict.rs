@@ -16,8 +16,12 @@ use crate::time::{Awake, Moment};
 const SHELL_WITHIN_MS: u64 = 3_000;
 /// It is looked at again after this meanwhile.
 const SHELL_AGAIN_MS: u64 = 300;
-/// What only a person ends is looked at again after this.
+/// What only a person ends is looked at again after this, and ever more rarely up to the other: every look
+/// costs, and those who wait for long wait for somebody who is away.
 const PERSON_AGAIN_MS: u64 = 20_000;
+const PERSON_AGAIN_MAX_MS: u64 = 120_000;
+/// Whether the machine has room again is looked at after this.
+const ROOM_AGAIN_MS: u64 = 20_000;
 
 /// What a proof allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,22 +46,26 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         let settings = &self.header.settings;
-        let again = at.awake.plus_ms(PERSON_AGAIN_MS);
         can_be_ended(self, session, proof, at)?;
         match &proof.pane {
             PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. } => (),
             PaneState::Client { input: Input::Draft, .. } => {
-                return Err(Stop::wait("H-08", "a draft stands in its input line", again));
+                return Err(for_person(session, "H-08", "a draft stands in its input line", at));
             }
             PaneState::Client { screen: Some(Screen::Prompt), .. }
             | PaneState::None
             | PaneState::Unreadable { .. }
                 if pending.by_hand => {}
             PaneState::Client { .. } => {
-                return Err(Stop::wait("H-08", "its screen does not show an empty prompt", again));
+                return Err(for_person(
+                    session,
+                    "H-08",
+                    "its screen does not show an empty prompt",
+                    at,
+                ));
             }
             PaneState::Other => {
-                return Err(Stop::wait("H-08", "something else is on its terminal", again));
+                return Err(for_person(session, "H-08", "something else is on its terminal", at));
             }
             PaneState::None
             | PaneState::Unreadable { .. }
@@ -65,7 +73,7 @@ impl State {
             | PaneState::Closed
             | PaneState::Dead
             | PaneState::Shell { .. } => {
-                return Err(Stop::wait("H-08", "its screen cannot be read", again));
+                return Err(for_person(session, "H-08", "its screen cannot be read", at));
             }
         }
         match proof.idle_since_ms {
@@ -86,7 +94,12 @@ impl State {
                 }
             }
             None => {
-                return Err(Stop::wait("H-08", "the client's registry does not say idle", again));
+                return Err(for_person(
+                    session,
+                    "H-08",
+                    "the client's registry does not say idle",
+                    at,
+                ));
             }
         }
         Ok(Move::End)
@@ -145,8 +158,7 @@ pub(super) fn can_be_ended(
         return Err(Stop::wait("H-08", "somebody is at the terminal", until));
     }
     if !proof.children.is_empty() {
-        let again = at.awake.plus_ms(PERSON_AGAIN_MS);
-        return Err(Stop::wait("H-08", "a program of it has the terminal", again));
+        return Err(for_person(session, "H-08", "a program of it has the terminal", at));
     }
     Ok(())
 }
@@ -158,7 +170,6 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         return Err(Stop::operator("H-13", why));
     }
     launch(session)?;
-    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
     match proof.transcript {
         TranscriptState::Held => (),
         TranscriptState::Absent => {
@@ -168,7 +179,12 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
             return Err(Stop::close("H-36", "nothing to resume: its transcript has no turn"));
         }
         TranscriptState::Locked => {
-            return Err(Stop::wait("H-13", "another process has locked its transcript", again));
+            return Err(for_person(
+                session,
+                "H-13",
+                "another process has locked its transcript",
+                at,
+            ));
         }
     }
     if !proof.has_cwd {
@@ -178,7 +194,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         return Err(Stop::operator("H-18", "its program is gone"));
     }
     match &proof.want {
-        Some(want) => Err(Stop::wait("H-11", want, again)),
+        Some(want) => Err(Stop::wait("H-11", want, at.awake.plus_ms(ROOM_AGAIN_MS))),
         None => Ok(()),
     }
 }
@@ -203,7 +219,6 @@ fn way(
     is_watched: bool,
     at: Moment,
 ) -> Result<Way, Stop> {
-    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
     // Where typing is not proved to be safe, a window of its own harms nobody; who is there is told.
     let elsewhere = |why: &str| {
         if is_watched { Err(Stop::operator("H-18", why)) } else { Ok(Way::Window) }
@@ -216,7 +231,7 @@ fn way(
             Err(Stop::operator("H-18", why))
         }
         PaneState::Unreadable { why } => {
-            Err(Stop::wait("H-16", &format!("its pane cannot be looked at: {why}"), again))
+            Err(for_person(session, "H-16", &format!("its pane cannot be looked at: {why}"), at))
         }
         PaneState::NoServer if pending.by_hand => Ok(Way::Window),
         PaneState::NoServer => Err(Stop::close("H-10", "its tmux server is gone")),
@@ -235,7 +250,7 @@ fn way(
             Err(Stop::wait("H-18", "its shell has not shown its prompt yet", until))
         }
         PaneState::Other => elsewhere("something else is in front of its shell"),
-        PaneState::Shell { has_typed: true, .. } => Err(typed_before(pending, at)),
+        PaneState::Shell { has_typed: true, .. } => Err(typed_before(session, pending, at)),
         PaneState::Shell { prompt: None, .. } => {
             elsewhere("its shell's line is not empty, or shows no prompt that is known as one")
         }
@@ -256,7 +271,6 @@ fn shell(
     at: Moment,
 ) -> Result<(), Stop> {
     let not = |why: &str| Err(Stop::operator("H-18", why));
-    let again = at.awake.plus_ms(PERSON_AGAIN_MS);
     let launch = launch(session)?;
     if launch.parent.kind != ParentKind::Shell {
         return not("its shell was not the one that started it");
@@ -269,10 +283,15 @@ fn shell(
         return not("a key was pressed since it died");
     }
     if proof.is_synchronized {
-        return Err(Stop::wait("H-17", "what is typed into its pane goes to others too", again));
+        return Err(for_person(
+            session,
+            "H-17",
+            "what is typed into its pane goes to others too",
+            at,
+        ));
     }
     if proof.is_in_mode {
-        return Err(Stop::wait("H-16", "its pane is in a mode of tmux", again));
+        return Err(for_person(session, "H-16", "its pane is in a mode of tmux", at));
     }
     if pending.prompt.is_some_and(|first| first != prompt) {
         return not("its shell's line is not as it was after the death");
@@ -291,13 +310,22 @@ fn key_since_death(session: &Session, proof: &Proof) -> bool {
 }
 
 /// H-34: our own line stands there, not taken yet: it is neither completed nor erased.
-fn typed_before(pending: &Pending, at: Moment) -> Stop {
+fn typed_before(session: &Session, pending: &Pending, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
     let why = "the line that resumes it stands in its shell, not sent";
     if PATIENCE_MS <= at.awake.ms_since(pending.waits_since.awake) && pending.waits_for == why {
         return Stop::operator("H-34", why);
     }
-    Stop::wait("H-34", why, at.awake.plus_ms(PERSON_AGAIN_MS))
+    for_person(session, "H-34", why, at)
+}
+
+/// It waits for a person: the next look comes after as long as it has waited for this already.
+fn for_person(session: &Session, rule: &'static str, why: &str, at: Moment) -> Stop {
+    let pending = session.recovery.pending.as_ref().filter(|pending| pending.waits_for == why);
+    let since = pending.map_or(at, |pending| pending.waits_since);
+    let waited_ms = at.awake.ms_since(since.awake);
+    let again_ms = waited_ms.clamp(PERSON_AGAIN_MS, PERSON_AGAIN_MAX_MS);
+    Stop::wait(rule, why, at.awake.plus_ms(again_ms))
 }
 
 fn may_still_come(pending: &Pending, awake: Awake) -> bool {
