@@ -90,6 +90,9 @@ fn start(place: &Place) -> anyhow::Result<()> {
     }
     let waiting: Vec<(usize, &Pane)> = rest.by_ref().take(WAITING).collect();
     for (number, pane) in &waiting {
+        // What stands on the first screen that is seen is taken for an older conversation's (H-07).
+        let is_seen = |one: &Session| one.evidence.iter().any(|known| known.source == "pane");
+        place.when(&session_id(*number), "its pane was looked at", is_seen)?;
         prompt(place, *number, pane, &format!("{DAMAGE}, and {HANG}"))?;
     }
     for (number, pane) in &waiting {
