@@ -5,11 +5,11 @@ mod crashes;
 mod world;
 
 use coord_core::{
-    Command, Deed, Ending, Event, MarkChange, Outcome, PaneState, Proof, RegistryStatus, Screen,
-    Signal, Stage, Whom, Word,
+    Command, Deed, Ending, Event, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
+    Screen, Signal, Stage, Whom, Word,
 };
 use crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
-use world::{END, EXIT, PROMPT, RESUME, STOP, World};
+use world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
 
 /// Somebody watches it and wants it back.
 fn opted_in() -> World {
@@ -77,6 +77,35 @@ fn a_user_who_is_quicker_than_our_client_is_told_of_both() {
     let recovery = &world.session("s1").recovery;
     assert!(recovery.pending.is_none());
     assert_eq!(recovery.needs_operator.as_ref().unwrap().reason, "two owners");
+}
+
+// H-13: two owners after all: ours goes, if nobody has used it; the hook of a prompt may have been lost.
+#[test]
+fn of_two_owners_ours_goes() {
+    let screens = [(Some(Screen::Prompt), true), (Some(Screen::Working), false), (None, false)];
+    for ((screen, at_prompt), is_idle) in
+        screens.into_iter().flat_map(|one| [(one, true), (one, false)])
+    {
+        let mut world = in_a_turn();
+        world.crash(PID);
+        let proof = dead(&world);
+        let (intent, _) = world.act(proof);
+        world.acted(intent, Outcome::Done);
+        world.claim(NEXT);
+        world.comes_up(NEXT);
+        world.pass(3.5);
+        let proof = living(&world);
+        let idle_since_ms = proof.idle_since_ms.filter(|_| is_idle);
+        let pane = PaneState::Client { screen, input: Input::Empty, signature: None };
+        let acts = world.prove(Proof { owners: vec![process(900)], idle_since_ms, pane, ..proof });
+        let is_ended = matches!(
+            &acts[..],
+            [Deed::End { subject, signal: Signal::Term, .. }] if subject.harness == process(NEXT)
+        );
+        assert_eq!(is_ended, at_prompt && is_idle, "{screen:?} {is_idle}: {acts:?}");
+        assert_eq!(acts.is_empty(), !is_ended);
+        assert!(world.session("s1").recovery.needs_operator.is_some());
+    }
 }
 
 // H-06: a kept pane is watched as a shell is.

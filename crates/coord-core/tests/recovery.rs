@@ -430,25 +430,6 @@ fn a_slow_resume_is_never_started_again() {
     }
 }
 
-// H-13: two owners after all: ours goes, if nobody has used it.
-#[test]
-fn of_two_owners_ours_goes() {
-    let mut world = in_a_turn();
-    world.crash(PID);
-    let proof = dead(&world);
-    let (intent, _) = world.act(proof);
-    world.acted(intent, Outcome::Done);
-    world.claim(NEXT);
-    world.comes_up(NEXT);
-    world.pass(3.5);
-    let proof = Proof { owners: vec![process(900)], ..living(&world) };
-    let (_, deed) = world.act(proof);
-    assert!(
-        matches!(deed, Deed::End { subject, signal: Signal::Term, .. } if subject.harness == process(NEXT))
-    );
-    assert!(world.session("s1").recovery.needs_operator.is_some());
-}
-
 // H-06: who kills it again and again means it.
 #[test]
 fn a_second_death_soon_after_is_left_alone() {

@@ -113,8 +113,9 @@ impl Acts {
         self.begun.clear();
     }
 
-    pub(crate) fn forget_closed(&mut self, has_pending: impl Fn(&SessionKey) -> bool) {
-        self.graced.retain(|key, _| has_pending(key));
+    pub(crate) fn forget_closed(&mut self, now: Time, has_pending: impl Fn(&SessionKey) -> bool) {
+        // An act that was decided on may still be on its way when its recovery is over.
+        self.graced.retain(|key, since| has_pending(key) || now < *since + 15 * SECOND);
         self.steps.retain(|key, _| has_pending(key));
     }
 

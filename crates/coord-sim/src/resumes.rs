@@ -393,7 +393,7 @@ impl Simulation {
         let has_pending = |key: &SessionKey| {
             state.session(*key).is_some_and(|one| one.recovery.pending.is_some())
         };
-        self.acts.forget_closed(has_pending);
+        self.acts.forget_closed(self.time, has_pending);
     }
 
     /// Somebody does something at this very moment, or the coordinator is killed.

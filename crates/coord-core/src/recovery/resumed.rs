@@ -248,9 +248,14 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let is_empty = matches!(proof.pane, PaneState::Client { input: Input::Empty, .. });
+        // The hook of a prompt may be lost: registry and screen have to say the same.
+        let is_at_rest = proof.idle_since_ms.is_some()
+            && matches!(
+                proof.pane,
+                PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. }
+            );
         if session.turn == Turn::None
-            && is_empty
+            && is_at_rest
             && let Some(subject) = subject(session, process, true)
         {
             let number = self.header.machine.next_number();
