@@ -185,6 +185,9 @@ impl State {
                 fx.decide(&session, "G5", "its operator said so", "no longer needs its operator");
             }
             session.recovery.budget.reset();
+            if let Some(pending) = &mut session.recovery.pending {
+                pending.is_charged = false;
+            }
             session.recovery.cooldown = None;
             self.put(session);
         }

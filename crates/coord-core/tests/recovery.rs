@@ -378,6 +378,25 @@ fn failed_attempts_are_spaced_and_limited() {
     assert_eq!(world.prove(proof).len(), 1);
 }
 
+// G5: limits that begin anew count what is under way from its next step.
+#[test]
+fn an_attempt_behind_a_reset_counts() {
+    let mut world = at_rest();
+    let session = world.key();
+    world.command(Command::Recover { session });
+    for begins_anew in [false, true] {
+        if begins_anew {
+            world.command(Command::ResetFailed { session: Some(session) });
+            assert_eq!(world.session("s1").recovery.budget.used(), (0, 0));
+        }
+        let proof = living(&world);
+        let (intent, _) = world.act(proof);
+        assert_eq!(world.session("s1").recovery.budget.used(), (1, 1));
+        world.acted(intent, Outcome::Changed { what: "the screen".into() });
+        world.pass(3.0);
+    }
+}
+
 // S0-25b, H-43: nobody takes the line; its nonce is good for nothing then.
 #[test]
 fn a_line_that_nobody_takes_is_a_failed_attempt() {

@@ -79,13 +79,12 @@ pub(crate) struct Image {
 
 /// The image of a state.
 pub(crate) fn image_of(state: &State) -> Image {
+    let mut header = Header { last: None, ..state.header().clone() };
+    // A look that the last turn began has a number.
+    header.machine.last_number = 0;
     let sessions =
         state.sessions().map(|session| Session { look: coord_core::Awake(0), ..session.clone() });
-    Image {
-        header: Header { last: None, ..state.header().clone() },
-        sessions: sessions.collect(),
-        seen: state.seen().clone(),
-    }
+    Image { header, sessions: sessions.collect(), seen: state.seen().clone() }
 }
 
 impl Image {
