@@ -38,8 +38,8 @@ impl State {
         Some(OwnerId { machine: machine.clone(), boot, pid_ns: *pid_ns, process })
     }
 
-    /// The process of a record is gone: just now (`is_fresh`) or not, it lived until `seen_ms` at least,
-    /// wall time.
+    /// The process of a record is gone: just now (`is_fresh`) or nobody knows when, it lived until `seen_ms`
+    /// at least, wall time.
     pub(crate) fn on_death(
         &mut self,
         process: ProcessRef,

@@ -315,7 +315,7 @@ fn on_exit(
     let lived_until_ms = if is_known { now.wall_ms } else { state.last_seen_ms(process) };
     let mut touched = state.on_server_death(process, seen_ms, at, fx);
     touched.extend(state.on_claimer_exit(process, at, fx));
-    if let Some(key) = state.on_death(process, (is_fresh, lived_until_ms), at, fx) {
+    if let Some(key) = state.on_death(process, (is_known, lived_until_ms), at, fx) {
         touched.push(key);
         touched.extend(state.mark_two_owners(key));
         touched.extend(state.on_end(key, at, fx));

@@ -266,6 +266,23 @@ fn h_05_without_a_registry_an_open_turn_and_no_farewell_is_a_crash() {
     assert_eq!(world.word(ID), Word::Crashed);
 }
 
+// H-05, H-32: after a stop of the loop whatever stands on the pane may have been painted since.
+#[test]
+fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
+    for (has_gap, word) in [(false, Word::Crashed), (true, Word::Unknown)] {
+        let mut world = in_a_turn();
+        world.seen_on_pane(100, its(blank()), false);
+        if has_gap {
+            world.take(&coord_core::Event::Gap { ns: 3_600_000_000_000 });
+        }
+        world.exit(100);
+        world.registry(100, Registry::Unreadable, true);
+        world.pass(0.9);
+        world.seen_on_pane(100, its(blank()), true);
+        assert_eq!(world.word(ID), word, "{has_gap}");
+    }
+}
+
 #[test]
 fn h_05_neither_provable_is_unknown() {
     let mut world = in_a_turn();
