@@ -273,7 +273,7 @@ fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
         let mut world = in_a_turn();
         world.seen_on_pane(100, its(blank()), false);
         if has_gap {
-            world.take(&coord_core::Event::Gap { ns: 3_600_000_000_000 });
+            world.take(&Event::Gap { ns: 60_000_000_000 });
         }
         world.exit(100);
         world.registry(100, Registry::Unreadable, true);
