@@ -136,8 +136,8 @@ impl Acts {
     }
 
     fn begins(&mut self, at: Time) {
-        // Counted from its decision, which an act follows within a second.
-        self.begun.retain(|begun| at + SECOND < begun + 10 * MINUTE);
+        // Counted from its decision, which an act follows within a few seconds.
+        self.begun.retain(|begun| at + 5 * SECOND < begun + 10 * MINUTE);
         self.begun.push(at);
     }
 }
