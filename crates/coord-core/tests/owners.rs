@@ -5,8 +5,8 @@ mod crashes;
 mod world;
 
 use coord_core::{
-    Command, Deed, Ending, Event, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
-    Screen, Signal, Stage, Whom, Word,
+    Command, Deed, Ending, Event, Input, Intent, MarkChange, Outcome, PaneState, Proof,
+    RegistryStatus, Screen, Signal, Stage, Whom, Word,
 };
 use crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
 use world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
@@ -123,9 +123,8 @@ fn a_key_in_a_kept_pane_cancels() {
     }
 }
 
-// H-06: we ended the first client, not the one that dies behind it.
-#[test]
-fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
+/// It showed a crash signature, is at rest, and is to be ended.
+fn about_to_be_ended() -> (World, Intent) {
     let mut world = opted_in();
     world.hook("s1", PID, PROMPT);
     world.signature();
@@ -138,6 +137,31 @@ fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
     let proof = living(&world);
     let (intent, deed) = world.act(proof);
     assert!(matches!(deed, Deed::End { signal: Signal::Term, .. }), "{deed:?}");
+    (world, intent)
+}
+
+// H-06, G10: who crashes before the signal is known to have come did not end on it.
+#[test]
+fn who_crashes_before_it_is_ended_has_its_grace() {
+    for is_sent in [true, false] {
+        let (mut world, intent) = about_to_be_ended();
+        if is_sent {
+            world.acted(intent, Outcome::Done);
+        }
+        world.crash(PID);
+        world.pass(5.0);
+        let proof = dead(&world);
+        let acts = world.prove(proof);
+        let stage = world.pending().map(|pending| &pending.stage);
+        let is_graced = matches!(stage, Some(Stage::Grace { .. }));
+        assert_eq!((acts.len(), is_graced), if is_sent { (1, false) } else { (0, true) });
+    }
+}
+
+// H-06: we ended the first client, not the one that dies behind it.
+#[test]
+fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
+    let (mut world, intent) = about_to_be_ended();
     world.acted(intent, Outcome::Done);
     world.hook("s1", PID, END);
     world.exit(PID);

@@ -60,8 +60,8 @@ impl Case {
 pub(crate) struct Acts {
     /// By nonce.
     pub(crate) cases: BTreeMap<String, Case>,
-    /// By the process that is to be ended: the case, and since when.
-    pub(crate) endings: BTreeMap<ProcessRef, (Case, Time)>,
+    /// By the process that is to be ended.
+    pub(crate) endings: BTreeMap<ProcessRef, Case>,
     /// When the grace of a recovery began.
     pub(crate) graced: BTreeMap<SessionKey, Time>,
     /// The last step that was seen of a recovery.
@@ -212,7 +212,7 @@ impl Simulation {
         if !life.truth.is_alive() {
             return Ok(());
         }
-        let Some((case, _)) = self.acts.endings.get(&process) else {
+        let Some(case) = self.acts.endings.get(&process) else {
             return self.check_own_end(process, life);
         };
         self.check_act(case, life)?;
@@ -374,10 +374,7 @@ impl Simulation {
     ) -> Result<(), Violation> {
         let id = &case.session_id;
         let holds = self.holds(case, &life.cwd);
-        // Who died while it was about to be ended was given up by its person's rules, too.
-        let ending = self.acts.endings.get(&coord_daemon::convert::wire_process(case.harness));
-        let is_ending = ending.is_some_and(|(_, since)| life.since < since + SECOND);
-        if holds.is_fresh || holds.is_asked || life.is_signalled || is_ending {
+        if holds.is_fresh || holds.is_asked || life.is_signalled {
             return Ok(());
         }
         if !(holds.unattended || holds.opted_in || life.has_signature) {

@@ -369,11 +369,7 @@ impl Simulation {
                 Stage::Proving { number, .. } => (2 + (number << 8), false),
                 Stage::Ending { number, .. } => {
                     let process = coord_daemon::convert::wire_process(pending.harness);
-                    let case = Case::of(session, pending);
-                    let before = self.acts.steps.get(&session.key);
-                    if before != Some(&(3 + (number << 8))) {
-                        self.acts.endings.insert(process, (case, self.time));
-                    }
+                    self.acts.endings.insert(process, Case::of(session, pending));
                     (3 + (number << 8), true)
                 }
                 Stage::Placing { number, nonce, .. } => {

@@ -388,8 +388,10 @@ impl State {
         let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
+            // Whether the signal was sent may not be known; who crashed before it came is no one of ours.
+            let has_crashed = matches!(session.presence, Presence::Crashed { .. });
             if let Some(pending) = &mut session.recovery.pending {
-                pending.ended_by_us = true;
+                pending.ended_by_us |= !has_crashed;
                 pending.died_at = Some(at);
                 pending.stage = Stage::Waiting { until: at.awake };
             }
