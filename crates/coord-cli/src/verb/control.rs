@@ -84,6 +84,10 @@ fn show(
         let name = result.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         writeln!(out, "{id}{}  {}", escape(&name), escape(&result.would))?;
     }
+    if answer.results.is_empty() {
+        let done = if how.dry_run { "" } else { "done; " };
+        writeln!(out, "{}: {done}no session is concerned now", escape(&answer.what))?;
+    }
     if how.dry_run {
         writeln!(out, "{}", painter.paint(Colour::Dim, "Dry run: nothing was changed."))?;
     }

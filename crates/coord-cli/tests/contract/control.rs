@@ -128,7 +128,8 @@ fn an_order_of_a_person_is_recorded_and_outlives_a_kill() {
         let dry = at_terminal(&home, &tmux, &format!("{arguments} --dry-run"), "").done();
         assert!(dry.contains("Dry run: nothing was changed."), "{arguments}: {dry}");
         assert_eq!(orders(&home).len(), before, "{arguments}: a dry run records nothing");
-        at_terminal(&home, &tmux, arguments, "").done();
+        let said = at_terminal(&home, &tmux, arguments, "").done();
+        assert!(!said.trim().is_empty(), "{arguments}: what came of it is said");
         let all = orders(&home);
         assert_eq!(all[before..], [(of.map(str::to_owned), what.to_owned())], "{arguments}");
     }
