@@ -16,7 +16,7 @@ use crate::client;
 use crate::context::{Context, variable};
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
-use crate::verb::status::not_reachable;
+use crate::verb::status::{counted, not_reachable};
 
 /// Stopped sessions are listed this long (interfaces.md, retention).
 const STOPPED_LISTED_S: u64 = 24 * 3600;
@@ -360,7 +360,10 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         let last = done.last_at.as_deref().map(|at| format!(", {} ago", ago(at)));
         let (total, turn) = (done.total, done.this_turn);
         let last = last.unwrap_or_default();
-        all.push(("recovered", format!("{total} times, {turn} in this turn; {outcome}{last}")));
+        all.push((
+            "recovered",
+            format!("{}, {turn} in this turn; {outcome}{last}", counted(total.into(), "time")),
+        ));
     }
     if session.unattended {
         all.push(("attended", "no: nobody watches it".to_owned()));

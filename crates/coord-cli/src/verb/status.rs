@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
