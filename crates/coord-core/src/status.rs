@@ -214,8 +214,12 @@ impl State {
     /// Whether the sources of a living session are asked at all: where an earlier rule gives the
     /// word, time alone changes nothing, and a deadline would stay due for ever.
     pub(crate) fn is_weighed(&self, session: &Session) -> bool {
-        let earlier = [self.elsewhere(session), two_owners(session), foreign(session)];
-        earlier.iter().all(Option::is_none) && suspended(session).is_none()
+        self.elsewhere(session)
+            .or_else(|| two_owners(session))
+            .or_else(|| self.recovering(session))
+            .or_else(|| foreign(session))
+            .or_else(|| suspended(session))
+            .is_none()
     }
 
     /// How long nothing may be heard of it. Where no process is known, nothing can be proved of its

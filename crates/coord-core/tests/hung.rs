@@ -3,7 +3,9 @@
 mod crashes;
 mod world;
 
-use coord_core::{Command, Deed, Input, Outcome, PaneState, Proof, RegistryStatus, Signal, Word};
+use coord_core::{
+    Command, Deed, Input, Outcome, PaneState, Proof, Registry, RegistryStatus, Signal, Word,
+};
 use crashes::{NEXT, PID, at_rest, in_a_turn, living};
 use world::{PROMPT, World};
 
@@ -138,4 +140,17 @@ fn a_person_who_asks_gets_a_hung_one_back() {
     world.pass(61.0);
     assert_eq!(look_on(&mut world, 20, |look| Some(u64::from(look))), []);
     assert!(is_end(&look_on(&mut world, 8, |_| Some(99)), Signal::Term));
+}
+
+// what is being ended has its word from that, however long it was silent.
+#[test]
+fn silence_is_no_deadline_while_it_is_ended() {
+    let mut world = signed();
+    world.pass(840.0);
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    assert!(is_end(&acts, Signal::Term));
+    world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
+    world.registry(PID, Registry::Absent, false);
+    world.pass(5.0);
+    assert_eq!(world.word("s1"), Word::Recovering);
 }

@@ -192,6 +192,11 @@ impl<W: World> Coordinator<W> {
         self.engine.state()
     }
 
+    /// Invariants of the core that were found violated since the start; must read 0.
+    pub fn invariant_violations(&self) -> u64 {
+        self.invariant_violations
+    }
+
     /// Through which record the journal is on disk.
     pub fn synced_through(&self) -> u64 {
         self.engine.journal().synced_through()

@@ -232,7 +232,7 @@ impl Checks {
 
     pub(crate) fn after_turn(&mut self, coordinator: Of<'_>, now: Now) -> Result<(), Violation> {
         let state = coordinator.state();
-        let violations = state.violations(now);
+        let violations = coordinator.invariant_violations().max(state.violations(now));
         if violations != 0 {
             let what = format!("{violations} violations of the core's invariants");
             return Err(Violation::new("G3", what));

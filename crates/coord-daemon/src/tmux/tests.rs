@@ -83,6 +83,17 @@ fn process_of(pid: u32) -> ProcessRef {
     ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
 }
 
+/// Waits until what is started now starts later than `process` by the clock of the process table.
+fn outlive_tick_of(process: ProcessRef) {
+    let starts_now = || {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let start_time = process_of(child.id()).start_time;
+        child.wait().unwrap();
+        start_time
+    };
+    while starts_now() <= process.start_time {}
+}
+
 fn kill(process: ProcessRef) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
@@ -285,6 +296,7 @@ fn a_pane_that_another_program_took_is_not_read() {
     wish.proof = Some(PaneProof { pane_pid, tty });
     wish.look = Look::AfterDeath;
     assert!(matches!(one(&mut tmux, wish.clone()), Pane::Its { .. }), "its own is no other's");
+    outlive_tick_of(process);
     kill(process);
     line_of(&taken);
     assert_eq!(why(one(&mut tmux, wish.clone())), "another program has its terminal by now");
