@@ -69,10 +69,7 @@ fn a_conversation_that_ended_elsewhere_is_not_brought_back() {
 fn a_user_who_is_quicker_than_our_client_is_told_of_both() {
     let mut world = in_a_turn();
     world.crash(PID);
-    let proof = dead(&world);
-    let (intent, _) = world.act(proof);
-    world.acted(intent, Outcome::Done);
-    world.claim(NEXT);
+    world.resume_as(NEXT);
     world.hook("s1", 900, RESUME);
     let recovery = &world.session("s1").recovery;
     assert!(recovery.pending.is_none());
@@ -88,10 +85,7 @@ fn of_two_owners_ours_goes() {
     {
         let mut world = in_a_turn();
         world.crash(PID);
-        let proof = dead(&world);
-        let (intent, _) = world.act(proof);
-        world.acted(intent, Outcome::Done);
-        world.claim(NEXT);
+        world.resume_as(NEXT);
         world.comes_up(NEXT);
         world.pass(3.5);
         let proof = living(&world);
@@ -165,10 +159,7 @@ fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
     world.acted(intent, Outcome::Done);
     world.hook("s1", PID, END);
     world.exit(PID);
-    let proof = dead(&world);
-    let (intent, _) = world.act(proof);
-    world.acted(intent, Outcome::Done);
-    world.claim(NEXT);
+    world.resume_as(NEXT);
     world.comes_up(NEXT);
     world.screen(NEXT, Screen::Prompt);
     world.crash(NEXT);

@@ -353,10 +353,7 @@ fn failed_attempts_are_spaced_and_limited() {
     let mut world = in_a_turn();
     world.crash(PID);
     for wait in [5.0, 10.0] {
-        let proof = dead(&world);
-        let (intent, _) = world.act(proof);
-        world.acted(intent, Outcome::Done);
-        world.claim(NEXT);
+        world.resume_as(NEXT);
         world.exit(NEXT);
         assert_eq!(world.outcome(), Some("failed"));
         world.pass(wait - 0.5);
@@ -428,10 +425,7 @@ fn a_slow_resume_is_never_started_again() {
     ] {
         let mut world = in_a_turn();
         world.crash(PID);
-        let proof = dead(&world);
-        let (intent, _) = world.act(proof);
-        world.acted(intent, Outcome::Done);
-        world.claim(NEXT);
+        world.resume_as(NEXT);
         world.pass(61.0);
         let proof = Proof { pane, ..living(&world) };
         assert_eq!(world.prove(proof), []);

@@ -223,6 +223,15 @@ impl World {
         self.take(&Event::ResumeClaimed { session, nonce, process: process(pid) });
     }
 
+    /// Found dead, its resume is typed and becomes the client `pid`.
+    #[track_caller]
+    pub(crate) fn resume_as(&mut self, pid: u32) {
+        let proof = dead(self);
+        let (intent, _) = self.act(proof);
+        self.acted(intent, Outcome::Done);
+        self.claim(pid);
+    }
+
     /// The client that became of it reports its start and stands at its prompt.
     pub(crate) fn comes_up(&mut self, pid: u32) {
         self.hook("s1", pid, RESUME);
@@ -233,10 +242,7 @@ impl World {
     /// From the crash to the resumed client, verified.
     #[track_caller]
     pub(crate) fn comes_back(&mut self, pid: u32) {
-        let proof = dead(self);
-        let (intent, _) = self.act(proof);
-        self.acted(intent, Outcome::Done);
-        self.claim(pid);
+        self.resume_as(pid);
         self.comes_up(pid);
         self.pass(3.5);
         let proof = living(self);
