@@ -1,7 +1,7 @@
 //! What was ended on purpose stays ended (G6, S0-25f, H-05, H-10, H-36), though nobody watches it.
 //! That coord was at work all the time is shown by a session that comes back last.
 
-use crate::place::{MANUAL, Place};
+use crate::place::{MANUAL, Place, words_of};
 use coord_tests::fake_api::Turn;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
@@ -83,7 +83,7 @@ pub(crate) fn a_closed_pane() {
     only_the_killed_one_comes_back(&mut place, &ended);
 }
 
-// H-36: what was cleared away is not brought back, and what began anew has nothing to resume.
+// H-36: what was cleared away is not brought back, but what began anew with the client's own line on it.
 pub(crate) fn cleared_and_killed() {
     let mut place = Place::start("", answers(), &MANUAL);
     place.nobody_watches();
@@ -94,13 +94,13 @@ pub(crate) fn cleared_and_killed() {
         let id = place.id_of(place.pid);
         if id == before { Err(id) } else { Ok(id) }
     });
+    place.when_written("/clear");
     place.signal(Signal::KILL);
-    place.when_left();
-    place.assert_untouched();
-    let explained = place.decisions();
-    assert!(explained.contains("H-36"), "{explained}");
-    place.when_clients(&[]);
-    only_the_killed_one_comes_back(&mut place, &[]);
+    let session = place.when_back();
+    assert_eq!(session.session_id, place.id);
+    let words = words_of(place.pid).join(" ");
+    assert!(words.ends_with(&format!("--resume {}", place.id)), "{words}");
+    place.assert_back_by(1);
 }
 
 // H-05, F7: the client leaves before its SessionEnd hooks are through; that of coord never runs.
