@@ -429,6 +429,8 @@ pub struct PaneSeen {
     pub farewell: Option<String>,
     /// The name of a crash signature on it (S0-01).
     pub signature: Option<String>,
+    /// A hash of its text without what moves by itself (S1-04); none where there is no text.
+    pub digest: Option<u64>,
 }
 
 /// What makes a pane the same pane (H-16).

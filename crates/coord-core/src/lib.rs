@@ -37,6 +37,7 @@ mod registry;
 mod seen;
 mod session;
 mod settings;
+mod stall;
 mod state;
 mod status;
 mod step;
@@ -57,7 +58,7 @@ pub use hold::Hold;
 pub use host_event::{DeadServer, HostEvent};
 pub use launch::{Launch, Parent, ParentKind, Place};
 pub use operator::{Command, MarkChange, Marks, Whom};
-pub use pane::{is_news, is_signature_open};
+pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
@@ -67,6 +68,7 @@ pub use session::{
     Session, SessionKey, Signature, Stamp, Turn,
 };
 pub use settings::Settings;
+pub use stall::{Activity, Stall, StallLimits, UnderWay, suspicion};
 pub use state::{Counters, Header, State};
 pub use status::{Word, WordOf};
 pub use step::step;

@@ -10,7 +10,7 @@ use alloc::format;
 
 use crate::death;
 use crate::effect::{Effect, Effects, Look};
-use crate::event::{Kind, PaneFound, ProcessRef, Screen};
+use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef, Screen};
 use crate::fusion::{self, LOOKS, Source};
 use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature, Turn};
 use crate::state::State;
@@ -76,6 +76,9 @@ impl State {
         } else {
             note(&mut session, found, looked, fx);
             conclude(&mut session, at, fx);
+            if let PaneFound::Its(seen) = found {
+                self.count_capture(&mut session, seen.digest, at, fx);
+            }
         }
         self.put(session);
         Some(key)
@@ -103,9 +106,21 @@ impl State {
     }
 }
 
-/// Whether a look found something that has to be recorded: another pane or screen, a signature, or
-/// the same screen again where it is to confirm or to contradict what hooks said.
-pub fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
+impl State {
+    /// Whether a look found something that has to be recorded: another pane or screen, a signature, a
+    /// heartbeat, or the same screen again where it is to confirm or to contradict what hooks said.
+    pub fn is_news(&self, session: &Session, found: &PaneFound, awake: Awake) -> bool {
+        let is_heartbeat = match found {
+            PaneFound::Its(PaneSeen { digest: Some(digest), .. }) => {
+                self.is_heartbeat(session, *digest, awake)
+            }
+            PaneFound::Its(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => false,
+        };
+        is_heartbeat || is_news(session, found, awake)
+    }
+}
+
+fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     let (seen, view) = match (found, &session.pane) {
         (PaneFound::Unreadable { why }, PaneFact::Unreadable { why: before, .. }) => {
             return why != before;

@@ -15,6 +15,7 @@ use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait};
 use crate::recovery::Recovery;
+use crate::stall::{Stall, UnderWay};
 use crate::status::WordOf;
 use crate::time::{Awake, Moment};
 use crate::wake::WakeBudget;
@@ -343,6 +344,12 @@ pub struct Session {
     pub turn_id: Option<String>,
     /// Open prompts, as hooks tell (S0-18).
     pub waits: Vec<Wait>,
+    /// The main thread's calls of tools that have not ended, as hooks tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub under_way: Vec<UnderWay>,
+    /// The screen that a heartbeat found last, of an unattended session (S1-04, S1-05).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// What was over since the newest turn edge, the newest few: a request older than its own result
     /// comes too late (G2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -423,6 +430,8 @@ impl Session {
             turn: Turn::None,
             turn_id: None,
             waits: Vec::new(),
+            under_way: Vec::new(),
+            stall: None,
             over: Vec::new(),
             background: Background::default(),
             failure: None,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Mode;
+use crate::stall::StallLimits;
 use crate::wake::WakeLimits;
 
 /// Durations in milliseconds.
@@ -70,6 +71,8 @@ pub struct Settings {
     pub breaker_failures: u32,
     /// Turns that coord may start in one session (H-21).
     pub wakes: WakeLimits,
+    /// When nothing having changed is a stall (S1-17).
+    pub stall: StallLimits,
 }
 
 impl Default for Settings {
@@ -104,6 +107,7 @@ impl Default for Settings {
             breaker_within_ms: 60_000,
             breaker_failures: 3,
             wakes: WakeLimits::default(),
+            stall: StallLimits::default(),
         }
     }
 }

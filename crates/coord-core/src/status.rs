@@ -35,6 +35,8 @@ pub enum Word {
     Running,
     /// At its prompt.
     Idle,
+    /// A turn is open, and nothing has changed for longer than what it is at may take.
+    Stalled,
     /// The turn ended, background work goes on.
     Background,
     /// A permission dialog is open.
@@ -77,6 +79,7 @@ impl Word {
                  or no sign and no second source for tracking.unknown_after"
             }
             Self::Idle => "a prompt, a tool, the registry saying busy or waiting, or its end",
+            Self::Stalled => "any change on its screen, a hook, or its end",
             Self::Background => "a new turn, the end of that work, or its end",
             Self::AwaitingPermission | Self::AwaitingInput => {
                 "the result of that call, the registry no longer waiting, a new prompt, or its end"
@@ -142,7 +145,7 @@ impl State {
             .or_else(|| foreign(session))
             .or_else(|| suspended(session))
             .or_else(|| self.silent(session, awake))
-            .unwrap_or_else(|| living(session, awake))
+            .unwrap_or_else(|| self.living(session, awake))
     }
 
     /// Whether the owner is a process that this coordinator can see.
@@ -251,6 +254,19 @@ impl State {
             let minutes = age_ms / 60_000;
             answer(Word::Unknown, "R-01", format!("no sign for {minutes} min and no second source"))
         })
+    }
+}
+
+impl State {
+    /// What a living session is doing, and whether that stands still.
+    fn living(&self, session: &Session, awake: Awake) -> Answer {
+        let mut given = living(session, awake);
+        if given.word == Word::Running
+            && let Some(because) = self.stalled(session)
+        {
+            (given.word, given.rule, given.because) = (Word::Stalled, "S1-06", because);
+        }
+        given
     }
 }
 

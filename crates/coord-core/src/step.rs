@@ -239,6 +239,7 @@ fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
     state.header.paused_ns = state.header.paused_ns.saturating_add(gap_ns);
     let at = state.moment(now);
     state.header.settling = Some(Hold::new(reason, at, state.header.settings.settle_ms));
+    state.forget_stalls();
 }
 
 /// S0-31: bookkeeping is dropped when a session ended for good and its retention is over.

@@ -11,6 +11,7 @@ use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::fusion::{self, Source};
 use crate::permission;
 use crate::session::{EarlyEnd, LastEvent, Presence, RegistryFact, Session, Stamp, Turn};
+use crate::stall;
 use crate::time::Moment;
 
 /// Whether an event is a turn edge.
@@ -47,6 +48,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         return false;
     }
     session.sign = at.awake;
+    stall::on_hook(session, event);
     let before = fusion::by_hooks(session);
     permission::apply(session, event, stamp, at);
     if is_edge(event) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Mode, Settings, WakeLimits};
+use coord_core::{Mode, Settings, StallLimits, WakeLimits};
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -226,6 +226,15 @@ impl Config {
             wakes: WakeLimits {
                 per_10min: self.small("queue.wakes_per_10min"),
                 per_day: self.small("queue.wakes_per_day"),
+            },
+            stall: StallLimits {
+                heartbeat_ms: self.ms("stall.heartbeat"),
+                captures: self.small("stall.captures"),
+                thinking_after_ms: self.ms("stall.thinking_after"),
+                tool_after_ms: self.ms("stall.tool_after"),
+                mcp_after_ms: self.ms("stall.mcp_after"),
+                subagent_after_ms: self.ms("stall.subagent_after"),
+                retry_after_ms: self.ms("stall.retry_after"),
             },
         }
     }

@@ -217,7 +217,7 @@ fn registry_status(status: Option<&str>, waiting_for: Option<&str>) -> Option<Re
 /// What a look at a pane found, in the core's terms.
 pub fn pane_found(pane: &Pane) -> PaneFound {
     match pane {
-        Pane::Its { socket, server, pane, pane_pid, tty, screen, farewell, signature } => {
+        Pane::Its { socket, server, pane, pane_pid, tty, screen, farewell, signature, digest } => {
             PaneFound::Its(PaneSeen {
                 pane: TmuxPane {
                     socket: socket.clone(),
@@ -228,6 +228,7 @@ pub fn pane_found(pane: &Pane) -> PaneFound {
                 screen: screen.as_deref().and_then(Screen::from_word),
                 farewell: farewell.clone(),
                 signature: signature.clone(),
+                digest: *digest,
             })
         }
         Pane::NotThere => PaneFound::NotThere,

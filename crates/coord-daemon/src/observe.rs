@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Kind, Now, Session, is_in_doubt, is_news, is_signature_open};
+use coord_core::{Kind, Now, Session, is_in_doubt, is_signature_open};
 use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;
@@ -162,7 +162,7 @@ impl<W: World> Coordinator<W> {
             Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
                 let awake = self.engine.state().moment(now).awake;
                 let is_news = self.session_of(process).is_some_and(|session| {
-                    after_death || is_news(session, &pane_found(&pane), awake)
+                    after_death || self.engine.state().is_news(session, &pane_found(&pane), awake)
                 });
                 if is_news {
                     let seen = Entry::PaneSeen { process, pane, looked_ns, after_death };

@@ -137,6 +137,7 @@ impl<W: World> Coordinator<W> {
         for (word, name) in [
             (Word::Starting, "starting"),
             (Word::Running, "running"),
+            (Word::Stalled, "stalled"),
             (Word::Idle, "idle"),
             (Word::Background, "background"),
             (Word::AwaitingPermission, "awaiting_permission"),

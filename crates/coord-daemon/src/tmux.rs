@@ -208,7 +208,7 @@ impl Tmux {
             }
         };
         let Some(text) = sight.view.texts.get(&pane.id) else { return Outcome::Capture(pane.id) };
-        let Reading { screen, farewell, signature } = (self.read)(text);
+        let Reading { screen, farewell, signature, digest } = (self.read)(text);
         if is_dead && farewell.is_none() && is_taken(pane, wish.process) {
             return Outcome::Is(*unreadable("another program has its terminal by now"));
         }
@@ -221,6 +221,7 @@ impl Tmux {
             screen: screen.map(|screen| screen.word().to_owned()),
             farewell,
             signature,
+            digest,
         };
         if is_dead {
             self.known.remove(&wish.process);

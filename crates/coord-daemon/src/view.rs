@@ -47,7 +47,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
             subagents: background.subagents,
             crons: background.crons,
         }),
-        stall_count: 0,
+        stall_count: session.stall.map_or(0, |stall| stall.count),
         unattended: state.is_unattended(session),
         parent: session.marks.parent.clone(),
         needs_operator: session.recovery.needs_operator.as_ref().map(|flag| {
@@ -245,6 +245,7 @@ fn word(word: Word) -> inspect::State {
     match word {
         Word::Starting => inspect::State::Starting,
         Word::Running => inspect::State::Running,
+        Word::Stalled => inspect::State::Stalled,
         Word::Idle => inspect::State::Idle,
         Word::Background => inspect::State::Background,
         Word::AwaitingPermission => inspect::State::AwaitingPermission,

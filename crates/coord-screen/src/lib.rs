@@ -8,6 +8,7 @@
 //! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-18 and H-05.
 
 mod cells;
+mod digest;
 mod farewell;
 mod input;
 mod layout;
@@ -34,6 +35,8 @@ pub struct Reading {
     /// The crash signature that stands anywhere on the screen. Evidence and nothing more: these
     /// words are everyday output of an agent (H-07).
     pub signature: Option<String>,
+    /// A digest of its words without what moves by itself (S1-04); none if there is no word.
+    pub digest: Option<u64>,
 }
 
 /// Reads a screen, of a long one its end.
@@ -44,6 +47,7 @@ pub fn read(text: &str) -> Reading {
         screen: rules::class_of(&layout),
         farewell: farewell::session_in(layout.lines()),
         signature: signature_in(text).map(str::to_owned),
+        digest: digest::of_screen(&layout),
     }
 }
 

@@ -396,7 +396,7 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
         Word::Starting => truth == Truth::Started && !life.is_interactive,
         // A background subagent keeps the registry busy as a turn does: whoever lost the Stop or the
         // prompt between the two takes one for the other.
-        Word::Running => matches!(truth, Truth::Running | Truth::Subagent),
+        Word::Running | Word::Stalled => matches!(truth, Truth::Running | Truth::Subagent),
         // Nor does an idle registry deny work of kinds that nobody has measured: whoever lost the hooks
         // that told its end goes on seeing it.
         Word::Background => {
@@ -447,6 +447,7 @@ fn is_true(life: &Life, has_registry: bool, session: &Session) -> bool {
         }
         Word::Starting
         | Word::Running
+        | Word::Stalled
         | Word::Idle
         | Word::Background
         | Word::AwaitingPermission

@@ -381,7 +381,7 @@ impl Simulation {
         let mut machine = self.machine.get();
         let pane = machine.tmux.get_mut(SOCKET).and_then(|one| one.panes.get_mut(&id));
         if let Some(pane) = pane {
-            pane.shown = coord_screen::Reading { screen, farewell, signature: None };
+            pane.shown = coord_screen::Reading { screen, farewell, ..Default::default() };
         }
     }
 }

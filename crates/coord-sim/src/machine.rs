@@ -408,6 +408,7 @@ impl Machine {
             screen: pane.screen().map(|screen| screen.word().to_owned()),
             farewell: pane.shown.farewell.clone(),
             signature: pane.shown.signature.clone(),
+            digest: Some(pane.digest(self.hung_at(wish.process).unwrap_or(self.now.mono_ns))),
         }
     }
 }

@@ -26,7 +26,7 @@ impl Judged {
             Word::Unknown => return Self::Unknown,
             Word::Starting => truth == Truth::Started,
             Word::Idle => matches!(truth, Truth::Idle | Truth::Started),
-            Word::Running => truth == Truth::Running,
+            Word::Running | Word::Stalled => truth == Truth::Running,
             Word::Background => matches!(truth, Truth::Subagent | Truth::Shell),
             Word::AwaitingPermission => truth == Truth::AwaitingPermission,
             Word::AwaitingInput => truth == Truth::AwaitingInput,

@@ -272,6 +272,6 @@ impl Simulation {
 }
 
 fn new_pane(pid: u32, tty: u64) -> Pane {
-    let shown = Reading { screen: Some(Screen::Shell), farewell: None, signature: None };
+    let shown = Reading { screen: Some(Screen::Shell), ..Reading::default() };
     Pane::new(pid, tty, shown)
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Now, Session};
+use coord_core::{Now, Session, Word};
 use coord_daemon::config::Config;
 use coord_wire::api::{OperatorRequest, ResumeOrder};
 use coord_wire::stamp::ProcessRef;
@@ -418,10 +418,12 @@ impl Simulation {
             one.judged = Judged::of(one.truth, one.is_foreign, word);
             // A disagreement of sources is shown as one, and claims nothing.
             let is_open = shown.is_some_and(|session| session.contested.is_some());
-            let told = one.told().filter(|_| self.machine.get().hung_at(one.process).is_some());
+            let is_hung = self.machine.get().hung_at(one.process).is_some();
+            let told = one.told().filter(|_| is_hung);
             let may_be_as = |word| {
                 let may_be = |truth| may_be(truth, life, word);
-                may_be(one.truth) || told.is_some_and(may_be)
+                let is_still = word != Word::Stalled || is_hung;
+                is_still && (may_be(one.truth) || told.is_some_and(may_be))
             };
             let may_be = is_open || word.is_none_or(may_be_as);
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);

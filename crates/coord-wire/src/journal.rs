@@ -344,6 +344,9 @@ pub enum Pane {
         /// The name of a crash signature on the screen (S0-01).
         #[serde(default)]
         signature: Option<String>,
+        /// A hash of its text without what moves by itself (S1-04).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<u64>,
     },
     /// The server answered and has no pane on the process's terminal.
     NotThere,

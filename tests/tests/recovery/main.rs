@@ -10,6 +10,7 @@ mod panes;
 mod place;
 mod restarts;
 mod signatures;
+mod stalls;
 mod taken_over;
 
 use coord_tests::netns;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 52] = [
+const CASES: [(&str, fn()); 55] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -36,6 +37,9 @@ const CASES: [(&str, fn()); 52] = [
     ("a_closed_pane", ends::a_closed_pane),
     ("cleared_and_killed", ends::cleared_and_killed),
     ("a_cancelled_session_end", ends::a_cancelled_session_end),
+    ("an_api_that_hangs", stalls::an_api_that_hangs),
+    ("a_long_tool", stalls::a_long_tool),
+    ("an_attended_turn", stalls::an_attended_turn),
     ("resumed_in_its_own_shell", taken_over::resumed_in_its_own_shell),
     ("continued_in_another_pane", taken_over::continued_in_another_pane),
     ("resumed_elsewhere_in_the_grace", taken_over::resumed_elsewhere_in_the_grace),

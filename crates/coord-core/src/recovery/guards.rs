@@ -230,7 +230,7 @@ impl State {
             Word::AwaitingPermission | Word::AwaitingInput => {
                 return Err(Stop::until_told("S0-15", "a prompt waits for its user"));
             }
-            Word::Running => return in_a_turn(session, at),
+            Word::Running | Word::Stalled => return in_a_turn(session, at),
             Word::Background => {
                 return Err(Stop::until_told("S0-20", "background work goes on"));
             }

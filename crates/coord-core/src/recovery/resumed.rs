@@ -203,6 +203,7 @@ impl State {
             Word::Idle
             | Word::Starting
             | Word::Running
+            | Word::Stalled
             | Word::Background
             | Word::AwaitingPermission
             | Word::AwaitingInput

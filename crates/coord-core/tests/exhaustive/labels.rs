@@ -94,6 +94,7 @@ labels! { WORDS, of_word(Word):
     Word::Starting => "starting",
     Word::Running => "running",
     Word::Idle => "idle",
+    Word::Stalled => "stalled",
     Word::Background => "background",
     Word::AwaitingPermission => "awaiting permission",
     Word::AwaitingInput => "awaiting input",

@@ -1,8 +1,8 @@
 //! The reduced states: every kind of session that the rules tell apart, and how it comes about.
 
 use coord_core::{
-    Background, EndReason, Event, HookKind, Kind, PaneFound, PaneSeen, Registry, RegistryEntry,
-    RegistryStatus, Screen, StartSource, ToolPhase,
+    Background, Command, EndReason, Event, HookKind, Kind, MarkChange, PaneFound, PaneSeen,
+    Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase, Whom,
 };
 
 use crate::world::{
@@ -32,6 +32,7 @@ const PLAIN: &[Reached] = &[
     Reached { name: "running, queued prompt, registry busy", build: || registered(queued(), BUSY) },
     Reached { name: "running, between two turns", build: between },
     Reached { name: "running, signature seen", build: signature },
+    Reached { name: "stalled", build: stalled },
     Reached { name: "idle", build: || then(turn(), STOP) },
     Reached {
         name: "idle, registry idle",
@@ -174,6 +175,19 @@ fn signature() -> World {
     let mut world = turn();
     let seen = PaneSeen { signature: Some("stack-overflow".into()), ..blank() };
     world.seen_on_pane(100, its(seen), false);
+    world
+}
+
+/// Nobody watches it, and its screen has been the same for eleven minutes.
+fn stalled() -> World {
+    let mut world = registered(turn(), BUSY);
+    let whom = Whom::Session(world.session("s1").key);
+    let marks = MarkChange { unattended: Some(true), ..MarkChange::default() };
+    world.take(&Event::Operator(Command::Attend { whom, marks }));
+    let still = || PaneSeen { screen: Some(Screen::Working), digest: Some(1), ..blank() };
+    world.seen_on_pane(100, its(still()), false);
+    world.pass(660.0);
+    world.seen_on_pane(100, its(still()), false);
     world
 }
 

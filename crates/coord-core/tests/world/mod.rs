@@ -294,7 +294,7 @@ pub(crate) fn pane(server: u32) -> TmuxPane {
 /// A proved pane with a screen that fits no class.
 pub(crate) fn blank() -> PaneSeen {
     let proof = PaneProof { pane_pid: 50, tty: 34_816 };
-    PaneSeen { pane: pane(7), proof, screen: None, farewell: None, signature: None }
+    PaneSeen { pane: pane(7), proof, screen: None, farewell: None, signature: None, digest: None }
 }
 
 pub(crate) fn its(seen: PaneSeen) -> PaneFound {

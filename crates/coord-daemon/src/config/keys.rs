@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 38] = [
+pub const KEYS: [Key; 45] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -163,6 +163,48 @@ pub const KEYS: [Key; 38] = [
         kind: Kind::Duration,
         default: "\"10m\"",
         about: "the window of recovery.recoveries_per_window (H-11)",
+    },
+    Key {
+        name: "stall.captures",
+        kind: Kind::Count,
+        default: "3",
+        about: "unchanged captures in a row from which a stall is suspected (S1-06)",
+    },
+    Key {
+        name: "stall.heartbeat",
+        kind: Kind::Duration,
+        default: "\"60s\"",
+        about: "the screen of an unattended session is compared this often (S1-02)",
+    },
+    Key {
+        name: "stall.mcp_after",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "an unattended session whose MCP server is asked has stalled after this without change (S1-06)",
+    },
+    Key {
+        name: "stall.retry_after",
+        kind: Kind::Duration,
+        default: "\"6m\"",
+        about: "the same while a request is tried again; the client does so for 3 minutes (R-12)",
+    },
+    Key {
+        name: "stall.subagent_after",
+        kind: Kind::Duration,
+        default: "\"30m\"",
+        about: "the same while a subagent works",
+    },
+    Key {
+        name: "stall.thinking_after",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "the same while the model answers",
+    },
+    Key {
+        name: "stall.tool_after",
+        kind: Kind::Duration,
+        default: "\"3h\"",
+        about: "the same while a tool runs",
     },
     Key {
         name: "store.journal_kept",

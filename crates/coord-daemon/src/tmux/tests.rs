@@ -109,7 +109,7 @@ fn line_of(fifo: &str) -> String {
 fn read(text: &str) -> Reading {
     // The text itself is handed out, which only a test may do.
     let farewell = Some(text.trim_end().to_owned());
-    Reading { screen: Some(Screen::Shell), farewell, signature: None }
+    Reading { screen: Some(Screen::Shell), farewell, ..Reading::default() }
 }
 
 fn tmux() -> Tmux {
@@ -184,6 +184,7 @@ fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
             screen: Some("shell".to_owned()),
             farewell: Some("mine".to_owned()),
             signature: None,
+            digest: None,
         };
         assert_eq!(seen, expected, "{claimed}");
     }

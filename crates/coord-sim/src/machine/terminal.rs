@@ -102,6 +102,13 @@ impl Pane {
         self.dialog.or(self.shown.screen)
     }
 
+    /// What stands on it without what moves by itself; a client that works painted it at `painted_ns`.
+    pub fn digest(&self, painted_ns: u64) -> u64 {
+        let works = matches!(self.screen(), Some(Screen::Working | Screen::Retry));
+        let still = if works { painted_ns } else { 0 };
+        self.shown.digest.unwrap_or(still)
+    }
+
     fn client(&self) -> PaneState {
         let input = if self.dialog.is_some() { Input::Unreadable } else { self.input };
         let signature = self.shown.signature.clone();

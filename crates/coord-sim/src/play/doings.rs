@@ -242,7 +242,7 @@ impl Player {
             }
             Doing::Paint { screen, farewell, .. } => {
                 let pane = self.clients.pane_of(process.pid).unwrap_or_default();
-                self.clients.paint(&pane, Reading { screen, farewell, signature: None });
+                self.clients.paint(&pane, Reading { screen, farewell, ..Reading::default() });
             }
             Doing::End { .. } => self.clients.exit(process.pid)?,
         }

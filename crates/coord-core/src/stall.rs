@@ -1,0 +1,258 @@
+//! Decides whether an unattended session stands still (S1-02, S1-04 to S1-06, S1-14, S1-17, S1-18, R-12).
+//!
+//! A heartbeat compares the masked screen with the one before. Captures in a row that found the same
+//! are counted; from a few on a stall is suspected, and a turn in which nothing changed for longer
+//! than what it is at may take has stalled. Hooks are change too. What waits for a person or for its
+//! quota explains itself and is not counted. Never acts: a stall is a word.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Effects;
+use crate::event::{HookEvent, HookKind, Screen, ToolPhase};
+use crate::session::{PaneFact, Session};
+use crate::state::State;
+use crate::status::Word;
+use crate::time::{Awake, Moment};
+
+/// Calls of tools remembered as under way.
+const UNDER_WAY_MAX: usize = 16;
+
+/// When nothing having changed means what, milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StallLimits {
+    /// An unattended session's screen is compared this often (S1-02).
+    pub heartbeat_ms: u64,
+    /// Unchanged captures in a row that make a stall suspected (S1-06).
+    pub captures: u32,
+    /// A turn without a tool has stalled after this.
+    pub thinking_after_ms: u64,
+    /// One whose tool runs.
+    pub tool_after_ms: u64,
+    /// One that waits for an MCP server.
+    pub mcp_after_ms: u64,
+    /// One that waits for a subagent.
+    pub subagent_after_ms: u64,
+    /// One whose request is tried again: the client does so for 180 s.
+    pub retry_after_ms: u64,
+}
+
+impl Default for StallLimits {
+    fn default() -> Self {
+        Self {
+            heartbeat_ms: 60_000,
+            captures: 3,
+            thinking_after_ms: 600_000,
+            tool_after_ms: 3 * 3_600_000,
+            mcp_after_ms: 600_000,
+            subagent_after_ms: 1_800_000,
+            retry_after_ms: 360_000,
+        }
+    }
+}
+
+/// A screen that was captured for the count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// What stood on it, without what moves by itself (S1-04).
+    pub digest: u64,
+    /// When it was found first.
+    pub since: Moment,
+    /// When it was found last.
+    pub at: Awake,
+    /// Heartbeats in a row that found it again (S1-05).
+    pub count: u32,
+}
+
+/// What an open turn is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Activity {
+    /// The model answers.
+    Thinking,
+    /// A tool runs.
+    Tool,
+    /// An MCP server is asked.
+    Mcp,
+    /// A subagent works.
+    Subagent,
+    /// A request is tried again.
+    Retry,
+}
+
+impl Activity {
+    fn of_tool(name: &str) -> Self {
+        match name {
+            "Task" | "Agent" => Self::Subagent,
+            _ if name.starts_with("mcp__") => Self::Mcp,
+            _ => Self::Tool,
+        }
+    }
+
+    fn after_ms(self, limits: &StallLimits) -> u64 {
+        match self {
+            Self::Thinking => limits.thinking_after_ms,
+            Self::Tool => limits.tool_after_ms,
+            Self::Mcp => limits.mcp_after_ms,
+            Self::Subagent => limits.subagent_after_ms,
+            Self::Retry => limits.retry_after_ms,
+        }
+    }
+
+    /// In words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Thinking => "it waits for the model",
+            Self::Tool => "a tool runs",
+            Self::Mcp => "an MCP server is asked",
+            Self::Subagent => "a subagent works",
+            Self::Retry => "its request is tried again",
+        }
+    }
+}
+
+/// A call of a tool by the main thread that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnderWay {
+    /// What kind of tool it is.
+    pub activity: Activity,
+    /// Which call, by its input, where an event named it.
+    pub digest: Option<u64>,
+}
+
+/// A hook tells of change, and of the tools that run.
+pub(crate) fn on_hook(session: &mut Session, event: &HookEvent) {
+    session.stall = None;
+    if event.agent.is_some() {
+        return;
+    }
+    match event.kind {
+        HookKind::Tool(ToolPhase::Before) => {
+            let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
+            if session.under_way.len() < UNDER_WAY_MAX {
+                session.under_way.push(UnderWay { activity, digest: event.digest });
+            }
+        }
+        HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
+            let of = |one: &UnderWay| one.digest == event.digest;
+            if let Some(at) = session.under_way.iter().position(of) {
+                session.under_way.remove(at);
+            }
+        }
+        HookKind::SessionStart(_)
+        | HookKind::SessionEnd(_)
+        | HookKind::UserPromptSubmit
+        | HookKind::Stop(_)
+        | HookKind::StopFailure(_) => session.under_way.clear(),
+        HookKind::PermissionRequest
+        | HookKind::Notification(_)
+        | HookKind::SubagentStop
+        | HookKind::Other(_) => (),
+    }
+}
+
+/// What its open turn is at. Of several tools the one that may take longest counts.
+fn activity(session: &Session, limits: &StallLimits) -> Activity {
+    if matches!(&session.pane, PaneFact::Its(view) if view.screen == Some(Screen::Retry)) {
+        return Activity::Retry;
+    }
+    let under_way = session.under_way.iter().map(|one| one.activity);
+    under_way.max_by_key(|one| one.after_ms(limits)).unwrap_or(Activity::Thinking)
+}
+
+impl State {
+    /// Whether standing still means anything: nobody watches it, and nothing else explains it (S1-13, S1-18).
+    fn is_counted(&self, session: &Session) -> bool {
+        let is_explained = !matches!(
+            session.word.word,
+            Word::Running | Word::Stalled | Word::Idle | Word::Background
+        );
+        session.may_live() && !is_explained && self.is_unattended(session)
+    }
+
+    /// Whether a look is a heartbeat that has to be recorded: another screen than the one that is
+    /// counted, or the same again. While a session is at rest nothing hangs on the number: it is
+    /// recorded ever more rarely.
+    pub(crate) fn is_heartbeat(&self, session: &Session, digest: u64, awake: Awake) -> bool {
+        if !self.is_counted(session) {
+            return false;
+        }
+        let Some(stall) = &session.stall else { return true };
+        let limits = &self.header.settings.stall;
+        let beats = awake.ms_since(stall.at) / limits.heartbeat_ms.max(1);
+        if stall.digest != digest && 0 < stall.count {
+            return true;
+        }
+        let is_busy = matches!(session.word.word, Word::Running | Word::Stalled);
+        let wanted = if is_busy || stall.count < limits.captures { 1 } else { stall.count.into() };
+        wanted <= beats
+    }
+
+    /// Counts a capture (S1-05).
+    pub(crate) fn count_capture(
+        &self,
+        session: &mut Session,
+        digest: Option<u64>,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let Some(digest) = digest.filter(|_| self.is_counted(session)) else { return };
+        let limits = &self.header.settings.stall;
+        let new = Stall { digest, since: at, at: at.awake, count: 0 };
+        let stall = session.stall.get_or_insert(new);
+        if stall.digest != digest {
+            *stall = new;
+            return;
+        }
+        let beats = at.awake.ms_since(stall.at) / limits.heartbeat_ms.max(1);
+        if beats == 0 {
+            return;
+        }
+        let before = stall.count;
+        stall.at = at.awake;
+        stall.count = before.saturating_add(u32::try_from(beats).unwrap_or(u32::MAX));
+        let (is_new, saw) = (before < limits.captures, still(stall, limits));
+        if is_new && limits.captures <= stall.count {
+            fx.decide(session, "S1-06", &saw, "a stall is suspected; nothing acts on that");
+        }
+    }
+
+    /// Whether its open turn has stalled, and why that is said.
+    pub(crate) fn stalled(&self, session: &Session) -> Option<String> {
+        let limits = &self.header.settings.stall;
+        let stall = session.stall.as_ref().filter(|stall| limits.captures <= stall.count)?;
+        let activity = activity(session, limits);
+        let still_ms = stall.at.ms_since(stall.since.awake);
+        (self.is_unattended(session) && activity.after_ms(limits) <= still_ms)
+            .then(|| format!("{} while {}", still(stall, limits), activity.words()))
+    }
+
+    /// What was counted before nobody looked counts no more (S1-25, H-32).
+    pub(crate) fn forget_stalls(&mut self) {
+        for key in self.keys() {
+            if self.get(key).is_none_or(|session| session.stall.is_none()) {
+                continue;
+            }
+            if let Some(mut session) = self.take(key) {
+                session.stall = None;
+                self.put(session);
+            }
+        }
+    }
+}
+
+fn still(stall: &Stall, limits: &StallLimits) -> String {
+    let seconds = u64::from(stall.count).saturating_mul(limits.heartbeat_ms) / 1_000;
+    match seconds {
+        0..120 => format!("its screen has not changed for {seconds} s"),
+        _ => format!("its screen has not changed for {} min", seconds / 60),
+    }
+}
+
+/// In words for people, where a stall is suspected.
+pub fn suspicion(session: &Session, limits: &StallLimits) -> Option<String> {
+    let stall = session.stall.as_ref().filter(|stall| limits.captures <= stall.count)?;
+    Some("a stall is suspected: ".to_owned() + &still(stall, limits))
+}
