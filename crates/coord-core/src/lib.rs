@@ -34,6 +34,7 @@ mod permission;
 mod proof;
 mod recovery;
 mod registry;
+mod reminder;
 mod seen;
 mod session;
 mod settings;

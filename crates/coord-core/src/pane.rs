@@ -76,9 +76,11 @@ impl State {
         } else {
             note(&mut session, found, looked, fx);
             conclude(&mut session, at, fx);
-            if let PaneFound::Its(seen) = found {
-                self.count_capture(&mut session, seen.digest, at, fx);
-            }
+            let digest = match found {
+                PaneFound::Its(seen) => seen.digest,
+                PaneFound::NotThere | PaneFound::Unreadable { .. } => None,
+            };
+            self.count_capture(&mut session, digest, at, fx);
         }
         self.put(session);
         Some(key)
@@ -114,7 +116,10 @@ impl State {
             PaneFound::Its(PaneSeen { digest: Some(digest), .. }) => {
                 self.is_heartbeat(session, *digest, awake)
             }
-            PaneFound::Its(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => false,
+            // What nobody can look at is not known to stand still.
+            PaneFound::Its(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => {
+                session.stall.is_some()
+            }
         };
         is_heartbeat || is_news(session, found, awake)
     }

@@ -350,6 +350,9 @@ pub struct Session {
     /// The screen that a heartbeat found last, of an unattended session (S1-04, S1-05).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
+    /// When somebody was reminded last that it waits for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reminded_at: Option<Awake>,
     /// What was over since the newest turn edge, the newest few: a request older than its own result
     /// comes too late (G2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -432,6 +435,7 @@ impl Session {
             waits: Vec::new(),
             under_way: Vec::new(),
             stall: None,
+            reminded_at: None,
             over: Vec::new(),
             background: Background::default(),
             failure: None,

@@ -38,6 +38,10 @@ pub struct StallLimits {
     pub subagent_after_ms: u64,
     /// One whose request is tried again: the client does so for 180 s.
     pub retry_after_ms: u64,
+    /// A person is reminded of an open prompt after this (H-35).
+    pub approval_after_ms: u64,
+    /// And again after this.
+    pub approval_again_ms: u64,
 }
 
 impl Default for StallLimits {
@@ -50,6 +54,8 @@ impl Default for StallLimits {
             mcp_after_ms: 600_000,
             subagent_after_ms: 1_800_000,
             retry_after_ms: 360_000,
+            approval_after_ms: 600_000,
+            approval_again_ms: 1_800_000,
         }
     }
 }
@@ -153,13 +159,26 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// What its open turn is at. Of several tools the one that may take longest counts.
-fn activity(session: &Session, limits: &StallLimits) -> Activity {
-    if matches!(&session.pane, PaneFact::Its(view) if view.screen == Some(Screen::Retry)) {
-        return Activity::Retry;
+/// What its open turn is at; none where its screen shows no turn: a client at its prompt whose Stop was
+/// lost may have work in the background. Of several tools the one that may take longest counts.
+fn activity(session: &Session, limits: &StallLimits) -> Option<Activity> {
+    let PaneFact::Its(view) = &session.pane else { return None };
+    match view.screen? {
+        Screen::Retry => Some(Activity::Retry),
+        Screen::Working => {
+            let under_way = session.under_way.iter().map(|one| one.activity);
+            under_way.max_by_key(|one| one.after_ms(limits)).or(Some(Activity::Thinking))
+        }
+        Screen::Prompt
+        | Screen::Error
+        | Screen::Permission
+        | Screen::Question
+        | Screen::Plan
+        | Screen::Dialog
+        | Screen::Trust
+        | Screen::Shell
+        | Screen::Suspended => None,
     }
-    let under_way = session.under_way.iter().map(|one| one.activity);
-    under_way.max_by_key(|one| one.after_ms(limits)).unwrap_or(Activity::Thinking)
 }
 
 impl State {
@@ -198,7 +217,10 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let Some(digest) = digest.filter(|_| self.is_counted(session)) else { return };
+        let Some(digest) = digest.filter(|_| self.is_counted(session)) else {
+            session.stall = None;
+            return;
+        };
         let limits = &self.header.settings.stall;
         let new = Stall { digest, since: at, at: at.awake, count: 0 };
         let stall = session.stall.get_or_insert(new);
@@ -223,7 +245,7 @@ impl State {
     pub(crate) fn stalled(&self, session: &Session) -> Option<String> {
         let limits = &self.header.settings.stall;
         let stall = session.stall.as_ref().filter(|stall| limits.captures <= stall.count)?;
-        let activity = activity(session, limits);
+        let activity = activity(session, limits)?;
         let still_ms = stall.at.ms_since(stall.since.awake);
         (self.is_unattended(session) && activity.after_ms(limits) <= still_ms)
             .then(|| format!("{} while {}", still(stall, limits), activity.words()))

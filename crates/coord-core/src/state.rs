@@ -353,6 +353,7 @@ impl State {
                     .chain(pane::stale_at(session))
                     .chain(registry::interrupted_at(session))
                     .chain(self.removed_elsewhere(session))
+                    .chain(self.reminder_at(session))
                     .min()
             }
             Presence::Ended { .. }

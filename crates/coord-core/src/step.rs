@@ -349,6 +349,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
             if state.removed_elsewhere(&session).is_some_and(|due| due <= at.awake) {
                 registry::give_up(&mut session, at, fx);
             }
+            state.remind(&mut session, at, fx);
             state.put(session);
             marked.extend(state.mark_two_owners(*key));
         }

@@ -3,7 +3,9 @@
 mod crashes;
 mod world;
 
-use coord_core::{Background, Event, HookKind, PaneSeen, RegistryStatus, Screen, ToolPhase, Word};
+use coord_core::{
+    Background, Deed, Event, HookKind, PaneFound, PaneSeen, RegistryStatus, Screen, ToolPhase, Word,
+};
 use crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use world::{PROMPT, STOP, World, blank, its};
 
@@ -98,6 +100,29 @@ fn a_hook_is_change() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
+// S1-06: a client at its prompt whose Stop was lost may have work in the background.
+#[test]
+fn a_screen_that_shows_no_turn_is_no_stall() {
+    let mut world = in_a_turn();
+    for screen in [Screen::Prompt, Screen::Error, Screen::Shell] {
+        watch(&mut world, 1_800, screen, |_| 1);
+        assert_eq!(world.word("s1"), Word::Running, "{screen:?}");
+    }
+}
+
+// what nobody can look at is not known to stand still.
+#[test]
+fn a_pane_that_cannot_be_read_is_no_stall() {
+    let mut world = in_a_turn();
+    watch(&mut world, 1_200, Screen::Working, |_| 1);
+    assert_eq!(world.word("s1"), Word::Stalled);
+    let unreadable = PaneFound::Unreadable { why: "no answer".into() };
+    let awake = world.state.moment(world.now()).awake;
+    assert!(world.state.is_news(world.session("s1"), &unreadable, awake));
+    world.seen_on_pane(PID, unreadable, false);
+    assert_eq!((count(&world), world.word("s1")), (0, Word::Running));
+}
+
 // S1-02: only where nobody watches.
 #[test]
 fn an_attended_session_is_not_counted() {
@@ -154,4 +179,41 @@ fn rest_is_counted_and_hardly_recorded() {
     world.says("s1", PID, RegistryStatus::Shell);
     watch(&mut world, 3_600, Screen::Prompt, |_| 1);
     assert_eq!(world.word("s1"), Word::Background, "work in the background has no clock");
+}
+
+/// The lines put on terminals since the last look.
+fn lines(world: &mut World) -> Vec<String> {
+    let deeds = world.deeds().into_iter();
+    deeds
+        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None })
+        .collect()
+}
+
+// H-35: whoever is to answer is reminded after 10 minutes, then every 30; attended or not.
+#[test]
+fn an_open_prompt_is_reminded_of() {
+    for unattended in [true, false] {
+        let mut world = in_a_turn();
+        world.attend(unattended);
+        world.hook("s1", PID, HookKind::PermissionRequest);
+        world.says("s1", PID, RegistryStatus::WaitingPermission);
+        let _ = world.deeds();
+        world.pass(599.0);
+        assert_eq!(lines(&mut world), [""; 0]);
+        world.pass(1.5);
+        let text = "coord: the session in pane %1: it has waited for its user for 10 min";
+        assert_eq!(lines(&mut world), [text]);
+        world.pass(1_799.0);
+        assert_eq!(lines(&mut world), [""; 0]);
+        world.pass(1.5);
+        assert_eq!(lines(&mut world).len(), 1);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(3_600.0);
+        assert_eq!(lines(&mut world), [""; 0], "answered");
+        world.hook("s1", PID, HookKind::PermissionRequest);
+        world.says("s1", PID, RegistryStatus::WaitingPermission);
+        world.pass(601.0);
+        assert_eq!(lines(&mut world).len(), 1, "another one");
+        assert!(world.decisions.iter().any(|decision| decision.rule == "H-35"));
+    }
 }

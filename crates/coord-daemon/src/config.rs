@@ -235,6 +235,8 @@ impl Config {
                 mcp_after_ms: self.ms("stall.mcp_after"),
                 subagent_after_ms: self.ms("stall.subagent_after"),
                 retry_after_ms: self.ms("stall.retry_after"),
+                approval_after_ms: self.ms("stall.approval_after"),
+                approval_again_ms: self.ms("stall.approval_again"),
             },
         }
     }

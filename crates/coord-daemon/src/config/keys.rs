@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 45] = [
+pub const KEYS: [Key; 47] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -163,6 +163,18 @@ pub const KEYS: [Key; 45] = [
         kind: Kind::Duration,
         default: "\"10m\"",
         about: "the window of recovery.recoveries_per_window (H-11)",
+    },
+    Key {
+        name: "stall.approval_after",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "somebody is reminded of an open prompt after this (H-35)",
+    },
+    Key {
+        name: "stall.approval_again",
+        kind: Kind::Duration,
+        default: "\"30m\"",
+        about: "and again whenever so much more time has passed",
     },
     Key {
         name: "stall.captures",
