@@ -163,7 +163,7 @@ fn take_in(
     if let Some(owner) = new_owner {
         session.change_owner(owner);
     }
-    apply(state, &mut session, event, at, now);
+    apply(state, &mut session, event, (at, now), fx);
     take_along_old_boot(state, &mut session, at);
     if is_new_owner {
         ask_about(state, &session, fx);
@@ -179,7 +179,13 @@ fn take_in(
     touched
 }
 
-fn apply(state: &mut State, session: &mut Session, event: &HookEvent, at: Moment, now: Now) {
+fn apply(
+    state: &mut State,
+    session: &mut Session,
+    event: &HookEvent,
+    (at, now): (Moment, Now),
+    fx: &mut Effects,
+) {
     let is_this_boot = state.header.host.as_ref().is_some_and(|host| host.boot == event.boot);
     let mono_ns = if is_this_boot { event.mono_ns.min(now.mono_ns) } else { event.mono_ns };
     let stamp = Stamp { mono_ns, wall_ms: event.wall_ms };
@@ -189,6 +195,9 @@ fn apply(state: &mut State, session: &mut Session, event: &HookEvent, at: Moment
         session.kind = harness.kind.or(session.kind);
     }
     let was_applied = turn::apply(session, event, stamp, at);
+    if was_applied {
+        state.note_quota(session, event, at, fx);
+    }
     let counters = &mut state.header.counters;
     bump(&mut counters.events);
     bump(&mut session.counts.events);

@@ -32,6 +32,7 @@ mod operator;
 mod pane;
 mod permission;
 mod proof;
+mod quota;
 mod recovery;
 mod registry;
 mod reminder;
@@ -62,6 +63,7 @@ pub use operator::{Command, MarkChange, Marks, Whom};
 pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
+pub use quota::{QuotaLimits, QuotaWait};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
 pub use seen::SeenIds;
 pub use session::{
@@ -69,7 +71,7 @@ pub use session::{
     Session, SessionKey, Signature, Stamp, Turn,
 };
 pub use settings::Settings;
-pub use stall::{Activity, Stall, StallLimits, UnderWay, suspicion};
+pub use stall::{Activity, Stall, StallLimits, UnderWay};
 pub use state::{Counters, Header, State};
 pub use status::{Word, WordOf};
 pub use step::step;

@@ -189,6 +189,9 @@ impl State {
                 pending.is_charged = false;
             }
             session.recovery.cooldown = None;
+            if let Some(quota) = &mut session.quota {
+                quota.probes = 0;
+            }
             self.put(session);
         }
         keys

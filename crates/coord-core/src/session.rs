@@ -14,6 +14,7 @@ use crate::host_event::HostEvent;
 use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait};
+use crate::quota::QuotaWait;
 use crate::recovery::Recovery;
 use crate::stall::{Stall, UnderWay};
 use crate::status::WordOf;
@@ -350,6 +351,9 @@ pub struct Session {
     /// The screen that a heartbeat found last, of an unattended session (S1-04, S1-05).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
+    /// A wait for quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaWait>,
     /// When somebody was reminded last that it waits for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminded_at: Option<Awake>,
@@ -435,6 +439,7 @@ impl Session {
             waits: Vec::new(),
             under_way: Vec::new(),
             stall: None,
+            quota: None,
             reminded_at: None,
             over: Vec::new(),
             background: Background::default(),
@@ -565,6 +570,7 @@ impl Session {
             *seen_changing = None;
         }
         self.wakes.rebase(awake);
+        (self.stall, self.quota, self.reminded_at) = (None, None, None);
         self.word.since.awake = awake;
         match &mut self.presence {
             Presence::Alive => (),

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Mode;
+use crate::quota::QuotaLimits;
 use crate::stall::StallLimits;
 use crate::wake::WakeLimits;
 
@@ -73,6 +74,8 @@ pub struct Settings {
     pub wakes: WakeLimits,
     /// When nothing having changed is a stall (S1-17).
     pub stall: StallLimits,
+    /// How a wait for quota is ended (S1-22).
+    pub quota: QuotaLimits,
 }
 
 impl Default for Settings {
@@ -108,6 +111,7 @@ impl Default for Settings {
             breaker_failures: 3,
             wakes: WakeLimits::default(),
             stall: StallLimits::default(),
+            quota: QuotaLimits::default(),
         }
     }
 }

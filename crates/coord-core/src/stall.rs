@@ -5,7 +5,6 @@
 //! than what it is at may take has stalled. Hooks are change too. What waits for a person or for its
 //! quota explains itself and is not counted. Never acts: a stall is a word.
 
-use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
@@ -57,6 +56,12 @@ impl Default for StallLimits {
             approval_after_ms: 600_000,
             approval_again_ms: 1_800_000,
         }
+    }
+}
+
+impl StallLimits {
+    fn beats(&self, since: Awake, now: Awake) -> u64 {
+        now.ms_since(since).checked_div(self.heartbeat_ms).unwrap_or(0)
     }
 }
 
@@ -200,7 +205,7 @@ impl State {
         }
         let Some(stall) = &session.stall else { return true };
         let limits = &self.header.settings.stall;
-        let beats = awake.ms_since(stall.at) / limits.heartbeat_ms.max(1);
+        let beats = limits.beats(stall.at, awake);
         if stall.digest != digest && 0 < stall.count {
             return true;
         }
@@ -228,7 +233,7 @@ impl State {
             *stall = new;
             return;
         }
-        let beats = at.awake.ms_since(stall.at) / limits.heartbeat_ms.max(1);
+        let beats = limits.beats(stall.at, at.awake);
         if beats == 0 {
             return;
         }
@@ -271,10 +276,4 @@ fn still(stall: &Stall, limits: &StallLimits) -> String {
         0..120 => format!("its screen has not changed for {seconds} s"),
         _ => format!("its screen has not changed for {} min", seconds / 60),
     }
-}
-
-/// In words for people, where a stall is suspected.
-pub fn suspicion(session: &Session, limits: &StallLimits) -> Option<String> {
-    let stall = session.stall.as_ref().filter(|stall| limits.captures <= stall.count)?;
-    Some("a stall is suspected: ".to_owned() + &still(stall, limits))
 }

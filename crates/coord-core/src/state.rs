@@ -354,6 +354,7 @@ impl State {
                     .chain(registry::interrupted_at(session))
                     .chain(self.removed_elsewhere(session))
                     .chain(self.reminder_at(session))
+                    .chain(self.quota_at(session))
                     .min()
             }
             Presence::Ended { .. }

@@ -350,6 +350,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
                 registry::give_up(&mut session, at, fx);
             }
             state.remind(&mut session, at, fx);
+            state.probe_quota(&mut session, at, fx);
             state.put(session);
             marked.extend(state.mark_two_owners(*key));
         }

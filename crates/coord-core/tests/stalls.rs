@@ -7,7 +7,7 @@ use coord_core::{
     Background, Deed, Event, HookKind, PaneFound, PaneSeen, RegistryStatus, Screen, ToolPhase, Word,
 };
 use crashes::{PID, at_rest, in_a_turn, is_act, unattended};
-use world::{PROMPT, STOP, World, blank, its};
+use world::{END, PROMPT, STOP, World, blank, its, process};
 
 /// Looks at the pane each five seconds for so long; it shows this. How many looks were recorded.
 #[track_caller]
@@ -216,4 +216,38 @@ fn an_open_prompt_is_reminded_of() {
         assert_eq!(lines(&mut world).len(), 1, "another one");
         assert!(world.decisions.iter().any(|decision| decision.rule == "H-35"));
     }
+}
+
+// S0-00: whatever stands before it in the order hides a stall.
+#[test]
+fn a_stall_is_the_last_of_the_rules() {
+    let stalled = || {
+        let mut world = in_a_turn();
+        watch(&mut world, 1_200, Screen::Working, |_| 1);
+        assert_eq!(world.word("s1"), Word::Stalled);
+        world
+    };
+    let mut world = stalled();
+    world.says("s1", PID, RegistryStatus::WaitingInput);
+    assert_eq!(world.word("s1"), Word::AwaitingInput);
+    let mut world = stalled();
+    world.hook("s1", PID, HookKind::StopFailure("authentication_failed".into()));
+    world.says("s1", PID, RegistryStatus::Idle);
+    assert_eq!(world.word("s1"), Word::BlockedAuth);
+    let mut world = stalled();
+    world.crash(PID);
+    assert_eq!(world.word("s1"), Word::RecoveryPending);
+    let mut world = stalled();
+    world.hook("s1", PID, END);
+    assert_eq!(world.word("s1"), Word::Stopped);
+    let mut world = stalled();
+    world.take(&Event::ProcessSeen {
+        process: process(PID),
+        alive: true,
+        kind: None,
+        is_stopped: true,
+        forked_from: None,
+        launch: None,
+    });
+    assert_eq!(world.word("s1"), Word::Suspended);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Mode, Settings, StallLimits, WakeLimits};
+use coord_core::{Mode, QuotaLimits, Settings, StallLimits, WakeLimits};
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -226,6 +226,11 @@ impl Config {
             wakes: WakeLimits {
                 per_10min: self.small("queue.wakes_per_10min"),
                 per_day: self.small("queue.wakes_per_day"),
+            },
+            quota: QuotaLimits {
+                probe_after_ms: self.ms("quota.probe_after"),
+                probe_delay_max_ms: self.ms("quota.probe_delay_max"),
+                probes: self.small("quota.probes"),
             },
             stall: StallLimits {
                 heartbeat_ms: self.ms("stall.heartbeat"),

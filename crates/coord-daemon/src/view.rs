@@ -104,7 +104,7 @@ fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission>
 fn quota(session: &Session) -> Option<inspect::Quota> {
     (session.word.word == Word::QuotaWait).then(|| inspect::Quota {
         kind: session.failure.clone().unwrap_or_default(),
-        since: rfc3339(session.word.since.wall_ms),
+        since: rfc3339(session.quota.map_or(session.word.since, |quota| quota.since).wall_ms),
         until: None,
         source: "hook".to_owned(),
     })
@@ -187,6 +187,10 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
             let pane = &view.pane.pane;
             all.push((format!("pane {pane} shows {shows}"), "pane", view.at.wall_ms));
         }
+    }
+    if let Some(stall) = session.stall.filter(|stall| 0 < stall.count) {
+        let what = format!("the same in {} captures more", stall.count);
+        all.push((what, "pane", stall.since.wall_ms));
     }
     if let Some(signature) = &session.signature {
         let at_ms = signature.at.wall_ms;

@@ -8,6 +8,7 @@ mod many;
 mod opted_in;
 mod panes;
 mod place;
+mod quota;
 mod restarts;
 mod signatures;
 mod stalls;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 55] = [
+const CASES: [(&str, fn()); 57] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -40,6 +41,8 @@ const CASES: [(&str, fn()); 55] = [
     ("an_api_that_hangs", stalls::an_api_that_hangs),
     ("a_long_tool", stalls::a_long_tool),
     ("an_attended_turn", stalls::an_attended_turn),
+    ("a_limit_that_ends", quota::a_limit_that_ends),
+    ("a_limit_that_stays", quota::a_limit_that_stays),
     ("resumed_in_its_own_shell", taken_over::resumed_in_its_own_shell),
     ("continued_in_another_pane", taken_over::continued_in_another_pane),
     ("resumed_elsewhere_in_the_grace", taken_over::resumed_elsewhere_in_the_grace),

@@ -40,7 +40,7 @@ pub struct Machine {
 
 impl Machine {
     /// A number for a step, never used before.
-    pub(super) fn next_number(&mut self) -> u64 {
+    pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number = self.last_number.saturating_add(1);
         self.last_number
     }

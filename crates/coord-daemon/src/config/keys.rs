@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 47] = [
+pub const KEYS: [Key; 50] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -43,6 +43,24 @@ pub const KEYS: [Key; 47] = [
         kind: Kind::Count,
         default: "60",
         about: "turns that coord may start in a session within 24 hours (H-21)",
+    },
+    Key {
+        name: "quota.probe_after",
+        kind: Kind::Duration,
+        default: "\"15m\"",
+        about: "an unattended session at its usage limit is woken after this, then after twice as long (S1-22)",
+    },
+    Key {
+        name: "quota.probe_delay_max",
+        kind: Kind::Duration,
+        default: "\"2h\"",
+        about: "but after no longer than this",
+    },
+    Key {
+        name: "quota.probes",
+        kind: Kind::Count,
+        default: "5",
+        about: "after so many wakes that met the limit again a person is asked (S1-22)",
     },
     Key {
         name: "recovery.breaker_deaths",

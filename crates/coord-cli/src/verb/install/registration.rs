@@ -39,7 +39,7 @@ const TIMEOUT_WAKE_S: u32 = 24 * 3600;
 
 /// All that is registered, the hooks of an event one behind the other. An event is listed only if a hook that says nothing and exits 0 leaves
 /// the client as it was without it.
-pub(super) const HOOKS: [Hook; 15] = [
+pub(super) const HOOKS: [Hook; 16] = [
     hook("SessionStart", "coord-hook-session-start", TIMEOUT_S),
     waiter("SessionStart"),
     hook("SessionEnd", "coord-hook-event", TIMEOUT_S),
@@ -53,6 +53,7 @@ pub(super) const HOOKS: [Hook; 15] = [
     hook("Stop", "coord-hook-stop", TIMEOUT_S),
     waiter("Stop"),
     hook("StopFailure", "coord-hook-event", TIMEOUT_S),
+    waiter("StopFailure"),
     hook("SubagentStart", "coord-hook-event", TIMEOUT_S),
     hook("SubagentStop", "coord-hook-event", TIMEOUT_S),
 ];
@@ -222,15 +223,15 @@ mod tests {
         }
     }
 
-    /// The wake hook stands at SessionStart and Stop, in the background and with its exit code heard
-    /// (H-02); what reports an event is waited for (H-12).
+    /// The wake hook stands at SessionStart, Stop and StopFailure, behind which a session waits for its
+    /// quota (S1-22), in the background and with its exit code heard (H-02); what reports an event is waited for (H-12).
     #[test]
     fn the_wake_hook_is_registered_where_a_session_comes_to_rest_h_02() {
         let registration = Registration::new(Path::new("/h"), None).unwrap();
         let waiters: Vec<_> = HOOKS.iter().filter(|hook| hook.is_waiter).collect();
         assert_eq!(
             waiters.iter().map(|hook| hook.event).collect::<Vec<_>>(),
-            ["SessionStart", "Stop"]
+            ["SessionStart", "Stop", "StopFailure"]
         );
         for hook in waiters {
             assert_eq!(

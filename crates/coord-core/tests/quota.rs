@@ -1,0 +1,148 @@
+//! How long a session waits for its quota, and how that ends (R-11, S1-18, S1-20 to S1-22, H-21).
+
+mod crashes;
+mod world;
+
+use coord_core::{Command, Deed, Event, HookKind, Intent, Outcome, RegistryStatus, Word};
+use crashes::{PID, at_rest, unattended};
+use world::{PROMPT, STOP, World};
+
+/// The delays of the probes with what each session adds of its own, minutes.
+const DELAYS: [(f64, f64); 5] =
+    [(15.0, 18.0), (30.0, 36.0), (60.0, 72.0), (120.0, 144.0), (120.0, 144.0)];
+
+/// A turn that meets the limit.
+fn limited(world: &mut World) {
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(2.0);
+    world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.pass(1.0);
+    assert_eq!(world.word("s1"), Word::QuotaWait);
+}
+
+/// The wakes asked for since the last look.
+fn wakes(world: &mut World) -> Vec<Intent> {
+    let deeds = world.deeds().into_iter();
+    let wake = |deed| if let Deed::Wake { intent, .. } = deed { Some(intent) } else { None };
+    deeds.filter_map(wake).collect()
+}
+
+/// Minutes until the next probe.
+#[track_caller]
+fn probed_after(world: &mut World) -> f64 {
+    for minute in 0..300 {
+        world.pass(60.0);
+        match wakes(world)[..] {
+            [] => (),
+            [intent] => {
+                world.acted(intent, Outcome::Done);
+                return f64::from(minute + 1);
+            }
+            _ => panic!("more than one probe"),
+        }
+    }
+    panic!("no probe")
+}
+
+// S1-22: each probe that fails doubles the delay; after the last one a person is asked.
+#[test]
+fn probes_grow_rare_and_end_with_a_person() {
+    let mut world = unattended();
+    limited(&mut world);
+    for (from, to) in DELAYS {
+        let minutes = probed_after(&mut world);
+        assert!(from <= minutes && minutes <= to + 1.0, "{minutes} not in {from} to {to}");
+        limited(&mut world);
+    }
+    world.pass(24.0 * 3_600.0);
+    assert_eq!(wakes(&mut world), []);
+    let flag = world.session("s1").recovery.needs_operator.as_ref().unwrap();
+    assert_eq!(flag.reason, "its quota does not come back");
+    assert_eq!(world.word("s1"), Word::QuotaWait);
+    world.command(Command::ResetFailed { session: None });
+    world.pass(60.0);
+    assert_eq!(wakes(&mut world).len(), 1, "a person has it tried again");
+}
+
+// S1-21, S1-22: only a turn that ends well proves that it went on.
+#[test]
+fn a_turn_that_ends_well_ends_the_wait() {
+    let mut world = unattended();
+    limited(&mut world);
+    probed_after(&mut world);
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(600.0);
+    assert!(world.session("s1").quota.is_some(), "a turn that has begun proves nothing");
+    world.hook("s1", PID, STOP);
+    world.says("s1", PID, RegistryStatus::Idle);
+    assert_eq!(world.session("s1").quota, None);
+    assert!(world.decisions.iter().any(|decision| decision.rule == "S1-21"));
+    world.pass(24.0 * 3_600.0);
+    assert_eq!(wakes(&mut world), []);
+    limited(&mut world);
+    assert!(probed_after(&mut world) < 20.0, "another limit begins anew");
+}
+
+// A limit where somebody watches is theirs to wait for.
+#[test]
+fn an_attended_session_is_not_woken() {
+    let mut world = at_rest();
+    limited(&mut world);
+    world.pass(24.0 * 3_600.0);
+    assert_eq!(wakes(&mut world), []);
+    world.attend(true);
+    world.pass(1.0);
+    assert_eq!(wakes(&mut world).len(), 1);
+}
+
+// H-06, H-21, H-32: a hold, a spent budget and a gap put it off; nothing is dropped.
+#[test]
+fn what_holds_a_probe_puts_it_off() {
+    let mut held = unattended();
+    limited(&mut held);
+    held.command(Command::Hold { session: None, for_ms: Some(3_600_000) });
+    held.pass(3_599.0);
+    assert_eq!(wakes(&mut held), []);
+    held.pass(120.0);
+    assert_eq!(wakes(&mut held).len(), 1);
+
+    let mut gap = unattended();
+    limited(&mut gap);
+    gap.pass(1_000.0);
+    let _ = wakes(&mut gap);
+    limited(&mut gap);
+    gap.pass(1_750.0);
+    gap.seconds += 3_600.0;
+    gap.take(&Event::Gap { ns: 3_600_000_000_000 });
+    gap.pass(29.0);
+    assert_eq!(wakes(&mut gap), [], "it settles, and the time that nobody watched does not count");
+}
+
+// S1-22: a probe that reached nobody is no reason to send another at once.
+#[test]
+fn a_probe_that_nobody_took_is_sent_again_later() {
+    let mut world = unattended();
+    limited(&mut world);
+    probed_after(&mut world);
+    assert!(30.0 <= probed_after(&mut world));
+}
+
+// S1-22: sessions of one account do not ask together.
+#[test]
+fn probes_are_spread() {
+    let mut world = unattended();
+    let mut untils = Vec::new();
+    for id in 0..20 {
+        let (id, pid) = (format!("other{id}"), 500 + id);
+        world.open(&id, pid, coord_core::Kind::Interactive);
+        world.hook(&id, pid, PROMPT);
+        world.hook(&id, pid, HookKind::StopFailure("rate_limit".into()));
+        untils.push(world.session(&id).quota.unwrap().until);
+    }
+    untils.sort_unstable();
+    let far = untils.windows(2).filter(|two| 1_000 < two[1].ms_since(two[0])).count();
+    assert!(15 < far, "{untils:?}");
+}
