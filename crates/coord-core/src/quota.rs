@@ -107,11 +107,20 @@ impl State {
     /// When time alone wakes a session that waits for its quota.
     pub(crate) fn quota_at(&self, session: &Session) -> Option<Awake> {
         let quota = session.quota.as_ref().filter(|_| session.word.word == Word::QuotaWait)?;
-        let is_asked = session.kind == Some(Kind::Interactive)
-            && session.recovery.needs_operator.is_none()
-            && self.is_unattended(session);
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
-        is_asked.then(|| quota.until.max(settled))
+        self.is_probed(session).then(|| quota.until.max(settled))
+    }
+
+    /// Whether it is ours to wake (H-14, H-15, H-25), nobody watches it, and nothing else is the matter with it.
+    fn is_probed(&self, session: &Session) -> bool {
+        let is_ours = self.is_local(session)
+            && session.kind == Some(Kind::Interactive)
+            && session.owner.as_ref().is_some_and(|owner| owner.has_reported)
+            && self.header.config_dirs.get(&session.config_dir) == Some(&true);
+        let is_plain = session.contested.is_none()
+            && session.recovery.pending.is_none()
+            && session.recovery.needs_operator.is_none();
+        is_ours && is_plain && self.is_unattended(session)
     }
 
     /// Asks whether work goes on, if it is time.

@@ -93,7 +93,8 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
-            let is_owed = |session: &&Session| session.recovery.pending.is_some();
+            let is_owed =
+                |session: &&Session| session.recovery.pending.is_some() || session.quota.is_some();
             state.sessions().filter(is_owed).map(|session| session.key).collect()
         }
         Event::Operator(command) => state.on_command(command, at, fx),

@@ -98,6 +98,32 @@ fn an_attended_session_is_not_woken() {
     assert_eq!(wakes(&mut world).len(), 1);
 }
 
+// H-14, R-21: what is not ours, or not clear, is left alone; it is woken as soon as it is.
+#[test]
+fn only_what_is_ours_and_clear_is_woken() {
+    let lock = |world: &mut World, held| {
+        world.take(&Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held });
+    };
+    let mut locked = unattended();
+    lock(&mut locked, false);
+    limited(&mut locked);
+    locked.pass(7_200.0);
+    assert_eq!(wakes(&mut locked), []);
+    lock(&mut locked, true);
+    locked.says("s1", PID, RegistryStatus::Idle);
+    locked.pass(1.0);
+    assert_eq!(wakes(&mut locked).len(), 1);
+
+    let mut contested = unattended();
+    limited(&mut contested);
+    contested.hook("s1", PID, PROMPT);
+    contested.pass(2.5);
+    contested.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    contested.says("s1", PID, RegistryStatus::Busy);
+    contested.pass(7_200.0);
+    assert_eq!(wakes(&mut contested), []);
+}
+
 // H-06, H-21, H-32: a hold, a spent budget and a gap put it off; nothing is dropped.
 #[test]
 fn what_holds_a_probe_puts_it_off() {
