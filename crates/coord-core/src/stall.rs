@@ -70,9 +70,9 @@ impl StallLimits {
 pub struct Stall {
     /// What stood on it, without what moves by itself (S1-04).
     pub digest: u64,
-    /// When it was found first.
+    /// When it was found first, or a hook told of change.
     pub since: Moment,
-    /// When it was found last.
+    /// When it was counted last.
     pub at: Awake,
     /// Heartbeats in a row that found it again (S1-05).
     pub count: u32,
@@ -134,8 +134,10 @@ pub struct UnderWay {
 }
 
 /// A hook tells of change, and of the tools that run.
-pub(crate) fn on_hook(session: &mut Session, event: &HookEvent) {
-    session.stall = None;
+pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
+    if let Some(stall) = &mut session.stall {
+        *stall = Stall { digest: stall.digest, since: at, at: at.awake, count: 0 };
+    }
     if event.agent.is_some() {
         return;
     }

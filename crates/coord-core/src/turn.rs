@@ -48,7 +48,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         return false;
     }
     session.sign = at.awake;
-    stall::on_hook(session, event);
+    stall::on_hook(session, event, at);
     let before = fusion::by_hooks(session);
     permission::apply(session, event, stamp, at);
     if is_edge(event) {

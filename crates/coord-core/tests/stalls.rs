@@ -167,6 +167,21 @@ fn a_gap_and_a_start_begin_anew() {
     }
 }
 
+// S1-02: what changes all the time costs a record a minute at most, and none while hooks tell of it.
+#[test]
+fn a_busy_session_is_hardly_recorded() {
+    let mut world = in_a_turn();
+    let recorded = watch(&mut world, 600, Screen::Working, u64::from);
+    assert!((9..=11).contains(&recorded), "{recorded}");
+    let mut recorded = 0;
+    for call in 0..100 {
+        tool(&mut world, ToolPhase::Before, "Read", call);
+        recorded += watch(&mut world, 10, Screen::Working, |look| u64::from(look) + 2 * call);
+        tool(&mut world, ToolPhase::After, "Read", call);
+    }
+    assert_eq!(recorded, 0);
+}
+
 // S1-02: at rest the count goes on, and costs a few records in a night.
 #[test]
 fn rest_is_counted_and_hardly_recorded() {
