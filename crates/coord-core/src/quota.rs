@@ -104,8 +104,8 @@ impl State {
         at.awake.plus_ms(delay_ms.saturating_add(own_ms))
     }
 
-    /// When time alone wakes a session that waits for its quota.
-    pub(crate) fn quota_at(&self, session: &Session) -> Option<Awake> {
+    /// When time alone wakes a session that waits for its quota; none where nothing will.
+    pub fn quota_at(&self, session: &Session) -> Option<Awake> {
         let quota = session.quota.as_ref().filter(|_| session.word.word == Word::QuotaWait)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
         self.is_probed(session).then(|| quota.until.max(settled))

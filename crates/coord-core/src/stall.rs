@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Effects;
 use crate::event::{HookEvent, HookKind, Screen, ToolPhase};
-use crate::session::{PaneFact, Session};
+use crate::session::{PaneFact, Session, Turn};
 use crate::state::State;
 use crate::status::Word;
 use crate::time::{Awake, Moment};
@@ -154,6 +154,8 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
                 session.under_way.remove(at);
             }
         }
+        // A prompt that is typed while a turn runs waits for its end.
+        HookKind::UserPromptSubmit if matches!(session.turn, Turn::Open { .. }) => (),
         HookKind::SessionStart(_)
         | HookKind::SessionEnd(_)
         | HookKind::UserPromptSubmit

@@ -90,11 +90,13 @@ fn a_hook_is_change() {
     assert!(0 < count(&world));
     tool(&mut world, ToolPhase::After, "Read", 8);
     assert_eq!(count(&world), 0);
+    world.hook("s1", PID, PROMPT);
     watch(&mut world, 900, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Running, "the other one runs");
+    assert_eq!(world.word("s1"), Word::Running, "the other one runs, and a prompt waits for it");
     tool(&mut world, ToolPhase::Failed, "Bash", 7);
     watch(&mut world, 900, Screen::Working, |_| 1);
     assert_eq!(world.word("s1"), Word::Stalled);
+    world.hook("s1", PID, STOP);
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);
     assert_eq!(world.word("s1"), Word::Idle);

@@ -18,6 +18,8 @@ fn at_its_limit(turns: impl IntoIterator<Item = Turn>) -> Place {
     place.a_turn();
     place.prompt("Second prompt");
     let session = place.when("it is at its limit", |session| session.state == State::QuotaWait);
+    let hold = session.hold.expect("it waits for something");
+    assert!(hold.reason.starts_with("its quota"), "{}", hold.reason);
     assert_eq!(session.quota.map(|quota| quota.kind).as_deref(), Some("rate_limit"));
     place
 }

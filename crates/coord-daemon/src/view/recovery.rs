@@ -32,7 +32,7 @@ pub(super) fn so_far(session: &Session) -> inspect::Recovery {
     }
 }
 
-/// What holds it back: its user's word, or what its recovery waits for (G12).
+/// What holds it back: its user's word, what its recovery waits for, or its quota (G12).
 pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect::Hold> {
     let awake = state.moment(now).awake;
     if let Some(Hold { reason, since, until }) = state.operators_hold(session, awake) {
@@ -40,6 +40,13 @@ pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect
             reason: reason.clone(),
             since: rfc3339(since.wall_ms),
             until: (*until != Awake(u64::MAX)).then(|| rfc3339(wall_ms(state, *until, now))),
+        });
+    }
+    if let (Some(quota), Some(until)) = (session.quota, state.quota_at(session)) {
+        return Some(inspect::Hold {
+            reason: "its quota; then it is woken, to see whether work goes on".to_owned(),
+            since: rfc3339(quota.since.wall_ms),
+            until: Some(rfc3339(wall_ms(state, until, now))),
         });
     }
     let pending = session.recovery.pending.as_ref().filter(|one| !one.waits_for.is_empty())?;
