@@ -178,7 +178,12 @@ mod tests {
     fn what_a_program_left_behind_goes_with_its_home() {
         let (home, other) = (Home::new(), Home::new());
         let mut script = home.command("sh");
-        script.args(["-c", "setsid sleep 1000 & echo $!"]);
+        // In the moment of an exec a process has no environment: it says that it is past its own.
+        let waits = "echo $$; echo > \"$HOME/up\"; read never <> \"$HOME/never\"";
+        let script_text = format!(
+            "mkfifo \"$HOME/up\" \"$HOME/never\"; setsid sh -c '{waits}' & read up < \"$HOME/up\""
+        );
+        script.args(["-c", &script_text]);
         let left: i32 = run(script, &home.tmp(), "sh").stdout.trim().parse().unwrap();
         let left = pidfd_open(Pid::from_raw(left).unwrap(), PidfdFlags::empty()).unwrap();
         let mut bystander = other.command("sleep");
