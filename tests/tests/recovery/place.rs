@@ -106,6 +106,9 @@ impl Place {
     pub(crate) fn look_at(&mut self, pane: Pane, pid: u32) {
         (self.pane, self.pid) = (pane, pid);
         self.learn_id();
+        self.when("its pane was seen", |session| {
+            session.evidence.iter().any(|one| one.fact.starts_with("pane "))
+        });
     }
 
     /// A turn with a short answer, so that there is something to resume.
