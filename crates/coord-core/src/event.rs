@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
+use crate::last_words::Failure;
 use crate::launch::Launch;
 use crate::operator::Command;
 use crate::proof::{Intent, Proof};
@@ -89,6 +90,8 @@ pub enum Event {
         interrupted_ms: Option<u64>,
         /// Whether the crash signature that was seen on the pane stands in it as content (S0-29).
         has_signature: Option<bool>,
+        /// The API error that is its newest word (S1-22).
+        failure: Option<Failure>,
     },
     /// A person asked for something by `coordctl`.
     Operator(Command),

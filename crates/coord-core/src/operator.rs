@@ -239,10 +239,6 @@ impl State {
         }
     }
 
-    fn keys_of(&self, is_one: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
-        self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
-    }
-
     fn would_bring_back(&self, session: &Session, cause: Cause) -> String {
         match self.may_be_asked_for(session, cause) {
             Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),

@@ -12,6 +12,7 @@ use crate::death;
 use crate::effect::{Effect, Effects, Look};
 use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef, Screen};
 use crate::fusion::{self, LOOKS, Source};
+use crate::last_words::Failure;
 use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
@@ -90,7 +91,7 @@ impl State {
     pub(crate) fn on_transcript(
         &mut self,
         process: ProcessRef,
-        (interrupted_ms, has_signature): (Option<u64>, Option<bool>),
+        (interrupted_ms, has_signature, failure): (Option<u64>, Option<bool>, Option<&Failure>),
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
@@ -102,6 +103,9 @@ impl State {
         }
         if let Some(signature) = &mut session.signature {
             signature.is_content = has_signature.or(signature.is_content);
+        }
+        if let Some(failure) = failure {
+            self.note_failure(&mut session, failure, at, fx);
         }
         self.put(session);
         Some(key)

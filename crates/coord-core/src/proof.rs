@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{PaneProof, ProcessRef, Screen, TmuxPane};
+use crate::last_words::LastWords;
 use crate::launch::Place;
 use crate::session::SessionKey;
 
@@ -46,6 +47,9 @@ pub struct Subject {
     pub program: String,
     /// The nonce of a line that was typed before, to be looked for (H-34).
     pub typed: Option<String>,
+    /// Whether the end of its conversation is to be read too (H-40).
+    #[serde(default)]
+    pub reads_last_words: bool,
 }
 
 /// What was found.
@@ -91,6 +95,9 @@ pub struct Proof {
     pub nonce: String,
     /// The line that would be typed has plain characters only (H-18).
     pub is_line_plain: bool,
+    /// What stands at the end of its conversation; none where nobody asked, or it cannot be read.
+    #[serde(default)]
+    pub last_words: Option<LastWords>,
 }
 
 /// What is with a pane.

@@ -1,38 +1,44 @@
-//! Decides how long a session waits for its quota, and how it is found out that the wait is over (R-11, S1-13,
-//! S1-18, S1-20 to S1-22, H-21).
+//! Decides how long a session waits for its quota or for the API, and how it is found out that the wait is
+//! over (R-11, S1-13, S1-18, S1-20 to S1-22, H-21).
 //!
-//! No hook says when a limit ends. Where nobody watches, a wake asks now and then whether work goes on: after
-//! a while, then after twice as long, each session at a moment of its own, so that those of one account
-//! do not ask together. Only the end of a turn proves that it went on. After a few that failed a person
-//! is asked. Where somebody watches nothing is sent.
+//! No hook says when a limit ends; for a subscription the transcript does. Where nobody watches, a wake
+//! asks whether work goes on: at that time, else after a while, then after twice as long, each session at
+//! a moment of its own, so that those of one account do not ask together. Only the end of a turn proves
+//! that it went on. After a few that failed a person is asked. Where somebody watches nothing is sent.
 
 use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Deed, Effects};
+use crate::effect::{Deed, Effect, Effects};
 use crate::event::{HookEvent, HookKind, Kind};
+use crate::last_words::Failure;
 use crate::proof::Intent;
 use crate::recovery::Flag;
-use crate::session::Session;
+use crate::session::{Session, Turn};
 use crate::state::State;
 use crate::status::Word;
 use crate::time::{Awake, Moment};
-use crate::wake::WakeDecision;
+use crate::wake::{self, WakeDecision};
 
-/// The client's word for a usage limit (measured).
-const LIMITED: &str = "rate_limit";
 /// What holds a probe back is looked at again after this.
 const AGAIN_MS: u64 = 60_000;
 /// Probes are spread over the first part of their delay: one in so many.
 const SPREAD_PART: u64 = 5;
+/// A reset that is farther away is a wrong one: the longest limit is one of a week.
+const RESET_WITHIN_MS: u64 = 8 * 24 * 3_600_000;
+/// The client writes the error down within this after it told of it.
+const WRITTEN_WITHIN_MS: u64 = 60_000;
 
 /// How a wait for quota is ended, milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuotaLimits {
-    /// The first probe goes after this, the next ones after twice as long each.
+    /// The first probe goes after this where nobody said when the limit ends, the next ones after twice as
+    /// long each.
     pub probe_after_ms: u64,
+    /// The same after an error of the API's own that outlasted the client's tries.
+    pub service_after_ms: u64,
     /// But no later than this.
     pub probe_delay_max_ms: u64,
     /// After so many that failed a person is asked.
@@ -41,19 +47,68 @@ pub struct QuotaLimits {
 
 impl Default for QuotaLimits {
     fn default() -> Self {
-        Self { probe_after_ms: 900_000, probe_delay_max_ms: 2 * 3_600_000, probes: 5 }
+        Self {
+            probe_after_ms: 900_000,
+            service_after_ms: 300_000,
+            probe_delay_max_ms: 2 * 3_600_000,
+            probes: 5,
+        }
     }
 }
 
-/// A wait for quota.
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum WaitedFor {
+    /// The end of a usage limit.
+    #[default]
+    Quota,
+    /// That the API answers again (R-11: `server_error`).
+    Service,
+}
+
+impl WaitedFor {
+    /// What the client's typed error has a session wait for, if time mends it.
+    fn after(error: &str) -> Option<Self> {
+        match error {
+            "rate_limit" => Some(Self::Quota),
+            "server_error" | "overloaded" => Some(Self::Service),
+            _ => None,
+        }
+    }
+
+    /// In words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Quota => "its quota",
+            Self::Service => "the API to answer again",
+        }
+    }
+}
+
+/// A wait for quota, or for the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaWait {
     /// Since when.
     pub since: Moment,
+    /// What for.
+    #[serde(default)]
+    pub waited_for: WaitedFor,
+    /// When the limit ends, milliseconds since 1970, where the transcript says so.
+    #[serde(default)]
+    pub resets_ms: Option<u64>,
     /// Nobody is woken before.
     pub until: Awake,
     /// Probes that were sent.
     pub probes: u32,
+}
+
+/// Whether the transcript may still tell when the limit ends at which this session's turn ended.
+pub fn is_reset_open(session: &Session, awake: Awake) -> bool {
+    let Turn::Closed { at } = session.turn else { return false };
+    let is_new = awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
+    session.quota.is_some_and(|quota| {
+        is_new && quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
+    })
 }
 
 impl State {
@@ -69,16 +124,15 @@ impl State {
             return;
         }
         match &event.kind {
-            HookKind::StopFailure(error) if error == LIMITED => {
-                let probes = session.quota.map_or(0, |quota| quota.probes);
-                let since = session.quota.map_or(at, |quota| quota.since);
-                let until = self.probe_at(session, probes, at);
-                session.quota = Some(QuotaWait { since, until, probes });
+            HookKind::StopFailure(error) if let Some(waited_for) = WaitedFor::after(error) => {
+                self.open_quota(session, waited_for, at);
+                ask_for_reset(session, fx);
             }
             HookKind::Stop(_) | HookKind::StopFailure(_) | HookKind::SessionStart(_) => {
                 let Some(quota) = session.quota.take() else { return };
                 let minutes = at.awake.ms_since(quota.since.awake) / 60_000;
-                let saw = format!("it waited {minutes} min for its quota, {} probes", quota.probes);
+                let what = quota.waited_for.words();
+                let saw = format!("it waited {minutes} min for {what}, {} probes", quota.probes);
                 fx.decide(session, "S1-21", &saw, "the wait is over");
             }
             HookKind::SessionEnd(_)
@@ -92,21 +146,97 @@ impl State {
         }
     }
 
+    fn open_quota(&self, session: &mut Session, waited_for: WaitedFor, at: Moment) {
+        let before = session.quota;
+        let (probes, since) = before.map_or((0, at), |quota| (quota.probes, quota.since));
+        let until = self.probe_at(session, (waited_for, probes), at);
+        session.quota = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
+    }
+
+    /// The transcript names the error with which the last turn ended, and may know when its limit ends.
+    /// A hook that was lost is made good by it (S1-13).
+    pub(crate) fn note_failure(
+        &self,
+        session: &mut Session,
+        failure: &Failure,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        if session.failure.is_none() && matches!(session.turn, Turn::Open { .. }) {
+            return;
+        }
+        if session.failure.is_none() {
+            session.failure = Some(failure.error.clone());
+            let saw = format!("its transcript ends with an API error ({})", failure.error);
+            fx.decide(session, "S1-13", &saw, "its last turn ended with that; no hook said so");
+            if let Some(waited_for) = WaitedFor::after(&failure.error) {
+                self.open_quota(session, waited_for, at);
+            }
+        }
+        let is_it = session.failure.as_ref() == Some(&failure.error);
+        let left_ms = failure.resets_ms.and_then(|resets| resets.checked_sub(at.wall_ms));
+        let Some(mut quota) = session.quota.filter(|_| is_it) else { return };
+        if quota.resets_ms == failure.resets_ms {
+            return;
+        }
+        let Some(left_ms) = left_ms.filter(|left_ms| *left_ms < RESET_WITHIN_MS) else {
+            let saw = "the transcript says that the limit ends at a time that cannot be";
+            return fx.decide(session, "S1-22", saw, "it is not waited for");
+        };
+        quota.resets_ms = failure.resets_ms;
+        quota.until = self.spread(session, at.awake.plus_ms(left_ms));
+        session.quota = Some(quota);
+        let minutes = left_ms / 60_000;
+        let saw = format!("the transcript says that the limit ends in {minutes} min");
+        fx.decide(session, "S1-22", &saw, "its quota is waited for until then");
+    }
+
+    /// The machine slept, or its clock was set: a limit ends by the wall clock all the same (H-32).
+    pub(crate) fn rearm_quotas(&mut self, at: Moment) {
+        for key in
+            self.keys_of(|session| session.quota.is_some_and(|quota| quota.resets_ms.is_some()))
+        {
+            let Some(mut session) = self.take(key) else { continue };
+            if let Some(mut quota) = session.quota
+                && let Some(resets_ms) = quota.resets_ms
+            {
+                let left_ms = resets_ms.saturating_sub(at.wall_ms).min(RESET_WITHIN_MS);
+                quota.until = self.spread(&session, at.awake.plus_ms(left_ms));
+                session.quota = Some(quota);
+            }
+            self.put(session);
+        }
+    }
+
     /// When the next probe goes, after so many.
-    fn probe_at(&self, session: &Session, probes: u32, at: Moment) -> Awake {
+    fn probe_at(
+        &self,
+        session: &Session,
+        (waited_for, probes): (WaitedFor, u32),
+        at: Moment,
+    ) -> Awake {
         let limits = &self.header.settings.quota;
-        let doubled = limits.probe_after_ms.saturating_mul(1_u64.wrapping_shl(probes.min(16)));
+        let first_ms = match waited_for {
+            WaitedFor::Quota => limits.probe_after_ms,
+            WaitedFor::Service => limits.service_after_ms,
+        };
+        let doubled = first_ms.saturating_mul(1_u64.wrapping_shl(probes.min(16)));
         let delay_ms = doubled.min(limits.probe_delay_max_ms);
-        // Neighbouring records fall far apart.
-        let spread_ms = delay_ms / SPREAD_PART;
-        let own = session.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own_ms = own.checked_rem(spread_ms).unwrap_or(0);
-        at.awake.plus_ms(delay_ms.saturating_add(own_ms))
+        at.awake.plus_ms(delay_ms.saturating_add(own_ms(session, delay_ms)))
+    }
+
+    /// A moment of its own soon after a limit ended.
+    fn spread(&self, session: &Session, end: Awake) -> Awake {
+        end.plus_ms(own_ms(session, self.header.settings.quota.probe_after_ms))
     }
 
     /// When time alone wakes a session that waits for its quota; none where nothing will.
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
-        let quota = session.quota.as_ref().filter(|_| session.word.word == Word::QuotaWait)?;
+        let word = session.word.word;
+        let is_waiting = word == Word::QuotaWait
+            || (word == Word::Idle
+                && session.failure.as_deref().and_then(WaitedFor::after).is_some());
+        let quota = session.quota.as_ref().filter(|_| is_waiting)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
         self.is_probed(session).then(|| quota.until.max(settled))
     }
@@ -130,10 +260,14 @@ impl State {
         }
         let Some(mut quota) = session.quota else { return };
         let limits = self.header.settings.quota.clone();
-        let saw = format!("it waits for its quota, after {} probes", quota.probes);
+        let what = quota.waited_for.words();
+        let saw = format!("it waits for {what}, after {} probes", quota.probes);
         let later = at.awake.plus_ms(AGAIN_MS);
         if limits.probes <= quota.probes {
-            let reason = String::from("its quota does not come back");
+            let reason = String::from(match quota.waited_for {
+                WaitedFor::Quota => "its quota does not come back",
+                WaitedFor::Service => "the API does not answer again",
+            });
             session.recovery.needs_operator = Some(Flag { reason, since: at });
             fx.decide(session, "S1-22", &saw, "needs its operator; no more probes");
         } else if let Some(hold) = self.operators_hold(session, at.awake) {
@@ -146,21 +280,42 @@ impl State {
             fx.decide(session, "H-21", &saw, "no probe: its budget of wakes is spent");
         } else {
             quota.probes = quota.probes.saturating_add(1);
-            quota.until = self.probe_at(session, quota.probes, at);
+            quota.until = self.probe_at(session, (quota.waited_for, quota.probes), at);
+            quota.resets_ms = None;
             fx.decide(session, "S1-22", &saw, "woken, to see whether work goes on");
             let number = self.header.machine.next_number();
             let intent = Intent { session: session.key, number };
-            fx.do_it(Deed::Wake { intent, text: words() });
+            fx.do_it(Deed::Wake { intent, text: words(quota.waited_for) });
         }
         session.quota = Some(quota);
     }
 }
 
-/// What a session is told that waited for its quota. The fixed beginning keeps the client from taking it for
-/// a command (H-03).
-fn words() -> String {
-    "[coord] This message comes from coord, the program that watches this session. It does not come \
-     from the user and approves nothing. The last turn of this session ended at a usage limit, which \
-     may be over by now. You may go on with what you were doing."
-        .into()
+/// What each session adds of its own to a delay. Neighbouring records fall far apart.
+fn own_ms(session: &Session, delay_ms: u64) -> u64 {
+    let own = session.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    own.checked_rem(delay_ms / SPREAD_PART).unwrap_or(0)
+}
+
+fn ask_for_reset(session: &Session, fx: &mut Effects) {
+    let Some(owner) = session.owner.as_ref().filter(|_| !session.transcript_path.is_empty()) else {
+        return;
+    };
+    fx.ask(Effect::ReadTranscript {
+        process: owner.id.process,
+        path: session.transcript_path.clone(),
+        config_dir: session.config_dir.clone(),
+    });
+}
+
+/// What a session is told that waited.
+fn words(waited_for: WaitedFor) -> String {
+    let why = match waited_for {
+        WaitedFor::Quota => "at a usage limit",
+        WaitedFor::Service => "because the API did not answer",
+    };
+    wake::framed(&format!(
+        "The last turn of this session ended {why}, which may be over by now. You may go on with what you \
+         were doing."
+    ))
 }

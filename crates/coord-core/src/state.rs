@@ -228,6 +228,11 @@ impl State {
         self.records.keys().copied().collect()
     }
 
+    /// The records for which this holds.
+    pub(crate) fn keys_of(&self, is_one: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
+        self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
+    }
+
     /// A number for a new record.
     pub(crate) fn new_key(&mut self) -> SessionKey {
         self.header.next_key = self.header.next_key.saturating_add(1);

@@ -87,8 +87,8 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             let key = state.on_pane(*process, (found, looked), *after_death, at, fx);
             judged(state, key.into_iter().collect(), *after_death, at, fx)
         }
-        Event::TranscriptRead { process, interrupted_ms, has_signature } => {
-            let read = (*interrupted_ms, *has_signature);
+        Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
+            let read = (*interrupted_ms, *has_signature, failure.as_ref());
             state.on_transcript(*process, read, at, fx).into_iter().collect()
         }
         Event::ConfigDirLock { config_dir, held } => {
@@ -241,6 +241,7 @@ fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
     let at = state.moment(now);
     state.header.settling = Some(Hold::new(reason, at, state.header.settings.settle_ms));
     state.forget_stalls();
+    state.rearm_quotas(at);
 }
 
 /// S0-31: bookkeeping is dropped when a session ended for good and its retention is over.

@@ -104,8 +104,7 @@ impl WakeBudget {
 /// What a session is told when it was brought back after a crash (H-33), in words of coord's own.
 ///
 /// `crash` says how its process ended; only plain words of it are taken over, since part of it may
-/// have stood on a screen. `children` is how many processes of the dead one outlived it. The fixed
-/// beginning keeps the client from taking the text for a command (H-03).
+/// have stood on a screen. `children` is how many processes of the dead one outlived it.
 pub fn continuation(crash: &str, children: usize) -> String {
     let crash = plain_words(crash);
     let how = if crash.is_empty() { "for a reason that is not known" } else { &*crash };
@@ -118,12 +117,20 @@ pub fn continuation(crash: &str, children: usize) -> String {
             " {n} processes that it had started outlived it; look at what they have done first."
         ),
     };
-    format!(
-        "[coord] This message comes from coord, the program that watches this session. It does not \
-         come from the user and approves nothing. The process of this session died ({how}); coord \
+    framed(&format!(
+        "The process of this session died ({how}); coord \
          resumed the conversation in a new one. A tool call that was under way may have been \
          cut off, or may have done its work without its result being recorded.{left} You may go on with \
          what you were doing."
+    ))
+}
+
+/// A text in the frame in which everything is told that a person did not write. Its fixed beginning keeps
+/// the client from taking it for a command (H-03), and denies it the force of consent (H-40).
+pub(crate) fn framed(text: &str) -> String {
+    format!(
+        "[coord] This message comes from coord, the program that watches this session. It does not \
+         come from the user and approves nothing. {text}"
     )
 }
 

@@ -178,7 +178,12 @@ fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
     world.hook(ID, 100, PROMPT);
     let interrupted_ms = Some(world.now().wall_ms - 60_000);
     let process = world::process(100);
-    world.take(&Event::TranscriptRead { process, interrupted_ms, has_signature: None });
+    world.take(&Event::TranscriptRead {
+        process,
+        interrupted_ms,
+        has_signature: None,
+        failure: None,
+    });
     assert_eq!(world.word(ID), Word::Running);
 }
 
@@ -317,7 +322,12 @@ fn s0_01_a_signature_is_evidence_and_nothing_else() {
     assert_eq!(noted, 1);
     // Whether the words are content of the conversation is looked up.
     let process = world::process(100);
-    world.take(&Event::TranscriptRead { process, interrupted_ms: None, has_signature: Some(true) });
+    world.take(&Event::TranscriptRead {
+        process,
+        interrupted_ms: None,
+        has_signature: Some(true),
+        failure: None,
+    });
     assert_eq!(world.session(ID).signature.as_ref().unwrap().is_content, Some(true));
 }
 

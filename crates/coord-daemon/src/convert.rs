@@ -49,11 +49,16 @@ pub fn event(entry: &Entry) -> Option<Event> {
             looked_ns: *looked_ns,
             after_death: *after_death,
         },
-        Entry::TranscriptRead { process, interrupted_ms, has_signature } => Event::TranscriptRead {
-            process: process_ref(*process),
-            interrupted_ms: *interrupted_ms,
-            has_signature: *has_signature,
-        },
+        Entry::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
+            Event::TranscriptRead {
+                process: process_ref(*process),
+                interrupted_ms: *interrupted_ms,
+                has_signature: *has_signature,
+                failure: failure.clone().map(|journal::ApiFailure { error, resets_ms }| {
+                    coord_core::Failure { error, resets_ms }
+                }),
+            }
+        }
         // What this version cannot read has no meaning for it: the step is looked for anew.
         Entry::Proved { intent, proof, .. } => Event::Proved {
             intent: serde_json::from_str(intent.get()).ok()?,

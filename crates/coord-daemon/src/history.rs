@@ -270,13 +270,15 @@ fn own(line: &mut Line, entry: Entry) {
         Entry::PaneSeen { process, pane, .. } => {
             ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&pane)))
         }
-        Entry::TranscriptRead { process, interrupted_ms, has_signature } => {
+        Entry::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
             let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
             let content = has_signature.map(|has| {
                 let verb = if has { "has" } else { "has not" };
                 format!("{verb} the words of the crash signature as content")
             });
-            let what: Vec<String> = interrupted.into_iter().chain(content).collect();
+            let failed =
+                failure.map(|failure| format!("ends with an API error: {}", failure.error));
+            let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
             ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
         }
         Entry::ConfigDirLock { config_dir, held } => {

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use coord_core::Failure;
 use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
@@ -30,6 +31,8 @@ pub enum Seen {
         interrupted_ms: Option<u64>,
         /// The wished signature, if it stands in the transcript.
         signature: Option<String>,
+        /// The API error that is its newest word.
+        failure: Option<Failure>,
     },
 }
 
@@ -158,13 +161,18 @@ fn tell(seen: Vec<Seen>, answers: &Sender<Seen>, waker: &Waker) -> bool {
 impl Eyes {
     fn read(&self, wish: TranscriptWish) -> Seen {
         let tail = transcript::read(&self.readable, &wish);
-        let Tail { interrupted_ms, has_signature } = tail.unwrap_or_else(|why| {
+        let Tail { interrupted_ms, has_signature, last_words } = tail.unwrap_or_else(|why| {
             // What cannot be read says nothing; a new session has no transcript yet.
             tracing::debug!(why, "transcript");
             Tail::default()
         });
         let signature = wish.signature.filter(|_| has_signature);
-        Seen::Transcript { process: wish.process, interrupted_ms, signature }
+        Seen::Transcript {
+            process: wish.process,
+            interrupted_ms,
+            signature,
+            failure: last_words.failure,
+        }
     }
 }
 
@@ -224,6 +232,7 @@ mod tests {
             process: PROCESS,
             interrupted_ms: None,
             signature: Some(SIGNATURE.to_owned()),
+            failure: None,
         };
         assert_eq!(next(&mut poll, &looker), found);
         looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
@@ -235,7 +244,12 @@ mod tests {
         assert!(matches!(pane, Pane::Unreadable { .. }));
         // What cannot be read is answered too.
         looker.read_transcript(transcript(Path::new("/nowhere")));
-        let nothing = Seen::Transcript { process: PROCESS, interrupted_ms: None, signature: None };
+        let nothing = Seen::Transcript {
+            process: PROCESS,
+            interrupted_ms: None,
+            signature: None,
+            failure: None,
+        };
         assert_eq!(next(&mut poll, &looker), nothing);
     }
 

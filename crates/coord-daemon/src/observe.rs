@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Kind, Now, Session, is_in_doubt, is_signature_open};
-use coord_wire::journal::{Domain, Entry, ProcessSeen, RegistryEntry};
+use coord_core::{Failure, Kind, Now, Session, is_in_doubt, is_reset_open, is_signature_open};
+use coord_wire::journal::{ApiFailure, Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;
 
@@ -144,10 +144,13 @@ impl<W: World> Coordinator<W> {
         self.world.read_transcript(TranscriptWish { process, path, config_dir, signature });
     }
 
-    /// Transcripts changed: those of sessions in doubt are read.
-    pub fn on_transcript_changes(&mut self) {
+    /// Transcripts changed: those that are to tell something are read.
+    pub fn on_transcript_changes(&mut self, now: Now) {
         for process in self.world.transcript_changes() {
-            let session = self.session_of(process).filter(|session| is_in_doubt(session));
+            let awake = self.engine.state().moment(now).awake;
+            let is_wanted =
+                |session: &&Session| is_in_doubt(session) || is_reset_open(session, awake);
+            let session = self.session_of(process).filter(is_wanted);
             let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
             match of {
                 Some((path, config_dir)) => self.read_transcript(process, path, config_dir),
@@ -169,10 +172,14 @@ impl<W: World> Coordinator<W> {
                     self.record_or_say(&seen, now);
                 }
             }
-            Seen::Transcript { process, interrupted_ms, signature } => {
+            Seen::Transcript { process, interrupted_ms, signature, failure } => {
                 let has_signature = self.has_signature(process, signature.is_some(), now);
-                if interrupted_ms.is_some() || has_signature.is_some() {
-                    let read = Entry::TranscriptRead { process, interrupted_ms, has_signature };
+                let failure = failure.filter(|failure| self.is_reset(process, failure, now));
+                if interrupted_ms.is_some() || has_signature.is_some() || failure.is_some() {
+                    let failure =
+                        failure.map(|Failure { error, resets_ms }| ApiFailure { error, resets_ms });
+                    let read =
+                        Entry::TranscriptRead { process, interrupted_ms, has_signature, failure };
                     self.record_or_say(&read, now);
                 }
             }
@@ -186,6 +193,13 @@ impl<W: World> Coordinator<W> {
         let awake = self.engine.state().moment(now).awake;
         let age_ms = session.signature.as_ref().map(|seen| awake.ms_since(seen.at.awake))?;
         (is_found || TRANSCRIPT_LAG_MS < age_ms).then_some(is_found)
+    }
+
+    /// Whether this error says when the limit ends that a session waits for.
+    fn is_reset(&self, process: ProcessRef, failure: &Failure, now: Now) -> bool {
+        let awake = self.engine.state().moment(now).awake;
+        let is_open = self.session_of(process).is_some_and(|one| is_reset_open(one, awake));
+        is_open && failure.resets_ms.is_some()
     }
 
     fn session_of(&self, process: ProcessRef) -> Option<&Session> {

@@ -163,7 +163,7 @@ impl Server {
             WAKER => (),
             SIGNALS => self.is_ending = true,
             REGISTRY => self.coordinator.on_registry_changes(now()),
-            TRANSCRIPTS => self.coordinator.on_transcript_changes(),
+            TRANSCRIPTS => self.coordinator.on_transcript_changes(now()),
             SPOOL => {
                 self.forget_spool_events();
                 self.coordinator.on_spool();

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
+use coord_core::LastWords;
 use coord_screen::signature_in;
 use coord_wire::stamp::{ProcessRef, parse_rfc3339};
 use rustix::fd::OwnedFd;
@@ -37,12 +38,14 @@ pub struct TranscriptWish {
 }
 
 /// What a transcript's end says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tail {
     /// When the client wrote the interrupt that is its newest word, milliseconds since 1970.
     pub interrupted_ms: Option<u64>,
     /// The wished signature stands in it.
     pub has_signature: bool,
+    /// What stands at the end of the conversation.
+    pub last_words: LastWords,
 }
 
 /// Reads the end of a transcript.
@@ -60,7 +63,7 @@ pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     let has_signature = signature.is_some_and(|name| {
         lines().any(|line| signature_in(&String::from_utf8_lossy(line)) == Some(name))
     });
-    Tail { interrupted_ms, has_signature }
+    Tail { interrupted_ms, has_signature, last_words: LastWords::default() }
 }
 
 /// A line of the main thread.

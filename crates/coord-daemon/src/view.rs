@@ -100,13 +100,14 @@ fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission>
     Some(inspect::AwaitingPermission { since: rfc3339(since_ms), tool })
 }
 
-/// The limit at which the last turn ended. Hooks do not say when it resets.
+/// The limit at which the last turn ended, and when it ends, where the transcript says so.
 fn quota(session: &Session) -> Option<inspect::Quota> {
+    let resets_ms = session.quota.and_then(|quota| quota.resets_ms);
     (session.word.word == Word::QuotaWait).then(|| inspect::Quota {
         kind: session.failure.clone().unwrap_or_default(),
         since: rfc3339(session.quota.map_or(session.word.since, |quota| quota.since).wall_ms),
-        until: None,
-        source: "hook".to_owned(),
+        until: resets_ms.map(rfc3339),
+        source: if resets_ms.is_some() { "transcript" } else { "hook" }.to_owned(),
     })
 }
 

@@ -369,6 +369,7 @@ impl Machine {
             process: wish.process,
             interrupted_ms: tail.interrupted_ms,
             signature: wish.signature.filter(|_| tail.has_signature),
+            failure: tail.last_words.failure,
         }
     }
 

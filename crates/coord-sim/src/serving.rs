@@ -124,7 +124,7 @@ impl Serving {
             self.coordinator.on_exit(process, now);
         }
         self.coordinator.on_registry_changes(now);
-        self.coordinator.on_transcript_changes();
+        self.coordinator.on_transcript_changes(now);
         self.coordinator.take_results(now);
         self.coordinator.end_turn(!self.awaiting.is_empty(), now);
         let synced = self.coordinator.synced_through();

@@ -121,6 +121,9 @@ pub enum Entry {
         /// if that was not looked for.
         #[serde(default)]
         has_signature: Option<bool>,
+        /// The API error that is its newest entry of the main thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<ApiFailure>,
     },
     /// A look made for an act was answered (G4).
     Proved {
@@ -355,6 +358,16 @@ pub enum Pane {
         /// Why.
         why: String,
     },
+}
+
+/// An API error that ended a turn, as the client wrote it into its transcript.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiFailure {
+    /// The client's typed name of it.
+    pub error: String,
+    /// When a usage limit ends, milliseconds since 1970, where the API said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resets_ms: Option<u64>,
 }
 
 /// A decision: what was seen, which rule, what follows.

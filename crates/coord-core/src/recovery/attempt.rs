@@ -595,5 +595,6 @@ pub(super) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Op
         cwd: launch.cwd.clone(),
         program: launch.program.first().cloned().unwrap_or_default(),
         typed: pending.and_then(|pending| pending.typed.clone()),
+        reads_last_words: false,
     })
 }

@@ -88,6 +88,7 @@ pub(crate) fn dead(world: &World) -> Proof {
         want: None,
         nonce: format!("nonce{}", world.decisions.len()),
         is_line_plain: true,
+        last_words: None,
     }
 }
 
@@ -155,6 +156,7 @@ impl World {
             process: process(PID),
             interrupted_ms: None,
             has_signature: Some(is),
+            failure: None,
         });
     }
 

@@ -387,7 +387,12 @@ fn panes() -> Vec<Symbol> {
 pub(crate) fn transcript(name: &str, ago: Option<u64>, has_signature: Option<bool>) -> Symbol {
     Symbol::new(name, move |world| {
         let interrupted_ms = ago.map(|ago| world.now().wall_ms.saturating_sub(ago * 1_000));
-        vec![Event::TranscriptRead { process: process(100), interrupted_ms, has_signature }]
+        vec![Event::TranscriptRead {
+            process: process(100),
+            interrupted_ms,
+            has_signature,
+            failure: None,
+        }]
     })
 }
 

@@ -198,7 +198,12 @@ impl World {
     pub(crate) fn interrupted(&mut self, pid: u32) {
         let interrupted_ms = Some(self.wall_ms(0.0));
         let process = process(pid);
-        self.take(&Event::TranscriptRead { process, interrupted_ms, has_signature: None });
+        self.take(&Event::TranscriptRead {
+            process,
+            interrupted_ms,
+            has_signature: None,
+            failure: None,
+        });
     }
 
     pub(crate) fn exit(&mut self, pid: u32) {

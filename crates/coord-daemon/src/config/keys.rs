@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 50] = [
+pub const KEYS: [Key; 51] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -48,7 +48,7 @@ pub const KEYS: [Key; 50] = [
         name: "quota.probe_after",
         kind: Kind::Duration,
         default: "\"15m\"",
-        about: "an unattended session at its usage limit is woken after this, then after twice as long (S1-22)",
+        about: "where nothing says when the limit ends, an unattended session is woken after this, then after twice as long (S1-22)",
     },
     Key {
         name: "quota.probe_delay_max",
@@ -61,6 +61,12 @@ pub const KEYS: [Key; 50] = [
         kind: Kind::Count,
         default: "5",
         about: "after so many wakes that met the limit again a person is asked (S1-22)",
+    },
+    Key {
+        name: "quota.service_after",
+        kind: Kind::Duration,
+        default: "\"5m\"",
+        about: "the same after an error of the API's own that outlasted the client's tries (R-11)",
     },
     Key {
         name: "recovery.breaker_deaths",

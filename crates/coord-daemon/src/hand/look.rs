@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use coord_core::{PaneState, Place, Proof, Registry, RegistryStatus, Subject};
+use coord_core::{LastWords, PaneState, Place, Proof, Registry, RegistryStatus, Subject};
 use coord_store::clock::{Clock, RealClock};
 use rustix::fs::{Access, access};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -73,8 +73,16 @@ impl Tools {
             want: room::want(&self.state_dir),
             is_line_plain: self.line(&nonce).is_some(),
             nonce,
+            last_words: self.last_words(subject),
         };
         Look { proof, spot: found.spot, session: found.session, table }
+    }
+
+    /// What stands at the end of the conversation, where that is asked for.
+    fn last_words(&self, subject: &Subject) -> Option<LastWords> {
+        subject.reads_last_words.then_some(())?;
+        let wish = transcript_of(subject, None);
+        transcript::read(&self.readable, &wish).ok().map(|tail| tail.last_words)
     }
 
     /// H-07: the words of a crash that are content of the conversation are no signature; neither are any
@@ -85,12 +93,7 @@ impl Tools {
             return pane;
         };
         if signature.is_some() {
-            let wish = TranscriptWish {
-                process: convert::wire_process(subject.harness),
-                path: subject.transcript_path.clone(),
-                config_dir: subject.config_dir.clone(),
-                signature: signature.clone(),
-            };
+            let wish = transcript_of(subject, signature.clone());
             let tail = transcript::read(&self.readable, &wish);
             if tail.is_ok_and(|tail| !tail.has_signature) {
                 return pane;
@@ -118,6 +121,15 @@ impl Tools {
         let is_line = is_path(&self.coordctl) && self.root.as_deref().is_none_or(is_path);
         let root = self.root.as_ref().map_or_else(String::new, |root| format!(" --root {root}"));
         (is_nonce && is_line).then(|| format!("{}{root} resume-exec {nonce}", self.coordctl))
+    }
+}
+
+fn transcript_of(subject: &Subject, signature: Option<String>) -> TranscriptWish {
+    TranscriptWish {
+        process: convert::wire_process(subject.harness),
+        path: subject.transcript_path.clone(),
+        config_dir: subject.config_dir.clone(),
+        signature,
     }
 }
 

@@ -44,7 +44,10 @@ pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect
     }
     if let (Some(quota), Some(until)) = (session.quota, state.quota_at(session)) {
         return Some(inspect::Hold {
-            reason: "its quota; then it is woken, to see whether work goes on".to_owned(),
+            reason: format!(
+                "{}; then it is woken, to see whether work goes on",
+                quota.waited_for.words()
+            ),
             since: rfc3339(quota.since.wall_ms),
             until: Some(rfc3339(wall_ms(state, until, now))),
         });

@@ -8,10 +8,11 @@
 use std::path::Path;
 
 use coord_core::{
-    Deed, Outcome, PaneState, Proof, Signal, Subject, TmuxPane, TranscriptState, Way,
+    Deed, LastWords, Outcome, PaneState, Proof, Signal, Subject, TmuxPane, TranscriptState, Way,
 };
 use coord_daemon::hand::Reply;
 use coord_daemon::registry;
+use coord_daemon::transcript::tail_of;
 use coord_screen::Reading;
 use coord_wire::api::ResumeOrder;
 use coord_wire::envelope::Kind;
@@ -129,7 +130,13 @@ impl Machine {
             want: self.want.clone(),
             nonce,
             is_line_plain: self.is_line_plain,
+            last_words: subject.reads_last_words.then(|| self.last_words(subject)),
         }
+    }
+
+    fn last_words(&self, subject: &Subject) -> LastWords {
+        let end = self.transcripts.get(&subject.transcript_path).map_or(&[][..], Vec::as_slice);
+        tail_of(end, None).last_words
     }
 
     /// A main thread wakes all the time, unless it hangs or was stopped.
