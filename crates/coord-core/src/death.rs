@@ -11,7 +11,8 @@ use alloc::string::String;
 
 use crate::effect::{Effect, Effects};
 use crate::event::{Domain, PaneFound, PaneProof, ProcessRef, Registry};
-use crate::session::{OwnerId, PaneFact, Presence, RegistryFact, Session, SessionKey, Turn};
+use crate::facts::{PaneFact, RegistryFact};
+use crate::session::{OwnerId, Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::Moment;
 

@@ -58,6 +58,11 @@ pub enum Effect {
         /// The configuration directory it must lie in (H-27).
         config_dir: String,
     },
+    /// Read the files of a session's task (S1-15, S1-16).
+    ReadTask {
+        /// The directory.
+        dir: String,
+    },
     /// Try the lock on a configuration directory (H-14).
     LockConfigDir {
         /// The directory.
@@ -127,6 +132,20 @@ pub enum Deed {
         /// Whose.
         session_id: String,
     },
+    /// Write the stop file of its task, unless there is one (S1-15).
+    WriteStop {
+        /// The task's directory.
+        dir: String,
+        /// All that goes into it.
+        text: String,
+    },
+    /// Take the stop file of its task away, if nothing else stands in it (S1-24).
+    RemoveStop {
+        /// The task's directory.
+        dir: String,
+        /// What was written into it.
+        text: String,
+    },
     /// Tell whoever looks at its pane.
     Notify {
         /// Its pane.
@@ -176,6 +195,7 @@ impl Effect {
             | Self::WatchRegistry { .. }
             | Self::CapturePane { .. }
             | Self::ReadTranscript { .. }
+            | Self::ReadTask { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
             Self::Do(deed) => deed.class(),
         }
@@ -186,9 +206,11 @@ impl Deed {
     /// Its class.
     pub fn class(&self) -> EffectClass {
         match self {
-            Self::Prove { .. } | Self::Release { .. } | Self::Notify { .. } => {
-                EffectClass::Idempotent
-            }
+            Self::Prove { .. }
+            | Self::Release { .. }
+            | Self::WriteStop { .. }
+            | Self::RemoveStop { .. }
+            | Self::Notify { .. } => EffectClass::Idempotent,
             Self::End { .. }
             | Self::TypeResume { .. }
             | Self::RespawnPane { .. }

@@ -10,6 +10,7 @@ use crate::operator::Command;
 use crate::proof::{Intent, Proof};
 use crate::session::SessionKey;
 use crate::settings::Settings;
+use crate::task::TaskFound;
 
 /// Id of a hook's event: 128 bit, ordered by time of emission.
 pub type EventId = u128;
@@ -92,6 +93,13 @@ pub enum Event {
         has_signature: Option<bool>,
         /// The API error that is its newest word (S1-22).
         failure: Option<Failure>,
+    },
+    /// A session's task directory was read.
+    TaskRead {
+        /// Which.
+        dir: String,
+        /// What was in it.
+        found: TaskFound,
     },
     /// A person asked for something by `coordctl`.
     Operator(Command),

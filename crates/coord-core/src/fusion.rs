@@ -21,8 +21,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::{RegistryStatus, Screen};
+use crate::facts::PaneFact;
 use crate::permission::WaitKind;
-use crate::session::{PaneFact, Session, Turn};
+use crate::session::{Session, Turn};
 use crate::time::{Awake, Moment};
 
 /// The registry follows within 0.1 s (measured); this much is allowed.

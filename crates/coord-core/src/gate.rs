@@ -37,6 +37,7 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::WatchRegistry { .. }
             | Effect::CapturePane { .. }
             | Effect::ReadTranscript { .. }
+            | Effect::ReadTask { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,
@@ -56,6 +57,8 @@ fn admit_deed(mode: Mode, deed: &Deed) -> Admission {
             | Deed::RespawnPane { .. }
             | Deed::NewWindow { .. }
             | Deed::Wake { .. }
+            | Deed::WriteStop { .. }
+            | Deed::RemoveStop { .. }
             | Deed::Notify { .. },
             Mode::Signature | Mode::Act,
         ) => Admission::Perform,
@@ -65,6 +68,8 @@ fn admit_deed(mode: Mode, deed: &Deed) -> Admission {
             | Deed::RespawnPane { .. }
             | Deed::NewWindow { .. }
             | Deed::Wake { .. }
+            | Deed::WriteStop { .. }
+            | Deed::RemoveStop { .. }
             | Deed::Notify { .. },
             Mode::Observe,
         ) => Admission::RecordOnly,

@@ -21,6 +21,7 @@ mod budget;
 mod death;
 mod effect;
 mod event;
+mod facts;
 mod fusion;
 mod gate;
 mod hold;
@@ -37,6 +38,7 @@ mod quota;
 mod recovery;
 mod registry;
 mod reminder;
+mod rest;
 mod seen;
 mod session;
 mod settings;
@@ -44,6 +46,7 @@ mod stall;
 mod state;
 mod status;
 mod step;
+mod task;
 mod time;
 mod turn;
 mod wake;
@@ -55,6 +58,7 @@ pub use event::{
     Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus,
     Screen, StartSource, TmuxPane, ToolPhase, Via,
 };
+pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature};
 pub use fusion::{Source, is_in_doubt};
 pub use gate::{Admission, Mode, admit};
 pub use hold::Hold;
@@ -67,15 +71,16 @@ pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_reset_open};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
+pub use rest::{Rest, RestLimits};
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Level, Owner, OwnerId, PaneFact, PaneView, Presence, RegistryFact,
-    Session, SessionKey, Signature, Stamp, Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Turn,
 };
 pub use settings::Settings;
 pub use stall::{Activity, Stall, StallLimits, UnderWay};
 pub use state::{Counters, Header, State};
 pub use status::{Word, WordOf};
 pub use step::step;
+pub use task::{StopFile, Task, TaskFound};
 pub use time::{Awake, Moment, Now};
 pub use wake::{WakeBudget, WakeDecision, WakeLimits, continuation, is_armed};

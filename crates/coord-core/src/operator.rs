@@ -69,6 +69,8 @@ pub enum Whom {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MarkChange {
+    /// Prompts of its agent that ask for consent are answered too (H-40).
+    pub answers: Option<bool>,
     /// Nobody watches it.
     pub unattended: Option<bool>,
     /// It comes back by itself after a crash although somebody watches it (H-06).
@@ -85,6 +87,8 @@ pub struct MarkChange {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Marks {
+    /// Prompts of its agent that ask for consent are answered too (H-40).
+    pub answers: Option<bool>,
     /// Nobody watches it; none where that was never said.
     pub unattended: Option<bool>,
     /// It comes back by itself; none where that was never said.
@@ -100,7 +104,8 @@ pub struct Marks {
 impl Marks {
     /// Takes a change over.
     pub fn change(&mut self, change: MarkChange) {
-        let MarkChange { unattended, recover, name, parent, task_dir } = change;
+        let MarkChange { answers, unattended, recover, name, parent, task_dir } = change;
+        self.answers = answers.or(self.answers);
         self.unattended = unattended.or(self.unattended);
         self.recover = recover.or(self.recover);
         self.name = name.or(self.name.take());
@@ -185,6 +190,7 @@ impl State {
                 fx.decide(&session, "G5", "its operator said so", "no longer needs its operator");
             }
             session.recovery.budget.reset();
+            session.rest.answers.reset();
             if let Some(pending) = &mut session.recovery.pending {
                 pending.is_charged = false;
             }

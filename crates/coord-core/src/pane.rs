@@ -11,9 +11,10 @@ use alloc::format;
 use crate::death;
 use crate::effect::{Effect, Effects, Look};
 use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef, Screen};
+use crate::facts::{PaneFact, PaneView, Signature};
 use crate::fusion::{self, LOOKS, Source};
 use crate::last_words::Failure;
-use crate::session::{PaneFact, PaneView, Presence, Session, SessionKey, Signature, Turn};
+use crate::session::{Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 use crate::turn;
@@ -24,8 +25,13 @@ const AGAIN_MS: u64 = 500;
 const FAREWELL_MS: u64 = 300;
 
 impl State {
-    /// When this session's pane or transcript is to be looked at next.
+    /// When this session's pane, its transcript or its task directory is to be looked at next.
     pub(crate) fn next_look(&self, session: &Session) -> Option<Awake> {
+        let of_task = self.next_task_look(session);
+        self.next_pane_look(session).into_iter().chain(of_task).min()
+    }
+
+    fn next_pane_look(&self, session: &Session) -> Option<Awake> {
         if let Presence::Dying { asks_pane, .. } = session.presence {
             return asks_pane.then(|| session.look.plus_ms(FAREWELL_MS));
         }
@@ -55,8 +61,11 @@ impl State {
     /// Asks for the look that is due.
     pub(crate) fn look(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         let Some(mut session) = self.take(key) else { return };
-        session.look = at.awake;
-        ask_for_look(&session, fx);
+        self.look_at_task(&mut session, at, fx);
+        if self.next_pane_look(&session).is_some_and(|due| due <= at.awake) {
+            session.look = at.awake;
+            ask_for_look(&session, fx);
+        }
         self.put(session);
     }
 

@@ -47,6 +47,9 @@ pub struct Subject {
     pub program: String,
     /// The nonce of a line that was typed before, to be looked for (H-34).
     pub typed: Option<String>,
+    /// The directory of its task, where it has one.
+    #[serde(default)]
+    pub task_dir: Option<String>,
     /// Whether the end of its conversation is to be read too (H-40).
     #[serde(default)]
     pub reads_last_words: bool,
@@ -95,6 +98,9 @@ pub struct Proof {
     pub nonce: String,
     /// The line that would be typed has plain characters only (H-18).
     pub is_line_plain: bool,
+    /// There is a stop file in the directory of its task (S1-15).
+    #[serde(default)]
+    pub is_task_stopped: bool,
     /// What stands at the end of its conversation; none where nobody asked, or it cannot be read.
     #[serde(default)]
     pub last_words: Option<LastWords>,
@@ -202,6 +208,8 @@ impl Proof {
             Some("a key was pressed")
         } else if self.transcript != before.transcript {
             Some("its transcript")
+        } else if self.is_task_stopped != before.is_task_stopped {
+            Some("its task was stopped")
         } else if !(self.has_cwd && self.has_program) {
             Some("its directory or program")
         } else {

@@ -10,10 +10,9 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Deed, Effect, Effects};
-use crate::event::{HookEvent, HookKind, Kind};
+use crate::effect::{Effect, Effects};
+use crate::event::{HookEvent, HookKind};
 use crate::last_words::Failure;
-use crate::proof::Intent;
 use crate::recovery::Flag;
 use crate::session::{Session, Turn};
 use crate::state::State;
@@ -238,19 +237,7 @@ impl State {
                 && session.failure.as_deref().and_then(WaitedFor::after).is_some());
         let quota = session.quota.as_ref().filter(|_| is_waiting)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
-        self.is_probed(session).then(|| quota.until.max(settled))
-    }
-
-    /// Whether it is ours to wake (H-14, H-15, H-25), nobody watches it, and nothing else is the matter with it.
-    fn is_probed(&self, session: &Session) -> bool {
-        let is_ours = self.is_local(session)
-            && session.kind == Some(Kind::Interactive)
-            && session.owner.as_ref().is_some_and(|owner| owner.has_reported)
-            && self.header.config_dirs.get(&session.config_dir) == Some(&true);
-        let is_plain = session.contested.is_none()
-            && session.recovery.pending.is_none()
-            && session.recovery.needs_operator.is_none();
-        is_ours && is_plain && self.is_unattended(session)
+        self.is_ours_to_wake(session).then(|| quota.until.max(settled))
     }
 
     /// Asks whether work goes on, if it is time.
@@ -268,7 +255,7 @@ impl State {
                 WaitedFor::Quota => "its quota does not come back",
                 WaitedFor::Service => "the API does not answer again",
             });
-            session.recovery.needs_operator = Some(Flag { reason, since: at });
+            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: false });
             fx.decide(session, "S1-22", &saw, "needs its operator; no more probes");
         } else if let Some(hold) = self.operators_hold(session, at.awake) {
             quota.until = hold.until.max(later).min(at.awake.plus_ms(limits.probe_delay_max_ms));
@@ -283,9 +270,7 @@ impl State {
             quota.until = self.probe_at(session, (quota.waited_for, quota.probes), at);
             quota.resets_ms = None;
             fx.decide(session, "S1-22", &saw, "woken, to see whether work goes on");
-            let number = self.header.machine.next_number();
-            let intent = Intent { session: session.key, number };
-            fx.do_it(Deed::Wake { intent, text: words(quota.waited_for) });
+            self.wake(session, words(quota.waited_for), fx);
         }
         session.quota = Some(quota);
     }

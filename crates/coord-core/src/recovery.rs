@@ -11,6 +11,7 @@ mod guards;
 mod hung;
 mod machine;
 mod opening;
+mod outcome;
 mod resumed;
 mod verdict;
 
@@ -24,6 +25,7 @@ use crate::hold::Hold;
 use crate::proof::Prompt;
 use crate::time::{Awake, Moment};
 
+pub(crate) use attempt::{intent, subject};
 pub use hung::Still;
 pub use machine::Machine;
 
@@ -106,6 +108,9 @@ pub struct Flag {
     pub reason: String,
     /// Since when.
     pub since: Moment,
+    /// A limit on repeated acts led to it (G5, S1-15).
+    #[serde(default)]
+    pub is_limit: bool,
 }
 
 /// How a recovery ended.

@@ -5,9 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{
-    Background, EndReason, Kind, PaneProof, ProcessRef, RegistryStatus, Screen, TmuxPane, Via,
-};
+use crate::event::{Background, EndReason, Kind, PaneProof, ProcessRef, TmuxPane, Via};
+use crate::facts::{PaneFact, RegistryFact, Signature};
 use crate::fusion::Source;
 use crate::hold::Hold;
 use crate::host_event::HostEvent;
@@ -16,8 +15,10 @@ use crate::operator::Marks;
 use crate::permission::{Over, Wait};
 use crate::quota::QuotaWait;
 use crate::recovery::Recovery;
+use crate::rest::Rest;
 use crate::stall::{Stall, UnderWay};
 use crate::status::WordOf;
+use crate::task::Task;
 use crate::time::{Awake, Moment};
 use crate::wake::WakeBudget;
 
@@ -169,124 +170,6 @@ pub struct EarlyEnd {
     pub at: Moment,
 }
 
-/// What the client's registry said of the owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RegistryFact {
-    /// Nothing is known.
-    Unknown,
-    /// Its entry is there, and says this as long as nothing else is read.
-    Present {
-        /// When it was read last.
-        at: Moment,
-        /// The client's status; none for a word that is not in the table (H-35).
-        status: Option<RegistryStatus>,
-        /// When the client changed it, milliseconds since 1970.
-        changed_ms: u64,
-        /// When it was seen to change; none for the first that was read of it.
-        #[serde(default)]
-        seen_changing: Option<Awake>,
-    },
-    /// Its entry was gone after its death.
-    Removed {
-        /// When.
-        at: Moment,
-    },
-    /// Its entry was still there after its death.
-    LeftBehind {
-        /// When.
-        at: Moment,
-    },
-}
-
-/// What was seen of the harness's pane.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PaneFact {
-    /// Nobody looked yet.
-    Unknown,
-    /// It could not be looked at, and never was.
-    Unreadable {
-        /// Since when.
-        at: Moment,
-        /// Why, in words.
-        why: String,
-    },
-    /// The pane is proved by its terminal (H-16).
-    Its(PaneView),
-    /// No pane of that server has the harness's terminal, whatever its environment claims.
-    NotThere {
-        /// When that was seen.
-        at: Moment,
-    },
-}
-
-/// A proved pane, as it was seen last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PaneView {
-    /// When.
-    pub at: Moment,
-    /// Which.
-    pub pane: TmuxPane,
-    /// What makes it the same pane.
-    pub proof: PaneProof,
-    /// What stood on its screen.
-    pub screen: Option<Screen>,
-    /// Looks in a row that found the same screen.
-    pub looks: u32,
-}
-
-/// A crash signature that was seen on the pane of the present harness: evidence, nothing else (H-07).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signature {
-    /// Its name.
-    pub name: String,
-    /// When it was seen first.
-    pub at: Moment,
-    /// Whether it stands in the transcript as content (S0-29); none where that is not known.
-    pub is_content: Option<bool>,
-    /// It was weighed: text counts once per harness process (H-07).
-    #[serde(default)]
-    pub is_weighed: bool,
-}
-
-/// The client writes a change to its registry within 0.1 s (measured); this much is allowed.
-pub(crate) const WRITTEN_MS: u64 = 1_000;
-
-/// The registry's word, as far as it is a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
-    /// The status.
-    pub status: RegistryStatus,
-    /// When the client changed it, milliseconds since 1970.
-    pub changed_ms: u64,
-    /// When it was seen to change.
-    pub seen_changing: Option<Awake>,
-}
-
-impl Level {
-    /// Whether the client changed it after `then`: by the wall clock, which somebody may have set
-    /// meanwhile, or by when the two came to be known.
-    pub(crate) fn is_after(self, then: Moment) -> bool {
-        let known_after = then.awake.plus_ms(WRITTEN_MS);
-        let was_seen = self.seen_changing.is_some_and(|seen| known_after <= seen);
-        then.wall_ms <= self.changed_ms || was_seen
-    }
-}
-
-impl RegistryFact {
-    /// The status it gives, if it gives one.
-    pub fn level(&self) -> Option<Level> {
-        match *self {
-            Self::Present { status: Some(status), changed_ms, seen_changing, .. } => {
-                Some(Level { status, changed_ms, seen_changing })
-            }
-            Self::Present { status: None, .. }
-            | Self::Unknown
-            | Self::Removed { .. }
-            | Self::LeftBehind { .. } => None,
-        }
-    }
-}
-
 /// Counts of a session's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
@@ -354,6 +237,12 @@ pub struct Session {
     /// A wait for quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaWait>,
+    /// What was told to it at rest.
+    #[serde(default)]
+    pub rest: Rest,
+    /// The files of its task.
+    #[serde(default)]
+    pub task: Task,
     /// When somebody was reminded last that it waits for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminded_at: Option<Awake>,
@@ -399,6 +288,12 @@ pub struct Session {
     /// The turns that coord started in it (H-21).
     #[serde(default)]
     pub wakes: WakeBudget,
+    /// A wake was sent that no prompt has followed yet: the next one is not its user's.
+    #[serde(default)]
+    pub is_woken: bool,
+    /// The newest turn is one that coord started.
+    #[serde(default)]
+    pub is_turn_ours: bool,
     /// A person's hold: nothing acts on it.
     #[serde(default)]
     pub held: Option<Hold>,
@@ -440,6 +335,8 @@ impl Session {
             under_way: Vec::new(),
             stall: None,
             quota: None,
+            rest: Rest::default(),
+            task: Task::default(),
             reminded_at: None,
             over: Vec::new(),
             background: Background::default(),
@@ -459,6 +356,8 @@ impl Session {
             launch: None,
             marks: Marks::default(),
             wakes: WakeBudget::default(),
+            is_woken: false,
+            is_turn_ours: false,
             held: None,
             recovery: Recovery::default(),
             counts: Counts::default(),

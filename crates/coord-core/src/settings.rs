@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::Mode;
 use crate::quota::QuotaLimits;
+use crate::rest::RestLimits;
 use crate::stall::StallLimits;
 use crate::wake::WakeLimits;
 
@@ -74,6 +75,8 @@ pub struct Settings {
     pub wakes: WakeLimits,
     /// When nothing having changed is a stall (S1-17).
     pub stall: StallLimits,
+    /// What may be told to a session at rest (S1-09 to S1-11, S1-15, S1-23).
+    pub rest: RestLimits,
     /// How a wait for quota is ended (S1-22).
     pub quota: QuotaLimits,
 }
@@ -111,6 +114,7 @@ impl Default for Settings {
             breaker_failures: 3,
             wakes: WakeLimits::default(),
             stall: StallLimits::default(),
+            rest: RestLimits::default(),
             quota: QuotaLimits::default(),
         }
     }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Effects;
 use crate::event::{HookEvent, HookKind, Screen, ToolPhase};
-use crate::session::{PaneFact, Session, Turn};
+use crate::facts::PaneFact;
+use crate::session::{Session, Turn};
 use crate::state::State;
 use crate::status::Word;
 use crate::time::{Awake, Moment};

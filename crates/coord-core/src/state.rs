@@ -360,6 +360,7 @@ impl State {
                     .chain(self.removed_elsewhere(session))
                     .chain(self.reminder_at(session))
                     .chain(self.quota_at(session))
+                    .chain(self.rest_at(session))
                     .min()
             }
             Presence::Ended { .. }

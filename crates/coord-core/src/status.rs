@@ -18,10 +18,11 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{EndReason, Kind};
+use crate::facts::RegistryFact;
 use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
 use crate::recovery::Stage;
-use crate::session::{Presence, RegistryFact, Session, Turn};
+use crate::session::{Presence, Session, Turn};
 use crate::settings::Settings;
 use crate::state::State;
 use crate::time::{Awake, Moment};

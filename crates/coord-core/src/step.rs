@@ -34,6 +34,9 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     let at = state.moment(now);
     state.recover(&touched, at, &mut fx);
     state.recover(&due, at, &mut fx);
+    for key in touched.iter().chain(&due) {
+        state.keep_stop(*key, at, &mut fx);
+    }
     fx.effects.extend(looks(state, now).effects);
     refresh(state, &due, at, &mut fx);
     // People read the time at which a thing happened, not the one at which it was heard.
@@ -93,10 +96,12 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
-            let is_owed =
-                |session: &&Session| session.recovery.pending.is_some() || session.quota.is_some();
-            state.sessions().filter(is_owed).map(|session| session.key).collect()
+            state.keys_of(|session| {
+                let is_owed = session.recovery.pending.is_some();
+                is_owed || session.quota.is_some() || session.stall.is_some()
+            })
         }
+        Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
         Event::Operator(command) => state.on_command(command, at, fx),
         Event::Proved { intent, proof } => one(state.on_proved(*intent, proof, at, fx)),
         Event::Acted { intent, outcome } => one(state.on_acted(*intent, outcome, at, fx)),
@@ -353,6 +358,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
             }
             state.remind(&mut session, at, fx);
             state.probe_quota(&mut session, at, fx);
+            state.look_at_rest(&mut session, at, fx);
             state.put(session);
             marked.extend(state.mark_two_owners(*key));
         }

@@ -8,9 +8,10 @@
 
 use crate::effect::Effects;
 use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
+use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
-use crate::session::{EarlyEnd, LastEvent, Presence, RegistryFact, Session, Stamp, Turn};
+use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
 use crate::stall;
 use crate::time::Moment;
 
@@ -117,12 +118,14 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
+            session.is_woken = false;
+            session.rest.on_start();
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
-            if let Turn::Open { .. } = session.turn {
+            if matches!(session.turn, Turn::Open { .. }) && !session.is_turn_ours {
                 // It works for its user again (H-35).
                 session.recovery.needs_operator = None;
             }
@@ -230,7 +233,11 @@ fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
 
 fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
-        session.recovery.budget.next_turn();
+        session.is_turn_ours = core::mem::take(&mut session.is_woken);
+        session.rest.on_turn(session.is_turn_ours);
+        if !session.is_turn_ours {
+            session.recovery.budget.next_turn();
+        }
     }
     session.counts.turns = session.counts.turns.saturating_add(1);
     session.background = Background::default();

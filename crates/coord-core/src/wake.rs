@@ -8,7 +8,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use crate::effect::{Deed, Effects};
+use crate::event::Kind;
 use crate::operator::Marks;
+use crate::proof::Intent;
+use crate::session::Session;
+use crate::state::State;
 use crate::time::Awake;
 
 /// The shorter of the two windows, milliseconds (H-21).
@@ -98,6 +103,28 @@ impl WakeBudget {
             None => return None,
         };
         (now < until).then_some(until)
+    }
+}
+
+impl State {
+    /// Whether it is ours to wake by ourselves (H-14, H-15, H-25), nobody watches it, and nothing else is the matter with it.
+    pub(crate) fn is_ours_to_wake(&self, session: &Session) -> bool {
+        let is_ours = self.is_local(session)
+            && session.kind == Some(Kind::Interactive)
+            && session.owner.as_ref().is_some_and(|owner| owner.has_reported)
+            && self.header.config_dirs.get(&session.config_dir) == Some(&true);
+        let is_plain = session.contested.is_none()
+            && session.recovery.pending.is_none()
+            && session.recovery.needs_operator.is_none();
+        is_ours && is_plain && self.is_unattended(session)
+    }
+
+    /// Starts a turn in it with this text. Returns the number of the step.
+    pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
+        let number = self.header.machine.next_number();
+        session.is_woken = true;
+        fx.do_it(Deed::Wake { intent: Intent { session: session.key, number }, text });
+        number
     }
 }
 

@@ -41,6 +41,7 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::ReadRegistry { .. }
         | Effect::WatchRegistry { .. }
         | Effect::ReadTranscript { .. }
+        | Effect::ReadTask { .. }
         | Effect::LockConfigDir { .. }
         | Effect::Do(_) => None,
     });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Mode, QuotaLimits, Settings, StallLimits, WakeLimits};
+use coord_core::{Mode, QuotaLimits, RestLimits, Settings, StallLimits, WakeLimits};
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -232,6 +232,13 @@ impl Config {
                 service_after_ms: self.ms("quota.service_after"),
                 probe_delay_max_ms: self.ms("quota.probe_delay_max"),
                 probes: self.small("quota.probes"),
+            },
+            rest: RestLimits {
+                answers: self.word("stall.answers") == "unattended",
+                per_iteration: self.small("stall.answers_per_iteration"),
+                total: self.small("stall.answers_total"),
+                context_tokens: self.count("stall.context_tokens"),
+                summary_percent: self.small("stall.summary_percent"),
             },
             stall: StallLimits {
                 heartbeat_ms: self.ms("stall.heartbeat"),

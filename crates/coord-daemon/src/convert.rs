@@ -59,6 +59,10 @@ pub fn event(entry: &Entry) -> Option<Event> {
                 }),
             }
         }
+        Entry::TaskRead { dir, signal, stop } => Event::TaskRead {
+            dir: dir.clone(),
+            found: coord_core::TaskFound { signal: *signal, stop: stop.clone() },
+        },
         // What this version cannot read has no meaning for it: the step is looked for anew.
         Entry::Proved { intent, proof, .. } => Event::Proved {
             intent: serde_json::from_str(intent.get()).ok()?,

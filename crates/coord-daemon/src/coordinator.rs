@@ -302,6 +302,7 @@ impl<W: World> Coordinator<W> {
             Effect::ReadTranscript { process, path, config_dir } => {
                 self.watch_transcript(wire_process(process), path, config_dir);
             }
+            Effect::ReadTask { dir } => self.world.read_task(dir),
             Effect::Do(deed) => {
                 let class = deed.class();
                 self.perform_deed(*deed, class);

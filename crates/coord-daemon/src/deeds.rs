@@ -38,7 +38,11 @@ impl<W: World> Coordinator<W> {
             | Deed::Wake { intent, .. } => {
                 self.record_outcome(*intent, &Outcome::Observed, now);
             }
-            Deed::Prove { .. } | Deed::Release { .. } | Deed::Notify { .. } => {
+            Deed::Prove { .. }
+            | Deed::Release { .. }
+            | Deed::WriteStop { .. }
+            | Deed::RemoveStop { .. }
+            | Deed::Notify { .. } => {
                 tracing::info!(?deed, "not performed: observing");
             }
         }

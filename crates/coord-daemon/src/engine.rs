@@ -186,6 +186,7 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::RegistryRead { .. }
         | Entry::PaneSeen { .. }
         | Entry::TranscriptRead { .. }
+        | Entry::TaskRead { .. }
         | Entry::Proved { .. }
         | Entry::Acted { .. }
         | Entry::ResumeClaimed { .. }

@@ -29,6 +29,7 @@ use coord_core::{Deed, Intent, Outcome, Proof};
 use mio::Waker;
 
 use crate::registry::Readable;
+use crate::task_dir;
 use crate::tmux::Asker;
 pub use processes::owners;
 pub(crate) use transcripts::Transcripts;
@@ -166,6 +167,18 @@ impl Tools {
             Deed::Wake { .. } => return None,
             Deed::Release { session_id } => {
                 self.transcripts.release(&session_id);
+                return None;
+            }
+            Deed::WriteStop { dir, text } => {
+                if let Err(error) = task_dir::write_stop(&dir, &text) {
+                    tracing::warn!(dir, %error, "no stop file was written");
+                }
+                return None;
+            }
+            Deed::RemoveStop { dir, text } => {
+                if let Err(error) = task_dir::remove_stop(&dir, &text) {
+                    tracing::warn!(dir, %error, "the stop file was not taken away");
+                }
                 return None;
             }
             Deed::Notify { pane, text } => {

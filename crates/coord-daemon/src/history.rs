@@ -183,6 +183,7 @@ pub fn line(record: Record) -> Line {
         | Entry::RegistryRead { .. }
         | Entry::PaneSeen { .. }
         | Entry::TranscriptRead { .. }
+        | Entry::TaskRead { .. }
         | Entry::ConfigDirLock { .. }) => own(&mut line, entry),
     }
     line
@@ -280,6 +281,15 @@ fn own(line: &mut Line, entry: Entry) {
                 failure.map(|failure| format!("ends with an API error: {}", failure.error));
             let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
             ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
+        }
+        Entry::TaskRead { dir, signal, stop } => {
+            let signal = signal.map_or("no .auto-signal", |_| "an .auto-signal");
+            let stop = match stop.as_deref() {
+                None => "no .auto-stop".to_owned(),
+                Some("") => "an .auto-stop".to_owned(),
+                Some(reason) => format!("an .auto-stop ({reason})"),
+            };
+            ("TaskRead", "task", format!("{dir}: {signal}, {stop}"))
         }
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };

@@ -33,6 +33,7 @@ pub mod serve;
 mod server;
 mod share;
 pub mod state_dir;
+pub mod task_dir;
 pub mod tmux;
 pub mod transcript;
 pub mod transcript_watch;

@@ -5,16 +5,17 @@
 //! while a look is under way waits and is looked at together; a process that already waits for the
 //! same look does not wait twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use coord_core::Failure;
+use coord_core::{Failure, TaskFound};
 use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
 use crate::registry::Readable;
+use crate::task_dir;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, Tail, TranscriptWish};
 
@@ -33,6 +34,13 @@ pub enum Seen {
         signature: Option<String>,
         /// The API error that is its newest word.
         failure: Option<Failure>,
+    },
+    /// The files of a task directory.
+    Task {
+        /// Which.
+        dir: String,
+        /// What was in it.
+        found: TaskFound,
     },
 }
 
@@ -64,6 +72,7 @@ struct Desk {
 struct Wishes {
     panes: BTreeMap<ProcessRef, PaneWish>,
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
+    tasks: BTreeSet<String>,
     is_over: bool,
 }
 
@@ -80,8 +89,9 @@ impl Desk {
 
     /// All wishes there are, once there are some; none when it is over.
     fn take(&self) -> Option<Wishes> {
-        let nothing =
-            |wishes: &mut Wishes| wishes.panes.is_empty() && wishes.transcripts.is_empty();
+        let nothing = |all: &Wishes| {
+            all.panes.is_empty() && all.transcripts.is_empty() && all.tasks.is_empty()
+        };
         let wishes = self.more.wait_while(self.wishes(), |all| !all.is_over && nothing(all));
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
         (!wishes.is_over).then(|| std::mem::take(&mut *wishes))
@@ -118,6 +128,14 @@ impl Looker {
         self.desk.put(|all| drop(all.transcripts.insert(wish.process, wish)));
     }
 
+    /// Wishes for the files of a task directory.
+    pub fn read_task(&self, dir: String) {
+        self.warn_if_gone();
+        self.desk.put(|all| {
+            let _ = all.tasks.insert(dir);
+        });
+    }
+
     /// Something that was seen, if there is any.
     pub fn take(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
@@ -143,8 +161,12 @@ impl Drop for Looker {
 fn look_on(mut eyes: Eyes, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
     while let Some(wishes) = desk.take() {
         // A file is read at once; a server may take its time.
-        let transcripts = wishes.transcripts.into_values().map(|wish| eyes.read(wish)).collect();
-        let is_heard = tell(transcripts, answers, waker);
+        let transcripts = wishes.transcripts.into_values().map(|wish| eyes.read(wish));
+        let tasks = wishes.tasks.into_iter().map(|dir| {
+            let found = task_dir::read(&dir);
+            Seen::Task { dir, found }
+        });
+        let is_heard = tell(transcripts.chain(tasks).collect(), answers, waker);
         let panes = eyes.tmux.look(wishes.panes.into_values().collect());
         if !is_heard || !tell(panes.into_iter().map(Seen::Pane).collect(), answers, waker) {
             return;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Failure, Kind, Now, Session, is_in_doubt, is_reset_open, is_signature_open};
+use coord_core::{
+    Failure, Kind, Now, Session, TaskFound, is_in_doubt, is_reset_open, is_signature_open,
+};
 use coord_wire::journal::{ApiFailure, Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;
@@ -172,6 +174,7 @@ impl<W: World> Coordinator<W> {
                     self.record_or_say(&seen, now);
                 }
             }
+            Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {
                 let has_signature = self.has_signature(process, signature.is_some(), now);
                 let failure = failure.filter(|failure| self.is_reset(process, failure, now));
@@ -183,6 +186,14 @@ impl<W: World> Coordinator<W> {
                     self.record_or_say(&read, now);
                 }
             }
+        }
+    }
+
+    /// Records what is new in a task directory.
+    fn on_task_seen(&mut self, dir: String, found: TaskFound, now: Now) {
+        if self.engine.state().is_task_news(&dir, &found) {
+            let TaskFound { signal, stop } = found;
+            self.record_or_say(&Entry::TaskRead { dir, signal, stop }, now);
         }
     }
 

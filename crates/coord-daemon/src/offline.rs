@@ -125,6 +125,7 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         | Effect::WatchRegistry { .. }
         | Effect::CapturePane { .. }
         | Effect::ReadTranscript { .. }
+        | Effect::ReadTask { .. }
         | Effect::Do(_) => return None,
     };
     convert::event(&entry)

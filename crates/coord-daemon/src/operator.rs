@@ -136,6 +136,7 @@ impl<W: World> Coordinator<W> {
     fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, Response> {
         check_shape(asked)?;
         let found = self.found(&asked.sessions)?;
+        self.check_task(&found, asked.marks.task_dir.as_deref())?;
         let marks = self.marks(&asked.marks)?;
         let for_ms = asked.for_ms;
         let one = |command: Command| vec![Order { command, session_id: None, what: words(asked) }];
@@ -189,7 +190,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn marks(&self, marks: &OperatorMarks) -> Result<MarkChange, Response> {
-        let OperatorMarks { unattended, recover, name, parent, task_dir } = marks.clone();
+        let OperatorMarks { answers, unattended, recover, name, parent, task_dir } = marks.clone();
         let parent = match parent {
             None => None,
             Some(id) => {
@@ -198,7 +199,27 @@ impl<W: World> Coordinator<W> {
                 found.first().map(|session| session.session_id.clone())
             }
         };
-        Ok(MarkChange { unattended, recover, name, parent, task_dir })
+        Ok(MarkChange { answers, unattended, recover, name, parent, task_dir })
+    }
+
+    /// S1-26: one session for each task directory.
+    fn check_task(&self, found: &[&Session], task_dir: Option<&str>) -> Result<(), Response> {
+        let Some(dir) = task_dir else { return Ok(()) };
+        let mut others = self.engine.state().sessions().filter(|session| {
+            let is_other = found.iter().all(|one| one.key != session.key);
+            is_other && session.may_live() && session.marks.task_dir.as_deref() == Some(dir)
+        });
+        match others.next() {
+            None => Ok(()),
+            Some(other) => Err(Response::error(
+                409,
+                "task_taken",
+                &format!(
+                    "{dir} is the task directory of session {}; end that one first, or take another",
+                    other.session_id
+                ),
+            )),
+        }
     }
 
     /// The processes of this machine that are known to be harnesses, or were: those that held a
@@ -244,12 +265,15 @@ fn words(asked: &OperatorRequest) -> String {
     if let Some(directory) = &asked.directory {
         say(&format!("all of {directory}"));
     }
-    let OperatorMarks { unattended, recover, name, parent, task_dir } = &asked.marks;
+    let OperatorMarks { answers, unattended, recover, name, parent, task_dir } = &asked.marks;
     if let Some(unattended) = unattended {
         say(if *unattended { "unattended" } else { "attended" });
     }
     if let Some(recover) = recover {
         say(if *recover { "recover" } else { "no-recover" });
+    }
+    if let Some(answers) = answers {
+        say(if *answers { "answers" } else { "no-answers" });
     }
     for (what, value) in [("name", name), ("parent", parent), ("task-dir", task_dir)] {
         if let Some(value) = value {
@@ -291,8 +315,14 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
         verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1,
         "one session at a time",
     )?;
-    let of_one = marks.name.is_some() || marks.parent.is_some();
-    must(directory.is_none() || !of_one, "a name or a parent is one session's, not a directory's")?;
+    let of_one = marks.name.is_some()
+        || marks.parent.is_some()
+        || marks.task_dir.is_some()
+        || marks.answers.is_some();
+    must(
+        directory.is_none() || !of_one,
+        "a name, a parent, a task directory and answers are one session's, not a directory's",
+    )?;
     must(marks.name.as_deref().is_none_or(is_name), "a name has 1 to 64 letters on one line")?;
     let paths = [directory, marks.task_dir.as_deref()];
     must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")

@@ -132,6 +132,10 @@ impl World for RealWorld {
         self.looker.read_transcript(wish);
     }
 
+    fn read_task(&mut self, dir: String) {
+        self.looker.read_task(dir);
+    }
+
     fn take_seen(&mut self) -> Option<Seen> {
         self.looker.take()
     }

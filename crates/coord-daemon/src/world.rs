@@ -65,6 +65,8 @@ pub trait World {
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>);
     /// Wishes for the end of a transcript.
     fn read_transcript(&mut self, wish: TranscriptWish);
+    /// Wishes for the files of a task directory.
+    fn read_task(&mut self, dir: String);
     /// Something that was seen, if there is any.
     fn take_seen(&mut self) -> Option<Seen>;
 

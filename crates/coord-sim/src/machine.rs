@@ -14,10 +14,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-use coord_core::{Deed, Look, Now};
+use coord_core::{Deed, Look, Now, TaskFound};
 use coord_daemon::background::Job;
 use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
+use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{TranscriptWish, tail_of};
 use coord_daemon::world::Change;
@@ -126,6 +127,8 @@ pub struct Machine {
     pub held_transcripts: BTreeMap<String, String>,
     /// Directories and programs that are no longer what they were.
     pub gone: BTreeSet<String>,
+    /// Files of task directories, by path.
+    pub files: BTreeMap<String, String>,
     /// What the machine is short of, in words (H-11).
     pub want: Option<String>,
     /// Whether the path of coordctl has plain characters only (H-18).
@@ -157,6 +160,7 @@ struct Desk {
 enum LookAt {
     Pane(Box<PaneWish>, u64),
     Transcript(TranscriptWish),
+    Task(String),
 }
 
 /// The machine as the coordinator, the clients and the simulation share it.
@@ -181,6 +185,7 @@ impl SharedMachine {
             locked_transcripts: BTreeSet::new(),
             held_transcripts: BTreeMap::new(),
             gone: BTreeSet::new(),
+            files: BTreeMap::new(),
             want: None,
             is_line_plain: true,
             has_enter: true,
@@ -357,6 +362,7 @@ impl Machine {
                     after_death: wish.look == Look::AfterDeath,
                 }),
                 LookAt::Transcript(wish) => self.end_of_transcript(wish),
+                LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
             };
             self.desk.seen.push_back(seen);
         }
@@ -370,6 +376,18 @@ impl Machine {
             interrupted_ms: tail.interrupted_ms,
             signature: wish.signature.filter(|_| tail.has_signature),
             failure: tail.last_words.failure,
+        }
+    }
+
+    /// What a look at a task directory finds.
+    fn task_in(&self, dir: &str) -> TaskFound {
+        let file = |name: &str| self.files.get(&format!("{dir}/{name}"));
+        TaskFound {
+            signal: file(".auto-signal").map(|text| {
+                text.bytes()
+                    .fold(text.len() as u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte))
+            }),
+            stop: file(".auto-stop").map(|text| task_dir::reason_in(text.as_bytes())),
         }
     }
 

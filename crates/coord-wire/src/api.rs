@@ -114,6 +114,9 @@ pub enum OperatorVerb {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OperatorMarks {
+    /// Prompts of its agent that ask for consent are answered too (S1-10, S1-11, H-40).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<bool>,
     /// Nobody watches it.
     pub unattended: Option<bool>,
     /// It comes back by itself after a crash although somebody watches it (H-06).

@@ -125,6 +125,17 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<ApiFailure>,
     },
+    /// The directory of a session's task was read: something in it is other than before.
+    TaskRead {
+        /// Which.
+        dir: String,
+        /// A digest of its signal file (S1-16).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<u64>,
+        /// The reason in its stop file, which may be empty (S1-15); none without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop: Option<String>,
+    },
     /// A look made for an act was answered (G4).
     Proved {
         /// The session.

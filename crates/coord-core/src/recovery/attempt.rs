@@ -1,13 +1,13 @@
 //! Takes a pending recovery from step to step (S0-19 to S0-24, S0-25b, H-13, H-33, H-43, G5, G10).
 
 use alloc::format;
-use alloc::string::String;
 
 use super::guards::{Living, Stop, Then};
 use super::hung::{TURN_OPEN, said_of_end};
+use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
-use super::{Cause, Ending, Flag, Last, NEVER, Pending, Stage, Way};
+use super::{Cause, Ending, NEVER, Pending, Stage, Way};
 use crate::effect::{Deed, Effects, Signal};
 use crate::event::{Outcome, ProcessRef};
 use crate::proof::{Intent, PaneState, Proof, Subject};
@@ -17,12 +17,6 @@ use crate::time::{Awake, Moment};
 
 /// A look for an act is answered within this.
 const LOOK_WITHIN_MS: u64 = 10_000;
-/// A hold of this age is told of (H-35).
-const NOTICE_MS: u64 = 1_800_000;
-/// After a change between proof and act, the next proof; twice as long after each one in a row.
-const AGAIN_MS: u64 = 1_000;
-/// But so many times doubled at most.
-const AGAIN_DOUBLED: u32 = 6;
 /// After SessionStart, that there is no other owner is looked at (H-13).
 pub(super) const SOLE_MS: u64 = 3_000;
 
@@ -133,7 +127,13 @@ impl State {
     }
 
     /// Nothing is under way: the guards, then a look.
-    fn try_now(&mut self, session: &mut Session, until: Awake, at: Moment, fx: &mut Effects) {
+    pub(super) fn try_now(
+        &mut self,
+        session: &mut Session,
+        until: Awake,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let Some(pending) = &session.recovery.pending else { return };
         if matches!(session.presence, Presence::Dying { .. }) {
             return wait(session, ("H-05", "how it ended is being read"), NEVER, at, fx);
@@ -183,6 +183,9 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let mut session = self.take(intent.session)?;
+        if session.rest.asked == Some(intent.number) {
+            self.on_rest_look(&mut session, proof, at, fx);
+        }
         match session.recovery.pending.as_ref().map(|pending| pending.stage.clone()) {
             Some(Stage::Proving { number, lives, .. }) if number == intent.number => {
                 if lives == session.may_live() {
@@ -354,7 +357,9 @@ impl State {
                 Stage::Ending { number, .. } | Stage::Placing { number, .. } if number == intent.number
             )
         });
-        if is_of_it {
+        if !is_of_it {
+            self.on_woken(&mut session, intent.number, outcome, at, fx);
+        } else {
             match outcome {
                 Outcome::Done => {
                     if let Some(pending) = &mut session.recovery.pending
@@ -422,75 +427,6 @@ impl State {
         };
         self.stop(session, stop, at, fx);
     }
-
-    /// An attempt failed: the next one waits, within G5's limits (S0-21 to S0-23).
-    pub(super) fn fail(&mut self, session: &mut Session, why: &str, at: Moment, fx: &mut Effects) {
-        let settings = self.header.settings.clone();
-        session.recovery.budget.failed(at.awake);
-        self.header.machine.end(session.key);
-        self.header.machine.on_failure(why, &settings, at);
-        session.recovery.last = Some(Last { at, outcome: Ending::Failed { why: why.into() } });
-        let harness = session.owner.as_ref().map(|owner| owner.id.process);
-        if let Some(pending) = &mut session.recovery.pending {
-            if let Some(harness) = harness.filter(|harness| *harness != pending.harness) {
-                // The resumed client died, and not by us (H-06).
-                pending.harness = harness;
-                pending.died_at = Some(at);
-                pending.ended_by_us = false;
-                pending.still = None;
-            }
-            pending.is_charged = false;
-            pending.changes = 0;
-            pending.prompt = None;
-            pending.stage = Stage::Waiting { until: at.awake };
-        }
-        fx.decide(session, "S0-21", why, "the attempt failed; the recovery stays pending");
-        self.try_now(session, at.awake, at, fx);
-    }
-
-    pub(super) fn stop(&mut self, session: &mut Session, stop: Stop, at: Moment, fx: &mut Effects) {
-        match stop.then {
-            Then::Wait(until) => {
-                // Time alone must not bring back a moment that is over.
-                let until = until.max(at.awake.plus_ms(1));
-                self.header.machine.end(session.key);
-                wait(session, (stop.rule, &stop.why), until, at, fx);
-            }
-            Then::Close => {
-                let why = stop.why;
-                self.close(session, (stop.rule, Ending::Closed { why }), at, fx);
-            }
-            Then::Operator => {
-                flag(session, stop.rule, &stop.why, at, fx);
-                self.close(session, (stop.rule, Ending::Failed { why: stop.why }), at, fx);
-            }
-        }
-    }
-
-    /// A recovery is over: the machine has room for another one, and the transcript is free.
-    pub(super) fn close(
-        &mut self,
-        session: &mut Session,
-        (rule, ending): (&'static str, Ending),
-        at: Moment,
-        fx: &mut Effects,
-    ) {
-        self.header.machine.end(session.key);
-        let locked = session.recovery.pending.as_ref().map(|pending| pending.session_id.clone());
-        session.close_recovery(rule, ending, at, fx);
-        fx.do_it(Deed::Release { session_id: session.session_id.clone() });
-        if let Some(locked) = locked.filter(|id| !id.is_empty() && *id != session.session_id) {
-            fx.do_it(Deed::Release { session_id: locked });
-        }
-    }
-}
-
-/// What changes between each proof and its act is looked at again later and later.
-fn again_ms(session: &mut Session) -> u64 {
-    let Some(pending) = &mut session.recovery.pending else { return AGAIN_MS };
-    let doublings = pending.changes.min(AGAIN_DOUBLED);
-    pending.changes = pending.changes.saturating_add(1);
-    AGAIN_MS.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(1))
 }
 
 /// Whether a record has, or may have, a recovery.
@@ -517,71 +453,11 @@ fn is_taken_over(session: &Session, pending: &Pending) -> bool {
     }
 }
 
-/// When its person is told that a recovery still waits (H-35).
-fn told_at(session: &Session) -> Option<Awake> {
-    let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_told)?;
-    let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
-    let has_reason = is_waiting && !pending.waits_for.is_empty();
-    has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
-}
-
-/// H-35: a hold of half an hour is told of.
-fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
-    if told_at(session).is_none_or(|due| at.awake < due) {
-        return;
-    }
-    let pane = session.proved_pane().map(|(pane, _)| pane);
-    let Some(pending) = &mut session.recovery.pending else { return };
-    pending.is_told = true;
-    let saw = format!("its recovery has waited for half an hour: {}", pending.waits_for);
-    if let Some(pane) = pane {
-        let text = format!("coord: {saw}");
-        fx.do_it(Deed::Notify { pane, text });
-    }
-    fx.decide(session, "H-35", &saw, "told, once");
-}
-
-/// The recovery waits; a new reason is a decision.
-fn wait(
-    session: &mut Session,
-    (rule, why): (&'static str, &str),
-    until: Awake,
-    at: Moment,
-    fx: &mut Effects,
-) {
-    let Some(pending) = &mut session.recovery.pending else { return };
-    pending.stage = Stage::Waiting { until };
-    if pending.waits_for != why {
-        pending.waits_for = why.into();
-        pending.waits_since = at;
-        pending.is_told = false;
-        fx.decide(session, rule, why, "the recovery waits");
-    }
-}
-
-/// A person has to look (G5, H-35).
-pub(super) fn flag(
-    session: &mut Session,
-    rule: &'static str,
-    why: &str,
-    at: Moment,
-    fx: &mut Effects,
-) {
-    session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at });
-    let did = format!("needs its operator; to bring it back by hand: {}", by_hand(session));
-    fx.decide(session, rule, why, &did);
-}
-
-/// The command that a person would type.
-fn by_hand(session: &Session) -> String {
-    format!("claude --resume {}", session.session_id)
-}
-
-pub(super) fn intent(session: &Session, number: u64) -> Intent {
+pub(crate) fn intent(session: &Session, number: u64) -> Intent {
     Intent { session: session.key, number }
 }
 
-pub(super) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Option<Subject> {
+pub(crate) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Option<Subject> {
     let launch = session.launch.as_ref()?;
     let pending = session.recovery.pending.as_ref();
     Some(Subject {
@@ -595,6 +471,7 @@ pub(super) fn subject(session: &Session, harness: ProcessRef, lives: bool) -> Op
         cwd: launch.cwd.clone(),
         program: launch.program.first().cloned().unwrap_or_default(),
         typed: pending.and_then(|pending| pending.typed.clone()),
+        task_dir: session.marks.task_dir.clone(),
         reads_last_words: false,
     })
 }

@@ -137,10 +137,18 @@ impl State {
         }
     }
 
-    /// The hold that its operator set on it or on all, while it lasts (H-06).
+    /// The hold that its operator set on it or on all, or that its task's stop file is, while it lasts (H-06,
+    /// S1-15).
     pub fn operators_hold<'a>(&'a self, session: &'a Session, awake: Awake) -> Option<&'a Hold> {
         let of_all = self.header.machine.held.as_ref();
-        session.held.as_ref().into_iter().chain(of_all).find(|hold| hold.lasts(awake))
+        let of_task = session.task.stop.as_ref();
+        session
+            .held
+            .as_ref()
+            .into_iter()
+            .chain(of_task)
+            .chain(of_all)
+            .find(|hold| hold.lasts(awake))
     }
 
     /// What keeps every recovery of this session back for now.

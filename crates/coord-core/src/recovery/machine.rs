@@ -138,7 +138,7 @@ impl Machine {
     }
 
     fn trip(&mut self, reason: String, at: Moment) {
-        self.breaker.get_or_insert(Flag { reason, since: at });
+        self.breaker.get_or_insert(Flag { reason, since: at, is_limit: false });
     }
 
     /// A person ends what H-11 stopped.

@@ -1,8 +1,9 @@
 //! Decides what becomes of a resume that was started: whose it is, whether it proved itself, and what its
 //! session is told then (S0-25a, S0-25b, H-13, H-21, H-33, H-43).
 
-use super::attempt::{SOLE_MS, flag, intent, subject};
+use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
+use super::outcome::flag;
 use super::{Ending, Stage, Way};
 use crate::effect::{Deed, Effect, Effects, Signal};
 use crate::event::{EndReason, ProcessRef, Screen};
@@ -294,10 +295,9 @@ impl State {
                 fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
             }
             WakeDecision::Charged => {
-                let number = self.header.machine.next_number();
                 let text = wake::continuation("its process was gone in an open turn", 0);
                 fx.decide(session, "H-33", saw, "woken once, to go on");
-                fx.do_it(Deed::Wake { intent: intent(session, number), text });
+                self.wake(session, text, fx);
             }
         }
     }

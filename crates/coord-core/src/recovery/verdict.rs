@@ -169,6 +169,9 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         let why = format!("process {} holds it already", other.pid);
         return Err(Stop::operator("H-13", why));
     }
+    if proof.is_task_stopped {
+        return Err(for_person(session, "S1-15", "its task was stopped", at));
+    }
     launch(session)?;
     match proof.transcript {
         TranscriptState::Held => (),

@@ -88,6 +88,7 @@ pub(crate) fn dead(world: &World) -> Proof {
         want: None,
         nonce: format!("nonce{}", world.decisions.len()),
         is_line_plain: true,
+        is_task_stopped: false,
         last_words: None,
     }
 }
@@ -266,6 +267,9 @@ pub(crate) fn intent_of(deed: &Deed) -> Intent {
         | Deed::NewWindow { intent, .. }
         | Deed::Wake { intent, .. }
         | Deed::Prove { intent, .. } => *intent,
-        Deed::Release { .. } | Deed::Notify { .. } => panic!("no step: {deed:?}"),
+        Deed::Release { .. }
+        | Deed::WriteStop { .. }
+        | Deed::RemoveStop { .. }
+        | Deed::Notify { .. } => panic!("no step: {deed:?}"),
     }
 }

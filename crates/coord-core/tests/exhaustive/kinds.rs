@@ -1,9 +1,9 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
 use coord_core::{
-    Background, Domain, EndReason, Event, EventId, HookEvent, HookKind, Host, Kind, PaneFound,
-    PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, Settings, StartSource,
-    ToolPhase, Via,
+    Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host, Kind,
+    PaneFound, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, Settings,
+    StartSource, TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
@@ -396,12 +396,37 @@ pub(crate) fn transcript(name: &str, ago: Option<u64>, has_signature: Option<boo
     })
 }
 
+/// The transcript of process 100 ends with a usage limit that ends so much later.
+fn limit(name: &str, left_ms: u64) -> Symbol {
+    Symbol::new(name, move |world| {
+        let error = "rate_limit".into();
+        let failure = Failure { error, resets_ms: Some(world.now().wall_ms + left_ms) };
+        vec![Event::TranscriptRead {
+            process: process(100),
+            interrupted_ms: None,
+            has_signature: None,
+            failure: Some(failure),
+        }]
+    })
+}
+
+/// What is in the directory of the task that "idle with a task" has.
+fn task(name: &str, signal: Option<u64>, stop: Option<&str>) -> Symbol {
+    let found = TaskFound { signal, stop: stop.map(Into::into) };
+    one(name, Event::TaskRead { dir: "/task".into(), found })
+}
+
 fn coordinator() -> Vec<Symbol> {
     let lock = |held| Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held };
     vec![
         transcript("transcript interrupted", Some(0), None),
         transcript("transcript interrupted long ago", Some(1_000), None),
         transcript("transcript holds the signature", None, Some(true)),
+        limit("transcript ends at a limit of an hour", 3_600_000),
+        limit("transcript ends at a limit of a year", 365 * 86_400_000),
+        task("task signalled", Some(7), None),
+        task("task stopped", None, Some("lunch")),
+        task("task neither signalled nor stopped", None, None),
         one("config dir locked", lock(true)),
         one("config dir locked by another", lock(false)),
         started("coordinator started, same boot", false),

@@ -45,6 +45,7 @@ labels! { EVENTS, of_event(Event):
     Event::PaneSeen { found: PaneFound::NotThere, .. } => "pane not there after death",
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, .. } => "pane unreadable after death",
     Event::TranscriptRead { .. } => "transcript",
+    Event::TaskRead { .. } => "task",
     Event::Operator(_) => "operator",
     Event::Proved { .. } => "proved",
     Event::Acted { .. } => "acted",

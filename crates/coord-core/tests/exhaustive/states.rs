@@ -33,6 +33,8 @@ const PLAIN: &[Reached] = &[
     Reached { name: "running, between two turns", build: between },
     Reached { name: "running, signature seen", build: signature },
     Reached { name: "stalled", build: stalled },
+    Reached { name: "idle with a task, unattended and still", build: still_at_rest },
+    Reached { name: "at its usage limit, unattended", build: at_its_limit },
     Reached { name: "idle", build: || then(turn(), STOP) },
     Reached {
         name: "idle, registry idle",
@@ -189,6 +191,29 @@ fn stalled() -> World {
     world.pass(660.0);
     world.seen_on_pane(100, its(still()), false);
     world
+}
+
+fn unattended(mut world: World) -> World {
+    let whom = Whom::Session(world.session("s1").key);
+    let task_dir = Some("/task".into());
+    let marks = MarkChange { unattended: Some(true), task_dir, ..MarkChange::default() };
+    world.take(&Event::Operator(Command::Attend { whom, marks }));
+    world
+}
+
+/// It has been at its prompt for four minutes, and is being looked at for that.
+fn still_at_rest() -> World {
+    let mut world = unattended(registered(then(registered(turn(), BUSY), STOP), IDLE));
+    let still = || PaneSeen { screen: Some(Screen::Prompt), digest: Some(1), ..blank() };
+    world.seen_on_pane(100, its(still()), false);
+    world.pass(240.0);
+    world.seen_on_pane(100, its(still()), false);
+    world
+}
+
+fn at_its_limit() -> World {
+    let failed = HookKind::StopFailure("rate_limit".into());
+    unattended(registered(then(registered(turn(), BUSY), failed), IDLE))
 }
 
 fn by_registry() -> World {

@@ -238,7 +238,12 @@ fn acts_only_where_it_may(state: &State, effect: &Effect, awake: Awake) {
         Deed::TypeResume { intent, .. }
         | Deed::RespawnPane { intent, .. }
         | Deed::NewWindow { intent, .. } => (intent, false),
-        Deed::Prove { .. } | Deed::Wake { .. } | Deed::Release { .. } | Deed::Notify { .. } => {
+        Deed::Prove { .. }
+        | Deed::Wake { .. }
+        | Deed::Release { .. }
+        | Deed::WriteStop { .. }
+        | Deed::RemoveStop { .. }
+        | Deed::Notify { .. } => {
             return;
         }
     };

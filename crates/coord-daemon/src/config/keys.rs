@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 51] = [
+pub const KEYS: [Key; 56] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -189,6 +189,24 @@ pub const KEYS: [Key; 51] = [
         about: "the window of recovery.recoveries_per_window (H-11)",
     },
     Key {
+        name: "stall.answers",
+        kind: Kind::Word(&["never", "unattended"]),
+        default: "\"never\"",
+        about: "whether an unattended session whose agent waits to continue is answered (S1-09)",
+    },
+    Key {
+        name: "stall.answers_per_iteration",
+        kind: Kind::Count,
+        default: "3",
+        about: "after so many answers in one iteration of its task a person is asked (S1-15)",
+    },
+    Key {
+        name: "stall.answers_total",
+        kind: Kind::Count,
+        default: "10",
+        about: "the same after so many in all",
+    },
+    Key {
         name: "stall.approval_after",
         kind: Kind::Duration,
         default: "\"10m\"",
@@ -205,6 +223,12 @@ pub const KEYS: [Key; 51] = [
         kind: Kind::Count,
         default: "3",
         about: "unchanged captures in a row from which a stall is suspected (S1-06)",
+    },
+    Key {
+        name: "stall.context_tokens",
+        kind: Kind::Count,
+        default: "200000",
+        about: "tokens that fill a conversation's context (S1-23)",
     },
     Key {
         name: "stall.heartbeat",
@@ -229,6 +253,12 @@ pub const KEYS: [Key; 51] = [
         kind: Kind::Duration,
         default: "\"30m\"",
         about: "the same while a subagent works",
+    },
+    Key {
+        name: "stall.summary_percent",
+        kind: Kind::Count,
+        default: "70",
+        about: "from so many hundredths of them on an unattended session is asked once for a summary; above 100 never (S1-23)",
     },
     Key {
         name: "stall.thinking_after",

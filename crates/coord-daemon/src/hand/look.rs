@@ -15,7 +15,7 @@ use super::pane::{self, Spot, is_plain};
 use super::processes::Table;
 use super::{Tools, main_thread, room};
 use crate::transcript::{self, TranscriptWish};
-use crate::{convert, process, registry};
+use crate::{convert, process, registry, task_dir};
 
 /// What was found, and where to act.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ impl Tools {
             want: room::want(&self.state_dir),
             is_line_plain: self.line(&nonce).is_some(),
             nonce,
+            is_task_stopped: subject.task_dir.as_deref().is_some_and(task_dir::is_stopped),
             last_words: self.last_words(subject),
         };
         Look { proof, spot: found.spot, session: found.session, table }

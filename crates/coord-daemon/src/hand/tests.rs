@@ -202,6 +202,7 @@ impl World {
             cwd: Place { path: self.path("work"), device: work.dev(), inode: work.ino() },
             program: self.path("coordctl"),
             typed: None,
+            task_dir: None,
             reads_last_words: false,
         }
     }

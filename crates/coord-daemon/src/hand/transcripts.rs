@@ -132,6 +132,7 @@ mod tests {
             cwd: Place::default(),
             program: String::new(),
             typed: None,
+            task_dir: None,
             reads_last_words: false,
         }
     }

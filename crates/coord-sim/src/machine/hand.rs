@@ -97,6 +97,17 @@ impl Machine {
             }
             // Wakes go by the hooks that wait for them.
             Deed::Wake { .. } => return None,
+            Deed::WriteStop { dir, text } => {
+                self.files.entry(format!("{dir}/.auto-stop")).or_insert(text);
+                return None;
+            }
+            Deed::RemoveStop { dir, text } => {
+                let path = format!("{dir}/.auto-stop");
+                if self.files.get(&path) == Some(&text) {
+                    self.files.remove(&path);
+                }
+                return None;
+            }
             Deed::Notify { pane, text } => {
                 self.tell(&pane, text);
                 return None;
@@ -130,6 +141,10 @@ impl Machine {
             want: self.want.clone(),
             nonce,
             is_line_plain: self.is_line_plain,
+            is_task_stopped: subject
+                .task_dir
+                .as_ref()
+                .is_some_and(|dir| self.files.contains_key(&format!("{dir}/.auto-stop"))),
             last_words: subject.reads_last_words.then(|| self.last_words(subject)),
         }
     }

@@ -135,6 +135,13 @@ impl World for SharedMachine {
         machine.desk.looks.push((due, LookAt::Transcript(wish)));
     }
 
+    fn read_task(&mut self, dir: String) {
+        let mut machine = self.get();
+        let pace = machine.pace.look.clone();
+        let due = machine.due(pace);
+        machine.desk.looks.push((due, LookAt::Task(dir)));
+    }
+
     fn take_seen(&mut self) -> Option<Seen> {
         let mut machine = self.get();
         machine.serve_looks();

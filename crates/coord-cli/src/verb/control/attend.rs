@@ -17,7 +17,7 @@ use crate::out::Failure;
 )]
 #[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
-    ["unattended", "attended", "recover", "no_recover", "name", "parent", "task_dir"]
+    ["unattended", "attended", "recover", "no_recover", "answers", "no_answers", "name", "parent", "task_dir"]
 ))]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
 pub(crate) struct Args {
@@ -39,14 +39,20 @@ pub(crate) struct Args {
     /// It does not
     #[arg(long, conflicts_with = "recover")]
     no_recover: bool,
+    /// Its agent's (y/n) questions are answered with yes too, where `stall.answers` allows answers at all
+    #[arg(long, conflicts_with = "dir")]
+    answers: bool,
+    /// They are not
+    #[arg(long, conflicts_with_all = ["answers", "dir"])]
+    no_answers: bool,
     /// A name for it
     #[arg(long, conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// The session that its end is told to, by its id
     #[arg(long, value_name = "ID", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     parent: Option<String>,
-    /// The directory of its task
-    #[arg(long, value_name = "DIR")]
+    /// The directory of its task, for .auto-signal and .auto-stop
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     task_dir: Option<PathBuf>,
     #[command(flatten)]
     how: How,
@@ -54,6 +60,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let marks = OperatorMarks {
+        answers: either(args.answers, args.no_answers),
         unattended: either(args.unattended, args.attended),
         recover: either(args.recover, args.no_recover),
         name: args.name.clone(),

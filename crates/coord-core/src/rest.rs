@@ -1,0 +1,310 @@
+//! Decides what an unattended session is told that has come to rest (S1-07 to S1-11, S1-13 to S1-16,
+//! S1-23, H-40): the answer to a prompt, once, or to leave a summary before its context is full.
+//!
+//! Matched is only what a look finds at that moment, the end of the conversation with it: what the agent
+//! said last, not what stands on its screen. Nothing is typed; an answer is a wake, whose frame denies it
+//! the force of consent.
+
+use alloc::format;
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{Budget, BudgetDecision, Delay, Limits};
+use crate::effect::{Deed, Effects};
+use crate::event::{Outcome, Screen};
+use crate::last_words::{LastWords, Question};
+use crate::proof::{PaneState, Proof};
+use crate::recovery::{self, Flag};
+use crate::session::{Session, Turn};
+use crate::state::State;
+use crate::status::Word;
+use crate::time::{Awake, Moment};
+use crate::wake::{self, WakeDecision};
+
+/// What may be told to a session at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RestLimits {
+    /// Whether prompts are answered at all (`stall.answers`).
+    pub answers: bool,
+    /// Answers in one iteration (S1-15).
+    pub per_iteration: u32,
+    /// Answers in all.
+    pub total: u32,
+    /// Tokens that a conversation may hold.
+    pub context_tokens: u64,
+    /// From so many hundredths of them on a summary is asked for; above 100 never (S1-23).
+    pub summary_percent: u32,
+}
+
+impl Default for RestLimits {
+    fn default() -> Self {
+        let (per_iteration, total) = (3, 10);
+        Self { answers: false, per_iteration, total, context_tokens: 200_000, summary_percent: 70 }
+    }
+}
+
+impl RestLimits {
+    fn budget(&self) -> Limits {
+        let delay = Delay { first_ms: 0, max_ms: 0 };
+        Limits { per_turn: self.per_iteration, total: self.total, delay }
+    }
+
+    fn is_summary_wanted(&self) -> bool {
+        self.summary_percent <= 100
+    }
+
+    /// How full a conversation of so many tokens is, if a summary is to be asked for.
+    fn full_percent(&self, tokens: u64) -> Option<u64> {
+        let percent = tokens.saturating_mul(100).checked_div(self.context_tokens)?;
+        self.is_summary_wanted()
+            .then_some(percent)
+            .filter(|_| u64::from(self.summary_percent) <= percent)
+    }
+}
+
+/// What was told to a session at rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rest {
+    /// The look that is under way: the number of its step.
+    pub asked: Option<u64>,
+    /// It was looked at since its last turn.
+    pub is_seen: bool,
+    /// The answer that is under way: the number of its step.
+    pub answering: Option<u64>,
+    /// Answers that reached it (S1-15); the iteration is its turn.
+    pub answers: Budget,
+    /// It was asked for a summary since its conversation began or was compacted.
+    pub is_summary_asked: bool,
+}
+
+impl Rest {
+    /// A turn began.
+    pub(crate) fn on_turn(&mut self, is_ours: bool) {
+        self.is_seen = false;
+        self.asked = None;
+        if !is_ours {
+            self.answers.next_turn();
+        }
+    }
+
+    /// Another conversation, or the same compacted.
+    pub(crate) fn on_start(&mut self) {
+        *self = Self { answers: self.answers, ..Self::default() };
+    }
+}
+
+impl State {
+    /// When a session that came to rest is looked at.
+    pub(crate) fn rest_at(&self, session: &Session) -> Option<Awake> {
+        let (rest, limits) = (&session.rest, &self.header.settings.rest);
+        let stall = session.stall.as_ref()?;
+        let wants = limits.answers || (limits.is_summary_wanted() && !rest.is_summary_asked);
+        let is_new = !rest.is_seen && rest.asked.is_none();
+        let is_still = self.header.settings.stall.captures <= stall.count;
+        if !(wants && is_new && is_still && self.is_at_rest(session)) {
+            return None;
+        }
+        let hold = self.operators_hold(session, stall.at);
+        let settling = self.header.settling.as_ref();
+        let until = hold.into_iter().chain(settling).map(|hold| hold.until).max();
+        Some(until.unwrap_or_default().max(stall.at))
+    }
+
+    /// Whether its last turn ended by itself, nobody watches it, and it is ours to wake.
+    fn is_at_rest(&self, session: &Session) -> bool {
+        let is_ended = matches!(session.turn, Turn::Closed { .. }) && session.failure.is_none();
+        is_ended && session.word.word == Word::Idle && self.is_ours_to_wake(session)
+    }
+
+    /// Looks at it, if it is time.
+    pub(crate) fn look_at_rest(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        if self.rest_at(session).is_none_or(|due| at.awake < due) {
+            return;
+        }
+        session.rest.is_seen = true;
+        let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        let number = self.header.machine.next_number();
+        if let Some(subject) = recovery::subject(session, harness, true) {
+            session.rest.asked = Some(number);
+            let subject = crate::proof::Subject { reads_last_words: true, ..subject };
+            fx.do_it(Deed::Prove { intent: recovery::intent(session, number), subject });
+        }
+    }
+
+    /// That look was answered: G4's proof, and the end of the conversation with it.
+    pub(crate) fn on_rest_look(
+        &mut self,
+        session: &mut Session,
+        proof: &Proof,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        session.rest.asked = None;
+        if session.recovery.pending.is_none() {
+            fx.do_it(Deed::Release { session_id: session.session_id.clone() });
+        }
+        if !self.is_at_rest(session) || self.operators_hold(session, at.awake).is_some() {
+            return;
+        }
+        if let Some(why) = is_in_the_way(proof) {
+            return fx.decide(session, "S1-07", why, "left alone: nothing is told to it");
+        }
+        let Some(words) = &proof.last_words else {
+            let saw = "the end of its conversation cannot be read";
+            return fx.decide(session, "H-40", saw, "left alone: nothing is told to it");
+        };
+        if let Some(failure) = &words.failure {
+            return self.note_failure(session, failure, at, fx);
+        }
+        let limits = self.header.settings.rest.clone();
+        if limits.answers && self.answer(session, words, at, fx) {
+            return;
+        }
+        let percent = words.context_tokens.and_then(|tokens| limits.full_percent(tokens));
+        if let Some(percent) = percent.filter(|_| !session.rest.is_summary_asked) {
+            self.ask_for_summary(session, percent, at, fx);
+        }
+    }
+
+    /// Answers its prompt, if it has one that may be answered. True if that was decided on.
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        words: &LastWords,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> bool {
+        let is_named = session.marks.answers == Some(true);
+        let (rule, saw, answer) = match words.question {
+            Some(Question::Limit) => {
+                let saw = "its last message speaks of a limit";
+                fx.decide(session, "S1-13", saw, "no stall; nothing is answered");
+                return true;
+            }
+            Some(Question::Continue) => ("S1-09", "its last message waits to continue", "continue"),
+            Some(Question::YesNo) if is_named => ("S1-10", "its last message asks (y/n)", "y"),
+            Some(Question::Proceed) if is_named => {
+                ("S1-11", "its last message asks whether to proceed", "yes")
+            }
+            Some(Question::YesNo | Question::Proceed) => {
+                let saw = "its last message asks a question";
+                let did =
+                    "not answered: its operator has not said so (`coordctl attend --answers`)";
+                fx.decide(session, "H-40", saw, did);
+                return false;
+            }
+            None => {
+                let saw = "it stands still, and its last message asks for nothing that is known";
+                fx.decide(session, "S1-14", saw, "left alone");
+                return false;
+            }
+        };
+        let budget = self.header.settings.rest.budget();
+        let spent = match session.rest.answers.decide(budget, at.awake) {
+            BudgetDecision::Allowed | BudgetDecision::Later(_) => None,
+            BudgetDecision::SpentThisTurn => {
+                Some(format!("answered {} times in this iteration", budget.per_turn))
+            }
+            BudgetDecision::Spent => Some(format!("answered {} times in all", budget.total)),
+        };
+        if let Some(reason) = spent {
+            let saw = format!("{saw}, and it was {reason}");
+            session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: true });
+            fx.decide(session, "S1-15", &saw, "needs its operator; nothing is answered any more");
+            return true;
+        }
+        let text = format!(
+            "Your last message waits for an answer, and nobody watches this session. By a rule of this \
+             machine, and not by a person, the answer is: {answer}. It allows nothing that was not \
+             allowed before."
+        );
+        let did = format!("woken with \"{answer}\"");
+        session.rest.answering = self.tell(session, (rule, saw, &did), &text, at, fx);
+        true
+    }
+
+    /// S1-23: once, before the client compacts the conversation by itself.
+    fn ask_for_summary(
+        &mut self,
+        session: &mut Session,
+        percent: u64,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let text = format!(
+            "This conversation fills about {percent} % of its context, and nobody watches this session. \
+             Before it is compacted, write down where this work can be resumed from: what is done, what \
+             is left, and what was decided. Use a file that belongs to the task. Then go on, if \
+             anything is left to do."
+        );
+        let saw = format!("its conversation fills {percent} % of its context");
+        let told = self.tell(session, ("S1-23", &saw, "asked to leave a summary"), &text, at, fx);
+        session.rest.is_summary_asked = told.is_some();
+    }
+
+    /// Wakes it with these words, within its budget (H-21). Returns the number of the step.
+    fn tell(
+        &mut self,
+        session: &mut Session,
+        (rule, saw, did): (&'static str, &str, &str),
+        text: &str,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<u64> {
+        match session.wakes.charge(self.header.settings.wakes, at.awake) {
+            WakeDecision::Held { .. } => {
+                fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
+                None
+            }
+            WakeDecision::Charged => {
+                fx.decide(session, rule, saw, did);
+                Some(self.wake(session, wake::framed(text), fx))
+            }
+        }
+    }
+
+    /// A wake was carried out, or not.
+    pub(crate) fn on_woken(
+        &mut self,
+        session: &mut Session,
+        number: u64,
+        outcome: &Outcome,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let is_answer = session.rest.answering == Some(number);
+        if is_answer {
+            session.rest.answering = None;
+        }
+        match outcome {
+            Outcome::Done if is_answer => session.rest.answers.charge(at.awake),
+            Outcome::Done => (),
+            Outcome::Changed { what: why } | Outcome::Failed { why } => {
+                session.is_woken = false;
+                fx.decide(session, "H-02", why, "it was told nothing");
+            }
+            Outcome::Observed => session.is_woken = false,
+        }
+    }
+}
+
+/// What forbids to tell it anything, if something does: S1-07, S1-08, H-40, H-13.
+fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
+    let is_prompt = matches!(proof.pane, PaneState::Client { screen: Some(Screen::Prompt), .. });
+    if !proof.is_alive {
+        Some("its harness is gone")
+    } else if !proof.owners.is_empty() {
+        Some("another process holds it")
+    } else if proof.is_task_stopped {
+        Some("its task was stopped")
+    } else if !is_prompt {
+        Some("its harness is not in front at its prompt")
+    } else if !proof.children.is_empty() {
+        Some("another program is on its terminal")
+    } else if proof.idle_since_ms.is_none() {
+        Some("the client's registry does not say idle")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,214 @@
+//! Decides what the files in a session's task directory mean (S1-15, S1-16, S1-24): `.auto-signal`, in which
+//! whoever works says that an iteration is over, and `.auto-stop`, with which anybody stops the task.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::{Deed, Effect, Effects};
+use crate::hold::Hold;
+use crate::recovery::Flag;
+use crate::session::{Session, SessionKey};
+use crate::state::State;
+use crate::time::{Awake, Moment};
+
+/// The reason of a stop file that is never taken away again but by a person (S1-15, S1-24).
+const STALL_LIMIT: &str = "stall_limit";
+/// Any other reason for which a person is asked.
+const NEEDS_OPERATOR: &str = "needs_operator";
+
+/// What is known of a session's task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Task {
+    /// The directory that was read; another one is another task.
+    pub dir: String,
+    /// It was read once: what was found is compared with what comes.
+    pub is_read: bool,
+    /// A digest of the signal file.
+    pub signal: Option<u64>,
+    /// There is a stop file: nothing acts on the session.
+    pub stop: Option<Hold>,
+    /// The stop file that coord wrote and has not taken away.
+    pub wrote: Option<StopFile>,
+    /// When the directory was read last.
+    pub looked: Awake,
+}
+
+/// A stop file of coord's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopFile {
+    /// The directory that it stands in.
+    pub dir: String,
+    /// All that stands in it.
+    pub text: String,
+    /// Only a person takes it away.
+    pub is_kept: bool,
+}
+
+/// What was found in a task directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskFound {
+    /// A digest of the signal file, if there is one.
+    pub signal: Option<u64>,
+    /// The reason that the stop file gives, in plain words, if there is one.
+    pub stop: Option<String>,
+}
+
+impl State {
+    /// When the session's task directory is to be read next.
+    pub(crate) fn next_task_look(&self, session: &Session) -> Option<Awake> {
+        let is_wanted = session.may_live() || session.recovery.pending.is_some();
+        let dir =
+            session.marks.task_dir.as_ref().filter(|_| is_wanted && self.is_local(session))?;
+        let task = &session.task;
+        let heartbeat_ms = self.header.settings.stall.heartbeat_ms;
+        Some(if task.dir == *dir {
+            task.looked.next_multiple_of_ms(heartbeat_ms)
+        } else {
+            task.looked
+        })
+    }
+
+    /// Asks for what is in it, if it is time.
+    pub(crate) fn look_at_task(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        if self.next_task_look(session).is_none_or(|due| at.awake < due) {
+            return;
+        }
+        let Some(dir) = session.marks.task_dir.clone() else { return };
+        session.task.looked = at.awake;
+        if session.task.dir != dir {
+            session.task = Task { dir: dir.clone(), looked: at.awake, ..Task::default() };
+        }
+        fx.ask(Effect::ReadTask { dir });
+    }
+
+    /// Whether this is news of a session whose task directory it is.
+    pub fn is_task_news(&self, dir: &str, found: &TaskFound) -> bool {
+        let mut of_it = self.sessions().filter(|session| session.task.dir == dir);
+        of_it.any(|session| {
+            let reason = session.task.stop.as_ref().map(|hold| &*hold.reason);
+            !session.task.is_read
+                || session.task.signal != found.signal
+                || reason != found.stop.as_deref().map(stopped).as_deref()
+        })
+    }
+
+    /// A task directory was read. Returns the records.
+    pub(crate) fn on_task(
+        &mut self,
+        dir: &str,
+        found: &TaskFound,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let is_it = |session: &Session| session.marks.task_dir.as_deref() == Some(dir);
+        let keys = self.keys_of(is_it);
+        for key in &keys {
+            let Some(mut session) = self.take(*key) else { continue };
+            note_signal(&mut session, found.signal, fx);
+            note_stop(&mut session, found.stop.as_deref(), at, fx);
+            self.put(session);
+        }
+        keys
+    }
+
+    /// Keeps the stop file of this record's task.
+    pub(crate) fn keep_stop(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
+        if !self.get(key).is_some_and(is_kept_for) {
+            return;
+        }
+        let Some(mut session) = self.take(key) else { return };
+        keep_stop_file(&mut session, at, fx);
+        self.put(session);
+    }
+}
+
+/// Whether its stop file may have to be written or taken away.
+fn is_kept_for(session: &Session) -> bool {
+    match (&session.recovery.needs_operator, &session.task.wrote) {
+        (Some(_), None) => session.marks.task_dir.is_some(),
+        (None, Some(_)) => true,
+        (Some(_), Some(_)) | (None, None) => false,
+    }
+}
+
+/// S1-15, S1-24: what a person has to look at is written down where the task is; and taken away when
+/// that is over, if it is still what was written.
+fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
+    match (&session.recovery.needs_operator, &session.task.wrote, &session.marks.task_dir) {
+        (Some(flag), None, Some(dir)) => {
+            let text = stop_text(session, flag, at);
+            let (dir, is_kept) = (dir.clone(), flag.is_limit);
+            let did = format!("{dir}/.auto-stop written ({})", reason_of(flag));
+            fx.decide(session, "S1-15", &flag.reason, &did);
+            fx.do_it(Deed::WriteStop { dir: dir.clone(), text: text.clone() });
+            session.task.wrote = Some(StopFile { dir, text, is_kept });
+        }
+        (None, Some(_), _) => {
+            let Some(StopFile { dir, text, is_kept }) = session.task.wrote.take() else { return };
+            if is_kept {
+                let saw = format!("{dir}/.auto-stop was written at a limit");
+                return fx.decide(session, "S1-24", &saw, "left there: a person takes it away");
+            }
+            let saw = format!("{dir}/.auto-stop was written by coord, and is over");
+            fx.decide(session, "S1-24", &saw, "taken away, if nobody changed it");
+            fx.do_it(Deed::RemoveStop { dir, text });
+        }
+        (Some(_), _, _) | (None, None, _) => (),
+    }
+}
+
+/// S1-16: a new signal begins a new iteration; what was used in all stays.
+fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
+    let before = core::mem::replace(&mut session.task.signal, signal);
+    let is_first = !core::mem::replace(&mut session.task.is_read, true);
+    if is_first || signal.is_none() || signal == before {
+        return;
+    }
+    session.rest.answers.next_turn();
+    session.recovery.budget.next_turn();
+    fx.decide(session, "S1-16", "its task signalled", "a new iteration: its counts begin anew");
+}
+
+fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut Effects) {
+    let reason = reason.map(stopped);
+    if session.task.stop.as_ref().map(|hold| &*hold.reason) == reason.as_deref() {
+        return;
+    }
+    match reason {
+        Some(reason) => {
+            fx.decide(session, "S1-15", &reason, "nothing acts on it");
+            session.task.stop = Some(Hold::new(&reason, at, u64::MAX));
+        }
+        None => {
+            session.task.stop = None;
+            fx.decide(session, "S1-15", "its .auto-stop is gone", "its task is no longer stopped");
+        }
+    }
+}
+
+fn stopped(reason: &str) -> String {
+    match reason {
+        "" => "its task directory has an .auto-stop".into(),
+        reason => format!("its task directory has an .auto-stop ({reason})"),
+    }
+}
+
+fn reason_of(flag: &Flag) -> &'static str {
+    if flag.is_limit { STALL_LIMIT } else { NEEDS_OPERATOR }
+}
+
+/// One line of JSON. Foreign strings go in as plain words only.
+fn stop_text(session: &Session, flag: &Flag, at: Moment) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+    let plain = |text: &str| -> String { text.chars().filter(is_plain).collect() };
+    let (id, because) = (plain(&session.session_id), plain(&flag.reason));
+    let reason = reason_of(flag);
+    format!(
+        "{{\"v\":1,\"by\":\"coord\",\"reason\":\"{reason}\",\"because\":\"{because}\",\
+         \"session_id\":\"{id}\",\"at_ms\":{}}}\n",
+        at.wall_ms
+    )
+}
