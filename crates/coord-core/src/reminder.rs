@@ -1,7 +1,8 @@
 //! Decides when a person is reminded that a session waits for them (H-35, S0-15): by a line on the terminals
-//! that show its tmux session. Nothing else ever follows from an open prompt's age.
+//! that show its tmux session. Nothing else ever follows from the age of what it waits for.
 
 use alloc::format;
+use alloc::string::String;
 
 use crate::effect::{Deed, Effects};
 use crate::session::Session;
@@ -9,14 +10,26 @@ use crate::state::State;
 use crate::status::Word;
 use crate::time::{Awake, Moment};
 
+/// What only a person ends, in words, and since when it lasts.
+fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
+    let what = match session.word.word {
+        Word::AwaitingPermission | Word::AwaitingInput => "it has waited for its user",
+        Word::BlockedAuth => "it has waited for its user to log in",
+        Word::BlockedBilling => "it has waited for its account to be paid",
+        Word::Stalled => "its turn has stood still",
+        _ => {
+            let flag = session.recovery.needs_operator.as_ref()?;
+            return Some((format!("it needs its operator ({})", flag.reason), flag.since));
+        }
+    };
+    Some((what.into(), session.word.since))
+}
+
 impl State {
     /// When somebody is to be reminded next that this session waits for them.
     pub(crate) fn reminder_at(&self, session: &Session) -> Option<Awake> {
         let limits = &self.header.settings.stall;
-        let since = session.word.since.awake;
-        if !matches!(session.word.word, Word::AwaitingPermission | Word::AwaitingInput) {
-            return None;
-        }
+        let since = waits_for_a_person(session)?.1.awake;
         Some(match session.reminded_at.filter(|reminded| since <= *reminded) {
             Some(reminded) => reminded.plus_ms(limits.approval_again_ms),
             None => since.plus_ms(limits.approval_after_ms),
@@ -28,9 +41,9 @@ impl State {
         if self.reminder_at(session).is_none_or(|due| at.awake < due) {
             return;
         }
+        let Some((what, since)) = waits_for_a_person(session) else { return };
         session.reminded_at = Some(at.awake);
-        let minutes = at.awake.ms_since(session.word.since.awake) / 60_000;
-        let saw = format!("it has waited for its user for {minutes} min");
+        let saw = format!("{what} for {} min", at.awake.ms_since(since.awake) / 60_000);
         if let Some((pane, _)) = session.proved_pane() {
             let text = format!("coord: the session in pane {}: {saw}", pane.pane);
             fx.do_it(Deed::Notify { pane, text });

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, BudgetDecision, Delay, Limits};
 use crate::effect::{Deed, Effects};
-use crate::event::{Outcome, Screen};
+use crate::event::{HookEvent, HookKind, Outcome, Screen};
 use crate::last_words::{LastWords, Question};
 use crate::proof::{PaneState, Proof};
 use crate::recovery::{self, Flag};
@@ -88,9 +88,18 @@ impl Rest {
         }
     }
 
-    /// Another conversation, or the same compacted.
-    pub(crate) fn on_start(&mut self) {
-        *self = Self { answers: self.answers, ..Self::default() };
+    /// Whoever was to look is gone, or what it finds is too old: it is looked at anew (G10, H-32).
+    pub(crate) fn forget_look(&mut self) {
+        if self.asked.take().is_some() {
+            self.is_seen = false;
+        }
+    }
+
+    /// Another conversation, or the same compacted: what was told to it is not in it.
+    pub(crate) fn on_hook(&mut self, event: &HookEvent) {
+        if matches!(event.kind, HookKind::SessionStart(_)) {
+            *self = Self { answers: self.answers, ..Self::default() };
+        }
     }
 }
 

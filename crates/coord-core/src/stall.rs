@@ -263,14 +263,11 @@ impl State {
 
     /// What was counted before nobody looked counts no more (S1-25, H-32).
     pub(crate) fn forget_stalls(&mut self) {
-        for key in self.keys() {
-            if self.get(key).is_none_or(|session| session.stall.is_none()) {
-                continue;
-            }
-            if let Some(mut session) = self.take(key) {
-                session.stall = None;
-                self.put(session);
-            }
+        for key in self.keys_of(|one| one.stall.is_some() || one.rest.asked.is_some()) {
+            let Some(mut session) = self.take(key) else { continue };
+            session.stall = None;
+            session.rest.forget_look();
+            self.put(session);
         }
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     }
     session.sign = at.awake;
     stall::on_hook(session, event, at);
+    session.rest.on_hook(event);
     let before = fusion::by_hooks(session);
     permission::apply(session, event, stamp, at);
     if is_edge(event) {
@@ -119,7 +120,6 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.background = Background::default();
             session.failure = None;
             session.is_woken = false;
-            session.rest.on_start();
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {

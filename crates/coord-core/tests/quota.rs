@@ -3,7 +3,9 @@
 mod crashes;
 mod world;
 
-use coord_core::{Command, Deed, Event, HookKind, Intent, Outcome, RegistryStatus, Word};
+use coord_core::{
+    Command, Deed, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, Word,
+};
 use crashes::{PID, at_rest, unattended};
 use world::{PROMPT, STOP, World};
 
@@ -171,4 +173,135 @@ fn probes_are_spread() {
     untils.sort_unstable();
     let far = untils.windows(2).filter(|two| 1_000 < two[1].ms_since(two[0])).count();
     assert!(15 < far, "{untils:?}");
+}
+
+/// The transcript says when the limit ends, at which the last turn ended.
+fn resets(world: &mut World, resets_ms: u64) {
+    world.take(&Event::TranscriptRead {
+        process: world::process(PID),
+        interrupted_ms: None,
+        has_signature: None,
+        failure: Some(Failure { error: "rate_limit".into(), resets_ms: Some(resets_ms) }),
+    });
+}
+
+// S1-22: where the reset is known, one probe, soon after it.
+#[test]
+fn a_known_reset_is_waited_for() {
+    for hours in [1, 3, 30, 7 * 24] {
+        let mut world = unattended();
+        limited(&mut world);
+        let asks = world.effects.iter().any(|one| matches!(one, Effect::ReadTranscript { .. }));
+        assert!(asks, "the transcript knows");
+        let left = f64::from(hours) * 3_600.0;
+        let reset = world.now().wall_ms + u64::try_from(hours).unwrap() * 3_600_000;
+        resets(&mut world, reset);
+        let _ = wakes(&mut world);
+        world.pass(left - 1.0);
+        assert_eq!(wakes(&mut world), [], "{hours}");
+        world.pass(182.0);
+        assert_eq!(wakes(&mut world).len(), 1, "{hours}");
+        assert_eq!(world.session("s1").quota.unwrap().resets_ms, None, "it is over, or was wrong");
+    }
+}
+
+// S1-22: a reset that is past, or farther away than any limit, is none.
+#[test]
+fn a_wrong_reset_is_not_waited_for() {
+    let wrong: [fn(u64) -> u64; 5] = [
+        |_| 0,
+        |now| now - 1,
+        |now| now + 9 * 24 * 3_600_000,
+        |_| u64::MAX,
+        |now| now - 86_400_000,
+    ];
+    for reset in wrong {
+        let mut world = unattended();
+        limited(&mut world);
+        let reset = reset(world.now().wall_ms);
+        resets(&mut world, reset);
+        let minutes = probed_after(&mut world);
+        assert!((15.0..20.0).contains(&minutes), "{reset}: {minutes}");
+    }
+}
+
+// S1-22: a limit that is still there after its reset is probed ever more rarely, like any.
+#[test]
+fn a_reset_that_was_too_early_is_followed_by_the_usual_delays() {
+    let mut world = unattended();
+    limited(&mut world);
+    let reset = world.now().wall_ms + 60_000;
+    resets(&mut world, reset);
+    assert!(probed_after(&mut world) <= 5.0);
+    limited(&mut world);
+    let minutes = probed_after(&mut world);
+    assert!((30.0..37.0).contains(&minutes), "{minutes}");
+}
+
+// H-32: a limit ends by the wall clock, though the machine slept or its clock was set.
+#[test]
+fn a_reset_during_a_sleep_is_not_waited_for_once_more() {
+    let mut world = unattended();
+    limited(&mut world);
+    let reset = world.now().wall_ms + 3 * 3_600_000;
+    resets(&mut world, reset);
+    world.pass(600.0);
+    world.seconds += 4.0 * 3_600.0;
+    world.take(&Event::Gap { ns: 4 * 3_600_000_000_000 });
+    let _ = wakes(&mut world);
+    world.pass(29.0);
+    assert_eq!(wakes(&mut world), [], "it settles first");
+    world.pass(200.0);
+    assert_eq!(wakes(&mut world).len(), 1);
+}
+
+// R-11, S1-21: an error of the API's own is waited out the same way, under its own name.
+#[test]
+fn an_api_that_does_not_answer_is_tried_again() {
+    for error in ["server_error", "overloaded"] {
+        let mut world = unattended();
+        world.hook("s1", PID, PROMPT);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(2.0);
+        world.hook("s1", PID, HookKind::StopFailure(error.into()));
+        world.says("s1", PID, RegistryStatus::Idle);
+        world.pass(1.0);
+        assert_eq!(world.word("s1"), Word::Idle, "a throttle is no quota");
+        let minutes = probed_after(&mut world);
+        assert!((5.0..=7.0).contains(&minutes), "{error}: {minutes}");
+        world.hook("s1", PID, PROMPT);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.hook("s1", PID, STOP);
+        world.says("s1", PID, RegistryStatus::Idle);
+        assert_eq!(world.session("s1").quota, None);
+    }
+    for error in ["invalid_request", "max_output_tokens", "model_not_found", "unknown"] {
+        let mut world = unattended();
+        world.hook("s1", PID, PROMPT);
+        world.hook("s1", PID, HookKind::StopFailure(error.into()));
+        world.says("s1", PID, RegistryStatus::Idle);
+        world.pass(24.0 * 3_600.0);
+        assert_eq!((wakes(&mut world), world.session("s1").quota), (vec![], None), "{error}");
+    }
+}
+
+// G12, H-21: what waits for its quota costs a few turns a day, and then a person is asked.
+#[test]
+fn a_limit_that_stays_costs_five_turns() {
+    let mut world = unattended();
+    limited(&mut world);
+    let mut n = 0;
+    for _ in 0..7 * 24 * 6 {
+        world.pass(600.0);
+        for intent in wakes(&mut world) {
+            world.acted(intent, Outcome::Done);
+            limited(&mut world);
+            n += 1;
+        }
+    }
+    assert_eq!(n, 5);
+    assert!(
+        world.session("s1").recovery.needs_operator.is_some(),
+        "its own turns do not lift that"
+    );
 }
