@@ -49,6 +49,7 @@ impl<W: World> Coordinator<W> {
             timer_late_ms: self.engine.state().next_deadline().map_or(0, ms_since),
             spool_pending: self.spool_pending(),
             sessions: u64::try_from(self.engine.state().sessions().len()).unwrap_or(u64::MAX),
+            unattended: self.unattended(),
             invariant_violations: self.invariant_violations,
             problems,
         }
@@ -66,6 +67,12 @@ impl<W: World> Coordinator<W> {
             mode: mode_word(self.mode()).to_owned(),
             problems: self.all_problems(),
         }
+    }
+
+    fn unattended(&self) -> u64 {
+        let state = self.engine.state();
+        let all = state.sessions().filter(|one| one.may_live() && state.is_unattended(one));
+        u64::try_from(all.count()).unwrap_or(u64::MAX)
     }
 
     /// `GET /v1/sessions`.
@@ -129,6 +136,12 @@ impl<W: World> Coordinator<W> {
             );
         }
         self.sessions_by_state(&mut out);
+        let _ = writeln!(
+            out,
+            "# HELP coord_unattended Living sessions that nobody watches.\n\
+             # TYPE coord_unattended gauge\ncoord_unattended {}",
+            self.unattended()
+        );
         out
     }
 

@@ -49,6 +49,12 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         }),
         stall_count: session.stall.map_or(0, |stall| stall.count),
         unattended: state.is_unattended(session),
+        answers: answers(state, session),
+        task: session
+            .marks
+            .task_dir
+            .clone()
+            .map(|dir| inspect::Task { dir, stopped: session.task.stop.is_some() }),
         parent: session.marks.parent.clone(),
         needs_operator: session.recovery.needs_operator.as_ref().map(|flag| {
             inspect::NeedsOperator {
@@ -80,6 +86,17 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         evidence: evidence(session, now),
         messages: inspect::Messages::default(),
     }
+}
+
+/// Answers that were given, or would be (S1-15).
+fn answers(state: &State, session: &Session) -> Option<inspect::Answers> {
+    let (this_iteration, total) = session.rest.answers.used();
+    let are_given = state.header().settings.rest.answers && state.is_unattended(session);
+    (are_given || 0 < total).then(|| inspect::Answers {
+        this_iteration,
+        total,
+        questions: session.marks.answers == Some(true),
+    })
 }
 
 /// A resume needs at least one turn, and an id that was not cleared away (H-36).

@@ -27,6 +27,9 @@ pub struct Health {
     pub spool_pending: u64,
     /// Sessions known.
     pub sessions: u64,
+    /// Sessions among them that live and that nobody watches.
+    #[serde(default)]
+    pub unattended: u64,
     /// Violations of invariants counted so far; must read 0.
     pub invariant_violations: u64,
     /// What is wrong, in words.

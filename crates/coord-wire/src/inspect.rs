@@ -172,6 +172,12 @@ pub struct Session {
     pub stall_count: u32,
     /// Marked as unattended.
     pub unattended: bool,
+    /// Answers that were given to its agent's prompts; none where none are.
+    #[serde(default)]
+    pub answers: Option<Answers>,
+    /// Its task; none without a task directory.
+    #[serde(default)]
+    pub task: Option<Task>,
     /// The session that started it.
     pub parent: Option<String>,
     /// A person is needed.
@@ -196,6 +202,26 @@ pub struct Session {
     pub evidence: Vec<Evidence>,
     /// Messages to it.
     pub messages: Messages,
+}
+
+/// Answers to an agent's prompts (S1-09 to S1-11, S1-15).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answers {
+    /// In this iteration.
+    pub this_iteration: u32,
+    /// In all.
+    pub total: u32,
+    /// Whether its questions are answered too, and not only prompts to continue.
+    pub questions: bool,
+}
+
+/// A session's task (S1-15, S1-16).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// Its directory.
+    pub dir: String,
+    /// Whether an `.auto-stop` stands there.
+    pub stopped: bool,
 }
 
 /// An open permission dialog.

@@ -211,6 +211,7 @@ impl Column {
             Self::State => fit(&format!("{}{}", word(session.state), mark(session)), width),
             Self::Since => fit(&age(age_s(&session.since, context)), width),
             Self::Kind => match session.kind {
+                Some(Kind::Interactive) if session.unattended => "auto",
                 Some(Kind::Interactive) => "tty",
                 Some(Kind::Headless) => "-p",
                 None => "?",
@@ -301,6 +302,12 @@ fn table(
         }
         writeln!(out, "{}", line.join("  ").trim_end())?;
     }
+    let has_kinds = columns.iter().any(|(column, _)| *column == Column::Kind);
+    let is_auto = |one: &Session| one.unattended && one.kind == Some(Kind::Interactive);
+    if has_kinds && sessions.iter().any(is_auto) {
+        let note = fit("auto: unattended, nobody watches it", columns_wide);
+        writeln!(out, "{}", painter.paint(Colour::Dim, &note))?;
+    }
     if 0 < waiting {
         let note = "! needs you; `coord explain ID` tells why";
         writeln!(out, "{}", painter.paint(Colour::Red, &fit(note, columns_wide)))?;
@@ -365,8 +372,28 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
             format!("{}, {turn} in this turn; {outcome}{last}", counted(total.into(), "time")),
         ));
     }
+    if let Some(quota) = &session.quota {
+        let until = quota.until.as_deref().map_or_else(
+            || "nothing says until when".to_owned(),
+            |until| format!("until {until}, by the {}", quota.source),
+        );
+        all.push(("quota", format!("{} for {}, {until}", quota.kind, ago(&quota.since))));
+    }
     if session.unattended {
         all.push(("attended", "no: nobody watches it".to_owned()));
+    }
+    if let Some(answers) = &session.answers {
+        let (total, now) = (u64::from(answers.total), answers.this_iteration);
+        let what = if answers.questions { "prompts and questions" } else { "prompts to continue" };
+        let times = counted(total, "time");
+        all.push(("answered", format!("{times}, {now} in this iteration; {what}")));
+    }
+    if let Some(task) = &session.task {
+        let stopped = if task.stopped { ", stopped by its .auto-stop" } else { "" };
+        all.push(("task", format!("{}{stopped}", tilde(&task.dir))));
+    }
+    if 0 < session.stall_count {
+        all.push(("still", format!("{} captures in a row", session.stall_count)));
     }
     all
 }

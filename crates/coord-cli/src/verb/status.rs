@@ -44,8 +44,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     )?;
     writeln!(
         out,
-        "{}, {} in the journal, {} in the spool",
+        "{}{}, {} in the journal, {} in the spool",
         counted(health.sessions, "session"),
+        match health.unattended {
+            0 => String::new(),
+            n => format!(" ({n} unattended)"),
+        },
         counted(health.seq, "record"),
         counted(health.spool_pending, "event")
     )?;

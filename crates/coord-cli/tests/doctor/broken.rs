@@ -326,6 +326,7 @@ fn a_coordinator_of_another_version_is_named_and_gets_no_probe() {
         timer_late_ms: 0,
         spool_pending: 0,
         sessions: 0,
+        unattended: 0,
         invariant_violations: 1,
         problems: vec!["something is odd".into()],
     };
