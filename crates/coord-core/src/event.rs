@@ -19,7 +19,7 @@ pub type EventId = u128;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A coordinator opened the store.
-    Started(Host, Settings),
+    Started(Host, Box<Settings>),
     /// The loop did not turn, or the wall clock jumped, for this many nanoseconds (H-32).
     Gap {
         /// Awake time that passed without the loop turning; 0 for a clock step or a suspend.

@@ -74,7 +74,8 @@ pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage,
 pub use rest::{Rest, RestLimits};
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Starter,
+    Turn,
 };
 pub use settings::Settings;
 pub use stall::{Activity, Stall, StallLimits, UnderWay};

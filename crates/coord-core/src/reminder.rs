@@ -17,7 +17,20 @@ fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
         Word::BlockedAuth => "it has waited for its user to log in",
         Word::BlockedBilling => "it has waited for its account to be paid",
         Word::Stalled => "its turn has stood still",
-        _ => {
+        Word::Starting
+        | Word::Running
+        | Word::Idle
+        | Word::Background
+        | Word::QuotaWait
+        | Word::Suspended
+        | Word::Foreign
+        | Word::Interrupted
+        | Word::Crashed
+        | Word::Elsewhere
+        | Word::RecoveryPending
+        | Word::Recovering
+        | Word::Stopped
+        | Word::Unknown => {
             let flag = session.recovery.needs_operator.as_ref()?;
             return Some((format!("it needs its operator ({})", flag.reason), flag.since));
         }

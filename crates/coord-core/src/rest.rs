@@ -12,9 +12,9 @@ use crate::budget::{Budget, BudgetDecision, Delay, Limits};
 use crate::effect::{Deed, Effects};
 use crate::event::{HookEvent, HookKind, Outcome, Screen};
 use crate::last_words::{LastWords, Question};
-use crate::proof::{PaneState, Proof};
+use crate::proof::{Input, PaneState, Proof};
 use crate::recovery::{self, Flag};
-use crate::session::{Session, Turn};
+use crate::session::{Session, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;
 use crate::time::{Awake, Moment};
@@ -272,35 +272,45 @@ impl State {
             }
         }
     }
+}
 
-    /// A wake was carried out, or not.
-    pub(crate) fn on_woken(
-        &mut self,
-        session: &mut Session,
-        number: u64,
-        outcome: &Outcome,
-        at: Moment,
-        fx: &mut Effects,
-    ) {
-        let is_answer = session.rest.answering == Some(number);
-        if is_answer {
-            session.rest.answering = None;
+/// A wake was carried out, or not.
+pub(crate) fn on_woken(
+    session: &mut Session,
+    number: u64,
+    outcome: &Outcome,
+    at: Moment,
+    fx: &mut Effects,
+) {
+    let is_answer = session.rest.answering == Some(number);
+    if is_answer {
+        session.rest.answering = None;
+    }
+    match outcome {
+        Outcome::Done if is_answer => session.rest.answers.charge(at.awake),
+        Outcome::Done => (),
+        Outcome::Changed { what: why } | Outcome::Failed { why } => {
+            session.starter = Starter::User;
+            fx.decide(session, "H-02", why, "it was told nothing");
         }
-        match outcome {
-            Outcome::Done if is_answer => session.rest.answers.charge(at.awake),
-            Outcome::Done => (),
-            Outcome::Changed { what: why } | Outcome::Failed { why } => {
-                session.is_woken = false;
-                fx.decide(session, "H-02", why, "it was told nothing");
-            }
-            Outcome::Observed => session.is_woken = false,
-        }
+        Outcome::Observed => session.starter = Starter::User,
     }
 }
 
 /// What forbids to tell it anything, if something does: S1-07, S1-08, H-40, H-13.
 fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
-    let is_prompt = matches!(proof.pane, PaneState::Client { screen: Some(Screen::Prompt), .. });
+    let (is_prompt, has_draft) = match proof.pane {
+        PaneState::Client { screen, input, .. } => {
+            (screen == Some(Screen::Prompt), input != Input::Empty)
+        }
+        PaneState::None
+        | PaneState::Unreadable { .. }
+        | PaneState::NoServer
+        | PaneState::Closed
+        | PaneState::Dead
+        | PaneState::Shell { .. }
+        | PaneState::Other => (false, false),
+    };
     if !proof.is_alive {
         Some("its harness is gone")
     } else if !proof.owners.is_empty() {
@@ -309,6 +319,8 @@ fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
         Some("its task was stopped")
     } else if !is_prompt {
         Some("its harness is not in front at its prompt")
+    } else if has_draft {
+        Some("a draft stands in its input line")
     } else if !proof.children.is_empty() {
         Some("another program is on its terminal")
     } else if proof.idle_since_ms.is_none() {

@@ -141,6 +141,18 @@ pub enum Turn {
     },
 }
 
+/// Who started a turn (H-35, S1-15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Starter {
+    /// Its user, as far as anybody knows.
+    #[default]
+    User,
+    /// A wake of coord's own was sent that no prompt has followed yet: the next one is not its user's.
+    Awaited,
+    /// Coord, by a wake.
+    Coord,
+}
+
 /// The newest event by emission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastEvent {
@@ -288,12 +300,9 @@ pub struct Session {
     /// The turns that coord started in it (H-21).
     #[serde(default)]
     pub wakes: WakeBudget,
-    /// A wake was sent that no prompt has followed yet: the next one is not its user's.
+    /// Who started its newest turn.
     #[serde(default)]
-    pub is_woken: bool,
-    /// The newest turn is one that coord started.
-    #[serde(default)]
-    pub is_turn_ours: bool,
+    pub starter: Starter,
     /// A person's hold: nothing acts on it.
     #[serde(default)]
     pub held: Option<Hold>,
@@ -356,8 +365,7 @@ impl Session {
             launch: None,
             marks: Marks::default(),
             wakes: WakeBudget::default(),
-            is_woken: false,
-            is_turn_ours: false,
+            starter: Starter::default(),
             held: None,
             recovery: Recovery::default(),
             counts: Counts::default(),

@@ -11,7 +11,7 @@ use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
-use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Turn};
+use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 use crate::stall;
 use crate::time::Moment;
 
@@ -119,13 +119,13 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.turn_id = None;
             session.background = Background::default();
             session.failure = None;
-            session.is_woken = false;
+            session.starter = Starter::User;
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
-            if matches!(session.turn, Turn::Open { .. }) && !session.is_turn_ours {
+            if matches!(session.turn, Turn::Open { .. }) && session.starter != Starter::Coord {
                 // It works for its user again (H-35).
                 session.recovery.needs_operator = None;
             }
@@ -233,9 +233,10 @@ fn open_if_closed(session: &mut Session, event: &HookEvent, at: Moment) {
 
 fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
-        session.is_turn_ours = core::mem::take(&mut session.is_woken);
-        session.rest.on_turn(session.is_turn_ours);
-        if !session.is_turn_ours {
+        let is_ours = session.starter == Starter::Awaited;
+        session.starter = if is_ours { Starter::Coord } else { Starter::User };
+        session.rest.on_turn(is_ours);
+        if !is_ours {
             session.recovery.budget.next_turn();
         }
     }

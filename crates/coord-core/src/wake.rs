@@ -12,7 +12,7 @@ use crate::effect::{Deed, Effects};
 use crate::event::Kind;
 use crate::operator::Marks;
 use crate::proof::Intent;
-use crate::session::Session;
+use crate::session::{Session, Starter};
 use crate::state::State;
 use crate::time::Awake;
 
@@ -122,7 +122,7 @@ impl State {
     /// Starts a turn in it with this text. Returns the number of the step.
     pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
         let number = self.header.machine.next_number();
-        session.is_woken = true;
+        session.starter = Starter::Awaited;
         fx.do_it(Deed::Wake { intent: Intent { session: session.key, number }, text });
         number
     }

@@ -5,12 +5,20 @@ mod crashes;
 mod world;
 
 use coord_core::{
-    Command, Deed, Event, Failure, HookKind, Intent, LastWords, MarkChange, Outcome, PaneSeen,
-    PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, Settings, StartSource, Whom,
-    Word,
+    Command, Deed, Event, Failure, HookKind, Input, Intent, LastWords, MarkChange, Outcome,
+    PaneSeen, PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, Settings,
+    StartSource, Starter, Whom, Word,
 };
 use crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
 use world::{PROMPT, STOP, World, blank, its, process};
+
+const DRAFT: PaneState =
+    PaneState::Client { screen: Some(Screen::Prompt), input: Input::Draft, signature: None };
+
+/// What is other in a proof.
+type Change = fn(&mut Proof, PaneState);
+/// What happens to a session first.
+type Make = fn(&mut World);
 
 /// A session that nobody watches, where answers are allowed.
 fn answering() -> World {
@@ -20,8 +28,8 @@ fn answering() -> World {
 }
 
 fn allow(world: &mut World, rest: RestLimits) {
-    let host = world.state.header().host.clone().unwrap();
-    world.take(&Event::Started(host, Settings { rest, ..Settings::default() }));
+    let host = world.state.header().host.clone().expect("it was started");
+    world.take(&Event::Started(host, Box::new(Settings { rest, ..Settings::default() })));
     world.take(&Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held: true });
     world.seen_alive(PID);
     world.says("s1", PID, RegistryStatus::Idle);
@@ -82,10 +90,9 @@ fn asks(question: Question) -> LastWords {
 fn told(world: &mut World, proof: Proof) -> (Vec<(Intent, String)>, &'static str) {
     let intent = asked(world);
     world.take(&Event::Proved { intent, proof: Box::new(proof) });
-    let rule = world.decisions.last().unwrap().rule;
-    let wakes = world.deeds().into_iter().filter_map(|deed| match deed {
-        Deed::Wake { intent, text } => Some((intent, text)),
-        _ => None,
+    let rule = world.decisions.last().expect("a decision").rule;
+    let wakes = world.deeds().into_iter().filter_map(|deed| {
+        if let Deed::Wake { intent, text } = deed { Some((intent, text)) } else { None }
     });
     (wakes.collect(), rule)
 }
@@ -188,12 +195,9 @@ fn a_short_rest_is_not_looked_at() {
 // S1-07, S1-08, H-40, H-13, S1-15: each thing that is other than it should be forbids it.
 #[test]
 fn a_proof_that_is_not_clear_forbids_an_answer() {
-    let open = |screen| PaneState::Client {
-        screen: Some(screen),
-        input: coord_core::Input::Empty,
-        signature: None,
-    };
-    let changes: [(&str, fn(&mut Proof, PaneState), PaneState); 12] = [
+    let open =
+        |screen| PaneState::Client { screen: Some(screen), input: Input::Empty, signature: None };
+    let changes: [(&str, Change, PaneState); 13] = [
         ("dead", |proof, _| proof.is_alive = false, EMPTY),
         ("another owner", |proof, _| proof.owners = vec![process(900)], EMPTY),
         ("a child in front", |proof, _| proof.children = vec![process(901)], EMPTY),
@@ -204,6 +208,7 @@ fn a_proof_that_is_not_clear_forbids_an_answer() {
         ("question", |proof, pane| proof.pane = pane, open(Screen::Question)),
         ("plan", |proof, pane| proof.pane = pane, open(Screen::Plan)),
         ("working", |proof, pane| proof.pane = pane, open(Screen::Working)),
+        ("draft", |proof, pane| proof.pane = pane, DRAFT),
         ("something else in front", |proof, pane| proof.pane = pane, PaneState::Other),
         ("no pane", |proof, pane| proof.pane = pane, PaneState::None),
     ];
@@ -221,7 +226,7 @@ fn a_proof_that_is_not_clear_forbids_an_answer() {
 // C5, R-01: after an interrupt, in an open dialog, held, stopped or not ours nobody is told anything.
 #[test]
 fn what_is_not_plainly_at_rest_is_not_looked_at() {
-    let cases: [(&str, fn(&mut World)); 4] = [
+    let cases: [(&str, Make); 4] = [
         ("interrupted", |world| {
             world.hook("s1", PID, PROMPT);
             world.says("s1", PID, RegistryStatus::Busy);
@@ -298,7 +303,7 @@ fn what_reached_nobody_is_not_counted() {
     world.acted(wakes[0].0, Outcome::Failed { why: "no wake hook waits in it".into() });
     assert_eq!(world.session("s1").rest.answers.used(), (0, 0));
     assert_eq!(world.decisions.last().unwrap().rule, "H-02");
-    assert!(!world.session("s1").is_woken);
+    assert_eq!(world.session("s1").starter, Starter::User);
 }
 
 // H-21: the budget of wakes is the same for all that coord says.

@@ -39,9 +39,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
             process: process_ref(*process),
             found: registry(entry),
             after_death: *after_death,
-            domain: domain
-                .clone()
-                .map(|Domain { machine, pid_ns }| coord_core::Domain { machine, pid_ns }),
+            domain: domain.clone().map(domain_of),
         },
         Entry::PaneSeen { process, pane, looked_ns, after_death } => Event::PaneSeen {
             process: process_ref(*process),
@@ -54,9 +52,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
                 process: process_ref(*process),
                 interrupted_ms: *interrupted_ms,
                 has_signature: *has_signature,
-                failure: failure.clone().map(|journal::ApiFailure { error, resets_ms }| {
-                    coord_core::Failure { error, resets_ms }
-                }),
+                failure: failure.clone().map(failure_of),
             }
         }
         Entry::TaskRead { dir, signal, stop } => Event::TaskRead {
@@ -91,6 +87,16 @@ pub fn event(entry: &Entry) -> Option<Event> {
     })
 }
 
+fn domain_of(domain: Domain) -> coord_core::Domain {
+    let Domain { machine, pid_ns } = domain;
+    coord_core::Domain { machine, pid_ns }
+}
+
+fn failure_of(failure: journal::ApiFailure) -> coord_core::Failure {
+    let journal::ApiFailure { error, resets_ms } = failure;
+    coord_core::Failure { error, resets_ms }
+}
+
 fn started_event(started: &Started) -> Event {
     let settings: Settings = serde_json::from_str(started.settings.get()).unwrap_or_default();
     let host = Host {
@@ -99,7 +105,7 @@ fn started_event(started: &Started) -> Event {
         boot_at_ms: started.boot_at,
         pid_ns: started.pid_ns,
     };
-    Event::Started(host, settings)
+    Event::Started(host, Box::new(settings))
 }
 
 /// The core's view of an envelope; none if its id or time is malformed, and of a probe, which only

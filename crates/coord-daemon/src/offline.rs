@@ -101,7 +101,7 @@ pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
 /// death (H-05): nobody listens, and the spool was taken in.
 fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
     let settings = state.header().settings.clone();
-    let mut todo = VecDeque::from([Event::Started(here.for_core(), settings)]);
+    let mut todo = VecDeque::from([Event::Started(here.for_core(), Box::new(settings))]);
     while let Some(event) = todo.pop_front() {
         let effects = step(state, &event, now).effects;
         todo.extend(effects.into_iter().filter_map(|effect| answer(effect, readable)));

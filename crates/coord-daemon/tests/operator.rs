@@ -141,6 +141,8 @@ fn a_request_is_taken_whole_or_not_at_all() {
         (r#"{"verb": "attend", "all": true, "marks": {"recover": true}}"#, 400),
         (r#"{"verb": "attend", "directory": "x", "marks": {"recover": true}}"#, 400),
         (r#"{"verb": "attend", "directory": "/x", "marks": {"name": "x"}}"#, 400),
+        (r#"{"verb": "attend", "directory": "/x", "marks": {"task_dir": "/x"}}"#, 400),
+        (r#"{"verb": "attend", "directory": "/x", "marks": {"answers": true}}"#, 400),
         (r#"{"verb": "attend", "sessions": ["aaaa1111"], "marks": {"name": ""}}"#, 400),
         (r#"{"verb": "attend", "sessions": ["aaaa1111"], "marks": {"name": "a\u001bb"}}"#, 400),
         (r#"{"verb": "attend", "sessions": ["aaaa1111"], "marks": {"task_dir": "x"}}"#, 400),
@@ -176,6 +178,25 @@ fn a_request_is_taken_whole_or_not_at_all() {
     let (_, said) = answer(post(&mut serving, "/v1/operator", body, person), true);
     assert_eq!(said["results"].as_array().unwrap().len(), 2, "each once: {said}");
     assert!(before < seq(&mut serving));
+}
+
+// S1-26: one session for each task directory, as long as it lives.
+#[test]
+fn a_task_directory_has_one_session() {
+    let (_machine, mut serving) = serving();
+    let pane = Pane::open();
+    let person = caller(pane.pid);
+    let mut attend = |id: &str, dir: &str, is_recorded| {
+        let body = json!({"verb": "attend", "sessions": [id], "marks": {"task_dir": dir}});
+        answer(post(&mut serving, "/v1/operator", &body.to_string(), person), is_recorded)
+    };
+    assert_eq!(attend("aaaa1111", "/task", true).0, 200);
+    let (status, error) = attend("bbbb", "/task", false);
+    assert_eq!((status, &error["error"]["code"]), (409, &json!("task_taken")));
+    assert!(error["error"]["message"].as_str().unwrap().contains("aaaa1111"), "{error}");
+    assert_eq!(attend("aaaa1111", "/task", true).0, 200, "it is its own");
+    assert_eq!(attend("aaaa1111", "/other", true).0, 200);
+    assert_eq!(attend("bbbb", "/task", true).0, 200, "it is free");
 }
 
 /// A process with neither terminal nor session of anybody.

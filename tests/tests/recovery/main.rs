@@ -1,6 +1,7 @@
 //! The real client at a terminal, killed and brought back, or left alone. The rows are named at the
 //! cases.
 
+mod answers;
 mod crashes;
 mod ends;
 mod fails;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 57] = [
+const CASES: [(&str, fn()); 65] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -43,6 +44,14 @@ const CASES: [(&str, fn()); 57] = [
     ("an_attended_turn", stalls::an_attended_turn),
     ("a_limit_that_ends", quota::a_limit_that_ends),
     ("a_limit_that_stays", quota::a_limit_that_stays),
+    ("a_prompt_to_continue", answers::a_prompt_to_continue),
+    ("a_question", answers::a_question),
+    ("a_permission_dialog", answers::a_permission_dialog),
+    ("a_draft", answers::a_draft),
+    ("the_limit_of_answers", answers::the_limit_of_answers),
+    ("a_task_directory", answers::a_task_directory),
+    ("a_task_of_another_session", answers::a_task_of_another_session),
+    ("a_full_context", answers::a_full_context),
     ("resumed_in_its_own_shell", taken_over::resumed_in_its_own_shell),
     ("continued_in_another_pane", taken_over::continued_in_another_pane),
     ("resumed_elsewhere_in_the_grace", taken_over::resumed_elsewhere_in_the_grace),

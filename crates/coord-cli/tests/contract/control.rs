@@ -346,6 +346,9 @@ fn every_verb_has_help_with_an_example_and_its_usage() {
         &["attend", "aaaa1111", "--recover", "--no-recover"],
         &["attend", "aaaa1111", "--attended", "--unattended"],
         &["attend", "--dir", ".", "--name", "x"],
+        &["attend", "--dir", ".", "--task-dir", "."],
+        &["attend", "--dir", ".", "--answers"],
+        &["attend", "aaaa1111", "--answers", "--no-answers"],
         &["recovery-mode", "yes"],
     ] {
         let finished = coordctl(&home, arguments);

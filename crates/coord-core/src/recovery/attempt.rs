@@ -11,6 +11,7 @@ use super::{Cause, Ending, NEVER, Pending, Stage, Way};
 use crate::effect::{Deed, Effects, Signal};
 use crate::event::{Outcome, ProcessRef};
 use crate::proof::{Intent, PaneState, Proof, Subject};
+use crate::rest;
 use crate::session::{Presence, Session, SessionKey};
 use crate::state::State;
 use crate::time::{Awake, Moment};
@@ -357,9 +358,7 @@ impl State {
                 Stage::Ending { number, .. } | Stage::Placing { number, .. } if number == intent.number
             )
         });
-        if !is_of_it {
-            self.on_woken(&mut session, intent.number, outcome, at, fx);
-        } else {
+        if is_of_it {
             match outcome {
                 Outcome::Done => {
                     if let Some(pending) = &mut session.recovery.pending
@@ -377,6 +376,8 @@ impl State {
                 Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
                 Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
             }
+        } else {
+            rest::on_woken(&mut session, intent.number, outcome, at, fx);
         }
         self.put(session);
         Some(intent.session)

@@ -133,7 +133,7 @@ impl World {
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         let host = self.state.header().host.clone().unwrap();
-        self.take(&Event::Started(host, Settings { mode, ..Settings::default() }));
+        self.take(&Event::Started(host, Box::new(Settings { mode, ..Settings::default() })));
         let config_dir = "/home/dev/.claude".into();
         self.take(&Event::ConfigDirLock { config_dir, held: true });
         self.seen_alive(PID);

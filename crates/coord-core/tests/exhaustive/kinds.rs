@@ -2,8 +2,8 @@
 
 use coord_core::{
     Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host, Kind,
-    PaneFound, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, Settings,
-    StartSource, TaskFound, ToolPhase, Via,
+    PaneFound, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, StartSource,
+    TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
@@ -174,7 +174,7 @@ pub(crate) fn started(name: &str, is_new_boot: bool) -> Symbol {
         let boot = if is_new_boot { "boot-9".into() } else { boot };
         let boot_at_ms = world.now().wall_ms.saturating_sub(1_000);
         let host = Host { machine: MACHINE.into(), boot, boot_at_ms, pid_ns: NS };
-        vec![Event::Started(host, Settings::default())]
+        vec![Event::Started(host, Box::default())]
     })
 }
 

@@ -5,8 +5,8 @@
 use coord_core::{
     Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
     Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Registry, RegistryEntry,
-    RegistryStatus, Screen, Session, Settings, StartSource, State, TmuxPane, ToolPhase, Turn, Via,
-    Word, step,
+    RegistryStatus, Screen, Session, StartSource, State, TmuxPane, ToolPhase, Turn, Via, Word,
+    step,
 };
 
 pub(crate) const MACHINE: &str = "machine-1";
@@ -90,7 +90,7 @@ impl World {
             boot_at_ms: BOOT_AT_MS + self.boots * 1_000_000_000,
             pid_ns: NS,
         };
-        self.take(&Event::Started(host, Settings::default()));
+        self.take(&Event::Started(host, Box::default()));
     }
 
     /// The machine restarts, and the coordinator with it.
