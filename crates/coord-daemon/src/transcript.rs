@@ -1,10 +1,12 @@
-//! Reads the end of a session's transcript: whether its newest word is an interrupt, and
-//! whether the text of a crash signature is its content (S0-29).
+//! Reads the end of a session's transcript: whether its newest word is an interrupt, whether the
+//! text of a crash signature is its content (S0-29), and what stands at its end (`last_words`).
 //!
 //! Decides nothing else. The file is named by an event, so it is opened piece by piece below the
 //! session's own configuration directory, following no link and never blocking, must be a regular
 //! file of ours, and only its end is read (H-27, H-14). Its format is undocumented: a line that is
 //! not understood says nothing. No text is kept (G11).
+
+mod last_words;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -63,7 +65,7 @@ pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     let has_signature = signature.is_some_and(|name| {
         lines().any(|line| signature_in(&String::from_utf8_lossy(line)) == Some(name))
     });
-    Tail { interrupted_ms, has_signature, last_words: LastWords::default() }
+    Tail { interrupted_ms, has_signature, last_words: last_words::of(lines) }
 }
 
 /// A line of the main thread.

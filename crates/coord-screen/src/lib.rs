@@ -5,20 +5,23 @@
 //! sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
 //! behind, and an agent can print anything; so only what the client itself draws at the bottom of
 //! the screen decides, and what fits no class is unknown. Classes and signatures are data,
-//! `screens.toml`. Holds S0-01 (signatures), and the screen's part in S0-18 and H-05.
+//! `screens.toml`; so are the shapes of a prompt that an agent's message may end with,
+//! `questions.toml`. Holds S0-01 (signatures), and the screen's part in S0-18 and H-05.
 
 mod cells;
 mod digest;
 mod farewell;
 mod input;
 mod layout;
+mod question;
 mod rules;
 mod shell_prompt;
 
 pub use cells::plain;
-pub use coord_core::Screen;
+pub use coord_core::{Question, Screen};
 pub use input::input;
 use layout::Layout;
+pub use question::question_in;
 pub use shell_prompt::{has_typed, prompt};
 
 /// More than this of a screen is not read: only its end.

@@ -115,7 +115,7 @@ impl Condition {
 }
 
 /// Whether the whole line fits; `*` stands for anything.
-fn fits(pattern: &str, line: &str) -> bool {
+pub(crate) fn fits(pattern: &str, line: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == line;
     };

@@ -145,7 +145,7 @@ pub(crate) fn a_task_of_another_session() {
 }
 
 // S1-23
-pub(crate) fn a_full_context() {
+pub(crate) fn a_context_that_is_nearly_full() {
     let config = "[stall]\nheartbeat = '1s'\ncontext_tokens = 100";
     let turns = [Turn::text("One step is done."), Turn::text("Written down.").lasting()];
     let mut place = Place::start(config, turns, &MANUAL);

@@ -5,6 +5,7 @@ mod answers;
 mod crashes;
 mod ends;
 mod fails;
+mod failures;
 mod many;
 mod opted_in;
 mod panes;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 65] = [
+const CASES: [(&str, fn()); 73] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -51,7 +52,15 @@ const CASES: [(&str, fn()); 65] = [
     ("the_limit_of_answers", answers::the_limit_of_answers),
     ("a_task_directory", answers::a_task_directory),
     ("a_task_of_another_session", answers::a_task_of_another_session),
-    ("a_full_context", answers::a_full_context),
+    ("a_context_that_is_nearly_full", answers::a_context_that_is_nearly_full),
+    ("a_limit_whose_end_is_named", quota::a_limit_whose_end_is_named),
+    ("a_client_that_goes_on_by_itself", quota::a_client_that_goes_on_by_itself),
+    ("a_limit_that_ended_long_ago", quota::a_limit_that_ended_long_ago),
+    ("a_limit_that_ends_in_a_year", quota::a_limit_that_ends_in_a_year),
+    ("a_refused_key", failures::a_refused_key),
+    ("a_spent_credit", failures::a_spent_credit),
+    ("a_full_context", failures::a_full_context),
+    ("an_overloaded_api", failures::an_overloaded_api),
     ("resumed_in_its_own_shell", taken_over::resumed_in_its_own_shell),
     ("continued_in_another_pane", taken_over::continued_in_another_pane),
     ("resumed_elsewhere_in_the_grace", taken_over::resumed_elsewhere_in_the_grace),

@@ -4,7 +4,7 @@
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_screen::{Screen, read};
+use coord_screen::{Screen, question_in, read};
 
 pub(super) const TARGET: Target = Target {
     name: "screen",
@@ -18,6 +18,8 @@ pub(super) const TARGET: Target = Target {
         "Resume this session with:\nclaude --resume ",
         "53a98082-709f-4d17-8102-4681346bd56b",
         "Do you want to proceed?",
+        "Continue? (y/n)\n",
+        "\n```\n",
         "╌╌╌╌╌╌╌╌╌╌╌╌",
         "▔▔▔▔▔▔▔▔▔▔▔▔",
         "RangeError: Maximum call stack size exceeded",
@@ -48,9 +50,12 @@ fn run(input: &[u8]) -> String {
     if reading.signature.is_some() {
         assert!(prompt.signature.is_some(), "a signature that goes with what is drawn below it");
     }
+    let ended = question_in(&format!("{text}\nOne.\nTwo.\nThree."));
+    assert_eq!(ended, None, "a question that is not the end");
     format!(
-        "{:?}, farewell {}, signature {:?}",
+        "{:?}, question {:?}, farewell {}, signature {:?}",
         reading.screen,
+        question_in(&text),
         reading.farewell.is_some(),
         reading.signature
     )

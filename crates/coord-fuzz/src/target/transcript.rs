@@ -1,10 +1,11 @@
 //! The end of a transcript: nothing that stands in it can undo or feign what the client writes behind
-//! it (R-01, S0-29).
+//! it (R-01, S0-29), and what it says at its end is the client's and the agent's own (S1-13, H-40).
 
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_daemon::transcript::tail_of;
+use coord_daemon::transcript::{Tail, tail_of};
+use coord_screen::Question;
 
 pub(super) const TARGET: Target = Target {
     name: "transcript",
@@ -18,6 +19,14 @@ pub(super) const TARGET: Target = Target {
         "\"timestamp\":\"2026-01-01T00:00:00.000Z\"",
         "RangeError: Maximum call stack size exceeded",
         "\n{}\n",
+        "\"isApiErrorMessage\":true,\"error\":\"rate_limit\",",
+        "\"apiErrorParams\":{\"rate_limit_info\":{\"status\":\"rejected\",\"resetsAt\":1795402033}},",
+        "\"stop_reason\":\"end_turn\"",
+        "{\"type\":\"tool_use\"}",
+        "\"usage\":{\"input_tokens\":18446744073709551615}",
+        "{\"type\":\"system\",\"subtype\":\"compact_boundary\"}\n",
+        "Delete the backups? (y/n)",
+        "try again later",
     ],
     repair: Some(as_text),
     run,
@@ -28,6 +37,10 @@ const ASSISTANT: &str = "{\"type\":\"assistant\",\"message\":{\"role\":\"assista
 const INTERRUPT: &str = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"[Request interrupted by user]\"}]},\"timestamp\":\"2026-01-02T03:04:05.006Z\"}\n";
 const INTERRUPT_MS: u64 = 1_767_323_045_006;
 const SIDECHAIN: &str = "{\"type\":\"assistant\",\"isSidechain\":true}\n{\"type\":\"mode\"}\n";
+
+const ASKS: &str = "{\"type\":\"assistant\",\"message\":{\"id\":\"its own\",\"model\":\"m\",\"content\":[{\"type\":\"text\",\"text\":\"Shall I continue?\"}],\"usage\":{\"input_tokens\":7}}}\n";
+const RESULT: &str = "{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"tool_result\",\"content\":\"Shall I continue?\"}]},\"isApiErrorMessage\":true,\"error\":\"rate_limit\"}\n";
+const FAILED: &str = "{\"type\":\"assistant\",\"message\":{\"model\":\"<synthetic>\",\"content\":[{\"type\":\"text\",\"text\":\"Shall I continue?\"}]},\"isApiErrorMessage\":true,\"error\":\"rate_limit\"}\n";
 
 fn run(input: &[u8]) -> String {
     // Only whole lines are handed on.
@@ -46,5 +59,35 @@ fn run(input: &[u8]) -> String {
         "a line that is not understood says something"
     );
     assert!(with(&format!("{SIGNATURE}\n")).has_signature, "content that is not seen");
-    format!("interrupted {}, signature {}", tail.interrupted_ms.is_some(), tail.has_signature)
+    last_words(&with);
+    let words = &tail.last_words;
+    if let Some(failure) = &words.failure {
+        assert_eq!(words.question, None, "an error that asks");
+        let is_plain = failure.error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        assert!(is_plain && failure.error.len() <= 64, "an error of {:?}", failure.error);
+    }
+    format!(
+        "interrupted {}, signature {}, failure {}, question {:?}, tokens {}",
+        tail.interrupted_ms.is_some(),
+        tail.has_signature,
+        words.failure.is_some(),
+        words.question,
+        words.context_tokens.is_some(),
+    )
+}
+
+/// What stands behind decides, and only the agent's and the client's own.
+fn last_words(with: &impl Fn(&str) -> Tail) {
+    let asks = with(ASKS).last_words;
+    assert_eq!((asks.failure, asks.question), (None, Some(Question::Proceed)));
+    assert_eq!(asks.context_tokens, Some(7), "a use of the context that is not seen");
+    for behind in [RESULT, "not JSON\n", ASSISTANT, INTERRUPT] {
+        let words = with(&format!("{ASKS}{behind}")).last_words;
+        assert_eq!((words.failure, words.question), (None, None), "said by {behind}");
+    }
+    let failed = with(&format!("{ASKS}{FAILED}")).last_words;
+    assert_eq!((failed.question, failed.context_tokens), (None, Some(7)));
+    assert!(failed.failure.is_some_and(|failure| failure.resets_ms.is_none()), "an error unseen");
+    let unflagged = with(&FAILED.replace("true", "false")).last_words;
+    assert_eq!(unflagged.failure, None, "a failure without the client's flag");
 }

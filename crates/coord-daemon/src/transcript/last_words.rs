@@ -1,0 +1,135 @@
+//! What stands at the end of a conversation: the API error or the question that is its newest word, and
+//! how much of its context is used (S1-09 to S1-11, S1-13, S1-22, S1-23, H-40).
+//!
+//! Decides by the lines of the main thread alone, and of those by the newest that the agent or the user
+//! has: what a tool gave back, a user typed or a subagent said never counts. In doubt nothing is said. No
+//! text leaves this file.
+
+use coord_core::{Failure, LastWords, Question};
+use coord_screen::question_in;
+use serde_json::Value;
+
+/// The client's names for errors are short.
+const ERROR_CHARS_MAX: usize = 64;
+/// The model that the client names where it speaks itself.
+const SYNTHETIC: &str = "<synthetic>";
+/// A message that was cut off or goes on asks for nothing.
+const WHOLE: [&str; 2] = ["end_turn", "stop_sequence"];
+/// What a message without a tool's call is made of.
+const SPOKEN: [&str; 3] = ["text", "thinking", "redacted_thinking"];
+
+/// A line that says something of the main thread.
+enum Entry {
+    /// The agent's, or the client's in its place.
+    Assistant(Value),
+    /// The user's, a tool's, or not understood.
+    Other,
+    /// What stands before was summarised: the context is another one.
+    Compacted,
+}
+
+/// What the lines say; `lines` come newest first.
+pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> LastWords {
+    let entries = || lines().filter_map(entry_of);
+    let context_tokens = context_tokens(entries());
+    let mut spoken = entries().map_while(assistant);
+    let Some(newest) = spoken.next() else {
+        return LastWords { context_tokens, ..LastWords::default() };
+    };
+    if is_error(&newest) {
+        return LastWords { failure: failure(&newest), question: None, context_tokens };
+    }
+    // A message is written block by block, a line for each.
+    let id = newest.pointer("/message/id").and_then(Value::as_str);
+    let is_same =
+        |line: &Value| id.is_some() && line.pointer("/message/id").and_then(Value::as_str) == id;
+    let calls_tool = !spoken.take_while(is_same).all(|line| is_spoken(&line));
+    let question = if calls_tool { None } else { question(&newest) };
+    LastWords { failure: None, question, context_tokens }
+}
+
+/// What a line is; none for those that say nothing of the main thread.
+fn entry_of(line: &[u8]) -> Option<Entry> {
+    let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Entry::Other) };
+    if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
+        return None;
+    }
+    let is_compacted = line.get("subtype").is_some_and(|is| is == "compact_boundary");
+    match line.get("type").and_then(Value::as_str)? {
+        "assistant" => Some(Entry::Assistant(line)),
+        "user" => Some(Entry::Other),
+        "system" if is_compacted => Some(Entry::Compacted),
+        _ => None,
+    }
+}
+
+fn assistant(entry: Entry) -> Option<Value> {
+    match entry {
+        Entry::Assistant(line) => Some(line),
+        Entry::Other | Entry::Compacted => None,
+    }
+}
+
+fn is_error(line: &Value) -> bool {
+    line.get("isApiErrorMessage").and_then(Value::as_bool) == Some(true)
+}
+
+fn failure(line: &Value) -> Option<Failure> {
+    let error = line.get("error")?.as_str()?;
+    let is_plain = (1..=ERROR_CHARS_MAX).contains(&error.len())
+        && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    is_plain.then(|| Failure { error: error.to_owned(), resets_ms: resets_ms(line) })
+}
+
+/// When the limit ends, by what the API told the client of it.
+fn resets_ms(line: &Value) -> Option<u64> {
+    let limit = line.pointer("/apiErrorParams/rate_limit_info")?;
+    limit.get("status").filter(|status| *status == "rejected")?;
+    limit.get("resetsAt")?.as_u64()?.checked_mul(1_000)
+}
+
+/// What a whole message asks for.
+fn question(line: &Value) -> Option<Question> {
+    let reason = line.pointer("/message/stop_reason").filter(|reason| !reason.is_null());
+    let is_whole = reason.is_none_or(|is| is.as_str().is_some_and(|is| WHOLE.contains(&is)));
+    if !is_whole || !is_spoken(line) {
+        return None;
+    }
+    let last = blocks(line)?.last()?;
+    last.get("type").filter(|kind| *kind == "text")?;
+    question_in(last.get("text")?.as_str()?)
+}
+
+/// Whether nothing but text stands there, the agent's thoughts included.
+fn is_spoken(line: &Value) -> bool {
+    let is_spoken = |block: &Value| {
+        block.get("type").and_then(Value::as_str).is_some_and(|kind| SPOKEN.contains(&kind))
+    };
+    blocks(line).is_some_and(|blocks| blocks.iter().all(is_spoken))
+}
+
+fn blocks(line: &Value) -> Option<&[Value]> {
+    line.pointer("/message/content")?.as_array().map(Vec::as_slice)
+}
+
+/// What the newest request held, the answer to it included (S1-23).
+fn context_tokens(entries: impl Iterator<Item = Entry>) -> Option<u64> {
+    let since = entries.take_while(|entry| !matches!(entry, Entry::Compacted));
+    let is_models = |line: &Value| {
+        !is_error(line) && line.pointer("/message/model").is_none_or(|model| model != SYNTHETIC)
+    };
+    let usage = since.filter_map(assistant).filter(is_models).find_map(|line| {
+        line.pointer("/message/usage").filter(|usage| usage.is_object()).cloned()
+    })?;
+    let tokens = |name: &str| match usage.get(name) {
+        None | Some(Value::Null) => Some(0),
+        Some(number) => number.as_u64(),
+    };
+    usage.get("input_tokens")?.as_u64()?;
+    let parts =
+        ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
+    parts.into_iter().try_fold(0_u64, |sum, name| Some(sum.saturating_add(tokens(name)?)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Ends of conversations: what the real client writes, and what somebody else could have it write.
+
+use coord_core::{Failure, LastWords, Question};
+use serde_json::{Value, json};
+
+fn fixture(name: &str) -> Vec<u8> {
+    let place = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/transcripts");
+    std::fs::read(place.join(name)).unwrap()
+}
+
+fn of_text(text: &[u8]) -> LastWords {
+    crate::transcript::tail_of(text, None).last_words
+}
+
+fn of(lines: &[Value]) -> LastWords {
+    let text: Vec<String> = lines.iter().map(Value::to_string).collect();
+    of_text((text.join("\n") + "\n").as_bytes())
+}
+
+/// A line of the agent's own, with these blocks.
+fn says(id: &str, content: &Value) -> Value {
+    json!({"type": "assistant", "isSidechain": false, "message": {
+        "id": id, "role": "assistant", "model": "claude-opus-5-5", "content": content, "stop_reason": "end_turn",
+        "usage": {"input_tokens": 2, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 400, "output_tokens": 5000},
+    }})
+}
+
+fn text(text: &str) -> Value {
+    json!([{"type": "text", "text": text}])
+}
+
+fn asks() -> Value {
+    says("msg_1", &text("Part one is done. Continue?"))
+}
+
+fn user(content: &Value) -> Value {
+    json!({"type": "user", "isSidechain": false, "message": {"role": "user", "content": content}})
+}
+
+fn failed(error: &Value) -> Value {
+    json!({
+        "type": "assistant", "isSidechain": false, "error": error, "isApiErrorMessage": true, "apiErrorStatus": 429,
+        "message": {"id": "x", "role": "assistant", "model": "<synthetic>", "content": text("Continue?"),
+            "stop_reason": "stop_sequence", "usage": {"input_tokens": 0, "output_tokens": 0}},
+        "apiErrorParams": {"rate_limit_info": {"status": "rejected", "resetsAt": 1_795_402_033_u64}},
+    })
+}
+
+fn failure(error: &str, resets_ms: Option<u64>) -> Failure {
+    Failure { error: error.to_owned(), resets_ms }
+}
+
+/// The line with another value there.
+fn with(mut line: Value, pointer: &str, value: Value) -> Value {
+    *line.pointer_mut(pointer).unwrap() = value;
+    line
+}
+
+// S1-09 to S1-11, S1-13, S1-22, R-11: what the real client writes.
+#[test]
+fn the_real_clients_lines() {
+    for (name, error, resets_ms, tokens) in [
+        // A subscription's limit, whose end the API named; with an API key nobody names one.
+        ("usage_limit", "rate_limit", Some(1_795_402_033_000), None),
+        ("rate_limit", "rate_limit", None, None),
+        ("authentication", "authentication_failed", None, None),
+        ("context_limit", "invalid_request", None, None),
+        ("max_output_tokens", "max_output_tokens", None, Some(110)),
+    ] {
+        let words = of_text(&fixture(&format!("{name}.jsonl")));
+        assert_eq!(
+            (&words.failure, words.question),
+            (&Some(failure(error, resets_ms)), None),
+            "{name}"
+        );
+        assert_eq!(words.context_tokens, tokens, "{name}");
+    }
+    let words = of_text(&fixture("asks_to_continue.jsonl"));
+    let question = Some(Question::Proceed);
+    assert_eq!(words, LastWords { failure: None, question, context_tokens: Some(110) });
+    for name in
+        ["permission_open", "interrupted_stream", "interrupted_tool", "subagent", "subagent_own"]
+    {
+        let words = of_text(&fixture(&format!("{name}.jsonl")));
+        assert_eq!((words.failure, words.question), (None, None), "{name}");
+    }
+}
+
+// H-40: a real message that called a tool, at each of its lines.
+#[test]
+fn a_conversation_asks_at_its_end_only() {
+    let text = fixture("asks_to_continue.jsonl");
+    let is_line = |at: &usize| text[*at - 1] == b'\n';
+    let asking: Vec<bool> = (1..=text.len())
+        .filter(is_line)
+        .map(|to| of_text(&text[..to]).question.is_some())
+        .collect();
+    assert_eq!(asking.iter().rposition(|asks| !asks), Some(9), "{asking:?}");
+    assert!(asking[10..].iter().all(|asks| *asks), "{asking:?}");
+}
+
+// R-11, S1-13
+#[test]
+fn a_failure_is_the_newest_word_and_has_the_clients_flag() {
+    let error = failed(&json!("rate_limit"));
+    let expected = Some(failure("rate_limit", Some(1_795_402_033_000)));
+    let aside = json!({"type": "system", "subtype": "turn_duration"});
+    let sidechain = with(asks(), "/isSidechain", json!(true));
+    assert_eq!(of(&[asks(), error.clone()]).failure, expected);
+    assert_eq!(of(&[error.clone(), aside, sidechain]).failure, expected);
+    for behind in [asks(), user(&json!("go on")), json!("no line")] {
+        let is_line = behind.is_object();
+        assert_eq!(of(&[error.clone(), behind]).failure.is_some(), !is_line);
+    }
+    assert_eq!(of_text(format!("{error}\nnot understood\n").as_bytes()), LastWords::default());
+    let meta = json!({"type": "user", "isMeta": true, "message": {"role": "user", "content": "Resume directly"}});
+    assert_eq!(of(&[error.clone(), meta]).failure, None);
+    for flag in [json!(false), json!("true"), json!(1), json!(null)] {
+        assert_eq!(of(&[with(error.clone(), "/isApiErrorMessage", flag)]).failure, None);
+    }
+    assert_eq!(of(&[with(error.clone(), "/isSidechain", json!(true))]), LastWords::default());
+    assert_eq!(of(&[with(error, "/type", json!("user"))]), LastWords::default());
+}
+
+// the name of an error is the client's own, or none.
+#[test]
+fn names_of_errors_are_plain() {
+    let long = "a".repeat(65);
+    for name in ["", "Rate_limit", "rate limit", "rate_limit\u{1b}[2J", "é", long.as_str()] {
+        assert_eq!(of(&[failed(&json!(name))]).failure, None, "{name:?}");
+    }
+    for value in [json!(null), json!(1), json!(["rate_limit"]), json!({"type": "rate_limit"})] {
+        assert_eq!(of(&[failed(&value)]).failure, None, "{value}");
+    }
+    assert!(of(&[failed(&json!(long[..64]))]).failure.is_some());
+}
+
+// S1-22
+#[test]
+fn a_reset_is_a_time_of_a_limit_that_was_reached() {
+    let at = "/apiErrorParams/rate_limit_info/resetsAt";
+    let error = || failed(&json!("rate_limit"));
+    for (value, resets_ms) in [
+        (json!(1), Some(1_000)),
+        (json!(0), Some(0)),
+        (json!(u64::MAX), None),
+        (json!(u64::MAX / 1_000 + 1), None),
+        (json!(-5), None),
+        (json!(1.5), None),
+        (json!("1795402033"), None),
+        (json!(null), None),
+    ] {
+        let words = of(&[with(error(), at, value.clone())]);
+        assert_eq!(words.failure, Some(failure("rate_limit", resets_ms)), "{value}");
+    }
+    for (at, value) in [
+        ("/apiErrorParams/rate_limit_info/status", json!("allowed_warning")),
+        ("/apiErrorParams/rate_limit_info/status", json!(null)),
+        ("/apiErrorParams/rate_limit_info", json!([])),
+        ("/apiErrorParams", json!("rejected")),
+    ] {
+        let words = of(&[with(error(), at, value.clone())]);
+        assert_eq!(words.failure, Some(failure("rate_limit", None)), "{at} {value}");
+    }
+}
+
+// S1-09 to S1-11, H-40
+#[test]
+fn a_question_is_the_agents_newest_word() {
+    assert_eq!(of(&[asks()]).question, Some(Question::Continue));
+    let tool_result = json!([{"type": "tool_result", "tool_use_id": "t", "content": "Delete the backups? (y/n)"}]);
+    for behind in [
+        user(&json!("Delete the backups? (y/n)")),
+        user(&text("Delete the backups? (y/n)")),
+        user(&tool_result),
+        says("msg_2", &text("It is done.")),
+        says("msg_2", &tool_result),
+        says("msg_2", &json!([])),
+        says("msg_2", &json!("Continue?")),
+        says("msg_2", &json!([{"type": "text", "text": ["Continue?"]}])),
+        says("msg_2", &json!([{"type": "thinking", "thinking": "Continue?"}])),
+        says(
+            "msg_2",
+            &json!([{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "Continue?"}}]),
+        ),
+        says(
+            "msg_2",
+            &json!([{"type": "text", "text": "Continue?"}, {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]),
+        ),
+        with(says("msg_2", &text("Continue?")), "/message/stop_reason", json!("max_tokens")),
+        with(says("msg_2", &text("Continue?")), "/message/stop_reason", json!(["end_turn"])),
+        with(says("msg_2", &text("Continue?")), "/message", json!("Continue?")),
+        failed(&json!("rate_limit")),
+    ] {
+        assert_eq!(of(&[asks(), behind.clone()]).question, None, "{behind}");
+    }
+    let thought =
+        json!([{"type": "thinking", "thinking": "Well."}, {"type": "text", "text": "Continue?"}]);
+    assert_eq!(of(&[says("msg_2", &thought)]).question, Some(Question::Continue));
+    let not_yet_told = with(asks(), "/message/stop_reason", json!(null));
+    assert_eq!(of(&[not_yet_told]).question, Some(Question::Continue));
+    // S1-13
+    let limited = says("msg_1", &text("I hit a rate limit.\n\nDelete the backups? (y/n)"));
+    assert_eq!(of(&[limited]).question, Some(Question::Limit));
+}
+
+// H-40: a message is one line for each block.
+#[test]
+fn a_message_that_calls_a_tool_asks_nothing() {
+    let call = json!([{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]);
+    let thinks = json!([{"type": "thinking", "thinking": "Well."}]);
+    assert_eq!(of(&[says("msg_1", &call), asks()]).question, None);
+    assert_eq!(of(&[says("msg_1", &call), says("msg_1", &thinks), asks()]).question, None);
+    assert_eq!(of(&[says("msg_1", &thinks), asks()]).question, Some(Question::Continue));
+    assert_eq!(of(&[says("msg_0", &call), asks()]).question, Some(Question::Continue));
+    assert_eq!(of(&[asks(), says("msg_1", &call)]).question, None);
+}
+
+// S1-23
+#[test]
+fn the_context_is_what_the_newest_request_held() {
+    let usage = |usage: Value| with(asks(), "/message/usage", usage);
+    assert_eq!(
+        of(&[asks(), user(&json!("go on")), failed(&json!("rate_limit"))]).context_tokens,
+        Some(5432)
+    );
+    assert_eq!(of(&[usage(json!({"input_tokens": 7})), asks()]).context_tokens, Some(5432));
+    for (value, tokens) in [
+        (json!({"input_tokens": 7, "cache_read_input_tokens": null}), Some(7)),
+        (json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX}), Some(u64::MAX)),
+        (json!({"output_tokens": 7}), None),
+        (json!({"input_tokens": -7}), None),
+        (json!({"input_tokens": 7, "output_tokens": "9"}), None),
+        (json!({"input_tokens": 7, "output_tokens": 1.5}), None),
+        (json!([7]), None),
+        (json!(null), None),
+    ] {
+        assert_eq!(of(&[usage(value.clone())]).context_tokens, tokens, "{value}");
+    }
+    let boundary = json!({"type": "system", "subtype": "compact_boundary", "isSidechain": false});
+    let summary = user(&json!("This session is being continued"));
+    assert_eq!(of(&[asks(), boundary.clone()]).context_tokens, None);
+    assert_eq!(
+        of(&[asks(), boundary, summary, usage(json!({"input_tokens": 9}))]).context_tokens,
+        Some(9)
+    );
+    let sidechain = with(usage(json!({"input_tokens": 9})), "/isSidechain", json!(true));
+    assert_eq!(of(&[asks(), sidechain]).context_tokens, Some(5432));
+}
