@@ -16,6 +16,7 @@ mod meter;
 mod people;
 mod places;
 pub mod play;
+mod quota_checks;
 pub mod random;
 mod rest_checks;
 mod resumes;
@@ -26,6 +27,7 @@ pub mod serving;
 mod simulation;
 mod traces;
 mod turn_checks;
+mod wakes;
 
 pub use checks::Violation;
 pub use fake_disk::{Damage, FakeDisk, Fault};

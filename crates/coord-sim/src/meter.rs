@@ -105,6 +105,12 @@ pub struct Meter {
     pub changed: u64,
     /// Recoveries that came to an end, by how.
     pub ended: BTreeMap<&'static str, u64>,
+    /// Texts that wake hooks were handed.
+    pub wakes: u64,
+    /// Those that asked whether a quota is back.
+    pub probes: u64,
+    /// Sessions that went on by such a wake.
+    pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
     /// Faults of the machine, by number.
@@ -161,6 +167,9 @@ impl AddAssign<&Self> for Meter {
         self.tried += other.tried;
         self.signals += other.signals;
         self.changed += other.changed;
+        self.wakes += other.wakes;
+        self.probes += other.probes;
+        self.went_on += other.went_on;
         self.orders += other.orders;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;

@@ -201,6 +201,11 @@ fn report(seeds: u64, meter: &Meter) -> anyhow::Result<()> {
         meter.orders,
         ended.join(", ")
     )?;
+    writeln!(
+        out,
+        "wakes: {}, {} of them to see whether a quota is back; {} sessions went on by that",
+        meter.wakes, meter.probes, meter.went_on
+    )?;
     let faults: Vec<String> =
         meter.faults.iter().map(|(fault, n)| format!("{fault} {n}")).collect();
     writeln!(out, "faults: {}", faults.join(", "))?;

@@ -227,6 +227,7 @@ impl Simulation {
             self.meter.orders += 1;
             self.said.take(&order, &keys, self.time);
             if order.verb == OperatorVerb::ResetFailed {
+                self.lives.values_mut().for_each(|life| life.probes = 0);
                 self.acts.reset(if order.all { None } else { Some(&keys) }, self.time);
             }
         }
