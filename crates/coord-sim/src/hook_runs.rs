@@ -60,6 +60,10 @@ impl Simulation {
         if let Some(life) = process.and_then(|process| self.lives.get_mut(&(boot, process))) {
             life.had_error = true;
         }
+        if let Some(one) = self.running(place) {
+            one.note_tool(payload);
+        }
+        self.end_wait(place, payload);
         self.arm_wake(place, payload);
         if self.random.chance(self.rates.hook_lost) {
             self.meter.hooks_lost += 1;

@@ -30,6 +30,8 @@ pub(crate) struct Running {
     pub(crate) is_registered: bool,
     /// Itself before its plan, as long as a wake would find it at rest.
     pub(crate) before_plan: BeforePlan,
+    /// Calls of tools of its main thread that are under way, with their tools.
+    pub(crate) tools: Vec<(String, String)>,
     /// What it is at nobody at its terminal asked for.
     pub(crate) is_woken: bool,
     /// It is one of Claude Code's own supervisor.
@@ -190,6 +192,7 @@ impl Simulation {
             wrong_since: None,
             is_registered: false,
             before_plan: None,
+            tools: Vec::new(),
             is_woken: false,
             is_foreign: parent == Parent::Supervisor && is_interactive,
         });
@@ -321,10 +324,8 @@ impl Simulation {
             );
             life.is_limit_told &= !is_over && truth != Truth::Running;
             // Whatever a turn comes to but a limit ends the wait.
-            if is_over {
-                let probes = std::mem::take(&mut life.probes);
-                self.meter.went_on += u64::from(0 < probes);
-            }
+            let probes = if is_over { std::mem::take(&mut life.probes) } else { 0 };
+            self.meter.went_on += u64::from(0 < probes);
             life.had_error |=
                 matches!(truth, Truth::Quota | Truth::Authentication | Truth::Billing);
             life.had_background |= matches!(truth, Truth::Subagent | Truth::Shell);

@@ -226,7 +226,11 @@ impl Simulation {
         if self.random.chance(0.8) {
             self.shows_signature(place);
         }
-        let while_ns = self.random.range(10 * SECOND..15 * MINUTE);
+        let while_ns = match self.random.below(20) {
+            0..14 => self.random.range(10 * SECOND..15 * MINUTE),
+            14..19 => self.random.range(15 * MINUTE..60 * MINUTE),
+            _ => self.random.range(180 * MINUTE..220 * MINUTE),
+        };
         self.note(|| format!("place {place}: pid {} hangs", process.pid));
         self.delay_moves(place, while_ns);
         self.at(while_ns, What::Passes(place, Passing::Hung(process)));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use coord_core::{QuotaLimits, Word};
 use coord_wire::stamp::ProcessRef;
+use serde_json::Value;
 
 use crate::act_checks::violation;
 use crate::checks::Violation;
@@ -100,6 +101,24 @@ impl Simulation {
             && self.registry_stale_until + SOON < self.time
             && self.rates.registry_odd <= 0.0;
         are_hooks_sure || has_registry
+    }
+
+    /// A turn that ends otherwise than at the limit ends the wait, whatever prompts are queued behind it.
+    pub(crate) fn end_wait(&mut self, place: usize, payload: &Value) {
+        let text = |name: &str| payload.get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_over = match text("hook_event_name") {
+            "Stop" | "SessionStart" => true,
+            "StopFailure" => text("error") != "rate_limit",
+            _ => false,
+        };
+        let Some(process) = self.running(place).map(|one| one.process).filter(|_| is_over) else {
+            return;
+        };
+        let boot = self.boot();
+        if let Some(life) = self.lives.get_mut(&(boot, process)) {
+            let probes = std::mem::take(&mut life.probes);
+            self.meter.went_on += u64::from(0 < probes);
+        }
     }
 
     fn count_probe(&mut self, key: &(String, ProcessRef), id: &str) -> Result<(), Violation> {

@@ -28,6 +28,7 @@ use crate::quota_checks::Waits;
 use crate::resumes::{Claim, Taker};
 use crate::said::Said;
 use crate::serving::{CONFIG_DIR, Serving, WakeHook};
+use crate::stalls::StallWatch;
 use crate::{FakeDisk, Random};
 
 /// Nanoseconds of simulated time since the simulation began; goes on through suspends and boots.
@@ -127,6 +128,7 @@ pub struct Simulation {
     pub(crate) said: Said,
     pub(crate) acts: Acts,
     pub(crate) quota: Waits,
+    pub(crate) stalls: StallWatch,
     /// When a key was pressed last, in any pane.
     pub(crate) key_at: Option<Time>,
     pub(crate) shells: u32,
@@ -180,6 +182,7 @@ impl Simulation {
             said: Said::default(),
             acts: Acts::default(),
             quota: Waits::default(),
+            stalls: StallWatch::default(),
             key_at: None,
             shells: 0,
             posts: Vec::new(),
@@ -328,13 +331,22 @@ impl Simulation {
             self.serve(wake.is_some_and(|at| at <= self.time))?;
             self.judge()?;
             self.judge_waits()?;
+            self.measure_stalls();
         }
     }
 
-    fn advance(&mut self, to: Time) {
+    /// What this time is like.
+    pub(crate) fn conditions(&self) -> Conditions {
         let (has_faults, has_registry) = (self.has_faults(), self.rates.has_registry);
-        let under = Conditions { has_faults, has_registry };
-        self.meter.pass(to - self.time, under, &self.places, self.serving.is_some());
+        Conditions { has_faults, has_registry }
+    }
+
+    fn advance(&mut self, to: Time) {
+        let (ns, under) = (to - self.time, self.conditions());
+        let clients = self.places.iter().filter_map(|place| place.client.as_ref());
+        let unattended = clients.filter(|one| self.is_unattended(one)).count() as u64;
+        self.meter.stalls.entry(under).or_default().unattended += unattended * ns;
+        self.meter.pass(ns, under, &self.places, self.serving.is_some());
         self.time = to;
         let now = self.now();
         let mut machine = self.machine.get();
