@@ -97,23 +97,19 @@ fn stalls(out: &mut impl Write, meter: &Meter) -> anyhow::Result<()> {
 
 /// For programs.
 pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) -> Value {
-    let under_each = |of: &dyn Fn(Conditions) -> Value| -> Vec<Value> {
-        let each = CONDITIONS.into_iter().map(|under| {
-            let Conditions { has_registry, has_faults } = under;
-            json!({"registry": has_registry, "faults": has_faults, "seconds": of(under)})
-        });
-        each.collect()
-    };
     let seconds = |ns: u64| ns / 1_000_000_000;
-    let shown = |under: Conditions| {
-        let shown = meter.shown.get(&under).copied().unwrap_or_default();
+    let shown = CONDITIONS.into_iter().map(|under| {
+        let Shown { all, not_true, unknown, unlisted } =
+            meter.shown.get(&under).copied().unwrap_or_default();
         json!({
-            "all": seconds(shown.all),
-            "false": seconds(shown.not_true),
-            "unknown": seconds(shown.unknown),
-            "unlisted": seconds(shown.unlisted),
+            "registry": under.has_registry,
+            "faults": under.has_faults,
+            "all_s": seconds(all),
+            "false_s": seconds(not_true),
+            "unknown_s": seconds(unknown),
+            "unlisted_s": seconds(unlisted),
         })
-    };
+    });
     let stalls = CONDITIONS.into_iter().map(|under| {
         let Stalls { unattended, said, not_true, due, missed } =
             meter.stalls.get(&under).copied().unwrap_or_default();
@@ -133,7 +129,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
         "seeds": seeds,
         "session_s": seconds(meter.sessions),
         "violation": violation,
-        "shown": under_each(&shown),
+        "shown": shown.collect::<Vec<Value>>(),
         "stalls": stalls.collect::<Vec<Value>>(),
         "wakes": {"all": meter.wakes, "quota": meter.probes, "went_on": meter.went_on},
         "acts": meter.tried + meter.signals,
