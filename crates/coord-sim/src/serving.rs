@@ -129,8 +129,11 @@ impl Serving {
     /// A turn of the loop begins.
     pub fn begin_turn(&mut self) {
         let now = self.machine.get().now;
-        let is_gone = |_: &usize, hook: &mut WakeHook| !self.machine.get().is_alive(hook.harness);
-        for (number, _) in self.waiting.extract_if(.., is_gone) {
+        let lives = |hook: &WakeHook| self.machine.get().is_alive(hook.harness);
+        let gone = self.waiting.iter().filter(|(_, hook)| !lives(hook));
+        let gone: Vec<usize> = gone.map(|(number, _)| *number).collect();
+        for number in gone {
+            self.waiting.remove(&number);
             self.coordinator.end_wait(WaiterId(number));
         }
         self.coordinator.begin_turn(now);

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::client::Truth;
 use crate::host_events::SOCKET;
 use crate::living::Running;
+use crate::meter::Conditions;
 use crate::places::Place;
 use crate::simulation::{MS, Simulation, Time};
 
@@ -34,6 +35,8 @@ struct Hang {
     /// For so long that it is to be said.
     is_due: bool,
     was_said: bool,
+    /// What the time was like when it began: late hooks of that time are still about.
+    under: Conditions,
 }
 
 impl Simulation {
@@ -49,25 +52,31 @@ impl Simulation {
                 Some((one.process, self.is_said_stalled(one), hang))
             })
             .collect();
-        let meter = self.meter.stalls.entry(under).or_default();
         let mut watch = StallWatch::default();
         for (process, is_said, hang) in hanging {
             if is_said {
                 watch.said.insert(process);
                 if !self.stalls.said.contains(&process) {
+                    let meter = self.meter.stalls.entry(under).or_default();
                     meter.said += 1;
                     meter.not_true += u64::from(!self.machine.get().is_hung(process));
                 }
             }
             let Some(hang) = hang else { continue };
             let was_due = self.stalls.hangs.get(&process).is_some_and(|before| before.is_due);
-            meter.due += u64::from(hang.is_due && !was_due);
+            let due = &mut self.meter.stalls.entry(hang.under).or_default().due;
+            *due += u64::from(hang.is_due && !was_due);
             watch.hangs.insert(process, hang);
         }
         let before = std::mem::replace(&mut self.stalls, watch);
-        for (process, hang) in before.hangs {
-            let is_over = !self.stalls.hangs.contains_key(&process);
-            meter.missed += u64::from(is_over && hang.is_due && !hang.was_said);
+        let is_missed = |(process, hang): &(ProcessRef, Hang)| {
+            let is_over = !self.stalls.hangs.contains_key(process);
+            is_over && hang.is_due && !hang.was_said
+        };
+        let missed: Vec<(ProcessRef, Hang)> = before.hangs.into_iter().filter(is_missed).collect();
+        for (process, hang) in missed {
+            self.meter.stalls.entry(hang.under).or_default().missed += 1;
+            self.note(|| format!("pid {} hung, and nobody was told", process.pid));
         }
     }
 
@@ -93,8 +102,12 @@ impl Simulation {
             return None;
         }
         let before = self.stalls.hangs.get(&one.process);
-        let mut hang =
-            before.copied().unwrap_or(Hang { seen: None, is_due: false, was_said: false });
+        let mut hang = before.copied().unwrap_or(Hang {
+            seen: None,
+            is_due: false,
+            was_said: false,
+            under: self.conditions(),
+        });
         hang.was_said |= self.is_said_stalled(one);
         let counts_from = self.checks.settling_from();
         let is_seen = self.serving.is_some()

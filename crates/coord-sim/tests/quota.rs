@@ -2,6 +2,7 @@
 //! each other, seldom, and all of them go on once there is quota again.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{Now, Word};
@@ -140,7 +141,7 @@ impl World {
             }
             self.pass(next.saturating_sub(self.at()));
             let due = self.turns.first_entry().filter(|entry| entry.key().0 <= next);
-            if let Some(process) = due.map(|entry| entry.remove()) {
+            if let Some(process) = due.map(OccupiedEntry::remove) {
                 self.turn(process);
             }
             self.serving.turn(&[], false);
