@@ -45,7 +45,7 @@ pub struct Ask {
 
 /// The connection of a waiter; later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaiterId(pub(crate) usize);
+pub struct WaiterId(pub usize);
 
 /// Those that wait.
 #[derive(Debug, Default)]
@@ -193,19 +193,24 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Keeps the connection of a wake hook waiting.
-    pub(crate) fn begin_wait(&mut self, id: WaiterId, ask: Ask, now: Now) {
+    pub fn begin_wait(&mut self, id: WaiterId, ask: Ask, now: Now) {
         let verdict = self.verdict(&ask);
         self.waiters.add(id, ask, verdict, now.mono_ns);
     }
 
     /// What waiters are to be told now: a message, or that there is none to wait for.
-    pub(crate) fn take_wake_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
+    pub fn take_wake_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
         for id in self.waiters.due(now.mono_ns) {
             let Some(waiter) = self.waiters.waiting.get(&id) else { continue };
             let verdict = self.verdict(&waiter.ask);
             self.waiters.judge(id, verdict, now.mono_ns);
         }
         std::mem::take(&mut self.waiters.answers)
+    }
+
+    /// A wake hook that waited is gone.
+    pub fn end_wait(&mut self, id: WaiterId) {
+        self.waiters.forget(id);
     }
 
     /// Sends all away; the answers.

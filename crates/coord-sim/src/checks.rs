@@ -182,6 +182,11 @@ fn moved(before: &[TurnOf], after: &[TurnOf]) -> Option<SessionKey> {
 }
 
 impl Checks {
+    /// Since when (CLOCK_MONOTONIC) it is counted from anew what was seen, by the last start, gap or set clock.
+    pub(crate) fn settling_from(&self) -> Option<u64> {
+        self.settling_from
+    }
+
     /// A coordinator started.
     pub(crate) fn started(&mut self, coordinator: Of<'_>, now: Now) {
         let silent = coordinator.state().sessions().filter(|session| is_silent(session));

@@ -8,6 +8,8 @@
 
 mod plan;
 
+use std::ops::Range;
+
 use coord_core::Screen;
 use serde_json::{Value, json};
 
@@ -53,6 +55,12 @@ pub(crate) enum Truth {
 }
 
 impl Truth {
+    /// Whether its client waits for a prompt, whatever its last turn came to.
+    pub(crate) fn is_at_rest(self) -> bool {
+        let is_error = matches!(self, Self::Quota | Self::Authentication | Self::Billing);
+        is_error || matches!(self, Self::Started | Self::Idle)
+    }
+
     /// Whether its process is there.
     pub(crate) fn is_alive(self) -> bool {
         !matches!(self, Self::Stopped | Self::Ended | Self::Crashed | Self::TakenAlong)
@@ -118,10 +126,14 @@ pub(crate) struct Client {
     /// Background work that will report itself.
     background: Option<Truth>,
     turns: u32,
+    /// A wake started its turn.
+    is_woken: bool,
     /// What is true again when its turn is interrupted.
     rest: Truth,
     /// Conversations that this process had before.
     left: Vec<String>,
+    /// A window in which its account is at its usage limit.
+    pub(crate) window: Option<Range<Ms>>,
 }
 
 impl Client {
@@ -137,14 +149,16 @@ impl Client {
             number,
             background: None,
             turns: 0,
+            is_woken: false,
             rest: Truth::Idle,
             left: Vec::new(),
+            window: None,
         }
     }
 
     /// Its start: the registry knows it before its first hook does.
     pub(crate) fn start(&mut self, source: &str, random: &mut Random) -> Plan {
-        let mut draft = self.draft(random);
+        let mut draft = self.draft(0, random);
         draft.is(Truth::Started);
         draft.pass(330..340);
         draft.registry("", None);
@@ -156,16 +170,16 @@ impl Client {
         draft.next()
     }
 
-    /// What it does next.
-    pub(crate) fn next_plan(&mut self, random: &mut Random) -> Plan {
+    /// What it does next, from this moment on.
+    pub(crate) fn next_plan(&mut self, now: Ms, random: &mut Random) -> Plan {
         if !self.is_interactive {
-            return self.headless(random);
+            return self.headless(now, random);
         }
         if let Some(work) = self.background.take() {
-            return self.report(work, random);
+            return self.report(work, now, random);
         }
         let idle = idle_time(random);
-        let mut draft = self.draft(random);
+        let mut draft = self.draft(now, random);
         if 60_100 < idle && draft.client.truth == Truth::Idle {
             draft.at = 60_100;
             draft.fires("Notification", &json!({"notification_type": "idle_prompt"}));
@@ -186,13 +200,20 @@ impl Client {
         draft.next()
     }
 
-    fn draft<'a>(&'a mut self, random: &'a mut Random) -> Draft<'a> {
-        Draft { client: self, random, at: 0, plan: Plan::new() }
+    /// A turn that a wake starts.
+    pub(crate) fn woken(&mut self, now: Ms, random: &mut Random) -> Plan {
+        let mut draft = self.draft(now, random);
+        draft.turn(Begin::Wake);
+        draft.next()
+    }
+
+    fn draft<'a>(&'a mut self, now: Ms, random: &'a mut Random) -> Draft<'a> {
+        Draft { client: self, random, now, at: 0, plan: Plan::new() }
     }
 
     /// A run with `-p`.
-    fn headless(&mut self, random: &mut Random) -> Plan {
-        let mut draft = self.draft(random);
+    fn headless(&mut self, now: Ms, random: &mut Random) -> Plan {
+        let mut draft = self.draft(now, random);
         if draft.client.turns == 0 {
             draft.turn(Begin::Prompt);
         } else {
@@ -202,8 +223,8 @@ impl Client {
     }
 
     /// Background work ends and reports itself: a prompt that nobody typed.
-    fn report(&mut self, work: Truth, random: &mut Random) -> Plan {
-        let mut draft = self.draft(random);
+    fn report(&mut self, work: Truth, now: Ms, random: &mut Random) -> Plan {
+        let mut draft = self.draft(now, random);
         draft.pass(1_000..600_000);
         if work == Truth::Subagent {
             let agent = draft.name("agent");

@@ -19,8 +19,12 @@
 //!   dialog, die within seconds; SIGTERM that is ignored; SessionEnd that is cancelled.
 //! * *Users*: resume by hand in the same pane or another one, by id or by `--continue`, at any moment; run
 //!   the line that resumed a session again.
+//! * *The account*: a window in which every turn of every client ends at the usage limit; people who mark
+//!   sessions unattended let them wait for its end.
 //! * *The machine*: too little memory, directories that are gone, transcripts and configuration directories
 //!   that others have locked; SIGKILL of the coordinator between any two steps of a recovery.
+
+use std::ops::Range;
 
 use crate::Random;
 
@@ -65,6 +69,8 @@ pub(crate) struct Habits {
     pub(crate) shortages: f64,
     /// Clients that hang for a while.
     pub(crate) hangs: f64,
+    /// A window in which the account of all clients is at its usage limit, milliseconds.
+    pub(crate) window: Option<Range<u64>>,
     /// Whether the path of coordctl has plain characters only.
     pub(crate) is_line_plain: bool,
     /// Whether another coordinator acts in the configuration directory.
@@ -97,10 +103,19 @@ impl Habits {
             ignore_term: some(0.3),
             shortages: some(4.0),
             hangs: some(10.0),
+            window: window(random),
             is_line_plain: random.chance(0.95),
             is_dir_locked: random.chance(0.03),
         }
     }
+}
+
+/// From 20 minutes to 6 hours, in every third life or so.
+fn window(random: &mut Random) -> Option<Range<u64>> {
+    const MINUTE: u64 = 60_000;
+    let from = random.range(2..70) * MINUTE;
+    let length = random.range(20..361) * MINUTE;
+    random.chance(0.35).then(|| from..from + length)
 }
 
 /// A part of the whole.

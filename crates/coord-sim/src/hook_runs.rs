@@ -7,11 +7,12 @@ use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 
 use crate::checks::{Checks, Violation};
+use crate::client::Truth;
 use crate::hooks::{self, Hook};
 use crate::host_events::SOCKET;
 use crate::machine::PID_NS;
 use crate::serving::{CONFIG_DIR, Post, spool_dir};
-use crate::simulation::{MS, SECOND, Simulation, What};
+use crate::simulation::{MS, SECOND, Simulation, Time, What};
 
 /// The answer comes within this, or it comes too late (H-37).
 const EXCHANGE: u64 = 150 * MS;
@@ -25,6 +26,9 @@ pub(crate) struct Run {
     pub(crate) event: String,
     pub(crate) reason: Option<String>,
     pub(crate) of_agent: bool,
+    /// It tells of a usage limit, and when it was fired.
+    is_limit: bool,
+    fired: Time,
     /// The life of the client that fired it, for what its SessionEnd proves.
     pub(crate) owner: (String, ProcessRef),
     post: Post,
@@ -56,6 +60,11 @@ impl Simulation {
         if let Some(life) = process.and_then(|process| self.lives.get_mut(&(boot, process))) {
             life.had_error = true;
         }
+        if let Some(one) = self.running(place) {
+            one.note_tool(payload);
+        }
+        self.end_wait(place, payload);
+        self.arm_wake(place, payload);
         if self.random.chance(self.rates.hook_lost) {
             self.meter.hooks_lost += 1;
             return self.note(|| "  the hook never runs".to_owned());
@@ -90,7 +99,7 @@ impl Simulation {
             pane,
         });
         let now = self.now();
-        let pid = 100_000 + u32::try_from(self.meter.hooks % 50_000).unwrap_or(0);
+        let pid = self.hook_pid();
         self.meter.hooks += 1;
         let hook = Hook {
             id: (u128::from(now.wall_ms) << 80) | u128::from(self.meter.hooks),
@@ -116,6 +125,8 @@ impl Simulation {
             id: hook.id,
             event: field("hook_event_name").unwrap_or_default(),
             reason: field("reason"),
+            is_limit: payload.get("error").is_some_and(|error| error == "rate_limit"),
+            fired: self.time,
             of_agent: payload.get("agent_id").is_some(),
             owner: (self.boot(), process),
             post: Post { body, caller: Caller { pid, parent: Some(process.pid) } },
@@ -128,6 +139,10 @@ impl Simulation {
             self.random.range(MS..20 * MS)
         };
         self.at(start + late, What::Exchange(run));
+    }
+
+    pub(crate) fn hook_pid(&self) -> u32 {
+        100_000 + u32::try_from(self.meter.hooks % 50_000).unwrap_or(0)
     }
 
     /// G6: a client says that it ends.
@@ -202,6 +217,7 @@ impl Simulation {
         serving.end_turn(spool_changed);
         let happenings = self.machine.get().take_happenings();
         let answers = serving.take_answers();
+        let wakes = serving.take_wakes();
         let checked = self.checks.after_turn(serving.coordinator(), self.now());
         for (run, status) in &answered {
             if *status == 204 {
@@ -216,6 +232,7 @@ impl Simulation {
         let was_cut = self.serving.is_none() || self.follow_disk_fault()?;
         if !was_cut {
             self.on_answers(answers)?;
+            self.on_wakes(wakes)?;
         }
         for (run, status) in answered {
             self.on_answer(run, status, was_cut);
@@ -234,6 +251,9 @@ impl Simulation {
     fn reported(&mut self, run: &Run) {
         if let Some(life) = self.lives.get_mut(&run.owner) {
             life.has_reported = true;
+            // The change and its hook are of one moment.
+            let is_last = life.since <= run.fired + 5 * MS;
+            life.is_limit_told |= run.is_limit && is_last && life.truth == Truth::Quota;
         }
     }
 

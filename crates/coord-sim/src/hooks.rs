@@ -18,6 +18,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::FakeDisk;
 use crate::machine::MACHINE;
 
+/// The events at which an interactive client starts its wake hook as well (H-02).
+pub const ARMING: [&str; 3] = ["SessionStart", "Stop", "StopFailure"];
+
 /// What a hook knows beside its payload.
 #[derive(Debug, Clone)]
 pub struct Hook {

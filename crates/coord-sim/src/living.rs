@@ -10,6 +10,7 @@ use crate::meter::Judged;
 use crate::people::SIGNATURE;
 use crate::places::{Parent, Place};
 use crate::simulation::{MS, SECOND, Simulation, Time, WORK_END, What};
+use crate::wakes::{BeforePlan, leaves_at_rest};
 
 /// A living client.
 #[derive(Debug)]
@@ -27,6 +28,12 @@ pub(crate) struct Running {
     pub(crate) wrong_since: Option<Time>,
     /// Its entry is in the registry, or would be there if that were.
     pub(crate) is_registered: bool,
+    /// Itself before its plan, as long as a wake would find it at rest.
+    pub(crate) before_plan: BeforePlan,
+    /// Calls of tools of its main thread that are under way, with their tools.
+    pub(crate) tools: Vec<(String, String)>,
+    /// What it is at nobody at its terminal asked for.
+    pub(crate) is_woken: bool,
     /// It is one of Claude Code's own supervisor.
     pub(crate) is_foreign: bool,
 }
@@ -79,6 +86,11 @@ pub(crate) struct Life {
     pub(crate) is_signalled: bool,
     /// A crash signature stood on its screen.
     pub(crate) has_signature: bool,
+    /// Its last turn ended at a usage limit, and the coordinator was told.
+    pub(crate) is_limit_told: bool,
+    /// Wakes for its quota since it waits, and the last one of all.
+    pub(crate) probes: u32,
+    pub(crate) probed_at: Option<Time>,
     /// A tool of it goes on until then.
     pub(crate) survivor_until: Time,
     /// Something happened that may have taken it along, near its end or after it.
@@ -133,6 +145,7 @@ impl Simulation {
             self.machine.get().unwatchable.insert(pid);
         }
         let mut client = Client::new(self.life, session_id, is_interactive);
+        client.window.clone_from(&self.habits.window);
         let source = if way == Way::New { "startup" } else { "resume" };
         let plan = client.start(source, &mut self.random);
         self.move_in(place, process, client, false);
@@ -178,6 +191,9 @@ impl Simulation {
             judged: Judged::Unlisted,
             wrong_since: None,
             is_registered: false,
+            before_plan: None,
+            tools: Vec::new(),
+            is_woken: false,
             is_foreign: parent == Parent::Supervisor && is_interactive,
         });
         one.last_session = Some(session_id.clone());
@@ -199,6 +215,9 @@ impl Simulation {
             has_reported: false,
             is_signalled: false,
             has_signature: false,
+            is_limit_told: false,
+            probes: 0,
+            probed_at: None,
             survivor_until: 0,
             may_be_taken: false,
             lost_entry: false,
@@ -225,16 +244,24 @@ impl Simulation {
     pub(crate) fn drop_plan(&mut self, place: usize) {
         self.life += 1;
         let life = self.life;
+        self.forget_moves(place);
         if let Some(one) = self.running(place) {
             one.life = life;
+            one.before_plan = None;
         }
     }
 
     pub(crate) fn moves(&mut self, place: usize, a_move: Move) {
         self.note(|| format!("place {place}: {a_move:?}"));
+        if let Some(one) = self.running(place).filter(|_| !leaves_at_rest(&a_move)) {
+            one.before_plan = None;
+        }
         match a_move {
             Move::Is(truth) => {
-                let is_by_hand = self.places.get(place).is_some_and(|one| !one.is_scripted);
+                let is_by_hand = self.places.get(place).is_some_and(|place| {
+                    let is_woken = place.client.as_ref().is_some_and(|one| one.is_woken);
+                    !place.is_scripted && !is_woken
+                });
                 if is_by_hand && truth != Truth::Started {
                     self.press(place);
                 }
@@ -272,15 +299,7 @@ impl Simulation {
                     one.last_session = Some(session_id);
                 }
             }
-            Move::NextPlan if self.time < WORK_END => {
-                let Some(one) = self.places.get_mut(place).and_then(|one| one.client.as_mut())
-                else {
-                    return;
-                };
-                let plan = one.client.next_plan(&mut self.random);
-                self.follow(place, plan);
-            }
-            Move::NextPlan => (),
+            Move::NextPlan => self.plans_on(place),
         }
     }
 
@@ -295,6 +314,18 @@ impl Simulation {
         let (process, session_id) = (one.process, one.session_id.clone());
         if let Some(life) = self.lives.get_mut(&(boot, process)) {
             life.truth = truth;
+            let is_over = !matches!(
+                truth,
+                Truth::Quota
+                    | Truth::Running
+                    | Truth::AwaitingPermission
+                    | Truth::AwaitingInput
+                    | Truth::Suspended
+            );
+            life.is_limit_told &= !is_over && truth != Truth::Running;
+            // Whatever a turn comes to but a limit ends the wait.
+            let probes = if is_over { std::mem::take(&mut life.probes) } else { 0 };
+            self.meter.went_on += u64::from(0 < probes);
             life.had_error |=
                 matches!(truth, Truth::Quota | Truth::Authentication | Truth::Billing);
             life.had_background |= matches!(truth, Truth::Subagent | Truth::Shell);

@@ -257,6 +257,11 @@ impl Machine {
         self.processes.get(&process.pid).filter(|_| self.is_alive(process))?.hung_at
     }
 
+    /// Whether the main thread of this process hangs.
+    pub fn is_hung(&self, process: ProcessRef) -> bool {
+        self.hung_at(process).is_some()
+    }
+
     /// Writes, or with none removes, a registry's entry, as the client does.
     pub fn write_registry(&mut self, config_dir: &str, pid: u32, text: Option<String>) {
         let registry = self.registries.entry(config_dir.to_owned()).or_default();

@@ -68,6 +68,22 @@ pub struct Shown {
     pub unlisted: u64,
 }
 
+/// How true it was that an unattended session has stalled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// Time of unattended sessions that live while a coordinator runs, in nanoseconds.
+    pub unattended: u64,
+    /// Stalls that were said.
+    pub said: u64,
+    /// Those of them whose client did not hang.
+    pub not_true: u64,
+    /// Hangs of unattended turns that were to be said: longer than the clock of what the turn was at and
+    /// three heartbeats, seen all the time.
+    pub due: u64,
+    /// Those of them that nobody was told of.
+    pub missed: u64,
+}
+
 /// Counts and times of one simulation, or of many.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
@@ -77,6 +93,8 @@ pub struct Meter {
     pub sessions: u64,
     /// The same while a coordinator ran, by conditions.
     pub shown: BTreeMap<Conditions, Shown>,
+    /// How true stalls were, by conditions.
+    pub stalls: BTreeMap<Conditions, Stalls>,
     /// Hooks that ran.
     pub hooks: u64,
     /// Hooks that never ran.
@@ -105,6 +123,12 @@ pub struct Meter {
     pub changed: u64,
     /// Recoveries that came to an end, by how.
     pub ended: BTreeMap<&'static str, u64>,
+    /// Texts that wake hooks were handed.
+    pub wakes: u64,
+    /// Those that asked whether a quota is back.
+    pub probes: u64,
+    /// Sessions that went on by such a wake.
+    pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
     /// Faults of the machine, by number.
@@ -141,12 +165,25 @@ impl AddAssign for Shown {
     }
 }
 
+impl AddAssign for Stalls {
+    fn add_assign(&mut self, other: Self) {
+        self.unattended += other.unattended;
+        self.said += other.said;
+        self.not_true += other.not_true;
+        self.due += other.due;
+        self.missed += other.missed;
+    }
+}
+
 impl AddAssign<&Self> for Meter {
     fn add_assign(&mut self, other: &Self) {
         self.time += other.time;
         self.sessions += other.sessions;
         for (under, shown) in &other.shown {
             *self.shown.entry(*under).or_default() += *shown;
+        }
+        for (under, stalls) in &other.stalls {
+            *self.stalls.entry(*under).or_default() += *stalls;
         }
         self.hooks += other.hooks;
         self.hooks_lost += other.hooks_lost;
@@ -161,6 +198,9 @@ impl AddAssign<&Self> for Meter {
         self.tried += other.tried;
         self.signals += other.signals;
         self.changed += other.changed;
+        self.wakes += other.wakes;
+        self.probes += other.probes;
+        self.went_on += other.went_on;
         self.orders += other.orders;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;

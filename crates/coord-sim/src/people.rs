@@ -6,6 +6,7 @@ use coord_wire::stamp::ProcessRef;
 use serde_json::json;
 
 use crate::client::{End, Truth};
+use crate::places::Place;
 use crate::serving::CONFIG_DIR;
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, WORK_END, What};
 
@@ -91,7 +92,10 @@ impl Simulation {
             Deed::Person => self.does_something(place),
             Deed::Order => self.gives_order(),
             Deed::Shortage => self.lacks_something(place),
-            Deed::Hang => self.hangs(place),
+            Deed::Hang => {
+                let place = self.working_place().unwrap_or(place);
+                self.hangs(place);
+            }
         }
     }
 
@@ -215,7 +219,18 @@ impl Simulation {
         }
     }
 
-    /// The main thread of a client at work hangs for a while, often behind a crash signature. What it was
+    /// Some place whose client is in a turn.
+    fn working_place(&mut self) -> Option<usize> {
+        let works = |place: &Place| {
+            let one = place.client.as_ref();
+            one.is_some_and(|one| one.truth == Truth::Running && one.client.is_interactive)
+        };
+        let all = self.places.iter().enumerate().filter(|(_, place)| works(place));
+        let all: Vec<usize> = all.map(|(number, _)| number).collect();
+        self.random.pick(&all).copied()
+    }
+
+    /// The main thread of a client at work hangs for a while, half of the time behind a crash signature. What it was
     /// about to do it does afterwards.
     fn hangs(&mut self, place: usize) {
         let Some(one) = self.running(place).filter(|one| one.client.is_interactive) else { return };
@@ -223,10 +238,14 @@ impl Simulation {
         if one.truth != Truth::Running || self.hung_at(process).is_some() {
             return;
         }
-        if self.random.chance(0.8) {
+        if self.random.chance(0.5) {
             self.shows_signature(place);
         }
-        let while_ns = self.random.range(10 * SECOND..15 * MINUTE);
+        let while_ns = match self.random.below(20) {
+            0..10 => self.random.range(10 * SECOND..15 * MINUTE),
+            10..19 => self.random.range(15 * MINUTE..60 * MINUTE),
+            _ => self.random.range(180 * MINUTE..220 * MINUTE),
+        };
         self.note(|| format!("place {place}: pid {} hangs", process.pid));
         self.delay_moves(place, while_ns);
         self.at(while_ns, What::Passes(place, Passing::Hung(process)));

@@ -64,7 +64,9 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
   expect_effects, forbid_effects
                since the last such step, in this order; what was carried out: signal (signal, pid),
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
-               became: pid, text), notify (pane, text), and the looks: capture_pane
+               became: pid, text), notify (pane, text), answer_hook (the wake hook of an interactive client,
+               which waits from its SessionStart, Stop or StopFailure on, was handed a text: session,
+               text; what the client does then are steps), and the looks: capture_pane
 World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a
 client of tmux (without it there never was a client); front as of every pane; draft: what stands
 in the clients' input lines; dialog none, permission, question (on the clients there are), trust

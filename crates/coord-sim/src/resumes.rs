@@ -263,6 +263,7 @@ impl Simulation {
         self.machine.get().exec(process, order);
         self.life += 1;
         let mut client = Client::new(self.life, order.session_id.clone(), true);
+        client.window.clone_from(&self.habits.window);
         let comes = self.comes();
         let plan = self.plan_of(comes, &mut client);
         if let Some(one) = self.places.get_mut(taker.place) {

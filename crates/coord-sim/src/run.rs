@@ -1,5 +1,7 @@
 //! `coord-sim run`: many seeds, each a simulated life with its own faults; reports what they came to.
 
+mod report;
+
 use std::io::{BufRead, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 
-use crate::{Conditions, Meter, Outcome, Shown, Simulation, Violation};
+use crate::{Meter, Outcome, Simulation, Violation};
 
 /// Simulate the life of a machine, its clients and their coordinator, with faults, once for each seed
 #[derive(Debug, clap::Args)]
@@ -33,8 +35,11 @@ pub struct Run {
     /// Where the log of a failure goes; the directory for temporary files otherwise
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
+    /// Print one object of JSON
+    #[arg(long)]
+    json: bool,
     /// Step through the log of a failure: the seed runs again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "session_hours", "from", "logs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "session_hours", "from", "logs", "json"])]
     replay: Option<PathBuf>,
 }
 
@@ -71,7 +76,7 @@ impl Run {
                 let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 results.0 += 1;
                 results.1 += &outcome.meter;
-                if hours <= results.1.sessions / HOUR {
+                if hours <= results.1.sessions / report::HOUR {
                     is_over.store(true, Ordering::Relaxed);
                 }
                 if let Some(violation) = outcome.violation {
@@ -90,15 +95,25 @@ impl Run {
         });
         let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (seeds, meter, found) = results;
-        report(seeds, &meter)?;
         let mut out = std::io::stdout();
+        if !self.json {
+            report::text(&mut out, seeds, &meter)?;
+        }
         let Some((seed, violation)) = found else {
-            let (hours, acts) = (meter.sessions / HOUR, meter.tried + meter.signals);
+            if self.json {
+                writeln!(out, "{}", report::json(seeds, &meter, None))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let (hours, acts) = (meter.sessions / report::HOUR, meter.tried + meter.signals);
             writeln!(out, "{seeds} seeds, {hours} session-hours, {acts} acts, none of them wrong")?;
             return Ok(ExitCode::SUCCESS);
         };
         let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
         let log = write_log(&dir, seed)?;
+        if self.json {
+            writeln!(out, "{}", report::json(seeds, &meter, Some((seed, &violation))))?;
+            return Ok(ExitCode::from(1));
+        }
         writeln!(out, "violation: seed {seed}: {violation}")?;
         writeln!(out, "at commit {}", commit())?;
         writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}")?;
@@ -167,58 +182,6 @@ fn commit() -> String {
         || "unknown".to_owned(),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )
-}
-
-const HOUR: u64 = 3_600_000_000_000;
-
-#[expect(clippy::cast_precision_loss, reason = "a share of hours for people")]
-fn percent(part: u64, of: u64) -> String {
-    if of == 0 { "-".to_owned() } else { format!("{:.3} %", 100.0 * part as f64 / of as f64) }
-}
-
-fn report(seeds: u64, meter: &Meter) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    let (hours, session_hours) = (meter.time / HOUR, meter.sessions / HOUR);
-    writeln!(out, "{seeds} seeds, {hours} hours simulated, {session_hours} session-hours")?;
-    writeln!(
-        out,
-        "hooks: {} ran, {} never ran; {} events acknowledged, {} spooled",
-        meter.hooks, meter.hooks_lost, meter.acknowledged, meter.spooled
-    )?;
-    writeln!(
-        out,
-        "coordinators: {} started, {} killed; {} power cuts; {} turns checked; {} stores compared",
-        meter.starts, meter.kills, meter.power_cuts, meter.turns, meter.reopened
-    )?;
-    let ended: Vec<String> = meter.ended.iter().map(|(how, n)| format!("{how} {n}")).collect();
-    writeln!(
-        out,
-        "recoveries: {} deaths, {} signals, {} lines put, {} acts refused by a change, {} orders; ended: {}",
-        meter.deaths,
-        meter.signals,
-        meter.tried,
-        meter.changed,
-        meter.orders,
-        ended.join(", ")
-    )?;
-    let faults: Vec<String> =
-        meter.faults.iter().map(|(fault, n)| format!("{fault} {n}")).collect();
-    writeln!(out, "faults: {}", faults.join(", "))?;
-    for (has_registry, has_faults) in [(true, true), (true, false), (false, true), (false, false)] {
-        let shown = meter.shown.get(&Conditions { has_faults, has_registry });
-        let Shown { all, not_true, unknown, unlisted } = shown.copied().unwrap_or_default();
-        writeln!(
-            out,
-            "{} registry, {} faults: false {}, unknown {}, unlisted {} of {} session-hours",
-            if has_registry { "with" } else { "without" },
-            if has_faults { "with" } else { "without" },
-            percent(not_true, all),
-            percent(unknown, all),
-            percent(unlisted, all),
-            all / HOUR
-        )?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

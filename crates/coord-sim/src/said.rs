@@ -13,6 +13,9 @@ use crate::simulation::{MS, SECOND, Simulation, Time, What};
 /// An order that was given so short a time before an act may have met it on its way.
 const ON_ITS_WAY: Time = 500 * MS;
 
+/// Share of sessions that are given a name.
+const NAMED: f64 = 0.3;
+
 /// What was said of one session, or of all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Word {
@@ -157,10 +160,12 @@ impl Simulation {
             self.said.considered.insert(key);
             let unattended = self.random.chance(self.habits.unattended).then_some(true);
             let recover = self.random.chance(self.habits.opted_in).then_some(true);
-            if unattended.is_none() && recover.is_none() {
+            // Who has a name may be sent messages: a wake hook waits there, watched or not (H-02).
+            let name = self.random.chance(NAMED).then(|| format!("of-{session_id}"));
+            if unattended.is_none() && recover.is_none() && name.is_none() {
                 continue;
             }
-            let marks = OperatorMarks { unattended, recover, ..OperatorMarks::default() };
+            let marks = OperatorMarks { unattended, recover, name, ..OperatorMarks::default() };
             let new = OperatorRequest::new(OperatorVerb::Attend);
             let after = self.random.below(20 * SECOND);
             let order = OperatorRequest { sessions: vec![session_id], marks, ..new };
@@ -227,6 +232,7 @@ impl Simulation {
             self.meter.orders += 1;
             self.said.take(&order, &keys, self.time);
             if order.verb == OperatorVerb::ResetFailed {
+                self.lives.values_mut().for_each(|life| life.probes = 0);
                 self.acts.reset(if order.all { None } else { Some(&keys) }, self.time);
             }
         }

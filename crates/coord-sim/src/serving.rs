@@ -1,6 +1,7 @@
 //! A coordinator that serves on the simulated machine: the real one, with what `coord serve` does
 //! around it on real sockets and clocks.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,11 +12,13 @@ use coord_daemon::host::Here;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
+use coord_daemon::waiters::WaiterId;
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
 use coord_wire::api::{OperatorRequest, ResumeClaim};
 use coord_wire::paths::Paths;
 use coord_wire::stamp::ProcessRef;
+use serde_json::json;
 
 use crate::fake_disk::FakeFile;
 use crate::machine::{MACHINE, PID_NS, SharedMachine};
@@ -47,6 +50,10 @@ pub struct Serving {
     awaiting: Vec<(u64, ProcessRef, Response)>,
     /// Answers that are ready.
     answers: Vec<(ProcessRef, Response)>,
+    /// Wake hooks that wait, by number, and those that were handed a text.
+    waiting: BTreeMap<usize, WakeHook>,
+    wakes: Vec<(WakeHook, String)>,
+    hooks: usize,
     _lock: Held<FakeFile>,
 }
 
@@ -57,6 +64,17 @@ pub struct Post {
     pub body: Vec<u8>,
     /// The hook and its parent.
     pub caller: Caller,
+}
+
+/// A wake hook, which waits beside an idle session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WakeHook {
+    /// The session that its client had when it was started.
+    pub session_id: String,
+    /// Its client.
+    pub harness: ProcessRef,
+    /// Itself.
+    pub pid: u32,
 }
 
 impl Serving {
@@ -90,7 +108,8 @@ impl Serving {
         coordinator.watch_registry(CONFIG_DIR, now);
         let machine = machine.clone();
         let (awaiting, answers) = (Vec::new(), Vec::new());
-        Ok(Self { coordinator, machine, awaiting, answers, _lock: lock })
+        let (waiting, wakes, hooks) = (BTreeMap::new(), Vec::new(), 0);
+        Ok(Self { coordinator, machine, awaiting, answers, waiting, wakes, hooks, _lock: lock })
     }
 
     /// The coordinator.
@@ -110,6 +129,13 @@ impl Serving {
     /// A turn of the loop begins.
     pub fn begin_turn(&mut self) {
         let now = self.machine.get().now;
+        let lives = |hook: &WakeHook| self.machine.get().is_alive(hook.harness);
+        let gone = self.waiting.iter().filter(|(_, hook)| !lives(hook));
+        let gone: Vec<usize> = gone.map(|(number, _)| *number).collect();
+        for number in gone {
+            self.waiting.remove(&number);
+            self.coordinator.end_wait(WaiterId(number));
+        }
         self.coordinator.begin_turn(now);
     }
 
@@ -127,9 +153,42 @@ impl Serving {
         self.coordinator.on_transcript_changes(now);
         self.coordinator.take_results(now);
         self.coordinator.end_turn(!self.awaiting.is_empty(), now);
+        for (WaiterId(number), text) in self.coordinator.take_wake_answers(now) {
+            self.wakes.extend(self.waiting.remove(&number).zip(text));
+        }
         let synced = self.coordinator.synced_through();
         let ready = self.awaiting.extract_if(.., |(seq, _, _)| *seq <= synced);
         self.answers.extend(ready.map(|(_, process, response)| (process, response)));
+    }
+
+    /// A wake hook asks to wait beside its session.
+    pub fn wait(&mut self, hook: WakeHook) {
+        let now = self.machine.get().now;
+        let WakeHook { session_id, harness, pid } = &hook;
+        let ask = json!({"session_id": session_id, "harness": harness, "pid": pid});
+        let request = Request {
+            method: "POST".to_owned(),
+            path: "/v1/wake".to_owned(),
+            query: Vec::new(),
+            body: ask.to_string().into_bytes(),
+            keep_alive: false,
+        };
+        let caller = Caller { pid: *pid, parent: Some(harness.pid) };
+        if let Route::Wait(ask) = self.coordinator.route(&request, caller, now) {
+            self.hooks += 1;
+            self.coordinator.begin_wait(WaiterId(self.hooks), ask, now);
+            self.waiting.insert(self.hooks, hook);
+        }
+    }
+
+    /// Whether a wake hook of this client waits.
+    pub fn has_waiter(&self, harness: ProcessRef) -> bool {
+        self.waiting.values().any(|hook| hook.harness == harness)
+    }
+
+    /// Wake hooks that were handed a text since the last call.
+    pub fn take_wakes(&mut self) -> Vec<(WakeHook, String)> {
+        std::mem::take(&mut self.wakes)
     }
 
     /// A process that was started by the line that resumes a session asks for it; the answer comes by

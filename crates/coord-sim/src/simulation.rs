@@ -24,9 +24,11 @@ use crate::machine::{Pace, Registry, SharedMachine};
 use crate::meter::{Conditions, Judged, Meter};
 use crate::people::{Deed, Passing};
 use crate::places::Place;
+use crate::quota_checks::Waits;
 use crate::resumes::{Claim, Taker};
 use crate::said::Said;
-use crate::serving::{CONFIG_DIR, Serving};
+use crate::serving::{CONFIG_DIR, Serving, WakeHook};
+use crate::stalls::StallWatch;
 use crate::{FakeDisk, Random};
 
 /// Nanoseconds of simulated time since the simulation began; goes on through suspends and boots.
@@ -36,17 +38,17 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 /// Faults happen until then.
-const FAULTS_END: Time = 60 * MINUTE;
+pub(crate) const FAULTS_END: Time = 60 * MINUTE;
 /// Clients take up new work until then.
 pub(crate) const WORK_END: Time = 80 * MINUTE;
 /// After the last fault, what it left behind settles within this.
-const SETTLED: Time = 2 * MINUTE;
+pub(crate) const SETTLED: Time = 2 * MINUTE;
 /// Without faults a state is shown by then.
 const SOON: Time = 10 * SECOND;
 /// Whatever rests on silence alone is over after this (`tracking.unknown_after` and settling).
 const QUIET: Time = 1_000 * SECOND;
 /// A plan is over by then at the latest.
-const LAST_PLAN_END: Time = 8 * 60 * MINUTE;
+const LAST_PLAN_END: Time = 16 * 60 * MINUTE;
 /// The machine was up for so long when the simulation begins.
 const UPTIME: u64 = 100 * SECOND;
 const BEGAN_AT_MS: u64 = 1_800_000_000_000;
@@ -89,6 +91,9 @@ pub(crate) enum What {
     Becomes(ProcessRef, Box<ResumeOrder>),
     /// A person's order.
     Orders(Box<OperatorRequest>),
+    /// A wake hook asks to wait; a text that one was handed reaches its client.
+    Waits(WakeHook),
+    Wakes(ProcessRef),
 }
 
 /// What a seed came to.
@@ -122,6 +127,8 @@ pub struct Simulation {
     pub(crate) takers: BTreeMap<ProcessRef, Taker>,
     pub(crate) said: Said,
     pub(crate) acts: Acts,
+    pub(crate) quota: Waits,
+    pub(crate) stalls: StallWatch,
     /// When a key was pressed last, in any pane.
     pub(crate) key_at: Option<Time>,
     pub(crate) shells: u32,
@@ -174,6 +181,8 @@ impl Simulation {
             takers: BTreeMap::new(),
             said: Said::default(),
             acts: Acts::default(),
+            quota: Waits::default(),
+            stalls: StallWatch::default(),
             key_at: None,
             shells: 0,
             posts: Vec::new(),
@@ -228,12 +237,21 @@ impl Simulation {
         self.stop_faults()?;
         self.run_until(WORK_END)?;
         self.note(|| "no more new work".to_owned());
-        // Whoever is at something finishes it: NextPlan is not followed any more.
-        let is_busy = |what: &What| matches!(what, What::Moves(..) | What::Starts(_));
-        while self.queue.values().any(is_busy) && self.time < LAST_PLAN_END {
-            self.run_until(self.time + MINUTE)?;
+        // Whoever is at something finishes it: NextPlan is not followed any more. Who waits for its quota is
+        // woken when it is there again.
+        let is_busy =
+            |what: &What| matches!(what, What::Moves(..) | What::Starts(_) | What::Wakes(_));
+        loop {
+            while self.time < LAST_PLAN_END
+                && (self.queue.values().any(is_busy) || self.quota.is_awaited())
+            {
+                self.run_until(self.time + MINUTE)?;
+            }
+            self.run_until(self.time + QUIET)?;
+            if LAST_PLAN_END <= self.time || !self.queue.values().any(is_busy) {
+                break;
+            }
         }
-        self.run_until(self.time + QUIET)?;
         self.check_rest()?;
         self.check_recoveries()
     }
@@ -312,13 +330,23 @@ impl Simulation {
             }
             self.serve(wake.is_some_and(|at| at <= self.time))?;
             self.judge()?;
+            self.judge_waits()?;
+            self.measure_stalls();
         }
     }
 
-    fn advance(&mut self, to: Time) {
+    /// What this time is like.
+    pub(crate) fn conditions(&self) -> Conditions {
         let (has_faults, has_registry) = (self.has_faults(), self.rates.has_registry);
-        let under = Conditions { has_faults, has_registry };
-        self.meter.pass(to - self.time, under, &self.places, self.serving.is_some());
+        Conditions { has_faults, has_registry }
+    }
+
+    fn advance(&mut self, to: Time) {
+        let (ns, under) = (to - self.time, self.conditions());
+        let clients = self.places.iter().filter_map(|place| place.client.as_ref());
+        let unattended = clients.filter(|one| self.is_unattended(one)).count() as u64;
+        self.meter.stalls.entry(under).or_default().unattended += unattended * ns;
+        self.meter.pass(ns, under, &self.places, self.serving.is_some());
         self.time = to;
         let now = self.now();
         let mut machine = self.machine.get();
@@ -353,6 +381,8 @@ impl Simulation {
             What::TakerEnds(process) => self.taker_ends(process),
             What::Becomes(process, order) => self.becomes_client(process, &order)?,
             What::Orders(order) => self.orders.push(*order),
+            What::Waits(hook) => self.waits(hook),
+            What::Wakes(process) => self.is_woken(process),
         }
         Ok(())
     }
@@ -383,9 +413,16 @@ impl Simulation {
         }));
     }
 
+    /// Whatever a client planned it does not do.
+    pub(crate) fn forget_moves(&mut self, place: usize) {
+        self.queue.retain(|_, what| !matches!(what, What::Moves(of, ..) if *of == place));
+    }
+
     /// Hooks that run at a restart of the machine end with it.
     pub(crate) fn forget_runs(&mut self) {
-        self.queue.retain(|_, what| !matches!(what, What::Exchange(_) | What::Spools(_)));
+        self.queue.retain(|_, what| {
+            !matches!(what, What::Exchange(_) | What::Spools(_) | What::Waits(_))
+        });
         self.forget_takers();
     }
 

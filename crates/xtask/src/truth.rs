@@ -3,8 +3,11 @@
 //!
 //! Decides what is added up and which figures fail: with all sources, no session may be called
 //! idle, running or waiting for a permission while it is not, for more than a second after the
-//! change. What is true at a moment is decided where it is measured, in the terminal cases.
+//! change. Beside that stands how true stalls are (`stalls`). What is true at a moment is decided where it is measured, in the terminal cases.
 
+mod stalls;
+
+use self::stalls::{Recorded, Stalls};
 use crate::{root, say, say_error};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -25,6 +28,16 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// One line of what real cases measured.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Measured {
+    /// `{"stall": {"case": "...", "hangs": true, "shown": true}}`: of a client that was left alone.
+    Stall { stall: Recorded },
+    /// What was stated after one mark of a terminal case.
+    State(Box<Line>),
 }
 
 /// One line of the terminal cases: what was stated after one mark.
@@ -66,6 +79,7 @@ struct Truth {
     delays: Vec<DelayRow>,
     /// Each place where something was false for more than a second.
     late: Vec<Late>,
+    stalls: Stalls,
 }
 
 /// How long one state was shown in one configuration, in milliseconds.
@@ -107,14 +121,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = scratch.path().join("truth.jsonl");
     let has_passed = run_cases(args.quick, &file)?;
     let text = std::fs::read_to_string(&file).context("the terminal cases measured nothing")?;
-    let lines: Result<Vec<Line>, _> = text.lines().map(serde_json::from_str).collect();
-    let truth = Truth::of(&lines.context("reading what the terminal cases measured")?);
+    let (lines, recorded) = read(&text).context("reading what the terminal cases measured")?;
+    let stalls = Stalls::measure(&recorded)?;
+    let truth = Truth { stalls, ..Truth::of(&lines) };
     say(&if args.json { serde_json::to_string_pretty(&truth)? } else { truth.text() });
     if !has_passed {
         say_error("some terminal cases failed, see above; what they measured may be missing");
     }
-    let has_missed = truth.late.iter().any(|late| late.is_miss);
+    let has_missed = truth.late.iter().any(|late| late.is_miss) || truth.stalls.is_wrong();
     Ok(if has_passed && !has_missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn read(text: &str) -> serde_json::Result<(Vec<Line>, Vec<Recorded>)> {
+    let (mut lines, mut recorded) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        match serde_json::from_str(line)? {
+            Measured::Stall { stall } => recorded.push(stall),
+            Measured::State(line) => lines.push(*line),
+        }
+    }
+    Ok((lines, recorded))
 }
 
 /// Runs the terminal cases; whether they passed.
@@ -176,7 +202,8 @@ impl Truth {
             },
         };
         let states = rows.map(row).collect();
-        Self { states, delays: delays.into_iter().filter_map(delay_row).collect(), late }
+        let delays = delays.into_iter().filter_map(delay_row).collect();
+        Self { states, delays, late, stalls: Stalls::default() }
     }
 
     fn text(&self) -> String {
@@ -220,6 +247,7 @@ impl Truth {
                 seconds(*ms),
             );
         }
+        let _ = write!(text, "\n{}", self.stalls.text());
         text
     }
 }
@@ -269,4 +297,22 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_stand_beside_states_in_one_file() {
+        let text = concat!(
+            r#"{"run": {"case": "a", "sources": "all sources", "killed": false}, "mark": "m", "truth": "idle", "delay_ms": 3, "shown": {"idle": {"shown_ms": 5, "false_ms": 0, "late_ms": 0}}}"#,
+            "\n",
+            r#"{"stall": {"case": "b", "hangs": true, "shown": false}}"#,
+        );
+        let (lines, recorded) = read(text).unwrap();
+        assert_eq!((lines.len(), recorded.len()), (1, 1));
+        assert_eq!(Truth::of(&lines).states.len(), 2);
+        assert!(read(r#"{"stall": {"case": "b"}}"#).is_err());
+    }
 }

@@ -11,6 +11,8 @@ use crate::Random;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
     Prompt,
+    /// A text that the wake hook was handed: the client makes a prompt of it.
+    Wake,
     /// Prompts that were queued in the turn before.
     Queued,
     /// `!cmd`.
@@ -21,6 +23,8 @@ pub(super) enum Begin {
 pub(super) struct Draft<'a> {
     pub(super) client: &'a mut Client,
     pub(super) random: &'a mut Random,
+    /// The moment of the plan's begin.
+    pub(super) now: Ms,
     pub(super) at: Ms,
     pub(super) plan: Plan,
 }
@@ -89,7 +93,8 @@ impl Draft<'_> {
         if begin != Begin::Bang {
             self.client.prompt_id = Some(self.name("prompt"));
         }
-        if begin == Begin::Prompt {
+        self.client.is_woken = begin == Begin::Wake;
+        if matches!(begin, Begin::Prompt | Begin::Wake) {
             self.pass(50..100);
             self.fires("UserPromptSubmit", &json!({"prompt": "x"}));
             self.writes("user", &"x".into());
@@ -98,6 +103,9 @@ impl Draft<'_> {
         let n = self.random.below(5);
         for _ in 0..n {
             self.think();
+            if begin != Begin::Bang && self.is_limited() {
+                return self.fails("rate_limit", Truth::Quota, is_queued);
+            }
             match self.random.below(20) {
                 0..11 if !self.tool() => return self.over(is_queued, true),
                 11..13 => self.question(),
@@ -112,6 +120,9 @@ impl Draft<'_> {
             has_output = true;
         }
         self.think();
+        if begin != Begin::Bang && self.is_limited() {
+            return self.fails("rate_limit", Truth::Quota, is_queued);
+        }
         match self.random.below(100) {
             0..14 if self.client.is_interactive => self.interrupted(is_queued, has_output),
             14..20 if begin != Begin::Bang => self.failure(is_queued),
@@ -121,8 +132,16 @@ impl Draft<'_> {
         }
     }
 
+    /// Whether its account is at its usage limit then.
+    fn is_limited(&self) -> bool {
+        let window = self.client.window.as_ref();
+        window.is_some_and(|window| window.contains(&(self.now + self.at)))
+    }
+
     pub(super) fn think(&mut self) {
-        if self.random.chance(0.02) {
+        if self.is_limited() {
+            self.pass(300..8_000);
+        } else if self.random.chance(0.02) {
             self.pass(600_000..1_500_000);
         } else {
             self.pass(300..30_000);
@@ -265,6 +284,10 @@ impl Draft<'_> {
             3 => ("billing_error", Truth::Billing),
             _ => ("server_error", Truth::Idle),
         };
+        self.fails(error, truth, is_queued);
+    }
+
+    fn fails(&mut self, error: &str, truth: Truth, is_queued: bool) {
         self.fires("StopFailure", &json!({"error": error}));
         self.ends_or_goes_on(is_queued, truth, "idle", Screen::Error);
     }
@@ -282,8 +305,7 @@ impl Draft<'_> {
             None => json!([]),
         };
         self.writes("assistant", &json!([{"type": "text", "text": "done"}]));
-        let about =
-            json!({"stop_hook_active": false, "background_tasks": tasks, "session_crons": []});
+        let about = json!({"stop_hook_active": self.client.is_woken, "background_tasks": tasks, "session_crons": []});
         self.fires("Stop", &about);
         self.client.background = work;
         let (truth, status) = match work {

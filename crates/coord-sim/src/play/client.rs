@@ -17,10 +17,10 @@ use serde_json::{Map, Value, json};
 use super::clock::Clock;
 use super::launch;
 use crate::SharedMachine;
-use crate::hooks::{self, envelope};
+use crate::hooks::{self, ARMING, envelope};
 use crate::machine::{MACHINE, PID_NS, Pane, TmuxServer};
 use crate::scenario::{Dialog, Front, Hook, PaneStep, Start, Words};
-use crate::serving::{CONFIG_DIR, Post};
+use crate::serving::{CONFIG_DIR, Post, WakeHook};
 
 /// Where every client works.
 const CWD: &str = "/home/dev/project";
@@ -79,6 +79,8 @@ pub(crate) struct Fired {
     pub(crate) post: Post,
     pub(crate) id: u128,
     pub(crate) session: String,
+    /// The wake hook that the client starts beside it, if it does.
+    pub(crate) wake: Option<WakeHook>,
 }
 
 impl Clients {
@@ -195,7 +197,8 @@ impl Clients {
         let mut payload = hook.payload.clone();
         let text = |name: &str| payload.get(name).and_then(Value::as_str).map(str::to_owned);
         let session = text("session_id").unwrap_or_default();
-        let is_start = text("hook_event_name").as_deref() == Some("SessionStart");
+        let event = text("hook_event_name").unwrap_or_default();
+        let is_start = event == "SessionStart";
         let pid = hook.pid.or_else(|| self.of_session.get(&session).copied());
         let pid = pid.with_context(|| format!("hook: no step \"start\" names session {session:?}; say whose hook it is with \"pid\" beside \"hook\""))?;
         let client = self.started.get_mut(&pid);
@@ -229,7 +232,13 @@ impl Clients {
         let body = serde_json::to_vec(&envelope(&known, &Value::Object(payload))?)?;
         let parent = if hook.is_forged { 1 } else { pid };
         let caller = Caller { pid: known.pid, parent: Some(parent) };
-        Ok(Fired { post: Post { body, caller }, id, session })
+        let is_armed = client.kind == Kind::Interactive && ARMING.contains(&event.as_str());
+        let wake = is_armed.then(|| WakeHook {
+            session_id: session.clone(),
+            harness: client.process,
+            pid: known.pid,
+        });
+        Ok(Fired { post: Post { body, caller }, id, session, wake })
     }
 
     /// Ids begin with their time; a word of the file always means the same one.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::player::Player;
 use crate::machine::Happening;
 use crate::scenario::{Dialog, Hook, Resume, Words};
+use crate::serving::Serving;
 
 const MS: u64 = 1_000_000;
 /// `resume-exec` asks the coordinator after this.
@@ -103,7 +104,12 @@ impl Player {
         for happening in happenings {
             self.on_happening(happening)?;
         }
-        let answers = self.serving.as_mut().map(crate::serving::Serving::take_answers);
+        let wakes = self.serving.as_mut().map(Serving::take_wakes);
+        for (hook, text) in wakes.unwrap_or_default() {
+            let session = hook.session_id;
+            self.show_effect(json!({"kind": "answer_hook", "session": session, "text": text}))?;
+        }
+        let answers = self.serving.as_mut().map(Serving::take_answers);
         for (process, response) in answers.unwrap_or_default() {
             let order = serde_json::from_slice::<ResumeOrder>(&response.body).ok();
             match order.filter(|_| response.status == 200) {
@@ -228,8 +234,7 @@ impl Player {
                     id: None,
                     is_forged: false,
                 };
-                let fired = self.clients.fire(&hook, &self.clock)?;
-                self.deliver(&fired.post, fired.id, &fired.session)?;
+                self.fire(&hook)?;
             }
             Doing::Entry { status, .. } => {
                 let entry = status.map(|status| {

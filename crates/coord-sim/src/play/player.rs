@@ -15,12 +15,12 @@ use coord_wire::journal::{Entry, Record};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::Clients;
+use super::client::{Clients, Fired};
 use super::clock::Clock;
 use super::compare::{compare, is_effect};
 use super::doings::Doings;
 use crate::machine::Pace;
-use crate::scenario::{Act, Check, Expect, Scenario, Step, Switch, Words};
+use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Switch, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
 use crate::{Damage, Random, SharedMachine};
 
@@ -153,10 +153,7 @@ impl Player {
                     self.unattended.insert(start.session.clone());
                 }
             }
-            Act::Hook(hook) => {
-                let fired = self.clients.fire(hook, &self.clock)?;
-                self.deliver(&fired.post, fired.id, &fired.session)?;
-            }
+            Act::Hook(hook) => self.fire(hook)?,
             Act::Registry { pid, entry } => {
                 self.clients.write_registry(*pid, entry.clone(), self.clock.now())?;
             }
@@ -215,8 +212,19 @@ impl Player {
         self.machine.get().reboot(boot, now, disk);
     }
 
+    /// A hook of a client fires; where the client starts its wake hook beside it, that one waits from now
+    /// on (H-02).
+    pub(super) fn fire(&mut self, hook: &Hook) -> Result<()> {
+        let Fired { post, id, session, wake } = self.clients.fire(hook, &self.clock)?;
+        self.deliver(&post, id, &session)?;
+        if let Some((serving, wake)) = self.serving.as_mut().zip(wake) {
+            serving.wait(wake);
+        }
+        Ok(())
+    }
+
     /// Hands an event to the coordinator, or else to the spool, as its hook does.
-    pub(super) fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
+    fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
         if self.turn(std::slice::from_ref(post), false).first() == Some(&204) {
             return Ok(());
         }

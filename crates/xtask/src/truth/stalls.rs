@@ -1,0 +1,188 @@
+//! How true `stalled` is: in the simulation, and in real runs.
+//!
+//! Decides what is added up. A stall is false where the client did not hang, and missed where it hung
+//! for long enough and nobody was told; what was so is decided where it is measured.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use super::percent;
+use crate::root;
+
+/// The simulation's seeds are always the same ones, so that its figures can be compared.
+const SEEDS: u64 = 300;
+
+/// A line of a real case: a client that hung, or that only looked as if it did.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Recorded {
+    /// The case.
+    case: String,
+    /// Whether its main thread really hung, for longer than the clock of what it was at.
+    hangs: bool,
+    /// Whether it was shown `stalled` meanwhile.
+    shown: bool,
+}
+
+/// Both, beside each other.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Stalls {
+    simulated: Vec<Simulated>,
+    recorded: Option<Real>,
+}
+
+/// What the simulation says of itself, of one kind of time.
+#[derive(Debug, Serialize, Deserialize)]
+struct Simulated {
+    registry: bool,
+    faults: bool,
+    unattended_s: u64,
+    /// Stalls that were said, and those of them that were false.
+    said: u64,
+    #[serde(rename = "false")]
+    not_true: u64,
+    /// Hangs that were to be said, and those of them that were not.
+    due: u64,
+    missed: u64,
+}
+
+/// Real runs.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Real {
+    cases: usize,
+    said: usize,
+    #[serde(rename = "false")]
+    not_true: usize,
+    due: usize,
+    missed: usize,
+    /// The cases that were false or missed.
+    wrong: Vec<String>,
+}
+
+impl Stalls {
+    /// Runs the simulation, and adds what real cases recorded.
+    pub(super) fn measure(recorded: &[Recorded]) -> anyhow::Result<Self> {
+        Ok(Self { simulated: simulate()?, recorded: Real::of(recorded) })
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let head = ["Stalls, simulated", "unattended h", "said", "false", "share"];
+        let [what, hours, said, not_true, share] = head;
+        let _ = writeln!(
+            text,
+            "{what:<34}{hours:>13}{said:>7}{not_true:>7}{share:>10}{:>8}{:>8}{share:>10}",
+            "hangs", "missed"
+        );
+        for one in &self.simulated {
+            let with = |has: bool| if has { "with" } else { "without" };
+            let what = format!("{} registry, {} faults", with(one.registry), with(one.faults));
+            let _ = writeln!(
+                text,
+                "{what:<34}{:>13}{:>7}{:>7}{:>8.2} %{:>8}{:>8}{:>8.2} %",
+                one.unattended_s / 3600,
+                one.said,
+                one.not_true,
+                percent(one.not_true, one.said),
+                one.due,
+                one.missed,
+                percent(one.missed, one.due),
+            );
+        }
+        match &self.recorded {
+            None => text.push_str("Stalls, recorded real runs: none"),
+            Some(Real { cases, said, not_true, due, missed, wrong }) => {
+                let _ = write!(
+                    text,
+                    "Stalls, recorded real runs: {cases} cases, {not_true} false of {said} said, {missed} missed of {due} hangs"
+                );
+                wrong.iter().for_each(|case| {
+                    let _ = write!(text, "\nMISSED or false: {case}");
+                });
+            }
+        }
+        text
+    }
+
+    /// Whether a real run was told wrongly.
+    pub(super) fn is_wrong(&self) -> bool {
+        self.recorded.as_ref().is_some_and(|real| !real.wrong.is_empty())
+    }
+}
+
+impl Real {
+    fn of(recorded: &[Recorded]) -> Option<Self> {
+        let count = |is: fn(&Recorded) -> bool| recorded.iter().filter(|one| is(one)).count();
+        let wrong = recorded.iter().filter(|one| one.hangs != one.shown);
+        (!recorded.is_empty()).then(|| Self {
+            cases: recorded.len(),
+            said: count(|one| one.shown),
+            not_true: count(|one| one.shown && !one.hangs),
+            due: count(|one| one.hangs),
+            missed: count(|one| one.hangs && !one.shown),
+            wrong: wrong.map(|one| one.case.clone()).collect(),
+        })
+    }
+}
+
+fn simulate() -> anyhow::Result<Vec<Simulated>> {
+    let seeds = SEEDS.to_string();
+    let cargo = ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim"];
+    let output = Command::new(env!("CARGO"))
+        .args(cargo)
+        .args(["--", "run", "--json", "--seeds", &seeds])
+        .current_dir(root())
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cargo")?;
+    if !output.status.success() {
+        bail!("the simulation found something that must not be; run it without --json");
+    }
+    read(&output.stdout)
+}
+
+fn read(report: &[u8]) -> anyhow::Result<Vec<Simulated>> {
+    #[derive(Deserialize)]
+    struct Report {
+        stalls: Vec<Simulated>,
+    }
+    let report: Report = serde_json::from_slice(report).context("the simulation's report")?;
+    Ok(report.stalls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(case: &str, hangs: bool, shown: bool) -> Recorded {
+        Recorded { case: case.to_owned(), hangs, shown }
+    }
+
+    #[test]
+    fn a_hang_that_is_not_shown_is_missed_and_a_stall_without_one_is_false() {
+        assert_eq!(Real::of(&[]), None);
+        let all = [
+            recorded("a", true, true),
+            recorded("b", true, false),
+            recorded("c", false, true),
+            recorded("d", false, false),
+        ];
+        let real = Real::of(&all).unwrap();
+        assert_eq!((real.cases, real.said, real.not_true), (4, 2, 1));
+        assert_eq!((real.due, real.missed, real.wrong), (2, 1, vec!["b".into(), "c".into()]));
+    }
+
+    #[test]
+    fn the_simulation_s_report_is_read() {
+        let text = r#"{"seeds": 1, "stalls": [{"registry": true, "faults": false, "unattended_s": 7200,
+            "said": 4, "false": 1, "due": 5, "missed": 2}]}"#;
+        let stalls = Stalls { simulated: read(text.as_bytes()).unwrap(), recorded: None };
+        let shown = stalls.text();
+        assert!(shown.contains("25.00 %") && shown.contains("40.00 %"), "{shown}");
+        assert!(shown.ends_with("recorded real runs: none") && !stalls.is_wrong(), "{shown}");
+        assert!(read(b"{}").is_err());
+    }
+}
