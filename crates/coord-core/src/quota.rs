@@ -36,6 +36,9 @@ pub struct QuotaLimits {
     /// The first probe goes after this where nobody said when the limit ends, the next ones after twice as
     /// long each.
     pub probe_after_ms: u64,
+    /// Nobody is woken within this after the end of a limit that is known: a subscription's client goes on by
+    /// itself up to 90 s after it (measured).
+    pub reset_margin_ms: u64,
     /// The same after an error of the API's own that outlasted the client's tries.
     pub service_after_ms: u64,
     /// But no later than this.
@@ -48,6 +51,7 @@ impl Default for QuotaLimits {
     fn default() -> Self {
         Self {
             probe_after_ms: 900_000,
+            reset_margin_ms: 120_000,
             service_after_ms: 300_000,
             probe_delay_max_ms: 2 * 3_600_000,
             probes: 5,
@@ -226,7 +230,8 @@ impl State {
 
     /// A moment of its own soon after a limit ended.
     fn spread(&self, session: &Session, end: Awake) -> Awake {
-        end.plus_ms(own_ms(session, self.header.settings.quota.probe_after_ms))
+        let limits = &self.header.settings.quota;
+        end.plus_ms(limits.reset_margin_ms).plus_ms(own_ms(session, limits.probe_after_ms))
     }
 
     /// When time alone wakes a session that waits for its quota; none where nothing will.

@@ -229,6 +229,7 @@ impl Config {
             },
             quota: QuotaLimits {
                 probe_after_ms: self.ms("quota.probe_after"),
+                reset_margin_ms: self.ms("quota.reset_margin"),
                 service_after_ms: self.ms("quota.service_after"),
                 probe_delay_max_ms: self.ms("quota.probe_delay_max"),
                 probes: self.small("quota.probes"),

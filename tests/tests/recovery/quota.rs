@@ -96,7 +96,7 @@ fn at_a_limit_until(place: &Place, end: u64) -> Session {
 
 // S1-22, R-11: its user had the client not go on by itself.
 pub(crate) fn a_limit_whose_end_is_named() {
-    let place = of_a_subscription("probe_after = '1s'");
+    let place = of_a_subscription("probe_after = '1s'\nreset_margin = '1s'");
     let end = now_s() + 12;
     at_a_limit_until(&place, end);
     let session = place.when("its end is known", |session| {

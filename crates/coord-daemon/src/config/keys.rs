@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 56] = [
+pub const KEYS: [Key; 57] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -61,6 +61,12 @@ pub const KEYS: [Key; 56] = [
         kind: Kind::Count,
         default: "5",
         about: "after so many wakes that met the limit again a person is asked (S1-22)",
+    },
+    Key {
+        name: "quota.reset_margin",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "after a limit whose end is known it is woken no sooner than this: the client goes on by itself first (S1-22)",
     },
     Key {
         name: "quota.service_after",
