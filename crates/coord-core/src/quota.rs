@@ -11,7 +11,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind};
+use crate::event::{HookEvent, HookKind, StartSource};
 use crate::last_words::Failure;
 use crate::recovery::Flag;
 use crate::session::{Session, Turn};
@@ -131,6 +131,8 @@ impl State {
                 self.open_quota(session, waited_for, at);
                 ask_for_reset(session, fx);
             }
+            // A turn that compacts its conversation has not ended.
+            HookKind::SessionStart(StartSource::Compact) => (),
             HookKind::Stop(_) | HookKind::StopFailure(_) | HookKind::SessionStart(_) => {
                 let Some(quota) = session.quota.take() else { return };
                 let minutes = at.awake.ms_since(quota.since.awake) / 60_000;
@@ -236,10 +238,10 @@ impl State {
 
     /// When time alone wakes a session that waits for its quota; none where nothing will.
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
-        let word = session.word.word;
-        let is_waiting = word == Word::QuotaWait
-            || (word == Word::Idle
-                && session.failure.as_deref().and_then(WaitedFor::after).is_some());
+        let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
+        let is_shown = matches!(session.word.word, Word::QuotaWait | Word::Idle);
+        let is_closed = matches!(session.turn, Turn::Closed { .. });
+        let is_waiting = waits_for.is_some() && is_shown && is_closed;
         let quota = session.quota.as_ref().filter(|_| is_waiting)?;
         let settled = self.header.settling.as_ref().map_or(quota.until, |hold| hold.until);
         self.is_ours_to_wake(session).then(|| quota.until.max(settled))

@@ -143,6 +143,8 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         return;
     }
     match event.kind {
+        // Its hook was slow: the call is one of a turn that is over.
+        HookKind::Tool(ToolPhase::Before) if is_of_another_turn(session, event) => (),
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
             if session.under_way.len() < UNDER_WAY_MAX {
@@ -167,6 +169,11 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         | HookKind::SubagentStop
         | HookKind::Other(_) => (),
     }
+}
+
+fn is_of_another_turn(session: &Session, event: &HookEvent) -> bool {
+    let (of, now) = (event.prompt_id.as_ref(), session.turn_id.as_ref());
+    of.zip(now).is_some_and(|(of, now)| of != now)
 }
 
 /// What its open turn is at; none where its screen shows no turn: a client at its prompt whose Stop was

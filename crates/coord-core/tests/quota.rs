@@ -4,7 +4,8 @@ mod crashes;
 mod world;
 
 use coord_core::{
-    Command, Deed, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, Word,
+    Command, Deed, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, StartSource,
+    Word,
 };
 use crashes::{PID, at_rest, unattended};
 use world::{PROMPT, STOP, World};
@@ -173,6 +174,34 @@ fn probes_are_spread() {
     untils.sort_unstable();
     let far = untils.windows(2).filter(|two| 1_000 < two[1].ms_since(two[0])).count();
     assert!(15 < far, "{untils:?}");
+}
+
+// behind the limit a queued prompt began a turn, and its user interrupted that.
+#[test]
+fn a_session_that_its_user_interrupted_is_not_woken() {
+    let mut world = unattended();
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    world.hook("s1", PID, PROMPT);
+    world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    world.pass(5.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.pass(24.0 * 3_600.0);
+    assert_eq!((world.word("s1"), wakes(&mut world)), (Word::Idle, vec![]));
+}
+
+// S1-21: what is compacted in a turn goes on waiting for what that turn proves.
+#[test]
+fn a_compaction_does_not_end_the_wait() {
+    let mut world = unattended();
+    limited(&mut world);
+    probed_after(&mut world);
+    world.hook("s1", PID, PROMPT);
+    world.hook("s1", PID, HookKind::SessionStart(StartSource::Compact));
+    world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    assert_eq!(world.session("s1").quota.map(|quota| quota.probes), Some(1));
 }
 
 /// The transcript says when the limit ends, at which the last turn ended.

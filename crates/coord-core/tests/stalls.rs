@@ -198,6 +198,31 @@ fn rest_is_counted_and_hardly_recorded() {
     assert_eq!(world.word("s1"), Word::Background, "work in the background has no clock");
 }
 
+// G2: the hook of a call that was refused ran when the next turn was open already.
+#[test]
+fn a_call_of_a_turn_that_is_over_has_no_clock() {
+    let mut world = unattended();
+    let of = |world: &mut World, kind, prompt: &str| {
+        let mut event = world.event("s1", PID, kind, 0.0);
+        event.prompt_id = Some(prompt.into());
+        event
+    };
+    for (turn, prompt, word) in [("p2", "p1", Word::Stalled), ("p3", "p3", Word::Running)] {
+        let begun = of(&mut world, PROMPT, turn);
+        world.send(begun);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(1.0);
+        let mut call = of(&mut world, HookKind::Tool(ToolPhase::Before), prompt);
+        call.tool = Some("Bash".into());
+        world.send(call);
+        watch(&mut world, 5, Screen::Working, |_| 1);
+        watch(&mut world, 700, Screen::Working, |_| 1);
+        assert_eq!(world.word("s1"), word, "{prompt}");
+        world.hook("s1", PID, STOP);
+        world.says("s1", PID, RegistryStatus::Idle);
+    }
+}
+
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {
     let deeds = world.deeds().into_iter();
