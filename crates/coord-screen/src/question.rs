@@ -17,7 +17,8 @@ const FENCES: [&str; 2] = ["```", "~~~"];
 /// Code is indented by so many blanks, or by a tab.
 const CODE_INDENT: &str = "    ";
 const EMPHASIS: [char; 3] = ['*', '_', '`'];
-const SENTENCE_ENDS: [&str; 6] = [". ", "! ", "? ", "; ", ": ", "… "];
+/// Not a colon: behind it may stand what somebody else asked.
+const SENTENCE_ENDS: [&str; 5] = [". ", "! ", "? ", "; ", "… "];
 const QUOTES: [char; 6] = ['\'', '"', '‘', '’', '“', '”'];
 const CONTINUE: &str = "continue";
 
@@ -91,7 +92,7 @@ pub fn question_in(text: &str) -> Option<Question> {
 }
 
 fn speaks_of_limit(lines: &[&str]) -> bool {
-    let text = one_blank(&plain(&lines.join(" ").replace(['-', '_'], " ")));
+    let text = plain(&lines.join(" ").replace(['-', '_'], " "));
     RULES.limit.iter().any(|words| text.contains(words.as_str()))
 }
 
@@ -114,11 +115,8 @@ fn is_prose(line: &str) -> bool {
 
 /// In small letters, without emphasis, with single blanks.
 fn plain(line: &str) -> String {
-    one_blank(&line.replace(EMPHASIS, "").to_lowercase())
-}
-
-fn one_blank(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = line.replace(EMPHASIS, "").to_lowercase();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Shape {

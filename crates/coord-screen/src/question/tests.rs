@@ -44,7 +44,7 @@ const ASKING: [(&str, Question); 34] = [
     ("Please TRY AGAIN\nlater.", Question::Limit),
 ];
 
-const NOT_ASKING: [&str; 40] = [
+const NOT_ASKING: [&str; 43] = [
     "",
     "\n \n",
     "Done.",
@@ -59,6 +59,7 @@ const NOT_ASKING: [&str; 40] = [
     "It asked \"Do you want to proceed?\"",
     "\"Do you want to proceed?\"",
     "The script prints: \"Shall I continue?\"",
+    "The script prints: do you want to proceed?",
     "> Delete the backups? (y/n)",
     "- Do you want to proceed?",
     "* Continue?",
@@ -85,6 +86,8 @@ const NOT_ASKING: [&str; 40] = [
     "I would like to continue?",
     "He does not know whether you want to proceed?",
     "Discontinue?",
+    "Say continued support has ended.",
+    "Type continue_now",
     "Continue",
     "Shall I continue",
     "See (y/n) above",
