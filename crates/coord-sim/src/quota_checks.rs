@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{QuotaLimits, Word};
+use coord_core::{QuotaLimits, Turn, Word};
 use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 
@@ -197,7 +197,11 @@ impl Simulation {
             && session.contested.is_none()
             && !session.two_owners;
         let is_its = session.session_id == one.session_id;
+        // A prompt that was typed into a client that hung is never answered here, and the turn that it was
+        // counted for seems interrupted.
+        let is_ended = matches!(session.turn, Turn::Closed { .. });
         is_told
+            && is_ended
             && is_free
             && is_its
             && holds.unattended
