@@ -223,7 +223,7 @@ fn a_proof_that_is_not_clear_forbids_an_answer() {
     }
 }
 
-// C5, R-01: after an interrupt, in an open dialog, held, stopped or not ours nobody is told anything.
+// R-01, H-40: after an interrupt, in an open dialog, held, stopped or not ours nobody is told anything.
 #[test]
 fn what_is_not_plainly_at_rest_is_not_looked_at() {
     let cases: [(&str, Make); 4] = [

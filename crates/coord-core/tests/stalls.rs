@@ -198,6 +198,25 @@ fn rest_is_counted_and_hardly_recorded() {
     assert_eq!(world.word("s1"), Word::Background, "work in the background has no clock");
 }
 
+// S1-18, S1-19: hours of waiting for quota count toward nothing.
+#[test]
+fn time_spent_waiting_for_quota_is_on_no_clock() {
+    let mut world = in_a_turn();
+    world.attend(true);
+    watch(&mut world, 400, Screen::Working, |_| 1);
+    world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    world.says("s1", PID, RegistryStatus::Idle);
+    watch(&mut world, 3 * 3_600, Screen::Error, |_| 2);
+    assert_eq!((world.word("s1"), count(&world)), (Word::QuotaWait, 0));
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    watch(&mut world, 595, Screen::Working, |_| 1);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.session("s1").recovery.budget.used(), (0, 0));
+    watch(&mut world, 120, Screen::Working, |_| 1);
+    assert_eq!(world.word("s1"), Word::Stalled);
+}
+
 // G2: the hook of a call that was refused ran when the next turn was open already.
 #[test]
 fn a_call_of_a_turn_that_is_over_has_no_clock() {

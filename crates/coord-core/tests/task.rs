@@ -10,7 +10,7 @@ use coord_core::{
 use crashes::{PID, dead, unattended};
 use world::{PROMPT, STOP, World};
 
-const DIR: &str = "/work/task";
+const DIR: &str = "/task";
 
 fn with_task() -> World {
     let mut world = unattended();

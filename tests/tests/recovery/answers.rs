@@ -61,7 +61,7 @@ pub(crate) fn a_question() {
     place.assert_done_only(1);
 }
 
-// C5, S0-15: words of a prompt stand in a permission dialog too; it is never answered.
+// S0-15, H-40: words of a prompt stand in a permission dialog too; it is never answered.
 pub(crate) fn a_permission_dialog() {
     let place = answering([Turn::bash("echo y > answered"), Turn::text("Done.").lasting()]);
     place.prompt("First prompt");
