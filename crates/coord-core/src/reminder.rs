@@ -16,7 +16,7 @@ fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
         Word::AwaitingPermission | Word::AwaitingInput => "it has waited for its user",
         Word::BlockedAuth => "it has waited for its user to log in",
         Word::BlockedBilling => "it has waited for its account to be paid",
-        Word::Stalled => "its turn has stood still",
+        Word::Stalled => "its turn has been stalled",
         Word::Starting
         | Word::Running
         | Word::Idle

@@ -117,7 +117,8 @@ impl State {
         let hold = self.operators_hold(session, stall.at);
         let settling = self.header.settling.as_ref();
         let until = hold.into_iter().chain(settling).map(|hold| hold.until).max();
-        Some(until.unwrap_or_default().max(stall.at))
+        // What has no end of its own ends by an event.
+        Some(until.unwrap_or_default().max(stall.at)).filter(|due| *due != recovery::NEVER)
     }
 
     /// Whether its last turn ended by itself, nobody watches it, and it is ours to wake.

@@ -79,7 +79,8 @@ impl State {
         let Some(dir) = session.marks.task_dir.clone() else { return };
         session.task.looked = at.awake;
         if session.task.dir != dir {
-            session.task = Task { dir: dir.clone(), looked: at.awake, ..Task::default() };
+            let wrote = session.task.wrote.take();
+            session.task = Task { dir: dir.clone(), looked: at.awake, wrote, ..Task::default() };
         }
         fx.ask(Effect::ReadTask { dir });
     }

@@ -69,7 +69,7 @@ fn a_turn_that_stands_still_is_told_of() {
     world.pass(660.0);
     world.seen_on_pane(PID, still(), false);
     assert_eq!(world.word("s1"), Word::Stalled);
-    reminds(&mut world, "its turn has stood still for 10 min");
+    reminds(&mut world, "its turn has been stalled for 10 min");
 }
 
 // S1-22, H-35: a wait that no probe ended.
