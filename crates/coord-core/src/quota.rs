@@ -132,7 +132,7 @@ impl State {
                 ask_for_reset(session, fx);
             }
             // A turn that compacts its conversation has not ended.
-            HookKind::SessionStart(StartSource::Compact) => (),
+            HookKind::SessionStart(source) if *source == StartSource::Compact => (),
             HookKind::Stop(_) | HookKind::StopFailure(_) | HookKind::SessionStart(_) => {
                 let Some(quota) = session.quota.take() else { return };
                 let minutes = at.awake.ms_since(quota.since.awake) / 60_000;
