@@ -253,7 +253,9 @@ impl State {
         stall.at = at.awake;
         stall.count = before.saturating_add(u32::try_from(beats).unwrap_or(u32::MAX));
         let (is_new, saw) = (before < limits.captures, still(stall, limits));
-        if is_new && limits.captures <= stall.count {
+        // At rest nothing stalls.
+        let is_busy = matches!(session.word.word, Word::Running | Word::Stalled);
+        if is_busy && is_new && limits.captures <= stall.count {
             fx.decide(session, "S1-06", &saw, "a stall is suspected; nothing acts on that");
         }
     }

@@ -373,11 +373,14 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         ));
     }
     if let Some(quota) = &session.quota {
-        let until = quota.until.as_deref().map_or_else(
-            || "nothing says until when".to_owned(),
-            |until| format!("until {until}, by the {}", quota.source),
-        );
-        all.push(("quota", format!("{} for {}, {until}", quota.kind, ago(&quota.since))));
+        let until = match quota.until.as_deref().and_then(parse_rfc3339) {
+            Some(until_ms) => {
+                let left_ms = until_ms.saturating_sub(context.now.wall_ms);
+                format!("it ends in {}, by the {}", age(left_ms / 1000), quota.source)
+            }
+            None => "nothing says until when".to_owned(),
+        };
+        all.push(("quota", format!("{} for {}; {until}", quota.kind, ago(&quota.since))));
     }
     if session.unattended {
         all.push(("attended", "no: nobody watches it".to_owned()));
@@ -391,9 +394,6 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
     if let Some(task) = &session.task {
         let stopped = if task.stopped { ", stopped by its .auto-stop" } else { "" };
         all.push(("task", format!("{}{stopped}", tilde(&task.dir))));
-    }
-    if 0 < session.stall_count {
-        all.push(("still", format!("{} captures in a row", session.stall_count)));
     }
     all
 }
