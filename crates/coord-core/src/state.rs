@@ -298,6 +298,19 @@ impl State {
         deadline == self.deadline(session)
     }
 
+    /// What concerns all, a hold or a lock, moves deadlines of records that were not changed themselves. They
+    /// are right before anything is served that is due: looks, which no replay knows, move them too, and what
+    /// is due must not hang on those (G10).
+    pub(crate) fn put_in_place(&mut self, keys: &[SessionKey]) {
+        for key in keys {
+            if self.get(*key).is_some_and(|session| !self.is_in_place(session))
+                && let Some(session) = self.take(*key)
+            {
+                self.put(session);
+            }
+        }
+    }
+
     /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
     pub fn is_due(&self, now: Now) -> bool {
         !self.due_changes(self.moment(now).awake).is_empty()

@@ -27,6 +27,7 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         let passed_on = state.pass_on(&touched);
         touched.extend(passed_on);
     }
+    state.put_in_place(&touched);
     let mut due = on_due(state, now, &mut fx);
     // What a resumed client says may be said of another record than the one that it was to resume.
     let under_way = state.header.machine.under_way.clone();

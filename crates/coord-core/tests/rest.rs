@@ -343,6 +343,27 @@ fn a_full_context_is_asked_for_a_summary_once() {
     assert_eq!(told_words(&mut world, full(190_000)).0.len(), 1);
 }
 
+// G10: looks are not recorded, and what follows from what is must not hang on them: a replay would number
+// the steps of its recoveries otherwise.
+#[test]
+fn the_end_of_a_hold_on_all_is_the_same_with_looks_and_without() {
+    let asked = |with_looks: bool| {
+        let mut world = answering();
+        world.command(Command::Hold { session: None, for_ms: None });
+        a_turn(&mut world);
+        rests(&mut world, 4);
+        if with_looks {
+            world.pass(7.0);
+        } else {
+            world.seconds += 7.0;
+        }
+        world.command(Command::Release { session: None });
+        world.session("s1").rest.asked
+    };
+    assert!(asked(true).is_some());
+    assert_eq!(asked(true), asked(false));
+}
+
 // S1-23: a question is answered first; a summary can wait.
 #[test]
 fn a_question_goes_before_a_summary() {
