@@ -41,6 +41,8 @@ enum Answer {
     Hang,
     /// A stream that breaks off in the midst of this text.
     Cut { text: String },
+    /// A message whose text comes in pieces, each behind a gate of its own.
+    Pieces { pieces: Vec<String> },
 }
 
 impl Turn {
@@ -104,6 +106,12 @@ impl Turn {
     /// makes a stream that falls silent.
     pub fn cut(text: &str) -> Self {
         Self::new(Answer::Cut { text: text.to_owned() })
+    }
+
+    /// A message of text that comes in pieces; the first waits at the gate `piece 1`, and so on.
+    pub fn pieces(pieces: &[&str]) -> Self {
+        let pieces = pieces.iter().map(|piece| (*piece).to_owned()).collect();
+        Self::new(Answer::Pieces { pieces })
     }
 
     /// Only for a request whose messages hold `tag`; such turns come before all others. This is
@@ -305,7 +313,7 @@ impl Shared {
     }
 
     /// Waits at a turn's gate; an error when the fake is closing.
-    fn pass(&self, gate: Option<&String>) -> io::Result<()> {
+    fn pass(&self, gate: Option<&str>) -> io::Result<()> {
         let mut state = self.lock();
         while !state.closing && gate.is_some_and(|gate| !state.open_gates.contains(gate)) {
             state = self.changed.wait(state).expect("no panic under it");
@@ -354,8 +362,8 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             "POST /v1/messages" => {
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let turn = shared.take_turn(&what, &body);
-                let at_gate = || shared.pass(turn.gate.as_ref());
-                if !answer(&mut stream, &turn.answer, &body, at_gate)? {
+                let pass = |gate: Option<&str>| shared.pass(gate);
+                if !answer(&mut stream, &turn, &body, pass)? {
                     return stream.shutdown(Shutdown::Both);
                 }
             }

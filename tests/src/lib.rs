@@ -13,6 +13,7 @@ pub mod netns;
 pub mod process;
 pub mod random;
 pub mod settings;
+pub mod stalls;
 pub mod terminal;
 pub mod timeline;
 pub mod truth;

@@ -234,6 +234,12 @@ impl Timeline {
         });
     }
 
+    /// What was said of a session, from when on.
+    pub(crate) fn said_of<T>(&self, session: &Named, each: impl Fn(u64, Said<'_>) -> T) -> Vec<T> {
+        let line = self.line();
+        line_of(&line.changes, session).map(|(at_ms, said)| each(at_ms, said)).collect()
+    }
+
     /// Judges the line.
     #[track_caller]
     pub fn assert_kept(&self) {
@@ -371,7 +377,7 @@ fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<(), String> {
     if is_there { Ok(()) } else { Err(format!("not {expected:?} after {:?}", mark.what)) }
 }
 
-fn wall_ms() -> u64 {
+pub(crate) fn wall_ms() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     u64::try_from(now.tv_sec * 1000 + now.tv_nsec / 1_000_000).expect("after 1970")
 }

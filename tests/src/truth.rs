@@ -12,7 +12,7 @@ use coord_wire::inspect::State;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// So long after a change of the truth an old state is late, not merely behind.
 const LATE_MS: u64 = 1000;
@@ -173,11 +173,11 @@ fn word(state: State) -> String {
         .unwrap_or_default()
 }
 
-/// Appends a run's lines to `file`; `run` says what kind of run it was.
+/// Records what was measured where `cargo xtask truth` asks for it; `run` says what kind of run it was.
 ///
 /// # Panics
 /// If the file cannot be written.
-pub fn append(file: &Path, run: &Value, measured: &[Measured]) {
+pub fn record(run: &Value, measured: &[Measured]) {
     let mut text = String::new();
     for Measured { what, truth, delay_ms, shown } in measured {
         let times = |(state, times): (&String, &Times)| {
@@ -192,8 +192,14 @@ pub fn append(file: &Path, run: &Value, measured: &[Measured]) {
         text += &line.to_string();
         text.push('\n');
     }
-    // One write for all lines: several cases append at once.
-    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    append(&text);
+}
+
+/// Appends a case's lines, all at once: several cases run beside each other.
+#[track_caller]
+pub(crate) fn append(text: &str) {
+    let Some(file) = std::env::var_os("COORD_TRUTH").map(PathBuf::from) else { return };
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(&file);
     opened
         .and_then(|mut opened| opened.write_all(text.as_bytes()))
         .unwrap_or_else(|error| panic!("append to {}: {error}", file.display()));

@@ -1,22 +1,22 @@
 //! The shape of the Messages API's answers, streamed and whole.
 
-use super::Answer;
 use super::http::{begin_stream, end_stream, reply, send_event};
+use super::{Answer, Turn};
 use serde_json::{Value, json};
 use std::io;
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Answers one request; false if the connection is to be closed. `at_gate` waits for the turn's
-/// gate.
+/// Answers one request; false if the connection is to be closed. `pass` waits at a gate.
 pub(super) fn answer(
     stream: &mut TcpStream,
-    answer: &Answer,
+    turn: &Turn,
     body: &Value,
-    at_gate: impl FnOnce() -> io::Result<()>,
+    pass: impl Fn(Option<&str>) -> io::Result<()>,
 ) -> io::Result<bool> {
-    match answer {
+    let at_gate = || pass(turn.gate.as_deref());
+    match &turn.answer {
         Answer::Message { text, calls, is_cut_off } => {
             at_gate()?;
             let mut message = message(body, text.as_deref(), calls);
@@ -48,6 +48,20 @@ pub(super) fn answer(
             send_event(stream, &block_delta(0, &json!({"type": "text_delta", "text": half})))?;
             at_gate()?;
             Ok(false)
+        }
+        Answer::Pieces { pieces } => {
+            at_gate()?;
+            let message = message(body, Some(""), &[]);
+            begin_stream(stream)?;
+            send_event(stream, &message_start(&message))?;
+            send_event(stream, &block_start(0, &json!({"type": "text", "text": ""})))?;
+            for (index, piece) in pieces.iter().enumerate() {
+                pass(Some(&format!("piece {}", index + 1)))?;
+                send_event(stream, &block_delta(0, &json!({"type": "text_delta", "text": piece})))?;
+            }
+            send_event(stream, &block_stop(0))?;
+            end_message(stream, &message)?;
+            Ok(true)
         }
     }
 }
@@ -94,8 +108,12 @@ fn send_message(stream: &mut TcpStream, message: &Value) -> io::Result<()> {
         };
         send_event(stream, &block_start(index, &start))?;
         send_event(stream, &block_delta(index, &delta))?;
-        send_event(stream, &json!({"type": "content_block_stop", "index": index}))?;
+        send_event(stream, &block_stop(index))?;
     }
+    end_message(stream, message)
+}
+
+fn end_message(stream: &mut TcpStream, message: &Value) -> io::Result<()> {
     let delta = json!({"stop_reason": message["stop_reason"], "stop_sequence": null});
     let usage = json!({"output_tokens": message["usage"]["output_tokens"]});
     send_event(stream, &json!({"type": "message_delta", "delta": delta, "usage": usage}))?;
@@ -113,6 +131,10 @@ fn message_start(message: &Value) -> Value {
 
 fn block_start(index: usize, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn block_stop(index: usize) -> Value {
+    json!({"type": "content_block_stop", "index": index})
 }
 
 fn block_delta(index: usize, delta: &Value) -> Value {

@@ -11,7 +11,6 @@ use coord_tests::truth;
 use coord_wire::inspect::State;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Delays of all marks, milliseconds.
@@ -295,9 +294,7 @@ impl Case {
         let measured = self.timeline.measure();
         let delays = measured.iter().filter_map(truth::Measured::delay_ms);
         DELAYS.lock().expect("no thread panics while it adds delays").extend(delays);
-        if let Some(file) = std::env::var_os("COORD_TRUTH") {
-            truth::append(&PathBuf::from(file), &self.config.run(), &measured);
-        }
+        truth::record(&self.config.run(), &measured);
         self.timeline.assert_kept();
     }
 }

@@ -5,6 +5,7 @@ use coord_tests::client::program;
 use coord_tests::coord::{Coordinator, coord, events, inspect, install, programs, session_when};
 use coord_tests::fake_api::{FakeApi, Request, Turn};
 use coord_tests::home::Home;
+use coord_tests::stalls::Watch;
 use coord_tests::terminal::{Pane, Terminal};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::{Session, State};
@@ -237,6 +238,12 @@ impl Place {
             let text = std::fs::read_to_string(&out).unwrap_or_default();
             if text.contains("code ") { Ok(text) } else { Err(self.operator.screen()) }
         })
+    }
+
+    /// Records from here on whether it is shown as stalled.
+    #[track_caller]
+    pub(crate) fn watch(&self, case: &str) -> Watch {
+        Watch::start(&self.home, (&self.id, self.pid), case)
     }
 
     /// A prompt that starts a turn.

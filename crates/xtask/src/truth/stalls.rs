@@ -3,6 +3,7 @@
 //! Decides what is added up. A stall is false where the client did not hang, and missed where it hung
 //! for long enough and nobody was told; what was so is decided where it is measured.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::Command;
 
@@ -52,12 +53,12 @@ struct Simulated {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Real {
     cases: usize,
-    said: usize,
+    said: u64,
     #[serde(rename = "false")]
-    not_true: usize,
-    due: usize,
-    missed: usize,
-    /// The cases that were false or missed.
+    not_true: u64,
+    due: u64,
+    missed: u64,
+    /// The cases that were false or missed, and which of both.
     wrong: Vec<String>,
 }
 
@@ -94,15 +95,7 @@ impl Stalls {
         }
         match &self.recorded {
             None => text.push_str("Stalls, recorded real runs: none"),
-            Some(Real { cases, said, not_true, due, missed, wrong }) => {
-                let _ = write!(
-                    text,
-                    "Stalls, recorded real runs: {cases} cases, {not_true} false of {said} said, {missed} missed of {due} hangs"
-                );
-                wrong.iter().for_each(|case| {
-                    let _ = write!(text, "\nMISSED or false: {case}");
-                });
-            }
+            Some(real) => real.write(&mut text),
         }
         text
     }
@@ -114,16 +107,40 @@ impl Stalls {
 }
 
 impl Real {
+    fn write(&self, text: &mut String) {
+        let Self { cases, said, not_true, due, missed, wrong } = self;
+        let (what, share) = ("Stalls, recorded real runs", "share");
+        let _ = writeln!(
+            text,
+            "{what:<34}{:>13}{:>7}{:>7}{share:>10}{:>8}{:>8}{share:>10}",
+            "cases", "said", "false", "hangs", "missed"
+        );
+        let _ = write!(
+            text,
+            "{:<34}{cases:>13}{said:>7}{not_true:>7}{:>8.2} %{due:>8}{missed:>8}{:>8.2} %",
+            "the client at a terminal",
+            percent(*not_true, *said),
+            percent(*missed, *due),
+        );
+        for case in wrong {
+            let _ = write!(text, "\nMISSED: {case}");
+        }
+    }
+
     fn of(recorded: &[Recorded]) -> Option<Self> {
-        let count = |is: fn(&Recorded) -> bool| recorded.iter().filter(|one| is(one)).count();
+        let count = |is: fn(&Recorded) -> bool| {
+            recorded.iter().fold(0, |sum, one| sum + u64::from(is(one)))
+        };
         let wrong = recorded.iter().filter(|one| one.hangs != one.shown);
+        let verdict = |one: &Recorded| if one.shown { "a false stall" } else { "a missed stall" };
+        let names: BTreeSet<&str> = recorded.iter().map(|one| one.case.as_str()).collect();
         (!recorded.is_empty()).then(|| Self {
-            cases: recorded.len(),
+            cases: names.len(),
             said: count(|one| one.shown),
             not_true: count(|one| one.shown && !one.hangs),
             due: count(|one| one.hangs),
             missed: count(|one| one.hangs && !one.shown),
-            wrong: wrong.map(|one| one.case.clone()).collect(),
+            wrong: wrong.map(|one| format!("{}, {}", verdict(one), one.case)).collect(),
         })
     }
 }
@@ -172,7 +189,11 @@ mod tests {
         ];
         let real = Real::of(&all).unwrap();
         assert_eq!((real.cases, real.said, real.not_true), (4, 2, 1));
-        assert_eq!((real.due, real.missed, real.wrong), (2, 1, vec!["b".into(), "c".into()]));
+        assert_eq!((real.due, real.missed), (2, 1));
+        assert_eq!(real.wrong, ["a missed stall, b", "a false stall, c"]);
+        let mut text = String::new();
+        real.write(&mut text);
+        assert!(text.contains("50.00 %") && text.ends_with("MISSED: a false stall, c"), "{text}");
     }
 
     #[test]
