@@ -304,6 +304,14 @@ impl Machine {
         self.desk.transcript_changes.extend(watching);
     }
 
+    /// Writes a file of a task directory, or with none removes it, as whoever works there does.
+    pub fn put_file(&mut self, path: &str, text: Option<String>) {
+        match text {
+            Some(text) => drop(self.files.insert(path.to_owned(), text)),
+            None => drop(self.files.remove(path)),
+        }
+    }
+
     /// The machine starts anew: every process is gone, and the disk is as the crash left it.
     pub fn reboot(&mut self, boot: String, now: Now, disk: FakeDisk) {
         self.now = now;

@@ -50,10 +50,11 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                line: what is typed behind its shell's prompt; prompt: that prompt, empty: none that
                is known as one; closed: true; respawned: true (its first process is another one)
   transcript   a line with its sessionId
+  file         path, text: a file of a task directory (.auto-signal, .auto-stop); null removes it
   exit         pid; signal or code. The tmux server is pid 90, its successors 91, 92, …
   command      what coordctl is told: hold (for: seconds), release, recover, reset_failed, attend
-               (unattended, recover, name), each with a session, "--all" or a directory where
-               coordctl takes one; restore with a list of sessions
+               (unattended, recover, answers: true or false; name, parent, task_dir), each with a
+               session, "--all" or a directory where coordctl takes one; restore with a list of sessions
   coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
@@ -66,7 +67,8 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
                became: pid, text), notify (pane, text), answer_hook (the wake hook of an interactive client,
                which waits from its SessionStart, Stop or StopFailure on, was handed a text: session,
-               text; what the client does then are steps), and the looks: capture_pane
+               text; what the client does then are steps), write_file, remove_file (path, text: the
+               .auto-stop of a task directory), and the looks: capture_pane
 World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a
 client of tmux (without it there never was a client); front as of every pane; draft: what stands
 in the clients' input lines; dialog none, permission, question (on the clients there are), trust

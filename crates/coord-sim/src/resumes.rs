@@ -80,6 +80,7 @@ impl Simulation {
                         self.at(after, What::Presses(place));
                     }
                 }
+                Happening::Written { .. } | Happening::Removed { .. } => (),
             }
         }
         Ok(())

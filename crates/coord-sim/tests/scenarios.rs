@@ -74,6 +74,13 @@ fn what_cannot_be_played_is_refused_by_name_before_anything_is_played() {
             r#"{"at": 12.0, "command": {"restart": "s1"}}"#,
             r#"step 1 (at 12.0): command: unknown field "restart"; the nearest known one is "restore""#,
         ),
+        (
+            r#"{"at": 1, "command": {"hold": "s1", "task_dir": "/t"}}"#,
+            r#"command: "task_dir" stands beside "attend" only"#,
+        ),
+        (r#"{"at": 1, "command": {"attend": "s1", "task_dir": "t"}}"#, "a path from the root on"),
+        (r#"{"at": 1, "file": {"path": "/t/.auto-stop"}}"#, "null removes it"),
+        (r#"{"at": 1, "file": {"path": "t", "text": ""}}"#, "file.path: takes a path"),
         (r#"{"at": 1, "stream": "{}"}"#, "stream: coord supervises no headless runs yet"),
         (
             r#"{"at": 2, "boot": {}}, {"at": 1, "boot": {}}"#,

@@ -56,6 +56,20 @@ pub enum Happening {
         /// What.
         text: String,
     },
+    /// A file was written where none was.
+    Written {
+        /// Which.
+        path: String,
+        /// All that stands in it.
+        text: String,
+    },
+    /// A file was taken away.
+    Removed {
+        /// Which.
+        path: String,
+        /// What stood in it.
+        text: String,
+    },
 }
 
 impl Machine {
@@ -98,14 +112,11 @@ impl Machine {
             // Wakes go by the hooks that wait for them.
             Deed::Wake { .. } => return None,
             Deed::WriteStop { dir, text } => {
-                self.files.entry(format!("{dir}/.auto-stop")).or_insert(text);
+                self.write_stop(format!("{dir}/.auto-stop"), text);
                 return None;
             }
             Deed::RemoveStop { dir, text } => {
-                let path = format!("{dir}/.auto-stop");
-                if self.files.get(&path) == Some(&text) {
-                    self.files.remove(&path);
-                }
+                self.remove_stop(format!("{dir}/.auto-stop"), text);
                 return None;
             }
             Deed::Notify { pane, text } => {
@@ -114,6 +125,22 @@ impl Machine {
             }
         };
         Some(Reply::Acted(intent, outcome))
+    }
+
+    /// Unless there is one: a person's stays as it is.
+    fn write_stop(&mut self, path: String, text: String) {
+        if !self.files.contains_key(&path) {
+            self.files.insert(path.clone(), text.clone());
+            self.happenings.push(Happening::Written { path, text });
+        }
+    }
+
+    /// If it is still what was written.
+    fn remove_stop(&mut self, path: String, text: String) {
+        if self.files.get(&path) == Some(&text) {
+            self.files.remove(&path);
+            self.happenings.push(Happening::Removed { path, text });
+        }
     }
 
     fn look(&mut self, subject: &Subject) -> Proof {

@@ -149,6 +149,12 @@ impl Player {
             Happening::Told { pane, text } => {
                 self.show_effect(json!({"kind": "notify", "pane": pane, "text": text}))?;
             }
+            Happening::Written { path, text } => {
+                self.show_effect(json!({"kind": "write_file", "path": path, "text": text}))?;
+            }
+            Happening::Removed { path, text } => {
+                self.show_effect(json!({"kind": "remove_file", "path": path, "text": text}))?;
+            }
         }
         Ok(())
     }

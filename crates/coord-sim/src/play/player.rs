@@ -159,6 +159,7 @@ impl Player {
             }
             Act::Pane(step) => self.clients.show(step, self.clock.now())?,
             Act::Transcript(line) => self.clients.write_transcript(line, self.clock.now())?,
+            Act::File { path, text } => self.machine.get().put_file(path, text.clone()),
             Act::Exit { pid } => self.clients.exit(*pid)?,
             Act::Coordinator(Switch::Start) => self.start()?,
             Act::Coordinator(Switch::Stop) => self.running()?.end()?,

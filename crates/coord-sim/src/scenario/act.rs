@@ -22,6 +22,11 @@ pub(crate) enum Act {
     },
     Pane(Box<PaneStep>),
     Transcript(Value),
+    /// A file of a task directory, with its text; with none it is removed.
+    File {
+        path: String,
+        text: Option<String>,
+    },
     Exit {
         pid: u32,
     },
@@ -131,12 +136,13 @@ pub(crate) struct Expect {
 
 const CHECKS: [&str; 3] = ["expect", "expect_effects", "forbid_effects"];
 /// What a step may do; one of them, but the checks may stand together.
-const ACTS: [&str; 18] = [
+const ACTS: [&str; 19] = [
     "start",
     "hook",
     "registry",
     "pane",
     "transcript",
+    "file",
     "exit",
     "stream",
     "eof",
@@ -155,7 +161,7 @@ const ACTS: [&str; 18] = [
 const BESIDE: [(&str, &[&str]); 2] =
     [("hook", &["pid", "emitted_at", "id", "forged"]), ("registry", &["pid"])];
 /// Effects that may be named.
-const EFFECTS: [&str; 9] = [
+const EFFECTS: [&str; 10] = [
     "capture_pane",
     "type_text",
     "signal",
@@ -164,6 +170,7 @@ const EFFECTS: [&str; 9] = [
     "spawn",
     "answer_hook",
     "write_file",
+    "remove_file",
     "notify",
 ];
 pub(super) const FRONTS: [&str; 4] = ["harness", "shell", "child", "editor"];
@@ -182,6 +189,7 @@ impl Act {
                 Fields::open(word, value)?;
                 Self::Transcript(value.clone())
             }
+            "file" => file(value)?,
             "exit" => exit(value)?,
             "coordinator" => coordinator(&fields)?,
             "clock" => {
@@ -363,6 +371,18 @@ fn disk(value: &Value) -> Result<Option<Fault>> {
     let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
     let at = at.context("disk: \"fail\" takes a whole number above 0")?;
     Ok(Some(Fault::Error { at, kind: std::io::ErrorKind::Other }))
+}
+
+fn file(value: &Value) -> Result<Act> {
+    let file = Fields::of("file", value, &["path", "text"])?;
+    let path = file.needed("path", file.text("path"))?;
+    if !path.starts_with('/') {
+        bail!("file.path: takes a path from the root on");
+    }
+    if value.get("text").is_none() {
+        bail!("file: has no field \"text\"; null removes it");
+    }
+    Ok(Act::File { path: path.to_owned(), text: file.text("text")?.map(str::to_owned) })
 }
 
 fn exit(value: &Value) -> Result<Act> {

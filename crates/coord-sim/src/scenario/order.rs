@@ -16,12 +16,14 @@ const VERBS: [(&str, OperatorVerb); 6] = [
     ("restore", OperatorVerb::Restore),
     ("reset_failed", OperatorVerb::ResetFailed),
 ];
-const BESIDE: [&str; 3] = ["for", "unattended", "name"];
+/// Marks of "attend"; "recover" is one too.
+const MARKS: [&str; 5] = ["unattended", "answers", "name", "parent", "task_dir"];
 
 /// Reads `{"hold": "s1", "for": 600}`, `{"release": "--all"}`, `{"attend": "/a/directory", …}` and the
 /// like.
 pub(super) fn order(value: &Value) -> Result<OperatorRequest> {
-    let known: Vec<&str> = VERBS.iter().map(|(name, _)| *name).chain(BESIDE).collect();
+    let known: Vec<&str> =
+        VERBS.iter().map(|(name, _)| *name).chain(["for"]).chain(MARKS).collect();
     let fields = Fields::of("command", value, &known)?;
     // Beside "attend", "recover" is a mark.
     let is_mark = |name: &str| name == "recover" && fields.value("attend").is_some();
@@ -45,12 +47,24 @@ pub(super) fn order(value: &Value) -> Result<OperatorRequest> {
         order.for_ms = Some(ns / 1_000_000);
     }
     if name == "attend" {
-        order.marks = OperatorMarks {
-            unattended: fields.flag("unattended")?,
-            recover: fields.flag("recover")?,
-            name: fields.text("name")?.map(str::to_owned),
-            ..OperatorMarks::default()
-        };
+        order.marks = marks(&fields)?;
+    } else if let Some(mark) = MARKS.iter().find(|mark| fields.value(mark).is_some()) {
+        bail!("command: {mark:?} stands beside \"attend\" only");
     }
     Ok(order)
+}
+
+fn marks(fields: &Fields<'_>) -> Result<OperatorMarks> {
+    let task_dir = fields.text("task_dir")?;
+    if task_dir.is_some_and(|dir| !dir.starts_with('/')) {
+        bail!("command.task_dir: takes a path from the root on");
+    }
+    Ok(OperatorMarks {
+        answers: fields.flag("answers")?,
+        unattended: fields.flag("unattended")?,
+        recover: fields.flag("recover")?,
+        name: fields.text("name")?.map(str::to_owned),
+        parent: fields.text("parent")?.map(str::to_owned),
+        task_dir: task_dir.map(str::to_owned),
+    })
 }
