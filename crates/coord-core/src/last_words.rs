@@ -21,6 +21,8 @@ pub struct LastWords {
 pub struct Failure {
     /// The client's typed name: the one that StopFailure has.
     pub error: String,
+    /// When the client wrote it down, milliseconds since 1970; 0 where it does not say.
+    pub written_ms: u64,
     /// When a usage limit ends, milliseconds since 1970, where the API said so (S1-22).
     pub resets_ms: Option<u64>,
 }

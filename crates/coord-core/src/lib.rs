@@ -69,7 +69,7 @@ pub use operator::{Command, MarkChange, Marks, Whom};
 pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
-pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_reset_open};
+pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
 pub use rest::{Rest, RestLimits};
 pub use seen::SeenIds;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::{Effect, Effects};
 use crate::event::{HookEvent, HookKind, StartSource};
+use crate::fusion::{self, Source};
 use crate::last_words::Failure;
 use crate::recovery::Flag;
 use crate::session::{Session, Turn};
@@ -105,13 +106,17 @@ pub struct QuotaWait {
     pub probes: u32,
 }
 
-/// Whether the transcript may still tell when the limit ends at which this session's turn ended.
-pub fn is_reset_open(session: &Session, awake: Awake) -> bool {
-    let Turn::Closed { at } = session.turn else { return false };
-    let is_new = awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
-    session.quota.is_some_and(|quota| {
-        is_new && quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
-    })
+/// Whether the transcript may still tell when the limit ends at which this session's turn ended, or that a
+/// turn of which no hook told ended with an error.
+pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
+    let is_new = |at: Moment| awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
+    match session.turn {
+        Turn::Closed { at } => session.quota.is_some_and(|quota| {
+            is_new(at) && quota.waited_for == WaitedFor::Quota && quota.resets_ms.is_none()
+        }),
+        Turn::Interrupted { at, by } => by != Source::Transcript && is_new(at),
+        Turn::None | Turn::Open { .. } => false,
+    }
 }
 
 impl State {
@@ -129,7 +134,7 @@ impl State {
         match &event.kind {
             HookKind::StopFailure(error) if let Some(waited_for) = WaitedFor::after(error) => {
                 self.open_quota(session, waited_for, at);
-                ask_for_reset(session, fx);
+                ask_for_failure(session, fx);
             }
             // A turn that compacts its conversation has not ended.
             HookKind::SessionStart(source) if *source == StartSource::Compact => (),
@@ -167,11 +172,16 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        if session.failure.is_none() && matches!(session.turn, Turn::Open { .. }) {
-            return;
-        }
         if session.failure.is_none() {
+            let is_over = matches!(session.turn, Turn::Closed { .. } | Turn::Interrupted { .. });
+            // An older error stands there still when a turn was interrupted before it wrote anything.
+            let is_its = fusion::newest_edge(session).wall_ms <= failure.written_ms;
+            if !(is_over && is_its) {
+                return;
+            }
             session.failure = Some(failure.error.clone());
+            session.turn = Turn::Closed { at };
+            session.stall = None;
             let saw = format!("its transcript ends with an API error ({})", failure.error);
             fx.decide(session, "S1-13", &saw, "its last turn ended with that; no hook said so");
             if let Some(waited_for) = WaitedFor::after(&failure.error) {
@@ -289,7 +299,7 @@ fn own_ms(session: &Session, delay_ms: u64) -> u64 {
     own.checked_rem(delay_ms / SPREAD_PART).unwrap_or(0)
 }
 
-fn ask_for_reset(session: &Session, fx: &mut Effects) {
+pub(crate) fn ask_for_failure(session: &Session, fx: &mut Effects) {
     let Some(owner) = session.owner.as_ref().filter(|_| !session.transcript_path.is_empty()) else {
         return;
     };

@@ -6,6 +6,7 @@
 //! the force of consent.
 
 use alloc::format;
+use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, BudgetDecision, Delay, Limits};
@@ -214,9 +215,9 @@ impl State {
         let spent = match session.rest.answers.decide(budget, at.awake) {
             BudgetDecision::Allowed | BudgetDecision::Later(_) => None,
             BudgetDecision::SpentThisTurn => {
-                Some(format!("answered {} times in this iteration", budget.per_turn))
+                Some(format!("answered {} in this iteration", times(budget.per_turn)))
             }
-            BudgetDecision::Spent => Some(format!("answered {} times in all", budget.total)),
+            BudgetDecision::Spent => Some(format!("answered {} in all", times(budget.total))),
         };
         if let Some(reason) = spent {
             let saw = format!("{saw}, and it was {reason}");
@@ -296,6 +297,10 @@ pub(crate) fn on_woken(
         }
         Outcome::Observed => session.starter = Starter::User,
     }
+}
+
+fn times(n: u32) -> String {
+    if n == 1 { "once".into() } else { format!("{n} times") }
 }
 
 /// What forbids to tell it anything, if something does: S1-07, S1-08, H-40, H-13.

@@ -213,7 +213,8 @@ impl State {
     /// recorded ever more rarely.
     pub(crate) fn is_heartbeat(&self, session: &Session, digest: u64, awake: Awake) -> bool {
         if !self.is_counted(session) {
-            return false;
+            // What explains itself has no count.
+            return session.stall.is_some();
         }
         let Some(stall) = &session.stall else { return true };
         let limits = &self.header.settings.stall;

@@ -11,6 +11,7 @@ use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
+use crate::quota;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 use crate::stall;
 use crate::time::Moment;
@@ -283,6 +284,9 @@ pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut 
     session.sign = at.awake;
     if is_open {
         session.turn = Turn::Interrupted { at, by };
+        if by != Source::Transcript {
+            quota::ask_for_failure(session, fx);
+        }
     }
     let saw = match by {
         Source::Transcript => "the transcript ends with an interrupt, no hook reported an end",

@@ -210,7 +210,11 @@ fn resets(world: &mut World, resets_ms: u64) {
         process: world::process(PID),
         interrupted_ms: None,
         has_signature: None,
-        failure: Some(Failure { error: "rate_limit".into(), resets_ms: Some(resets_ms) }),
+        failure: Some(Failure {
+            error: "rate_limit".into(),
+            written_ms: 0,
+            resets_ms: Some(resets_ms),
+        }),
     });
 }
 
@@ -333,4 +337,57 @@ fn a_limit_that_stays_costs_five_turns() {
         world.session("s1").recovery.needs_operator.is_some(),
         "its own turns do not lift that"
     );
+}
+
+/// The transcript ends with this error, which the client wrote so many seconds ago.
+fn transcript_fails(world: &mut World, error: &str, ago_s: u64) {
+    let written_ms = world.now().wall_ms - ago_s * 1_000;
+    world.take(&Event::TranscriptRead {
+        process: world::process(PID),
+        interrupted_ms: None,
+        has_signature: None,
+        failure: Some(Failure { error: error.into(), written_ms, resets_ms: None }),
+    });
+}
+
+// S1-13, R-01, R-11: the StopFailure alone was lost: the turn seems interrupted until the transcript is read.
+#[test]
+fn a_lost_stop_failure_is_made_good_by_the_transcript() {
+    for (error, word) in [
+        ("rate_limit", Word::QuotaWait),
+        ("authentication_failed", Word::BlockedAuth),
+        ("server_error", Word::Idle),
+    ] {
+        let mut world = unattended();
+        world.hook("s1", PID, PROMPT);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(5.0);
+        world.effects.clear();
+        world.says("s1", PID, RegistryStatus::Idle);
+        world.pass(2.0);
+        assert_eq!(world.word("s1"), Word::Idle);
+        let asks = world.effects.iter().any(|one| matches!(one, Effect::ReadTranscript { .. }));
+        assert!(asks, "the transcript knows");
+        transcript_fails(&mut world, error, 2);
+        assert_eq!(world.word("s1"), word, "{error}");
+        let waits = word != Word::BlockedAuth;
+        assert_eq!(world.session("s1").quota.is_some(), waits);
+        if waits {
+            assert!(probed_after(&mut world) < 20.0);
+        }
+    }
+}
+
+// an interrupt before any output leaves no mark; the error before it is not this turn's.
+#[test]
+fn an_older_error_says_nothing_of_an_interrupted_turn() {
+    let mut world = unattended();
+    world.pass(60.0);
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(5.0);
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.pass(2.0);
+    transcript_fails(&mut world, "rate_limit", 30);
+    assert_eq!((world.word("s1"), world.session("s1").quota), (Word::Idle, None));
 }

@@ -166,7 +166,8 @@ fn an_error_that_no_hook_told_of_is_taken_from_the_transcript() {
     ] {
         let mut world = answering();
         a_turn(&mut world);
-        let failure = Some(Failure { error: error.into(), resets_ms: None });
+        let written_ms = world.now().wall_ms;
+        let failure = Some(Failure { error: error.into(), written_ms, resets_ms: None });
         let words = LastWords { failure, ..LastWords::default() };
         let (wakes, rule) = told_words(&mut world, words);
         assert_eq!((wakes, rule), (vec![], "S1-13"));

@@ -93,8 +93,8 @@ fn domain_of(domain: Domain) -> coord_core::Domain {
 }
 
 fn failure_of(failure: journal::ApiFailure) -> coord_core::Failure {
-    let journal::ApiFailure { error, resets_ms } = failure;
-    coord_core::Failure { error, resets_ms }
+    let journal::ApiFailure { error, written_ms, resets_ms } = failure;
+    coord_core::Failure { error, written_ms, resets_ms }
 }
 
 fn started_event(started: &Started) -> Event {

@@ -300,7 +300,7 @@ impl<W: World> Coordinator<W> {
                 self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
             }
             Effect::ReadTranscript { process, path, config_dir } => {
-                self.watch_transcript(wire_process(process), path, config_dir);
+                self.watch_transcript(wire_process(process), path, config_dir, now);
             }
             Effect::ReadTask { dir } => self.world.read_task(dir),
             Effect::Do(deed) => {

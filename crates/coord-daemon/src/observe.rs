@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use coord_core::{
-    Failure, Kind, Now, Session, TaskFound, is_in_doubt, is_reset_open, is_signature_open,
+    Failure, Kind, Now, Session, TaskFound, is_failure_open, is_in_doubt, is_signature_open,
 };
 use coord_wire::journal::{ApiFailure, Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
@@ -133,8 +133,12 @@ impl<W: World> Coordinator<W> {
         process: ProcessRef,
         path: String,
         config_dir: String,
+        now: Now,
     ) {
-        let is_open = self.session_of(process).is_some_and(is_signature_open);
+        let awake = self.engine.state().moment(now).awake;
+        let is_open = self
+            .session_of(process)
+            .is_some_and(|session| is_signature_open(session) || is_failure_open(session, awake));
         if self.world.watch_transcript(process, &path) || is_open {
             self.read_transcript(process, path, config_dir);
         }
@@ -151,7 +155,7 @@ impl<W: World> Coordinator<W> {
         for process in self.world.transcript_changes() {
             let awake = self.engine.state().moment(now).awake;
             let is_wanted =
-                |session: &&Session| is_in_doubt(session) || is_reset_open(session, awake);
+                |session: &&Session| is_in_doubt(session) || is_failure_open(session, awake);
             let session = self.session_of(process).filter(is_wanted);
             let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
             match of {
@@ -177,10 +181,11 @@ impl<W: World> Coordinator<W> {
             Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {
                 let has_signature = self.has_signature(process, signature.is_some(), now);
-                let failure = failure.filter(|failure| self.is_reset(process, failure, now));
+                let failure = failure.filter(|failure| self.is_failure_news(process, failure, now));
                 if interrupted_ms.is_some() || has_signature.is_some() || failure.is_some() {
-                    let failure =
-                        failure.map(|Failure { error, resets_ms }| ApiFailure { error, resets_ms });
+                    let failure = failure.map(|Failure { error, written_ms, resets_ms }| {
+                        ApiFailure { error, written_ms, resets_ms }
+                    });
                     let read =
                         Entry::TranscriptRead { process, interrupted_ms, has_signature, failure };
                     self.record_or_say(&read, now);
@@ -206,11 +211,11 @@ impl<W: World> Coordinator<W> {
         (is_found || TRANSCRIPT_LAG_MS < age_ms).then_some(is_found)
     }
 
-    /// Whether this error says when the limit ends that a session waits for.
-    fn is_reset(&self, process: ProcessRef, failure: &Failure, now: Now) -> bool {
+    /// Whether this error tells how a turn ended of which no hook did, or when the limit ends at which one did.
+    fn is_failure_news(&self, process: ProcessRef, failure: &Failure, now: Now) -> bool {
         let awake = self.engine.state().moment(now).awake;
-        let is_open = self.session_of(process).is_some_and(|one| is_reset_open(one, awake));
-        is_open && failure.resets_ms.is_some()
+        let session = self.session_of(process).filter(|one| is_failure_open(one, awake));
+        session.is_some_and(|one| one.failure.is_none() || failure.resets_ms.is_some())
     }
 
     fn session_of(&self, process: ProcessRef) -> Option<&Session> {

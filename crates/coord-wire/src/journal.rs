@@ -376,6 +376,9 @@ pub enum Pane {
 pub struct ApiFailure {
     /// The client's typed name of it.
     pub error: String,
+    /// When the client wrote it down, milliseconds since 1970; 0 where it does not say.
+    #[serde(default)]
+    pub written_ms: u64,
     /// When a usage limit ends, milliseconds since 1970, where the API said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<u64>,

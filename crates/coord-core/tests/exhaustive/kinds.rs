@@ -400,7 +400,8 @@ pub(crate) fn transcript(name: &str, ago: Option<u64>, has_signature: Option<boo
 fn limit(name: &str, left_ms: u64) -> Symbol {
     Symbol::new(name, move |world| {
         let error = "rate_limit".into();
-        let failure = Failure { error, resets_ms: Some(world.now().wall_ms + left_ms) };
+        let written_ms = world.now().wall_ms;
+        let failure = Failure { error, written_ms, resets_ms: Some(written_ms + left_ms) };
         vec![Event::TranscriptRead {
             process: process(100),
             interrupted_ms: None,

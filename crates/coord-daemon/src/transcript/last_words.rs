@@ -7,6 +7,7 @@
 
 use coord_core::{Failure, LastWords, Question};
 use coord_screen::question_in;
+use coord_wire::stamp::parse_rfc3339;
 use serde_json::Value;
 
 /// The client's names for errors are short.
@@ -78,7 +79,12 @@ fn failure(line: &Value) -> Option<Failure> {
     let error = line.get("error")?.as_str()?;
     let is_plain = (1..=ERROR_CHARS_MAX).contains(&error.len())
         && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    is_plain.then(|| Failure { error: error.to_owned(), resets_ms: resets_ms(line) })
+    let written = line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339);
+    is_plain.then(|| Failure {
+        error: error.to_owned(),
+        written_ms: written.unwrap_or(0),
+        resets_ms: resets_ms(line),
+    })
 }
 
 /// When the limit ends, by what the API told the client of it.

@@ -47,7 +47,7 @@ fn failed(error: &Value) -> Value {
 }
 
 fn failure(error: &str, resets_ms: Option<u64>) -> Failure {
-    Failure { error: error.to_owned(), resets_ms }
+    Failure { error: error.to_owned(), written_ms: 0, resets_ms }
 }
 
 /// The line with another value there.
@@ -68,11 +68,10 @@ fn the_real_clients_lines() {
         ("max_output_tokens", "max_output_tokens", None, Some(110)),
     ] {
         let words = of_text(&fixture(&format!("{name}.jsonl")));
-        assert_eq!(
-            (&words.failure, words.question),
-            (&Some(failure(error, resets_ms)), None),
-            "{name}"
-        );
+        let written_ms = words.failure.as_ref().map_or(0, |failure| failure.written_ms);
+        assert!(1_700_000_000_000 < written_ms, "{name}: {written_ms}");
+        let expected = Failure { written_ms, ..failure(error, resets_ms) };
+        assert_eq!((words.failure, words.question), (Some(expected), None), "{name}");
         assert_eq!(words.context_tokens, tokens, "{name}");
     }
     let words = of_text(&fixture("asks_to_continue.jsonl"));
