@@ -20,6 +20,8 @@ use crate::simulation::{MS, SECOND, Simulation, WORK_END, What};
 
 /// `resume-exec` waits so long for an answer.
 const PATIENCE: u64 = 10 * SECOND;
+/// A grace is over.
+const GRACE: u64 = 11 * SECOND;
 
 /// A line of the coordinator's that was run.
 #[derive(Debug, Clone)]
@@ -365,7 +367,11 @@ impl Simulation {
             let (step, is_act) = match &pending.stage {
                 Stage::Waiting { .. } => (0, false),
                 Stage::Grace { .. } => {
-                    self.acts.graced.entry(session.key).or_insert(self.time);
+                    let since = self.acts.graced.entry(session.key).or_insert(self.time);
+                    // One of an earlier death is over.
+                    if *since + GRACE < self.time {
+                        *since = self.time;
+                    }
                     (1, false)
                 }
                 Stage::Proving { number, .. } => (2 + (number << 8), false),
