@@ -165,12 +165,16 @@ impl State {
     fn mark(&mut self, whom: &Whom, change: &MarkChange, fx: &mut Effects) -> Vec<SessionKey> {
         match whom {
             Whom::Session(key) => {
+                let mut touched = Vec::from([*key]);
+                if let Some(dir) = &change.task_dir {
+                    touched.extend(self.give_task(*key, dir));
+                }
                 if let Some(mut session) = self.take(*key) {
                     session.marks.change(change.clone());
                     fx.decide(&session, "H-06", "its operator said so", "marks changed");
                     self.put(session);
                 }
-                Vec::from([*key])
+                touched
             }
             Whom::Directory(path) => {
                 self.header.machine.marks.entry(path.clone()).or_default().change(change.clone());

@@ -165,6 +165,7 @@ fn on_started(
     drop_old(state, now);
     forget_looks(state, now);
     ask_anew(state, fx);
+    state.write_stops_again(fx);
     state.keys()
 }
 

@@ -22,9 +22,7 @@ const NEEDS_OPERATOR: &str = "needs_operator";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// The directory that was read; another one is another task.
-    pub dir: String,
-    /// It was read once: what was found is compared with what comes.
+    /// Its directory was read once: what was found is compared with what comes.
     pub is_read: bool,
     /// A digest of the signal file.
     pub signal: Option<u64>,
@@ -32,7 +30,7 @@ pub struct Task {
     pub stop: Option<Hold>,
     /// The stop file that coord wrote and has not taken away.
     pub wrote: Option<StopFile>,
-    /// When the directory was read last.
+    /// When the directory was looked at last.
     pub looked: Awake,
 }
 
@@ -45,6 +43,9 @@ pub struct StopFile {
     pub text: String,
     /// Only a person takes it away.
     pub is_kept: bool,
+    /// It was seen there: if it is gone, a person took it away.
+    #[serde(default)]
+    pub is_seen: bool,
 }
 
 /// What was found in a task directory.
@@ -60,15 +61,9 @@ impl State {
     /// When the session's task directory is to be read next.
     pub(crate) fn next_task_look(&self, session: &Session) -> Option<Awake> {
         let is_wanted = session.may_live() || session.recovery.pending.is_some();
-        let dir =
-            session.marks.task_dir.as_ref().filter(|_| is_wanted && self.is_local(session))?;
-        let task = &session.task;
+        let is_one = session.marks.task_dir.is_some() && is_wanted && self.is_local(session);
         let heartbeat_ms = self.header.settings.stall.heartbeat_ms;
-        Some(if task.dir == *dir {
-            task.looked.next_multiple_of_ms(heartbeat_ms)
-        } else {
-            task.looked
-        })
+        is_one.then(|| session.task.looked.next_multiple_of_ms(heartbeat_ms))
     }
 
     /// Asks for what is in it, if it is time.
@@ -78,16 +73,12 @@ impl State {
         }
         let Some(dir) = session.marks.task_dir.clone() else { return };
         session.task.looked = at.awake;
-        if session.task.dir != dir {
-            let wrote = session.task.wrote.take();
-            session.task = Task { dir: dir.clone(), looked: at.awake, wrote, ..Task::default() };
-        }
         fx.ask(Effect::ReadTask { dir });
     }
 
     /// Whether this is news of a session whose task directory it is.
     pub fn is_task_news(&self, dir: &str, found: &TaskFound) -> bool {
-        let mut of_it = self.sessions().filter(|session| session.task.dir == dir);
+        let mut of_it = self.sessions().filter(|session| has_task(session, dir));
         of_it.any(|session| {
             let reason = session.task.stop.as_ref().map(|hold| &*hold.reason);
             !session.task.is_read
@@ -104,8 +95,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
-        let is_it = |session: &Session| session.marks.task_dir.as_deref() == Some(dir);
-        let keys = self.keys_of(is_it);
+        let keys = self.keys_of(|session| has_task(session, dir));
         for key in &keys {
             let Some(mut session) = self.take(*key) else { continue };
             note_signal(&mut session, found.signal, fx);
@@ -113,6 +103,35 @@ impl State {
             self.put(session);
         }
         keys
+    }
+
+    /// S1-26: a task directory is one session's, and another directory is another task. Returns the records
+    /// that lose it: sessions that were over when it was given away.
+    pub(crate) fn give_task(&mut self, to: SessionKey, dir: &str) -> Vec<SessionKey> {
+        let before = self.keys_of(|session| session.key != to && has_task(session, dir));
+        for key in &before {
+            let Some(mut session) = self.take(*key) else { continue };
+            session.marks.task_dir = None;
+            session.task.begin_anew();
+            self.put(session);
+        }
+        if let Some(mut session) = self.take(to) {
+            if !has_task(&session, dir) {
+                session.task.begin_anew();
+            }
+            self.put(session);
+        }
+        before
+    }
+
+    /// A stop file that nobody has seen yet may never have been written: the coordinator that was to do it
+    /// may have been killed before it did (G10).
+    pub(crate) fn write_stops_again(&self, fx: &mut Effects) {
+        for session in self.sessions() {
+            if let Some(StopFile { dir, text, is_seen: false, .. }) = &session.task.wrote {
+                fx.do_it(Deed::WriteStop { dir: dir.clone(), text: text.clone() });
+            }
+        }
     }
 
     /// Keeps the stop file of this record's task.
@@ -123,6 +142,17 @@ impl State {
         let Some(mut session) = self.take(key) else { return };
         keep_stop_file(&mut session, at, fx);
         self.put(session);
+    }
+}
+
+fn has_task(session: &Session, dir: &str) -> bool {
+    session.marks.task_dir.as_deref() == Some(dir)
+}
+
+impl Task {
+    /// Another task: what coord wrote for the one before is still its own.
+    fn begin_anew(&mut self) {
+        *self = Self { wrote: self.wrote.take(), ..Self::default() };
     }
 }
 
@@ -145,10 +175,12 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             let did = format!("{dir}/.auto-stop written ({})", reason_of(flag));
             fx.decide(session, "S1-15", &flag.reason, &did);
             fx.do_it(Deed::WriteStop { dir: dir.clone(), text: text.clone() });
-            session.task.wrote = Some(StopFile { dir, text, is_kept });
+            session.task.wrote = Some(StopFile { dir, text, is_kept, is_seen: false });
         }
         (None, Some(_), _) => {
-            let Some(StopFile { dir, text, is_kept }) = session.task.wrote.take() else { return };
+            let Some(StopFile { dir, text, is_kept, .. }) = session.task.wrote.take() else {
+                return;
+            };
             if is_kept {
                 let saw = format!("{dir}/.auto-stop was written at a limit");
                 return fx.decide(session, "S1-24", &saw, "left there: a person takes it away");
@@ -174,6 +206,9 @@ fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
 }
 
 fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut Effects) {
+    if let (Some(_), Some(wrote)) = (reason, &mut session.task.wrote) {
+        wrote.is_seen = true;
+    }
     let reason = reason.map(stopped);
     if session.task.stop.as_ref().map(|hold| &*hold.reason) == reason.as_deref() {
         return;

@@ -107,7 +107,8 @@ impl WakeBudget {
 }
 
 impl State {
-    /// Whether it is ours to wake by ourselves (H-14, H-15, H-25), nobody watches it, and nothing else is the matter with it.
+    /// Whether it is ours to wake by ourselves (H-14, H-15, H-25), nobody watches it, and nothing else is the
+    /// matter with it.
     pub(crate) fn is_ours_to_wake(&self, session: &Session) -> bool {
         let is_ours = self.is_local(session)
             && session.kind == Some(Kind::Interactive)

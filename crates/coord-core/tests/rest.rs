@@ -28,12 +28,8 @@ fn answering() -> World {
 }
 
 fn allow(world: &mut World, rest: RestLimits) {
-    let host = world.state.header().host.clone().expect("it was started");
-    world.take(&Event::Started(host, Box::new(Settings { rest, ..Settings::default() })));
-    world.take(&Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held: true });
-    world.seen_alive(PID);
+    world.configure(Settings { rest, ..Settings::default() });
     world.says("s1", PID, RegistryStatus::Idle);
-    world.pass(31.0);
 }
 
 fn mark(world: &mut World, marks: MarkChange) {

@@ -179,6 +179,58 @@ fn a_stop_file_of_another_reason_goes_with_it() {
     assert_eq!(stop_files(&deeds), [&removed]);
 }
 
+// G10: whoever was to write it may have been killed before; once it was seen, only a person removes it.
+#[test]
+fn a_stop_file_that_nobody_saw_is_written_again() {
+    let mut world = with_task();
+    fails_for_good(&mut world);
+    let _ = world.deeds();
+    world.start_coordinator();
+    assert_eq!(stop_files(&world.deeds()).len(), 1);
+    found(&mut world, None, Some("stall_limit"));
+    found(&mut world, None, None);
+    world.start_coordinator();
+    assert_eq!(stop_files(&world.deeds()), Vec::<&Deed>::new());
+}
+
+fn give(world: &mut World, id: &str, dir: &str) {
+    let whom = Whom::Session(world.session(id).key);
+    let marks = MarkChange { task_dir: Some(dir.into()), ..MarkChange::default() };
+    world.command(Command::Attend { whom, marks });
+}
+
+// S1-16, G10: another directory is another task, from the order on: a look, which no replay knows, is not
+// waited for.
+#[test]
+fn another_directory_is_another_task() {
+    for with_looks in [true, false] {
+        let mut world = with_task();
+        found(&mut world, Some(1), Some("lunch"));
+        give(&mut world, "s1", "/other");
+        assert_eq!(world.session("s1").task.stop, None);
+        if with_looks {
+            world.pass(120.0);
+        }
+        let signals = world.decisions.iter().filter(|one| one.rule == "S1-16").count();
+        let found = TaskFound { signal: Some(2), stop: None };
+        assert!(world.state.is_task_news("/other", &found));
+        world.take(&Event::TaskRead { dir: "/other".into(), found });
+        let after = world.decisions.iter().filter(|one| one.rule == "S1-16").count();
+        assert_eq!(after, signals, "what was there first is no news");
+    }
+}
+
+// S1-26: whoever has it now is the one; a session that was over does not share it when it comes back.
+#[test]
+fn a_task_directory_that_was_given_away_is_gone() {
+    let mut world = with_task();
+    world.open("s2", 300, coord_core::Kind::Interactive);
+    give(&mut world, "s2", DIR);
+    assert_eq!(world.session("s1").marks.task_dir, None);
+    found(&mut world, None, Some("lunch"));
+    assert!(world.session("s1").task.stop.is_none() && world.session("s2").task.stop.is_some());
+}
+
 // H-26: what stands in the file is ours, whatever a session is called.
 #[test]
 fn the_text_of_a_stop_file_is_plain() {

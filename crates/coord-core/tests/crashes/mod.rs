@@ -132,8 +132,13 @@ impl World {
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.configure(Settings { mode, ..Settings::default() });
+    }
+
+    /// A coordinator with these settings takes over, and has settled.
+    pub(crate) fn configure(&mut self, settings: Settings) {
         let host = self.state.header().host.clone().unwrap();
-        self.take(&Event::Started(host, Box::new(Settings { mode, ..Settings::default() })));
+        self.take(&Event::Started(host, Box::new(settings)));
         let config_dir = "/home/dev/.claude".into();
         self.take(&Event::ConfigDirLock { config_dir, held: true });
         self.seen_alive(PID);
