@@ -53,7 +53,8 @@ pub(crate) fn sigkill_where_somebody_watches() {
     assert!(explained.contains(&format!("claude --resume {}", place.id)), "{explained}");
 }
 
-// S0-28a, S1-12: a shell is in front of a client that is gone. Between two turns nothing was cut off, so nobody is told to go on (H-33).
+// S0-28a, S1-12: a shell is in front of a client that is gone. Between two turns nothing was cut off, so
+// nobody is told to go on (H-33).
 pub(crate) fn sigkill_at_rest() {
     let mut place = Place::unattended([Turn::text("One.")], &MANUAL);
     place.a_turn();
