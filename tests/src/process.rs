@@ -145,6 +145,16 @@ impl Finished {
     }
 }
 
+/// The session that a process lives in.
+#[track_caller]
+pub fn session_of(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    // Field 6, counted from the last parenthesis: a name may hold some.
+    let fields = stat.rsplit_once(')').expect("a name").1;
+    let session = fields.split_ascii_whitespace().nth(3).expect("a session");
+    session.parse().expect("a number")
+}
+
 /// Runs a program to its end, with nothing on its standard input.
 #[track_caller]
 pub fn run(mut command: Command, dir: &Path, name: &str) -> Finished {

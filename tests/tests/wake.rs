@@ -9,12 +9,13 @@ use coord_tests::coord::{Coordinator, install};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
+use coord_tests::process::session_of;
 use coord_tests::terminal::{Pane, Terminal};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::limits::{BODY_BYTES_MAX, WAKE_BYTES_MAX};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, getsid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -153,8 +154,8 @@ fn an_idle_session_is_woken() {
     let waiter = stub.waiter();
     assert_eq!(waiter.ask["harness"]["pid"], client);
     // Nobody takes it for work of the client's on its terminal (H-08).
-    let pid = Pid::from_raw(i32::try_from(waiter.pid()).expect("a pid")).expect("a pid");
-    assert_eq!(getsid(Some(pid)), Ok(pid), "it has a session, and so no terminal, of its own");
+    let pid = waiter.pid();
+    assert_eq!(session_of(pid), pid, "it has a session, and so no terminal, of its own");
     case.pane.type_text("half a thought");
     case.pane.wait_screen("half a thought");
     let session = waiter.ask["session_id"].clone();

@@ -30,6 +30,10 @@ enum Verb {
     Inspect(verb::inspect::Args),
     /// Show why a session is in its state
     Explain(verb::explain::Args),
+    /// Run a command, and end it when it hangs
+    Run(verb::run::Args),
+    /// Keep a task going over a pool of agents
+    Loop(verb::task_loop::Args),
     /// Wait until a session reaches a state
     Wait(verb::wait::Args),
     /// Show what happened, from the journal
@@ -60,12 +64,27 @@ enum Verb {
     Man(verb::man::Args),
 }
 
+/// Says what is wrong with the arguments. 2 as everywhere, but for verbs whose other exit codes belong to
+/// what they run.
+fn wrong_usage(error: &clap::Error) -> ! {
+    let verb = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    if error.use_stderr() && verb.is_some_and(|verb| OWN_CODES.contains(&verb.as_str())) {
+        drop(error.print());
+        std::process::exit(verb::run::USAGE.into());
+    }
+    error.exit()
+}
+
+const OWN_CODES: [&str; 2] = ["run", "loop"];
+
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error));
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
             Verb::Explain(args) => verb::explain::run(&args, &context),
+            Verb::Run(args) => verb::run::run(&args, &context),
+            Verb::Loop(args) => verb::task_loop::run(&args, &context),
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use coord_core::ExitStatus;
 use coord_daemon::lookup::LookupError;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -25,6 +26,10 @@ pub(crate) enum Failure {
     TimedOut(String),
     /// 6: `coord wait` for a state that can no longer come.
     NeverComes(String),
+    /// As the command ended that was run.
+    Exit(ExitStatus),
+    /// 64: wrong usage of a verb whose other codes are those of what it runs.
+    Usage(String),
     /// The reader of our output is gone: nothing to say, and nobody to say it to.
     ReaderGone,
 }
@@ -74,9 +79,11 @@ impl Failure {
             | Self::UnclearId(text)
             | Self::NotReachable(text)
             | Self::TimedOut(text)
-            | Self::NeverComes(text) => anyhow::anyhow!(text),
+            | Self::NeverComes(text)
+            | Self::Usage(text) => anyhow::anyhow!(text),
             Self::ReaderGone => anyhow::anyhow!("nobody reads the output"),
             Self::Told => anyhow::anyhow!("it was said already"),
+            Self::Exit(status) => anyhow::anyhow!(status.words()),
         }
     }
 
@@ -89,12 +96,19 @@ impl Failure {
             Self::TimedOut(text) => (text, 5),
             Self::NeverComes(text) => (text, 6),
             Self::Told => return ExitCode::FAILURE,
+            Self::Usage(text) => (text, crate::verb::run::USAGE),
+            Self::Exit(status) => return crate::verb::run::end_as(status),
             Self::ReaderGone => return ExitCode::SUCCESS,
         };
-        // With standard error closed there is nowhere left to complain.
-        drop(writeln!(std::io::stderr(), "{program}: {}", escape(&text)));
+        complain(program, &text);
         ExitCode::from(code)
     }
+}
+
+/// One line on standard error, in the name of `program`.
+pub(crate) fn complain(program: &str, text: &str) {
+    // With standard error closed there is nowhere left to complain.
+    drop(writeln!(std::io::stderr(), "{program}: {}", escape(text)));
 }
 
 /// Text from elsewhere, safe for a terminal (H-26): no C0 or C1 controls, no bidirectional

@@ -25,6 +25,16 @@ pub struct Delay {
     pub max_ms: u64,
 }
 
+impl Delay {
+    /// After so many failures in a row.
+    pub fn after_ms(self, failures: u32) -> u64 {
+        failures.checked_sub(1).map_or(0, |doublings| {
+            let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+            self.first_ms.saturating_mul(factor).min(self.max_ms)
+        })
+    }
+}
+
 /// What was used of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
@@ -61,16 +71,9 @@ impl Budget {
         if limits.per_turn <= self.this_turn {
             return BudgetDecision::SpentThisTurn;
         }
-        match (self.last, self.failures_in_a_row.checked_sub(1)) {
-            (Some(last), Some(doublings)) => {
-                let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
-                let delay_ms =
-                    limits.delay.first_ms.saturating_mul(factor).min(limits.delay.max_ms);
-                let due = last.plus_ms(delay_ms);
-                if now < due { BudgetDecision::Later(due) } else { BudgetDecision::Allowed }
-            }
-            (Some(_) | None, _) => BudgetDecision::Allowed,
-        }
+        let delay_ms = limits.delay.after_ms(self.failures_in_a_row);
+        let due = self.last.map(|last| last.plus_ms(delay_ms));
+        due.filter(|due| now < *due).map_or(BudgetDecision::Allowed, BudgetDecision::Later)
     }
 
     /// Charges one act that begins at `now`.

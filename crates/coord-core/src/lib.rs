@@ -39,6 +39,8 @@ mod recovery;
 mod registry;
 mod reminder;
 mod rest;
+mod rotation;
+mod run;
 mod seen;
 mod session;
 mod settings;
@@ -72,6 +74,13 @@ pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptStat
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
 pub use rest::{Rest, RestLimits};
+pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
+pub use run::{
+    Complaint, Ended, ErrorText, ExitReason, ExitStatus, Judged, KillSet, Provider, ResultSeen,
+    Role, Run, RunAct, RunCause, RunEvent, RunLimits, RunNote, RunOutcome, RunRoot, RunState,
+    RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
+    tree_seen,
+};
 pub use seen::SeenIds;
 pub use session::{
     Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Starter,

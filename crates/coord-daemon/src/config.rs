@@ -3,13 +3,18 @@
 //! An unknown key is an error that names the nearest known one; a value of the wrong kind names the
 //! key, the line and what is wanted. Decides no behaviour: it hands out typed values.
 
+mod agents;
 mod keys;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Mode, QuotaLimits, RestLimits, Settings, StallLimits, WakeLimits};
+pub use agents::{AGENT_KEYS, AgentConfig, AgentKey, PromptBy, Written};
+use coord_core::{
+    Delay, Limits, Mode, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings, StallLimits,
+    WakeLimits,
+};
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -69,6 +74,7 @@ enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     values: BTreeMap<&'static str, Effective>,
+    agents: Vec<AgentConfig>,
 }
 
 /// What is wrong with a file. One line, with the remedy.
@@ -129,7 +135,7 @@ impl Config {
             let value = parse_value(key.kind, value.get_ref())?;
             Some((key.name, Effective { text: key.default.to_owned(), line: None, value }))
         });
-        Self { values: values.collect() }
+        Self { values: values.collect(), agents: Vec::new() }
     }
 
     /// Reads a file; an absent one gives the defaults.
@@ -143,8 +149,7 @@ impl Config {
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let line_of =
-            |at: usize| 1 + text.get(..at).map_or(0, |before| before.matches('\n').count());
+        let line_of = |at| line_of(text, at);
         let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             line: line_of(error.span().map_or(0, |span| span.start)),
             why: error.message().to_owned(),
@@ -163,6 +168,10 @@ impl Config {
             for (name, value) in keys {
                 let line = line_of(name.span().start);
                 let full = format!("{}.{}", table.get_ref(), name.get_ref());
+                if full == agents::ARRAY {
+                    config.agents = agents::parse(value.get_ref(), text, line)?;
+                    continue;
+                }
                 let Some(key) = KEYS.iter().find(|key| key.name == full) else {
                     return Err(unknown(full, line));
                 };
@@ -255,6 +264,52 @@ impl Config {
         }
     }
 
+    /// The clocks of headless runs.
+    pub fn run_limits(&self) -> RunLimits {
+        RunLimits {
+            timeout_ms: self.ms("run.timeout"),
+            first_result_ms: self.ms("run.first_result"),
+            post_result_ms: self.ms("run.post_result"),
+            limbo_ms: self.ms("run.limbo"),
+            limbo_warning_ms: self.ms("run.limbo_warning"),
+            kill_grace_ms: self.ms("run.kill_grace"),
+            tick_ms: self.ms("run.tick"),
+            confirm_ms: self.ms("run.confirm"),
+            confirm_before_result_ms: self.ms("run.confirm_before_result"),
+            quiet_ms: self.ms("run.quiet_after"),
+            unknown_ms: self.ms("run.unknown_after"),
+            busy_ms: self.ms("run.busy_after"),
+            wakeup_ms: self.ms("run.wakeup_after"),
+            busy_percent: self.count("run.busy_percent"),
+            settle_ms: self.ms("tracking.settle"),
+        }
+    }
+
+    /// The limits of loops.
+    pub fn rotation_limits(&self) -> RotationLimits {
+        RotationLimits {
+            max_iterations: self.small("loop.max_iterations"),
+            crashes: Limits {
+                per_turn: self.small("loop.crashes_in_a_row"),
+                total: self.small("loop.crashes_total"),
+                delay: Delay {
+                    first_ms: self.ms("loop.crash_delay"),
+                    max_ms: self.ms("loop.crash_delay_max"),
+                },
+            },
+            exhausted: Delay {
+                first_ms: self.ms("loop.exhausted_retry"),
+                max_ms: self.ms("loop.exhausted_retry_max"),
+            },
+            never_waits: false,
+        }
+    }
+
+    /// The agents of loops, in their order.
+    pub fn agents(&self) -> &[AgentConfig] {
+        &self.agents
+    }
+
     /// `recovery.mode`.
     pub fn mode(&self) -> Mode {
         match self.word("recovery.mode") {
@@ -310,12 +365,18 @@ impl Config {
     }
 }
 
+/// The line of a place in a text, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.get(..at).map_or(0, |before| before.matches('\n').count())
+}
+
 /// The known table or key that is written most alike.
 fn nearest(written: &str) -> &'static str {
-    let keys = KEYS.iter().map(|key| {
-        let bare = key.name.split_once('.').map_or(key.name, |(_, name)| name);
+    let names = KEYS.iter().map(|key| key.name).chain(AGENT_KEYS.iter().map(|key| key.name));
+    let keys = names.chain([agents::ARRAY]).map(|name| {
+        let bare = name.split_once('.').map_or(name, |(_, name)| name);
         let as_bare = strsim::damerau_levenshtein(bare, written).saturating_add(1);
-        (strsim::damerau_levenshtein(key.name, written).min(as_bare), key.name)
+        (strsim::damerau_levenshtein(name, written).min(as_bare), name)
     });
     let tables = TABLES.iter().map(|table| (strsim::damerau_levenshtein(table, written), *table));
     keys.chain(tables).min_by_key(|(distance, _)| *distance).map_or("", |(_, name)| name)
@@ -388,6 +449,7 @@ mod tests {
             assert!(TABLES.contains(&table), "{}", key.name);
         }
         assert_eq!(config.settings(), Settings::default());
+        assert_eq!(config.rotation_limits(), RotationLimits::default());
     }
 
     #[test]

@@ -12,7 +12,6 @@ mod main_thread;
 mod notify;
 mod pane;
 mod processes;
-mod room;
 mod run;
 mod signal;
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod real_world;
 pub mod registry;
 mod registry_watch;
 mod report;
+pub mod room;
 pub mod routes;
 pub mod serve;
 mod server;

@@ -45,6 +45,10 @@ pub struct Stat {
     pub ppid: u32,
     /// Its process group.
     pub group: u32,
+    /// Its session.
+    pub session: u32,
+    /// Processor time it used, clock ticks.
+    pub cpu_ticks: u64,
     /// The process group in front on its terminal; -1 without one.
     pub front: i64,
     /// Controlling terminal's device number; 0 without one.
@@ -65,6 +69,12 @@ pub fn stat(pid: u32) -> Option<Stat> {
     let mut buffer = [0; STAT_BYTES_MAX];
     let n = rustix::io::read(open_proc(&format!("/proc/{pid}/stat"))?, &mut buffer).ok()?;
     parse_stat(&String::from_utf8_lossy(buffer.get(..n)?))
+}
+
+/// This process's group; none if it was begun outside this pid namespace.
+pub fn own_group() -> Option<Pid> {
+    let group = stat(std::process::id())?.group;
+    Pid::from_raw(i32::try_from(group).ok()?)
 }
 
 /// Opens a file of the process table. They are read by the hundred: the C library would ask twice
@@ -111,10 +121,17 @@ fn parse_stat(text: &str) -> Option<Stat> {
         is_stopped: matches!(field(3)?, "T" | "t"),
         ppid: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        cpu_ticks: cpu_ticks(field(14)?, field(15)?)?,
         front: field(8)?.parse().ok()?,
         tty: field(7)?.parse().ok()?,
         start_time: field(22)?.parse().ok()?,
     })
+}
+
+/// In user and in kernel mode together.
+fn cpu_ticks(user: &str, kernel: &str) -> Option<u64> {
+    user.parse::<u64>().ok()?.checked_add(kernel.parse().ok()?)
 }
 
 /// Whether exactly this process is alive.
@@ -154,6 +171,13 @@ pub(crate) fn cmdline(pid: u32) -> Option<Vec<u8>> {
     }
     cmdline.truncate(CMDLINE_BYTES_MAX);
     (!cmdline.is_empty()).then_some(cmdline)
+}
+
+/// The words of its command line; none where there is none.
+pub fn words(pid: u32) -> Option<Vec<Vec<u8>>> {
+    let cmdline = cmdline(pid)?;
+    let text = cmdline.strip_suffix(b"\0").unwrap_or(&cmdline);
+    Some(text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
 }
 
 /// The file name of the program as the command line has it; empty where that cannot be read.
@@ -226,7 +250,7 @@ mod tests {
         let text = "7 (a) b (c)) S 1 7 9 34816 8 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         let stat = parse_stat(text).unwrap();
         assert_eq!((stat.ppid, stat.tty, stat.start_time, stat.is_zombie), (1, 34816, 4711, false));
-        assert_eq!((stat.group, stat.front), (7, 8));
+        assert_eq!((stat.group, stat.session, stat.front), (7, 9, 8));
         assert_eq!(parse_stat("7 (x) S 1"), None);
     }
 

@@ -81,6 +81,7 @@ impl<W: World> Coordinator<W> {
             schema: SCHEMA,
             coordinator: self.head(now),
             sessions: view::sessions(self.engine.state(), now),
+            runs: Vec::new(),
         }
     }
 

@@ -88,6 +88,7 @@ impl<W: World> Coordinator<W> {
                 .into_iter()
                 .map(|one| view::session(self.engine.state(), one, now))
                 .collect(),
+            runs: Vec::new(),
         })
     }
 

@@ -70,7 +70,10 @@ pub fn remove_stop(dir: &str, text: &str) -> std::io::Result<bool> {
 }
 
 /// The directory, no part of whose path is a link.
-fn open_dir(path: &str) -> std::io::Result<OwnedFd> {
+///
+/// # Errors
+/// It cannot be opened, or a part of its path is a link.
+pub fn open_dir(path: &str) -> std::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = open("/", flags, Mode::empty())?;
     for part in Path::new(path).components() {

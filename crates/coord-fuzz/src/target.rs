@@ -11,6 +11,7 @@ mod screen;
 mod settings;
 mod snapshot;
 mod spool;
+mod stream;
 mod tmux;
 mod transcript;
 
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub static TARGETS: [Target; 12] = [
+pub static TARGETS: [Target; 13] = [
     hook::TARGET,
     envelope::TARGET,
     http::TARGET,
@@ -43,6 +44,7 @@ pub static TARGETS: [Target; 12] = [
     screen::TARGET,
     tmux::TARGET,
     config::TARGET,
+    stream::TARGET,
 ];
 
 /// Holds where a message is one line that a terminal can take, of bounded length (H-26).

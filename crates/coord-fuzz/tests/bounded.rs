@@ -46,4 +46,5 @@ bounded! {
     screens "screen" 5000;
     tmux_answers_h_16 "tmux" 15000;
     configurations "config" 8000;
+    streams_r_14 "stream" 4000;
 }

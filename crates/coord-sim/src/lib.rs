@@ -21,6 +21,7 @@ pub mod random;
 mod rest_checks;
 mod resumes;
 pub mod run;
+mod run_lives;
 mod said;
 mod scenario;
 pub mod serving;

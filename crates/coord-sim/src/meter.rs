@@ -131,6 +131,8 @@ pub struct Meter {
     pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
+    /// Headless runs, by how they ended.
+    pub runs: BTreeMap<&'static str, u64>,
     /// Faults of the machine, by number.
     pub faults: BTreeMap<&'static str, u64>,
 }
@@ -204,6 +206,9 @@ impl AddAssign<&Self> for Meter {
         self.orders += other.orders;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;
+        }
+        for (how, n) in &other.runs {
+            *self.runs.entry(how).or_default() += n;
         }
         for (fault, n) in &other.faults {
             *self.faults.entry(fault).or_default() += n;

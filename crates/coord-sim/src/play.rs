@@ -7,6 +7,7 @@ mod compare;
 mod doings;
 mod launch;
 mod player;
+mod run;
 
 use std::fmt::Display;
 use std::io::{Read, Write};
@@ -52,22 +53,35 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
   transcript   a line with its sessionId
   file         path, text: a file of a task directory (.auto-signal, .auto-stop); null removes it
   exit         pid; signal or code. The tmux server is pid 90, its successors 91, 92, …
+  run          a headless run begins: run (its name), pid, provider: claude, other; resume: true;
+               ends_daemons: true
+  stream, eof  run; line: what it prints, as JSON or as a text; eof: its output is at its end
+  stderr       run, text
+  tree         run; processes: what lives beside its own process from now on, each with pid, parent,
+               group, session (its own where they are left out), role: plain, harness, mcp,
+               terminals, coordinator; holds_output: true; cpu: hundredths of a core that it uses;
+               unreadable: true
+  forward      run, signal: a signal from outside is passed on to it
   command      what coordctl is told: hold (for: seconds), release, recover, reset_failed, attend
                (unattended, recover, answers: true or false; name, parent, task_dir), each with a
                session, "--all" or a directory where coordctl takes one; restore with a list of sessions
   coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
-  disk         fail: the n-th operation on its disk from now on fails; sync: fails or works
+  disk         fail: the n-th operation on its disk from now on fails; sync: fails or works (runs
+               can write down nothing while it fails)
   world        the words of "world", from now on
   expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
-               object the named fields count, of a list the named items; an empty list is empty
+               object the named fields count, of a list the named items; an empty list is empty.
+               Or run and fields of: state, hold (reason, remaining: seconds), session_id, results,
+               background, spared (pids), exit_reason, status, outcome
   expect_effects, forbid_effects
                since the last such step, in this order; what was carried out: signal (signal, pid),
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
                became: pid, text), notify (pane, text), answer_hook (the wake hook of an interactive client,
                which waits from its SessionStart, Stop or StopFailure on, was handed a text: session,
-               text; what the client does then are steps), write_file, remove_file (path, text: the
+               text; what the client does then are steps); of runs signal (signal, pids), record
+               (reason, quarantine, kept) and note (name, warning, text), each with run; write_file, remove_file (path, text: the
                .auto-stop of a task directory), and the looks: capture_pane
 World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a
 client of tmux (without it there never was a client); front as of every pane; draft: what stands

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 
-use crate::{Meter, Outcome, Simulation, Violation};
+use crate::{Meter, Outcome, Simulation, Violation, run_lives};
 
 /// Simulate the life of a machine, its clients and their coordinator, with faults, once for each seed
 #[derive(Debug, clap::Args)]
@@ -131,7 +131,12 @@ fn write_log(dir: &Path, seed: u64) -> anyhow::Result<PathBuf> {
 
 /// One seed; a panic is a violation like any other.
 fn one(seed: u64) -> Outcome {
-    let run = || Simulation::new(seed, false).run().0;
+    let run = || {
+        let mut outcome = Simulation::new(seed, false).run().0;
+        let runs = run_lives::of_seed(seed, false);
+        outcome.meter.runs = runs.ended;
+        Outcome { violation: outcome.violation.or(runs.wrong), meter: outcome.meter }
+    };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Outcome {
         violation: Some(Violation::panic()),
         meter: Meter::default(),
@@ -142,6 +147,9 @@ fn lines(seed: u64) -> Vec<String> {
     let run = || {
         let (outcome, mut lines) = Simulation::new(seed, true).run();
         lines.extend(outcome.violation.map(|violation| format!("VIOLATION {violation}")));
+        let runs = run_lives::of_seed(seed, true);
+        lines.extend(runs.lines);
+        lines.extend(runs.wrong.map(|violation| format!("VIOLATION {violation}")));
         lines
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| vec!["PANIC".to_owned()])

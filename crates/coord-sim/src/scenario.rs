@@ -6,6 +6,7 @@
 mod act;
 mod fields;
 mod order;
+mod run;
 mod words;
 
 use std::fmt::Write;
@@ -14,9 +15,10 @@ use anyhow::{Context, Result, bail};
 use coord_daemon::config::Config;
 use serde_json::Value;
 
-pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Switch};
+pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Subject, Switch};
 use fields::Fields;
 pub(crate) use fields::nearest;
+pub(crate) use run::{Begin, InTree, RunDoing};
 pub(crate) use words::{Dialog, Resume, Words};
 
 /// A file.

@@ -81,7 +81,10 @@ fn what_cannot_be_played_is_refused_by_name_before_anything_is_played() {
         (r#"{"at": 1, "command": {"attend": "s1", "task_dir": "t"}}"#, "a path from the root on"),
         (r#"{"at": 1, "file": {"path": "/t/.auto-stop"}}"#, "null removes it"),
         (r#"{"at": 1, "file": {"path": "t", "text": ""}}"#, "file.path: takes a path"),
-        (r#"{"at": 1, "stream": "{}"}"#, "stream: coord supervises no headless runs yet"),
+        (r#"{"at": 1, "stream": "{}"}"#, "stream: takes an object"),
+        (r#"{"at": 1, "stream": {"run": "r1", "lin": {}}}"#, r#"the nearest known one is "line""#),
+        (r#"{"at": 1, "run": {"run": "r1"}}"#, r#"run: has no field "pid""#),
+        (r#"{"at": 1, "forward": {"run": "r1", "signal": "TRM"}}"#, "a name such as"),
         (
             r#"{"at": 2, "boot": {}}, {"at": 1, "boot": {}}"#,
             "step 2 (at 1): comes after step 1 (at 2)",

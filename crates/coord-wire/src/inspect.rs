@@ -1,6 +1,7 @@
 //! `coord inspect --json`, schema 1. Objects that do not apply are null.
 
 use crate::envelope::Kind;
+use crate::run::Run;
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -15,6 +16,10 @@ pub struct Inspect {
     pub coordinator: Coordinator,
     /// The sessions, the most recently changed first.
     pub sessions: Vec<Session>,
+    /// The headless runs that `coord run` and `coord loop` supervise, the youngest first. The command line
+    /// reads them from their own files; the coordinator's answer has none.
+    #[serde(default)]
+    pub runs: Vec<Run>,
 }
 
 /// The coordinator.

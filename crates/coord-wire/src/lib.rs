@@ -13,6 +13,7 @@ pub mod journal;
 pub mod limits;
 pub mod paths;
 pub mod peer;
+pub mod run;
 pub mod spool;
 pub mod stamp;
 

@@ -129,6 +129,16 @@ impl Paths {
         self.state.join("digest.key")
     }
 
+    /// Directory of the headless runs' files.
+    pub fn runs(&self) -> PathBuf {
+        self.state.join("runs")
+    }
+
+    /// Directory of the conversations whose next resume has to prove itself (S3-23).
+    pub fn quarantine(&self) -> PathBuf {
+        self.state.join("quarantine")
+    }
+
     /// Directory of the coordinator's log files.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")

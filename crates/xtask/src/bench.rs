@@ -16,6 +16,7 @@ mod panes;
 mod place;
 mod programs;
 mod recovery;
+mod run;
 mod sample;
 mod sandbox;
 mod scale;
@@ -37,7 +38,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, standing
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, standing
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -65,7 +66,7 @@ const REAL_CLIENT: &str = "recovery-client";
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 12] = [
+const GROUPS: [(&str, Measure); 13] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -77,6 +78,7 @@ const GROUPS: [(&str, Measure); 12] = [
     ("panes", panes::measure),
     ("recovery", recovery::scripted),
     (REAL_CLIENT, recovery::real),
+    ("run", run::measure),
     ("standing", standing::measure),
 ];
 

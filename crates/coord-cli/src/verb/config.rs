@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use coord_daemon::config::{Config, KEYS};
+use coord_daemon::config::{AGENT_KEYS, Config, KEYS};
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter};
@@ -57,16 +57,23 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
     let config = load(&file)?;
     let mut out = std::io::stdout().lock();
     if json {
-        let keys: serde_json::Map<_, _> = config
-            .effective()
-            .map(|(name, value)| {
-                let origin = match value.line {
-                    Some(line) => format!("{}:{line}", file.display()),
-                    None => "default".to_owned(),
-                };
-                (name.to_owned(), serde_json::json!({"value": value.text, "origin": origin}))
+        let entry = |name: String, text: &str, line: Option<usize>| {
+            let origin = match line {
+                Some(line) => format!("{}:{line}", file.display()),
+                None => "default".to_owned(),
+            };
+            (name, serde_json::json!({"value": text, "origin": origin}))
+        };
+        let keys =
+            config.effective().map(|(name, value)| entry(name.to_owned(), &value.text, value.line));
+        let agents = config.agents().iter().flat_map(|agent| {
+            agent.written.iter().map(move |one| {
+                let key = one.key.rsplit_once('.').map_or(one.key, |(_, key)| key);
+                let name = format!("loop.agent.{}.{key}", agent.name);
+                entry(name, &one.text, Some(one.line))
             })
-            .collect();
+        });
+        let keys: serde_json::Map<_, _> = keys.chain(agents).collect();
         serde_json::to_writer(&mut out, &keys)?;
         return Ok(writeln!(out)?);
     }
@@ -89,6 +96,15 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
         };
         let note = format!("# {origin}: {}", key.about);
         writeln!(out, "{name} = {}  {}", value.text, painter.paint(Colour::Dim, &note))?;
+    }
+    for agent in config.agents() {
+        writeln!(out, "\n[[loop.agent]]")?;
+        for one in &agent.written {
+            let key = one.key.rsplit_once('.').map_or(one.key, |(_, key)| key);
+            let about = AGENT_KEYS.iter().find(|known| known.name == one.key);
+            let note = format!("# line {}: {}", one.line, about.map_or("", |known| known.about));
+            writeln!(out, "{key} = {}  {}", one.text, painter.paint(Colour::Dim, &note))?;
+        }
     }
     Ok(())
 }

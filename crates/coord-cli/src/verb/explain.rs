@@ -10,7 +10,7 @@ use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, escape};
-use crate::verb::inspect::{age_s, colour, look, standing, word};
+use crate::verb::inspect::{age_s, colour, look, runs, standing, word};
 
 /// So many decisions are shown, the newest ones.
 const DECISIONS_MAX: usize = 20;
@@ -21,7 +21,7 @@ const DECISIONS_MAX: usize = 20;
     after_help = "Example:\n  coord explain 3f2a\n\nThe rules' names are requirement ids; crates/README.md says where each is decided."
 )]
 pub(crate) struct Args {
-    /// A session id, or the beginning of one
+    /// The id of a session or a run, or the beginning of one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
     /// Print JSON
@@ -30,8 +30,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let sessions = look(Some(&args.id), context)?.answer.sessions;
     let mut out = std::io::stdout().lock();
+    let sessions = match look(Some(&args.id), context) {
+        Ok(looked) => looked.answer.sessions,
+        Err(Failure::NoSuchSession(text)) => {
+            let found = runs::named(&args.id, context)?;
+            for run in &found {
+                runs::explain(&mut out, run, args.json, context)?;
+            }
+            return if found.is_empty() { Err(Failure::NoSuchSession(text)) } else { Ok(()) };
+        }
+        Err(other) => return Err(other),
+    };
     let painter = Painter::for_stdout();
     for session in &sessions {
         let decisions = decisions(session, context)?;

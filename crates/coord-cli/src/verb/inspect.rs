@@ -1,6 +1,8 @@
 //! `coord inspect [ID]`: all sessions, or one in depth. Asks the coordinator; reads the store itself
 //! when none answers.
 
+pub(crate) mod runs;
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
     after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, shown anew whenever something happens\n  coord inspect --json        for programs: schema 1, documented in the README\n\nWorks without a coordinator: then it reads the store itself."
 )]
 pub(crate) struct Args {
-    /// A session id, or the beginning of one (4 characters or more)
+    /// The id of a session or a run, or the beginning of one (4 characters or more)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
     /// Print JSON
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Failure> {
-    let Looked { mut answer, miss } = look(args.id.as_deref(), context)?;
+    let Looked { mut answer, miss } = look_for(args, context)?;
     if args.id.is_none() && !args.all {
         answer.sessions.retain(|session| {
             session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
@@ -77,8 +79,14 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
             for session in &answer.sessions {
                 depth(out, session, painter, context)?;
             }
+            for run in &answer.runs {
+                runs::depth(out, run, painter, context)?;
+            }
         }
-        None => table(out, &answer.sessions, painter, context)?,
+        None => {
+            table(out, &answer.sessions, painter, context)?;
+            runs::table(out, &answer.runs, painter, context)?;
+        }
     }
     if let Some(miss) = miss {
         let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));
@@ -88,6 +96,27 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }
     Ok(())
+}
+
+/// Sessions and runs, or those that an id means.
+fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
+    let Some(id) = args.id.as_deref() else {
+        let mut looked = look(None, context)?;
+        looked.answer.runs = runs::listed(context, args.all)?;
+        return Ok(looked);
+    };
+    match look(Some(id), context) {
+        Err(Failure::NoSuchSession(text)) => {
+            let runs = runs::named(id, context)?;
+            if runs.is_empty() {
+                return Err(Failure::NoSuchSession(text));
+            }
+            let coordinator = Coordinator::default();
+            let answer = Inspect { schema: SCHEMA, coordinator, sessions: Vec::new(), runs };
+            Ok(Looked { answer, miss: None })
+        }
+        looked => looked,
+    }
 }
 
 /// What was found, and why not by the coordinator.
@@ -134,7 +163,7 @@ fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
     problems.extend(bad_config);
     let spool_pending = store.spool_pending;
     let coordinator = Coordinator { spool_pending, problems, ..Coordinator::default() };
-    Ok(Inspect { schema: SCHEMA, coordinator, sessions })
+    Ok(Inspect { schema: SCHEMA, coordinator, sessions, runs: Vec::new() })
 }
 
 pub(crate) fn age_s(at: &str, context: &Context) -> u64 {

@@ -4,10 +4,10 @@ use crate::harness::{Harness, Tmux, programs_of};
 use crate::wire::{event, here, post};
 use coord_tests::coord::{coord, health, install, programs, session, session_when};
 use coord_tests::home::Home;
-use coord_tests::process::Finished;
+use coord_tests::process::{Finished, session_of};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
 use coord_wire::inspect::State;
-use rustix::process::{Pid, PidfdFlags, Signal, getsid, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -83,7 +83,7 @@ fn r16_a_coordinator_started_in_the_background_is_detached() {
     assert!(child.wait().unwrap().success());
     let pid = running(&home);
     assert_eq!(stdout, format!("coordinator started (pid {pid})\n"));
-    assert_eq!(getsid(Some(pid_of(pid))).unwrap(), pid_of(pid), "a session of its own");
+    assert_eq!(session_of(pid), pid, "a session of its own");
     let proc = std::path::PathBuf::from(format!("/proc/{pid}"));
     assert_eq!(fs::read_link(proc.join("cwd")).unwrap(), std::path::Path::new("/"));
     for fd in 0..=2 {
@@ -176,7 +176,7 @@ fn r16_only_the_start_of_an_interactive_session_starts_a_coordinator() {
         kept.filter(|name| name.starts_with("CLAUDE") || name.starts_with("TMUX")).collect();
     // TMUX_TMPDIR says where the user's tmux servers are.
     assert_eq!(foreign, ["TMUX_TMPDIR"]);
-    assert_eq!(getsid(Some(pid_of(pid))).unwrap(), pid_of(pid));
+    assert_eq!(session_of(pid), pid);
     // It survives the session, its pane and the whole server.
     tmux.kill();
     assert_eq!(running(&home), pid);

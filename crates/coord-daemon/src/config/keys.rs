@@ -19,12 +19,60 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 57] = [
+pub const KEYS: [Key; 79] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
         default: "\"info\"",
         about: "what the log file holds; COORD_LOG overrides it",
+    },
+    Key {
+        name: "loop.crash_delay",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "after a crash the next agent waits this long, and twice as long after each further one (G5)",
+    },
+    Key {
+        name: "loop.crash_delay_max",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "but no longer than this",
+    },
+    Key {
+        name: "loop.crashes_in_a_row",
+        kind: Kind::Count,
+        default: "3",
+        about: "crashes in a row that a loop goes on from; the next one ends it (G5)",
+    },
+    Key {
+        name: "loop.crashes_total",
+        kind: Kind::Count,
+        default: "10",
+        about: "the same in all, until `coord loop --fresh`",
+    },
+    Key {
+        name: "loop.exhausted_retry",
+        kind: Kind::Duration,
+        default: "\"15m\"",
+        about: "an agent at its limit whose reset nobody names is tried again after this, then after twice as long (S2-17)",
+    },
+    Key {
+        name: "loop.exhausted_retry_max",
+        kind: Kind::Duration,
+        default: "\"2h\"",
+        about: "but after no longer than this",
+    },
+    Key {
+        name: "loop.max_iterations",
+        kind: Kind::Count,
+        default: "100",
+        about: "iterations of a loop (S2-20)",
+    },
+    Key {
+        name: "loop.min_free_memory_mb",
+        kind: Kind::Count,
+        default: "512",
+        about: "with less memory available no agent is started (H-11)",
     },
     Key {
         name: "queue.wake",
@@ -193,6 +241,90 @@ pub const KEYS: [Key; 57] = [
         kind: Kind::Duration,
         default: "\"10m\"",
         about: "the window of recovery.recoveries_per_window (H-11)",
+    },
+    Key {
+        name: "run.busy_after",
+        kind: Kind::Duration,
+        default: "\"30m\"",
+        about: "live background work of a run that should have ended is waited for so long while its tree is busy (S3-21)",
+    },
+    Key {
+        name: "run.busy_percent",
+        kind: Kind::Count,
+        default: "2",
+        about: "a tree that uses so many hundredths of a core beside its client is busy (S3-21)",
+    },
+    Key {
+        name: "run.confirm",
+        kind: Kind::Duration,
+        default: "\"20s\"",
+        about: "silence that confirms a hang behind a known error text, once a result came (S2-05)",
+    },
+    Key {
+        name: "run.confirm_before_result",
+        kind: Kind::Duration,
+        default: "\"6m\"",
+        about: "the same before a result; the client itself tries for longer than a short silence (H-09)",
+    },
+    Key {
+        name: "run.first_result",
+        kind: Kind::Duration,
+        default: "\"1h\"",
+        about: "a run that gave no result is silent for no longer than this, unless something is pending (S3-22)",
+    },
+    Key {
+        name: "run.kill_grace",
+        kind: Kind::Duration,
+        default: "\"5s\"",
+        about: "from SIGTERM to SIGKILL (S3-07)",
+    },
+    Key {
+        name: "run.limbo",
+        kind: Kind::Duration,
+        default: "\"11m\"",
+        about: "a run whose result came ends after this if nothing is left to wait for (S3-10)",
+    },
+    Key {
+        name: "run.limbo_warning",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "so long behind the end of its output a living run is warned about (S3-14)",
+    },
+    Key {
+        name: "run.post_result",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "a run whose output ended and whose process lives on is ended after this (S3-06)",
+    },
+    Key {
+        name: "run.quiet_after",
+        kind: Kind::Duration,
+        default: "\"60s\"",
+        about: "live background work whose tree was quiet for this long is waited for no more (S3-21)",
+    },
+    Key {
+        name: "run.tick",
+        kind: Kind::Duration,
+        default: "\"30s\"",
+        about: "the watchdog of a run looks this often (S3-16)",
+    },
+    Key {
+        name: "run.timeout",
+        kind: Kind::Duration,
+        default: "\"3h\"",
+        about: "no run lasts longer (S2-20)",
+    },
+    Key {
+        name: "run.unknown_after",
+        kind: Kind::Duration,
+        default: "\"10m\"",
+        about: "the same as run.busy_after where nothing can be read of the tree",
+    },
+    Key {
+        name: "run.wakeup_after",
+        kind: Kind::Duration,
+        default: "\"1h\"",
+        about: "a wake-up that a run scheduled is waited for so long (S3-12)",
     },
     Key {
         name: "stall.answers",

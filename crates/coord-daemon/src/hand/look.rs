@@ -13,9 +13,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::pane::{self, Spot, is_plain};
 use super::processes::Table;
-use super::{Tools, main_thread, room};
+use super::{Tools, main_thread};
 use crate::transcript::{self, TranscriptWish};
-use crate::{convert, process, registry, task_dir};
+use crate::{convert, process, registry, room, task_dir};
 
 /// What was found, and where to act.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Tools {
             transcript,
             has_cwd: is_place(&subject.cwd),
             has_program: is_program(Path::new(&subject.program)),
-            want: room::want(&self.state_dir),
+            want: room::want(&self.state_dir, room::MEMORY_MB_MIN),
             is_line_plain: self.line(&nonce).is_some(),
             nonce,
             is_task_stopped: subject.task_dir.as_deref().is_some_and(task_dir::is_stopped),

@@ -155,6 +155,8 @@ mod tests {
             let row = self.0.get(&pid)?;
             Some(Stat {
                 group: 0,
+                session: 0,
+                cpu_ticks: 0,
                 front: 0,
                 ppid: row.1,
                 tty: row.2,

@@ -19,10 +19,11 @@ use super::client::{Clients, Fired};
 use super::clock::Clock;
 use super::compare::{compare, is_effect};
 use super::doings::Doings;
+use super::run::Runs;
 use crate::machine::Pace;
-use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Switch, Words};
+use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
-use crate::{Damage, Random, SharedMachine};
+use crate::{Damage, Fault, Random, SharedMachine};
 
 /// A loop that turns so often at one time does not rest.
 const TURNS_MAX: u32 = 100;
@@ -67,6 +68,7 @@ pub(super) struct Player {
     effects: Vec<Value>,
     /// What clients are about to do by themselves.
     pub(super) doings: Doings,
+    runs: Runs,
     /// Sessions that are marked unattended as soon as they are known.
     pub(super) unattended: BTreeSet<String>,
     /// The next record of the journal to be looked at, and the bytes on the disk at the last look.
@@ -121,6 +123,7 @@ impl Player {
             shown: BTreeMap::new(),
             effects: Vec::new(),
             doings: Doings::default(),
+            runs: Runs::default(),
             unattended: BTreeSet::new(),
             next_seq: 0,
             used: 0,
@@ -160,7 +163,19 @@ impl Player {
             Act::Pane(step) => self.clients.show(step, self.clock.now())?,
             Act::Transcript(line) => self.clients.write_transcript(line, self.clock.now())?,
             Act::File { path, text } => self.machine.get().put_file(path, text.clone()),
-            Act::Exit { pid } => self.clients.exit(*pid)?,
+            Act::Exit { pid, status } => match self.runs.exit(*pid, *status, self.clock.now()) {
+                Some(effects) => self.show_effects(effects)?,
+                None => self.clients.exit(*pid)?,
+            },
+            Act::Run(begin) => {
+                let limits = self.config.run_limits();
+                let effects = self.runs.begin(begin, limits, self.clock.now())?;
+                self.show_effects(effects)?;
+            }
+            Act::InRun(step) => {
+                let effects = self.runs.happen(&step.run, &step.what, self.clock.now())?;
+                self.show_effects(effects)?;
+            }
             Act::Coordinator(Switch::Start) => self.start()?,
             Act::Coordinator(Switch::Stop) => self.running()?.end()?,
             Act::Coordinator(Switch::Kill) => self.running()?.kill(),
@@ -168,6 +183,8 @@ impl Player {
                 self.clock.jump(*jump_ms);
                 self.set_time(self.clock.at_ns);
                 self.turn(&[], false);
+                let effects = self.runs.gap(self.clock.now());
+                self.show_effects(effects)?;
             }
             Act::Boot { lost_power } => self.boot(*lost_power),
             Act::Disk(fault) => {
@@ -176,6 +193,7 @@ impl Player {
                 if let Some(fault) = fault {
                     machine.disk.arm(*fault);
                 }
+                self.runs.is_disk_broken = matches!(fault, Some(Fault::Sync));
             }
             Act::World(words) => self.set_world(words),
             Act::Command(order) => self.order(order)?,
@@ -207,6 +225,7 @@ impl Player {
             serving.kill();
         }
         self.clock.boot();
+        self.runs.clear();
         let (boot, now) = self.clock.stamp(self.clock.at_ns);
         let damage = if lost_power { Damage::Dropped } else { Damage::Kept };
         let disk = self.machine.get().disk.after_crash(damage);
@@ -247,7 +266,9 @@ impl Player {
             self.settle()?;
             let doing_ns = self.doings.next_at();
             let wake_ns = self.serving.as_ref().map(|one| self.clock.at_of(one.wake_at()));
-            let Some(next_ns) = doing_ns.into_iter().chain(wake_ns).min() else { break };
+            let run_ns = self.runs.wake_at().map(|at| self.clock.at_of(at));
+            let next = doing_ns.into_iter().chain(wake_ns).chain(run_ns).min();
+            let Some(next_ns) = next else { break };
             if until_ns <= next_ns {
                 break;
             }
@@ -259,6 +280,10 @@ impl Player {
             self.set_time(next_ns.max(self.clock.at_ns + STEP_NS));
             match self.doings.take(self.clock.at_ns) {
                 Some(doing) => self.do_one(doing)?,
+                None if run_ns == Some(next_ns) => {
+                    let effects = self.runs.wake(self.clock.now());
+                    self.show_effects(effects)?;
+                }
                 None => drop(self.turn(&[], false)),
             }
         }
@@ -336,6 +361,10 @@ impl Player {
         Ok(())
     }
 
+    fn show_effects(&mut self, effects: Vec<Value>) -> Result<()> {
+        effects.into_iter().try_for_each(|effect| self.show_effect(effect))
+    }
+
     fn show_decisions(&mut self, t: f64) -> Result<()> {
         let disk = self.machine.get().disk.clone();
         let used = disk.used();
@@ -407,11 +436,14 @@ impl Player {
     }
 
     fn expect(&mut self, expect: &Expect) -> Result<Option<String>> {
-        let path = format!("/v1/sessions/{}", encoded(&expect.session));
+        let id = match &expect.subject {
+            Subject::Session(id) => id,
+            Subject::Run(run) => return Ok(self.expect_run(run, expect)),
+        };
+        let path = format!("/v1/sessions/{}", encoded(id));
         let found: Option<Value> = self.ask(&path)?;
         let sessions = found.as_ref().and_then(|all| all.get("sessions")?.as_array());
         let sessions = sessions.map_or(&[][..], Vec::as_slice);
-        let id = &expect.session;
         Ok(match (&expect.fields, sessions) {
             (None, []) => None,
             (None, [..]) => Some(format!("expect: wanted no session {id:?}, got one")),
@@ -428,6 +460,20 @@ impl Player {
                 })
             }
         })
+    }
+
+    fn expect_run(&self, run: &str, expect: &Expect) -> Option<String> {
+        let found = self.runs.inspect(run, self.clock.now());
+        match (&expect.fields, found) {
+            (None, None) => None,
+            (None, Some(_)) => Some(format!("expect: wanted no run {run:?}, got one")),
+            (Some(_), None) => Some(format!("expect: wanted a run {run:?}, got none")),
+            (Some(fields), Some(got)) => {
+                let one = compare("", &Value::Object(fields.clone()), &got)?;
+                let (path, wanted, got) = (one.path, one.wanted, one.got);
+                Some(format!("expect {run:?}: {path}: wanted {wanted}, got {got}"))
+            }
+        }
     }
 
     /// The scenario's time, to the millisecond.

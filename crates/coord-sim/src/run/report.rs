@@ -44,6 +44,8 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
         "wakes: {}, {} of them to see whether a quota is back; {} sessions went on by that",
         meter.wakes, meter.probes, meter.went_on
     )?;
+    let runs: Vec<String> = meter.runs.iter().map(|(how, n)| format!("{how} {n}")).collect();
+    writeln!(out, "runs: {}", runs.join(", "))?;
     let faults: Vec<String> =
         meter.faults.iter().map(|(fault, n)| format!("{fault} {n}")).collect();
     writeln!(out, "faults: {}", faults.join(", "))?;
@@ -135,6 +137,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
         "acts": meter.tried + meter.signals,
         "deaths": meter.deaths,
         "recoveries": meter.ended,
+        "runs": meter.runs,
         "faults": meter.faults,
     })
 }

@@ -1,12 +1,14 @@
 //! What a step of a scenario does: the steps there are, their fields, and the words of the world.
 
 use anyhow::{Context, Result, bail};
+use coord_core::ExitStatus;
 use coord_wire::api::OperatorRequest;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, nearest};
 use super::nanoseconds;
 use super::order;
+use super::run::{self, Begin, RunStep};
 use super::words::Words;
 use crate::Fault;
 
@@ -29,7 +31,12 @@ pub(crate) enum Act {
     },
     Exit {
         pid: u32,
+        status: ExitStatus,
     },
+    /// A headless run begins.
+    Run(Begin),
+    /// Something happens to one.
+    InRun(RunStep),
     Coordinator(Switch),
     /// The wall clock is set, milliseconds.
     Clock {
@@ -126,17 +133,24 @@ pub(crate) struct Check {
     pub(crate) is_of_effects: bool,
 }
 
-/// What must hold of a session.
+/// Of what something must hold.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    Session(String),
+    Run(String),
+}
+
+/// What must hold of a session, or of a run.
 #[derive(Debug)]
 pub(crate) struct Expect {
-    pub(crate) session: String,
+    pub(crate) subject: Subject,
     /// The named fields; none if there must be no such session.
     pub(crate) fields: Option<Map<String, Value>>,
 }
 
 const CHECKS: [&str; 3] = ["expect", "expect_effects", "forbid_effects"];
 /// What a step may do; one of them, but the checks may stand together.
-const ACTS: [&str; 19] = [
+const ACTS: [&str; 22] = [
     "start",
     "hook",
     "registry",
@@ -144,9 +158,12 @@ const ACTS: [&str; 19] = [
     "transcript",
     "file",
     "exit",
+    "run",
     "stream",
     "eof",
     "stderr",
+    "tree",
+    "forward",
     "command",
     "coordinator",
     "clock",
@@ -161,7 +178,7 @@ const ACTS: [&str; 19] = [
 const BESIDE: [(&str, &[&str]); 2] =
     [("hook", &["pid", "emitted_at", "id", "forged"]), ("registry", &["pid"])];
 /// Effects that may be named.
-const EFFECTS: [&str; 10] = [
+const EFFECTS: [&str; 12] = [
     "capture_pane",
     "type_text",
     "signal",
@@ -172,6 +189,8 @@ const EFFECTS: [&str; 10] = [
     "write_file",
     "remove_file",
     "notify",
+    "record",
+    "note",
 ];
 pub(super) const FRONTS: [&str; 4] = ["harness", "shell", "child", "editor"];
 
@@ -206,7 +225,10 @@ impl Act {
             "disk" => Self::Disk(disk(value)?),
             "world" => Self::World(Box::new(Words::parse(value)?)),
             "command" => Self::Command(Box::new(order::order(value)?)),
-            "stream" | "eof" | "stderr" => bail!("{word}: coord supervises no headless runs yet"),
+            "run" => Self::Run(Begin::parse(value)?),
+            "stream" | "eof" | "stderr" | "tree" | "forward" => {
+                Self::InRun(RunStep::parse(word, value)?)
+            }
             _ => Self::Check(Check::parse(&fields)?),
         })
     }
@@ -390,11 +412,7 @@ fn exit(value: &Value) -> Result<Act> {
     if exit.value("signal").is_some() == exit.value("code").is_some() {
         bail!("exit: says either \"signal\" or \"code\"");
     }
-    exit.number("code")?;
-    if exit.value("signal").is_some_and(|signal| !signal.is_string() && !signal.is_u64()) {
-        bail!("exit.signal: takes a name such as \"KILL\", or a number");
-    }
-    Ok(Act::Exit { pid: exit.needed("pid", exit.pid("pid"))? })
+    Ok(Act::Exit { pid: exit.needed("pid", exit.pid("pid"))?, status: run::status(&exit)? })
 }
 
 fn coordinator(step: &Fields<'_>) -> Result<Act> {
@@ -425,18 +443,21 @@ impl Check {
 impl Expect {
     fn parse(value: &Value) -> Result<Self> {
         let expect = Fields::open("expect", value)?;
-        let session = expect.needed("session", expect.text("session"))?.to_owned();
         let mut fields = value.as_object().cloned().unwrap_or_default();
-        fields.remove("session");
+        let subject = match expect.text("run")? {
+            Some(run) => Subject::Run(run.to_owned()),
+            None => Subject::Session(expect.needed("session", expect.text("session"))?.to_owned()),
+        };
+        fields.remove(if matches!(subject, Subject::Run(_)) { "run" } else { "session" });
         match expect.flag("absent")? {
-            Some(true) if fields.len() == 1 => return Ok(Self { session, fields: None }),
+            Some(true) if fields.len() == 1 => return Ok(Self { subject, fields: None }),
             Some(_) => bail!("expect.absent: is true and stands alone beside \"session\""),
             None => (),
         }
         if fields.is_empty() {
             bail!("expect: names no field of the session");
         }
-        Ok(Self { session, fields: Some(fields) })
+        Ok(Self { subject, fields: Some(fields) })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
+use coord_daemon::process;
 use rustix::termios::{
     ControlModes, InputModes, LocalModes, OptionalActions, OutputModes, Termios, tcgetattr,
     tcgetpgrp, tcsetattr,
@@ -34,7 +35,7 @@ const MODES_OFF: &str = concat!(
 pub(super) fn restore() {
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else { return };
     let front = tcgetpgrp(&terminal).ok();
-    if front.is_none() || front != rustix::process::getpgid(None).ok() {
+    if front.is_none() || front != process::own_group() {
         return;
     }
     // A terminal that refuses is as right as it can be made.

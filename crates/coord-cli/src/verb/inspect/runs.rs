@@ -1,0 +1,198 @@
+//! Headless runs in `coord inspect` and `coord explain`: read from their own files (S3-02, S3-16, G9).
+
+use std::io::Write;
+
+use coord_run::runs;
+use coord_wire::run::{Run, RunLine};
+use coord_wire::stamp::parse_rfc3339;
+
+use super::{age_s, tilde};
+use crate::context::Context;
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+
+/// Ended runs are listed for this long, and no more of them than the next.
+const ENDED_LISTED_S: u64 = 24 * 3600;
+const ENDED_LISTED_MAX: usize = 5;
+/// So much of an id tells the millisecond of a start, which tells runs apart.
+const ID_CHARS: usize = "run_".len() + 12;
+const WHAT_CHARS: usize = 8;
+
+/// The runs to list: those under way, and the last that ended.
+pub(super) fn listed(context: &Context, all: bool) -> Result<Vec<Run>, Failure> {
+    let mut found = runs::all(&context.paths)?;
+    let mut ended = 0;
+    found.retain(|run| {
+        let Some(exit) = &run.exit else { return true };
+        ended += 1;
+        all || ended <= ENDED_LISTED_MAX && age_s(&exit.at, context) <= ENDED_LISTED_S
+    });
+    Ok(found)
+}
+
+/// The runs that an id means.
+pub(crate) fn named(id: &str, context: &Context) -> Result<Vec<Run>, Failure> {
+    let found = runs::find(&context.paths, id)?;
+    if found.len() > 1 && found.iter().all(|run| run.begin.run_id != id) {
+        let ids: Vec<&str> = found.iter().map(|run| run.begin.run_id.as_str()).take(5).collect();
+        return Err(Failure::UnclearId(format!("{id:?} begins several ids: {}", ids.join(", "))));
+    }
+    Ok(found)
+}
+
+fn colour(run: &Run) -> Colour {
+    match (&run.exit, run.shown.state.as_str()) {
+        (Some(exit), _) if exit.outcome == "done" => Colour::Plain,
+        (Some(_), _) => Colour::Red,
+        (None, "unknown") => Colour::Dim,
+        (None, _) if run.shown.hold.is_some() => Colour::Yellow,
+        (None, "subcountdown" | "limbo" | "sigterm_sent" | "sigkill_sent") => Colour::Yellow,
+        (None, _) => Colour::Green,
+    }
+}
+
+/// What it waits for, or how it ended.
+fn about(run: &Run, context: &Context) -> String {
+    if let Some(exit) = &run.exit {
+        return format!("{}: {}", exit.outcome, exit.reason);
+    }
+    if !run.supervised {
+        return "its supervisor is gone".to_owned();
+    }
+    match &run.shown.hold {
+        Some(hold) => format!("{}, {} left", hold.reason, age(left_s(&hold.until, context))),
+        None => String::new(),
+    }
+}
+
+fn left_s(until: &str, context: &Context) -> u64 {
+    let until_ms = parse_rfc3339(until).unwrap_or(context.now.wall_ms);
+    until_ms.saturating_sub(context.now.wall_ms) / 1000
+}
+
+/// A line each.
+pub(super) fn table(
+    out: &mut impl Write,
+    runs: &[Run],
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let state_width = runs.iter().map(|run| run.shown.state.len()).max().unwrap_or(0).max(5);
+    let rest = columns().saturating_sub(ID_CHARS + 2 + state_width + 2 + 5 + 2 + WHAT_CHARS + 2);
+    let head = format!(
+        "{}  {}  {}  {}  {}",
+        pad("RUN", ID_CHARS, false),
+        pad("STATE", state_width, false),
+        pad("SINCE", 5, true),
+        pad("WHAT", WHAT_CHARS, false),
+        "ABOUT"
+    );
+    writeln!(out, "\n{}", painter.paint(Colour::Bold, &fit(&head, columns())))?;
+    for run in runs {
+        let what = run.begin.name.as_deref().unwrap_or(&run.begin.program);
+        let id: String = run.begin.run_id.chars().take(ID_CHARS).collect();
+        let (state, since) =
+            (pad(&run.shown.state, state_width, false), age_s(&run.shown.since, context));
+        let line = format!(
+            "{}  {}  {}  {}  {}",
+            pad(&escape(&id), ID_CHARS, false),
+            painter.paint(colour(run), &escape(&state)),
+            pad(&age(since), 5, true),
+            pad(&fit(&escape(what), WHAT_CHARS), WHAT_CHARS, false),
+            fit(&escape(&about(run, context)), rest)
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// One in depth.
+pub(super) fn depth(
+    out: &mut impl Write,
+    run: &Run,
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    head(out, run, painter, context)?;
+    let mut row = |name: &str, words: &str| writeln!(out, "  {name:10} {}", escape(words));
+    if let Some(process) = run.begin.process {
+        row("process", &format!("{}, supervised by {}", process.pid, run.begin.supervisor.pid))?;
+    }
+    row("directory", &fit_end(&tilde(&run.begin.cwd), columns().saturating_sub(13)))?;
+    row("begun", &format!("{} ago", age(age_s(&run.begin.at, context))))?;
+    if let Some(id) = &run.shown.session_id {
+        row("session", id)?;
+    }
+    if run.shown.results > 0 {
+        row("results", &run.shown.results.to_string())?;
+    }
+    let background = run.shown.background;
+    if background.tasks > 0 || background.subagents > 0 {
+        row(
+            "background",
+            &format!("{} tasks, {} subagents", background.tasks, background.subagents),
+        )?;
+    }
+    if let Some(hold) = &run.shown.hold {
+        let (since, left) = (age(age_s(&hold.since, context)), age(left_s(&hold.until, context)));
+        row("hold", &format!("{}, for {since}, {left} left", hold.reason))?;
+    }
+    if let Some(exit) = &run.exit {
+        row("outcome", &format!("{} ({})", exit.outcome, exit.because))?;
+        row("ended", &format!("{}, {}", exit.reason, exit.status))?;
+        if let Some(resets_at) = &exit.resets_at {
+            row("resets", resets_at)?;
+        }
+        row("output", &format!("{} bytes, {} of errors", exit.stdout_bytes, exit.stderr_bytes))?;
+        for left in &exit.left {
+            row("left", left)?;
+        }
+    }
+    Ok(())
+}
+
+fn head(
+    out: &mut impl Write,
+    run: &Run,
+    painter: Painter,
+    context: &Context,
+) -> Result<(), Failure> {
+    let what = run.begin.name.as_deref().unwrap_or(&run.begin.program);
+    let since = age(age_s(&run.shown.since, context));
+    let id = painter.paint(Colour::Bold, &escape(&run.begin.run_id));
+    let state = painter.paint(colour(run), &escape(&run.shown.state));
+    Ok(writeln!(out, "{id}  {}  {state} for {since}", escape(what))?)
+}
+
+/// Everything that was seen and decided in it.
+pub(crate) fn explain(
+    out: &mut impl Write,
+    run: &Run,
+    json: bool,
+    context: &Context,
+) -> Result<(), Failure> {
+    let notes = runs::notes(&context.paths, &run.begin.run_id)?;
+    if json {
+        let answer = serde_json::json!({"schema": 1, "run": run, "decisions": notes});
+        serde_json::to_writer(&mut *out, &answer)?;
+        return Ok(writeln!(out)?);
+    }
+    let painter = Painter::for_stdout();
+    depth(out, run, painter, context)?;
+    for note in &notes {
+        let (at, name, because, is_warning) = match note {
+            RunLine::Note { at, name, because, warning } => (at, name.as_str(), because, *warning),
+            RunLine::Forced { at, reason, .. } => (at, "forced", reason, true),
+            RunLine::Begin(_) | RunLine::State(_) | RunLine::Ended(_) | RunLine::Unknown => {
+                continue;
+            }
+        };
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(at, context))));
+        let name =
+            painter.paint(if is_warning { Colour::Yellow } else { Colour::Plain }, &escape(name));
+        writeln!(out, "  {name}: {}  {ago}", escape(because))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! `coord run -- CMD…`: one supervised headless run. Its streams and its exit are the command's own.
+
+use std::ffi::OsString;
+
+use anyhow::Context as _;
+use coord_core::{ExitReason, ExitStatus, Provider, RunLimits};
+use coord_daemon::config::{Config, duration_ms};
+use coord_run::{Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of, supervise};
+
+use crate::context::Context;
+use crate::out::{Failure, complain};
+
+/// Its own usage errors (interfaces.md): the command's exit codes are the command's.
+pub(crate) const USAGE: u8 = 64;
+
+/// Run a command, and end it when it hangs
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord inspect               shows runs too, with what they wait for\n  coord explain run_0193      why one was ended\n\nStandard streams pass through unchanged; the exit code and signal are the command's. 64: wrong usage\nof `coord run` itself, 126 and 127: the command cannot be started. The clocks are keys of [run]:\n`coord config show`."
+)]
+pub(crate) struct Args {
+    /// A name for people
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Whose client it is; told by the program's name otherwise
+    #[arg(long, value_enum, value_name = "WHO")]
+    provider: Option<Who>,
+    /// Its output is Claude Code's stream, though its arguments do not say so
+    #[arg(long)]
+    stream: bool,
+    /// End it after this long, such as 90m (run.timeout)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<u64>,
+    /// End it after this much silence behind a known error on its standard error (run.confirm); 0s: at once
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    confirm: Option<u64>,
+    /// A forced end reaches daemons that left its session too
+    #[arg(long)]
+    end_daemons: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Whose client a program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Who {
+    /// Claude Code
+    Claude,
+    /// Anything else
+    Other,
+}
+
+fn parse_duration(text: &str) -> Result<u64, String> {
+    duration_ms(text).ok_or_else(|| "takes a duration such as 0s, 30s, 5m or 2h".to_owned())
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let spec = spec(args, context)?;
+    let end = supervise(&spec).context("the run cannot be supervised")?;
+    report(&end);
+    Err(Failure::Exit(end.status))
+}
+
+fn spec(args: &Args, context: &Context) -> Result<RunSpec, Failure> {
+    let config_file = context.paths.config_file();
+    let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
+    let program = args.command.first().context("no command")?;
+    let provider = match args.provider {
+        Some(Who::Claude) => Provider::Claude,
+        Some(Who::Other) => Provider::Other,
+        None => provider_of(program),
+    };
+    Ok(RunSpec {
+        limits: limits(args, provider, &config)?,
+        provider,
+        command: args.command.clone(),
+        dir: None,
+        env: Vec::new(),
+        stdin: Stdin::Inherited,
+        passes: Passes::ToItsEnd,
+        output: if args.stream { Output::Stream } else { output_of(&args.command) },
+        passes_errors: true,
+        ends_daemons: args.end_daemons,
+        limit_texts: Vec::new(),
+        prompt: None,
+        name: args.name.clone(),
+        paths: context.paths.clone(),
+    })
+}
+
+/// Shorter silence than the client's own tries proves nothing (H-09).
+fn limits(args: &Args, provider: Provider, config: &Config) -> Result<RunLimits, Failure> {
+    let limits = config.run_limits();
+    let confirm = args.confirm;
+    if provider == Provider::Claude && confirm.is_some_and(|ms| ms < limits.confirm_ms) {
+        let text = format!(
+            "--confirm: Claude Code is silent for longer than that while it tries again: give {} s or more, or --provider other",
+            limits.confirm_ms / 1000
+        );
+        return Err(Failure::Usage(text));
+    }
+    Ok(RunLimits {
+        timeout_ms: args.timeout.filter(|ms| *ms > 0).unwrap_or(limits.timeout_ms),
+        confirm_ms: confirm.unwrap_or(limits.confirm_ms),
+        confirm_before_result_ms: match (provider, confirm) {
+            (Provider::Other, Some(ms)) => ms,
+            (Provider::Claude | Provider::Other, _) => limits.confirm_before_result_ms,
+        },
+        ..limits
+    })
+}
+
+/// One line where coord did more than watch.
+fn report(end: &RunEnd) {
+    if let Some(error) = &end.no_record {
+        let text = format!("no file of this run, so it would not have been ended: {error}");
+        complain("coord run", &text);
+    }
+    if end.reason == ExitReason::NotStarted {
+        complain("coord run", &end.judged.because);
+    } else if end.reason.is_forced() {
+        let (reason, id) = (end.reason.word(), &end.id);
+        complain("coord run", &format!("{reason}: `coord explain {id}` says why"));
+    }
+}
+
+/// Ends this process as the command ended: by the same code, or by the same signal.
+pub(crate) fn end_as(status: ExitStatus) -> std::process::ExitCode {
+    match status {
+        ExitStatus::Code(code) => std::process::exit(code),
+        ExitStatus::Signal(signal) => {
+            // The command's own core is enough.
+            let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+            let _a_second_core_is_no_harm =
+                rustix::process::setrlimit(rustix::process::Resource::Core, none);
+            let _only_fails_for_no_signal = signal_hook::low_level::emulate_default_handler(signal);
+            std::process::exit(128 + signal)
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Decides when a run that does not end is ended (S2-05, S2-20, S3-03 to S3-14, S3-20 to S3-22).
+//!
+//! Each tier has a base, the moment from which it may end the run. From there on one table decides
+//! (S3-21): what is pending defers, live work extends up to its cap, and nothing else does. No tier
+//! depends on another having run.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Activity, ExitReason, Run};
+use crate::time::Awake;
+
+/// A look this young counts as made for the decision (G4).
+const FRESH_MS: u64 = 2_000;
+
+pub(super) enum Verdict {
+    /// Nothing is due.
+    Nothing,
+    /// Something is due, and waits.
+    Wait { reason: &'static str, until: Awake },
+    /// Something is due, and needs a look first.
+    Look,
+    /// It is to be ended.
+    End { reason: ExitReason, because: String },
+}
+
+/// A reason to end a run, in the order in which they are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    /// It takes too long (S2-20).
+    Invocation,
+    /// Its output ended (S3-03).
+    Eof,
+    /// Its result came (S3-10).
+    Limbo,
+    /// It named an error and hangs (S2-05).
+    ErrorHang,
+    /// It is silent, and gave no result (S3-22).
+    Silence,
+}
+
+const TIERS: [Tier; 5] = [Tier::Invocation, Tier::Eof, Tier::Limbo, Tier::ErrorHang, Tier::Silence];
+
+impl Tier {
+    /// From when on it may end the run.
+    fn base(self, run: &Run) -> Option<Awake> {
+        let limits = &run.limits;
+        match self {
+            Self::Invocation => Some(invocation(run)),
+            Self::Eof => run.eof.map(|eof| eof.max(run.rearmed).plus_ms(limits.post_result_ms)),
+            Self::Limbo => {
+                let (at, _) = run.last_result.as_ref().filter(|_| run.eof.is_none())?;
+                Some((*at).max(run.last_output).max(run.rearmed).plus_ms(limits.limbo_ms))
+            }
+            Self::ErrorHang => {
+                let case = run.case.as_ref()?;
+                let from = case.at.max(run.last_output).max(run.rearmed);
+                Some(from.plus_ms(confirm_ms(run)))
+            }
+            Self::Silence => {
+                let is_open = run.last_result.is_none() && run.eof.is_none();
+                let from = run.last_output.max(run.rearmed);
+                is_open.then(|| from.plus_ms(limits.first_result_ms))
+            }
+        }
+    }
+
+    fn reason(self) -> ExitReason {
+        match self {
+            Self::Invocation => ExitReason::Invocation,
+            Self::Eof => ExitReason::ReaderDoneButAlive,
+            Self::Limbo => ExitReason::PostResultLimbo,
+            Self::ErrorHang => ExitReason::ErrorHang,
+            Self::Silence => ExitReason::FirstResult,
+        }
+    }
+
+    /// Whether it is asked in a turn: a tool that runs explains all silence then.
+    fn is_in_a_turn(self) -> bool {
+        match self {
+            Self::ErrorHang | Self::Silence => true,
+            Self::Invocation | Self::Eof | Self::Limbo => false,
+        }
+    }
+}
+
+/// Time spent waiting for quota does not count (S1-19).
+fn invocation(run: &Run) -> Awake {
+    let waiting = run.quota_since.map_or(0, |since| run.last_output.ms_since(since));
+    let ms = run.limits.timeout_ms.saturating_add(run.quota_ms).saturating_add(waiting);
+    run.begun.plus_ms(ms)
+}
+
+/// Before a result the client's own tries last longer than any short silence (H-09).
+fn confirm_ms(run: &Run) -> u64 {
+    match &run.last_result {
+        Some(_) => run.limits.confirm_ms,
+        None => run.limits.confirm_before_result_ms,
+    }
+}
+
+/// The next moment at which a tier's time has come.
+pub(super) fn next_base(run: &Run) -> Option<Awake> {
+    let is_later = |base: &Awake| run.hold.as_ref().is_none_or(|hold| hold.until < *base);
+    TIERS.into_iter().filter_map(|tier| tier.base(run)).filter(is_later).min()
+}
+
+/// What a person would call its pending work, if there is any (S3-14).
+pub(super) fn pending(run: &Run, now: Awake) -> Option<&'static str> {
+    if !run.controls.is_empty() {
+        return Some("a request");
+    }
+    if run.wakes_at.is_some_and(|at| now < at) {
+        return Some("a wake-up");
+    }
+    has_live_work(run).then_some("background work")
+}
+
+fn has_live_work(run: &Run) -> bool {
+    // Servers of MCP alone are no work: they live as long as the client.
+    let tools = run.tree.is_some_and(|(_, tree)| tree.tools > 0);
+    run.tasks.is_any() || tools || run.activity == Activity::Busy
+}
+
+pub(super) fn verdict(run: &Run, now: Awake) -> Verdict {
+    let due = TIERS.into_iter().filter_map(|tier| Some((tier, tier.base(run)?)));
+    // The wait that is over first: then something is decided anew.
+    let mut first: Option<(&'static str, Awake)> = None;
+    for (tier, base) in due.filter(|(_, base)| *base <= now) {
+        match decide(run, tier, base, now) {
+            Verdict::Nothing => (),
+            Verdict::Wait { reason, until } => {
+                first = first.filter(|(_, other)| *other <= until).or(Some((reason, until)));
+            }
+            other @ (Verdict::Look | Verdict::End { .. }) => return other,
+        }
+    }
+    first.map_or(Verdict::Nothing, |(reason, until)| Verdict::Wait { reason, until })
+}
+
+fn decide(run: &Run, tier: Tier, base: Awake, now: Awake) -> Verdict {
+    if now < run.settles_until {
+        return Verdict::Wait { reason: "settling", until: run.settles_until };
+    }
+    let end = |because: String| Verdict::End { reason: tier.reason(), because };
+    let s = run.limits.timeout_ms / 1000;
+    if tier == Tier::Invocation {
+        return end(format!("it took {s} s"));
+    }
+    if tier == Tier::ErrorHang && confirm_ms(run) == 0 {
+        return end(String::from("it named an error that its user does not wait for"));
+    }
+    if let Some((reason, cap)) = deferral(run, tier, base) {
+        let until = cap.min(invocation(run));
+        if now < until {
+            return Verdict::Wait { reason, until };
+        }
+    }
+    if run.tree.is_none_or(|(at, _)| now.ms_since(at) > FRESH_MS) {
+        return Verdict::Look;
+    }
+    let silent_s = now.ms_since(run.last_output) / 1000;
+    let because = || {
+        let (activity, work) = (run.activity.word(), if has_live_work(run) { "" } else { "no " });
+        format!("silent for {silent_s} s, {work}live work, its tree {activity}")
+    };
+    match extension(run, tier, base) {
+        Some((reason, until)) if now < until.min(invocation(run)) => {
+            Verdict::Wait { reason, until: until.min(invocation(run)) }
+        }
+        Some(_) | None => end(because()),
+    }
+}
+
+/// What makes a tier wait whatever the tree does, and until when at most.
+fn deferral(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)> {
+    if !run.controls.is_empty() {
+        return Some(("pending_request", invocation(run)));
+    }
+    // Before a wake-up, whose time may be over while the tool still runs.
+    if !run.tools.is_empty() && tier.is_in_a_turn() {
+        return Some(("tool_running", invocation(run)));
+    }
+    // It gets as long behind its wake-up as a result does, and no more than the cap.
+    let after = run.wakes_at?.plus_ms(run.limits.limbo_ms);
+    Some(("scheduled_wakeup", after.min(base.plus_ms(run.limits.wakeup_ms))))
+}
+
+/// The table of S3-21: how long live work extends a base.
+fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)> {
+    let limits = &run.limits;
+    if !has_live_work(run) {
+        // A hang is confirmed by an idle tree, which one that cannot be told is not (S2-05).
+        let is_untold = tier == Tier::ErrorHang && run.activity == Activity::Unknown;
+        return is_untold.then(|| ("tree_unknown", base.plus_ms(limits.unknown_ms)));
+    }
+    let has_tools = run.tree.is_some_and(|(_, tree)| tree.tools > 0);
+    let is_busy = run.activity == Activity::Busy;
+    let is_at_work = match tier {
+        Tier::Silence => has_tools || is_busy,
+        // Behind a named error an idle tree is a hang, whoever is in it (S2-05).
+        Tier::ErrorHang => is_busy,
+        Tier::Invocation | Tier::Eof | Tier::Limbo => false,
+    };
+    if is_at_work && !run.has_stream {
+        // Nothing but the tree tells that it works.
+        return Some(("tool_running", invocation(run)));
+    }
+    Some(match run.activity {
+        Activity::Busy => ("background_work_busy", base.plus_ms(limits.busy_ms)),
+        Activity::Unknown => ("background_work_unknown", base.plus_ms(limits.unknown_ms)),
+        Activity::Quiet => {
+            let quiet = run.quiet_since.unwrap_or(base).max(base).plus_ms(limits.quiet_ms);
+            ("background_work_quiet", quiet.min(base.plus_ms(limits.busy_ms)))
+        }
+    })
+}

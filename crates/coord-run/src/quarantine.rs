@@ -1,0 +1,42 @@
+//! Conversations of runs that were ended by force behind their result (S3-23): the next resume has to
+//! prove itself, or a fresh start takes its place. One small file each.
+
+use std::io;
+use std::path::PathBuf;
+
+use coord_store::{Disk, DiskFile, RealDisk};
+use coord_wire::paths::Paths;
+
+/// Ids are plain; another text names no file.
+fn file(paths: &Paths, session_id: &str) -> Option<PathBuf> {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || one == '-';
+    let is_id = (8..=64).contains(&session_id.len()) && session_id.chars().all(is_plain);
+    is_id.then(|| paths.quarantine().join(session_id))
+}
+
+/// Whether a conversation's next resume has to prove itself.
+pub fn is_quarantined(paths: &Paths, session_id: &str) -> bool {
+    file(paths, session_id).is_some_and(|file| RealDisk.len(&file).is_ok())
+}
+
+/// Puts a conversation there. It is on the disk when this returns.
+///
+/// # Errors
+/// It cannot be written, or is no id.
+pub(crate) fn put(paths: &Paths, session_id: &str, run_id: &str) -> io::Result<()> {
+    let no_id = || io::Error::new(io::ErrorKind::InvalidInput, "no session id");
+    let path = file(paths, session_id).ok_or_else(no_id)?;
+    RealDisk.create_dir(&paths.quarantine())?;
+    let mut file = RealDisk.open_append(&path)?;
+    file.append(format!("{run_id}\n").as_bytes())?;
+    file.sync()?;
+    RealDisk.sync_dir(&paths.quarantine())
+}
+
+/// A resume of it proved itself.
+pub(crate) fn lift(paths: &Paths, session_id: &str) -> io::Result<()> {
+    match file(paths, session_id).map(|file| RealDisk.remove(&file)) {
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! What the lines of a client's stream say.
+//!
+//! Only a line's own fields decide. What an agent prints stands in texts, which are skipped and never
+//! built, so it cannot feign a line. Of a key that stands twice the last one counts, as in the
+//! client's own language. A line that is an object of no known form still says that the client
+//! spoke; a line that is none says nothing.
+
+mod json;
+
+use std::time::Duration;
+
+use coord_core::{ResultSeen, RunTasks, StreamFact};
+use memchr::memmem;
+use serde_json::value::RawValue;
+
+use json::{digest, each, fields, flag, is_object, number, text};
+
+/// More facts than this are not taken from one line.
+const FACTS_MAX: usize = 256;
+/// A name or an id of the client is no longer than this.
+const WORD_BYTES_MAX: usize = 64;
+/// The client wakes itself at a full minute and one more (measured).
+const WAKEUP_ROUNDS_MS: u64 = 120_000;
+/// It wakes itself within a day, or is not waited for.
+const WAKEUP_MAX: Duration = Duration::from_secs(24 * 3600);
+/// A limit ends between 2020 and 2100, or at an unknown time.
+const RESETS_S: core::ops::Range<u64> = 1_577_836_800..4_102_444_800;
+
+/// The fields of a line that are read.
+const ROW: [&str; 11] = [
+    "type",
+    "subtype",
+    "session_id",
+    "parent_tool_use_id",
+    "message",
+    "error",
+    "tasks",
+    "rate_limit_info",
+    "request_id",
+    "request",
+    "response",
+];
+/// And those of a result line alone.
+const RESULT: [&str; 5] =
+    ["is_error", "subtype", "terminal_reason", "api_error_status", "num_turns"];
+
+/// What a line says; nothing for a line that is no object.
+pub fn facts_of(line: &[u8]) -> Vec<StreamFact> {
+    match said_by(line) {
+        Some(facts) => facts,
+        None if is_object(line) => vec![StreamFact::Said],
+        None => Vec::new(),
+    }
+}
+
+/// None for what is no object, and for one in which a field that decides cannot be read.
+fn said_by(line: &[u8]) -> Option<Vec<StreamFact>> {
+    let row = fields(line, &ROW)?;
+    let [kind, subtype, session_id, parent, message, error, tasks, limit, id, request, response] =
+        row;
+    let is_main = parent.is_none_or(|parent| parent.get() == "null");
+    let fact = match text(kind?)?.as_str() {
+        "system" => match text(subtype?)?.as_str() {
+            "init" => StreamFact::Init { session_id: word(session_id?)? },
+            "background_tasks_changed" => StreamFact::Tasks(tasks_in(tasks?)?),
+            "api_retry" => StreamFact::Retry { error: error.and_then(word) },
+            _ => StreamFact::Said,
+        },
+        "assistant" if is_main => return Some(by_assistant(message, error)),
+        "user" => return Some(by_user(message, is_main)),
+        "rate_limit_event" => limit_in(limit?)?,
+        "control_request" => {
+            StreamFact::ControlOpened { request: digest(id?)?, call: request.and_then(call_of) }
+        }
+        "control_cancel_request" => StreamFact::ControlClosed { request: digest(id?)? },
+        "control_response" => {
+            let [id] = fields(response?.get().as_bytes(), &["request_id"])?;
+            StreamFact::ControlClosed { request: digest(id?)? }
+        }
+        "result" => StreamFact::Result(result_in(line)?),
+        _ => StreamFact::Said,
+    };
+    Some(vec![fact])
+}
+
+fn by_assistant(message: Option<&RawValue>, error: Option<&RawValue>) -> Vec<StreamFact> {
+    let mut facts = Vec::new();
+    blocks(message, "\"tool_use\"", &mut |block| {
+        let Some([kind, id, name, input]) =
+            fields(block.get().as_bytes(), &["type", "id", "name", "input"])
+        else {
+            return;
+        };
+        let call = id.filter(|_| is_word(kind, "tool_use")).and_then(digest);
+        let Some(call) = call.filter(|_| facts.len() < FACTS_MAX) else { return };
+        facts.push(StreamFact::ToolBegan { call });
+        if is_word(name, "ScheduleWakeup") {
+            let after_ms = input.and_then(wakeup_in);
+            facts.extend(after_ms.map(|after_ms| StreamFact::Wakeup { after_ms }));
+        }
+    });
+    // The last word of its line: what stands before it does not make up for it.
+    if let Some(error) = error.filter(|error| error.get() != "null") {
+        let error = word(error).unwrap_or_else(|| String::from("unknown"));
+        facts.push(StreamFact::Failed { error });
+    }
+    or_said(facts)
+}
+
+fn by_user(message: Option<&RawValue>, is_main: bool) -> Vec<StreamFact> {
+    // A subagent's calls were not said to begin, but a question may be open about one.
+    let mut facts = if is_main { Vec::new() } else { vec![StreamFact::Said] };
+    blocks(message, "\"tool_result\"", &mut |block| {
+        let found = fields(block.get().as_bytes(), &["type", "tool_use_id"]);
+        let Some([kind, id]) = found.filter(|_| facts.len() < FACTS_MAX) else { return };
+        let call = id.filter(|_| is_word(kind, "tool_result")).and_then(digest);
+        facts.extend(call.map(|call| StreamFact::ToolEnded { call }));
+    });
+    or_said(facts)
+}
+
+fn or_said(facts: Vec<StreamFact>) -> Vec<StreamFact> {
+    if facts.is_empty() { vec![StreamFact::Said] } else { facts }
+}
+
+/// Visits the blocks of a message, if the word can stand there at all.
+fn blocks(message: Option<&RawValue>, needle: &str, visit: &mut dyn FnMut(&RawValue)) {
+    let message = message.map(|message| message.get().as_bytes());
+    let Some(message) = message.filter(|text| memmem::find(text, needle.as_bytes()).is_some())
+    else {
+        return;
+    };
+    if let Some([Some(content)]) = fields(message, &["content"]) {
+        each(content, visit);
+    }
+}
+
+fn wakeup_in(input: &RawValue) -> Option<u64> {
+    let [delay] = fields(input.get().as_bytes(), &["delaySeconds"])?;
+    let delay = number(delay?)?.min(WAKEUP_MAX);
+    Some(u64::try_from(delay.as_millis()).ok()?.saturating_add(WAKEUP_ROUNDS_MS))
+}
+
+fn tasks_in(tasks: &RawValue) -> Option<RunTasks> {
+    let mut found = RunTasks::default();
+    let is_list = each(tasks, &mut |task| {
+        let kind = fields(task.get().as_bytes(), &["task_type"]).and_then(|[kind]| text(kind?));
+        let count = match kind.as_deref() {
+            Some("local_agent") => &mut found.subagents,
+            Some("local_bash") => &mut found.shells,
+            Some(_) | None => &mut found.others,
+        };
+        *count = count.saturating_add(1);
+    });
+    is_list.then_some(found)
+}
+
+fn limit_in(limit: &RawValue) -> Option<StreamFact> {
+    let [status, resets] = fields(limit.get().as_bytes(), &["status", "resetsAt"])?;
+    let resets = resets.and_then(number).filter(|at| RESETS_S.contains(&at.as_secs()));
+    Some(StreamFact::RateLimit {
+        is_rejected: text(status?)? == "rejected",
+        resets_ms: resets.and_then(|at| u64::try_from(at.as_millis()).ok()),
+    })
+}
+
+fn call_of(request: &RawValue) -> Option<u64> {
+    let [call] = fields(request.get().as_bytes(), &["tool_use_id"])?;
+    digest(call?)
+}
+
+fn result_in(line: &[u8]) -> Option<ResultSeen> {
+    let [is_error, subtype, reason, status, turns] = fields(line, &RESULT)?;
+    let whole = |field: Option<&RawValue>| field.and_then(number).map(|count| count.as_secs());
+    let named = |field: Option<&RawValue>| match field.filter(|field| field.get() != "null") {
+        Some(field) => word(field).unwrap_or_else(|| String::from("unknown")),
+        None => String::new(),
+    };
+    let subtype = named(subtype);
+    Some(ResultSeen {
+        is_error: is_error.and_then(flag).unwrap_or_else(|| subtype.starts_with("error")),
+        terminal_reason: named(reason),
+        api_error_status: whole(status).and_then(|status| u16::try_from(status).ok()),
+        turns: whole(turns).and_then(|turns| u32::try_from(turns).ok()).unwrap_or(0),
+        subtype,
+    })
+}
+
+/// A name or an id as the client gives them, which is also safe to show and to keep.
+fn word(field: &RawValue) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    text(field).filter(|word| {
+        !word.is_empty() && word.len() <= WORD_BYTES_MAX && word.bytes().all(is_plain)
+    })
+}
+
+fn is_word(field: Option<&RawValue>, expected: &str) -> bool {
+    field.and_then(text).is_some_and(|word| word == expected)
+}
+
+#[cfg(test)]
+mod tests;

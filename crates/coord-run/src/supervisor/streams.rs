@@ -1,0 +1,125 @@
+//! The threads that pass a run's streams on, and tell what goes by.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use coord_core::{Provider, StreamFact};
+use rustix::fd::{AsFd, OwnedFd};
+
+use super::Message;
+use crate::lines::{Line, Lines};
+use crate::pump::{Unread, pump};
+use crate::spec::{Output, Passes, RunSpec};
+use crate::standard_error::StandardError;
+use crate::stream::facts_of;
+
+/// That it speaks is told no more often than this: what it says is told at once.
+const SPOKE_EVERY: Duration = Duration::from_millis(50);
+
+/// Whether what a stream gave is not taken by its reader.
+pub(super) type Waits = Arc<AtomicBool>;
+
+/// Its standard output.
+pub(super) fn output(
+    spec: &RunSpec,
+    from: OwnedFd,
+    to: Option<OwnedFd>,
+    to_us: Sender<Message>,
+) -> Waits {
+    let waits = Waits::default();
+    let told = Arc::clone(&waits);
+    let unread = match spec.provider {
+        // It goes on to the end of its turn whoever reads, and is listened to meanwhile.
+        Provider::Claude => Unread::Drop,
+        Provider::Other => Unread::Stop,
+    };
+    let passes = spec.passes;
+    let lines = (spec.output == Output::Stream).then(Lines::default);
+    thread::spawn(move || {
+        let mut reader = Reader { lines, told: None, to_us };
+        let out = to.as_ref().map(AsFd::as_fd);
+        let end = pump(from, out, unread, &told, &mut |bytes| reader.take(bytes));
+        drop(to);
+        if passes == Passes::ToItsEnd
+            && let Err(error) = end_output()
+        {
+            tracing::debug!(%error, "the end of the output was not passed on");
+        }
+        reader.end();
+        // Nobody listens any more once the run is over.
+        let _nobody_listens = reader.to_us.send(Message::OutputEnded(end));
+    });
+    waits
+}
+
+/// Whoever reads the supervisor's output learns of its end while the run lives on (S3-01).
+fn end_output() -> std::io::Result<()> {
+    Ok(rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?)
+}
+
+struct Reader {
+    /// None where the output is no stream.
+    lines: Option<Lines>,
+    /// When it was told last that the run speaks.
+    told: Option<Instant>,
+    to_us: Sender<Message>,
+}
+
+impl Reader {
+    fn take(&mut self, bytes: &[u8]) {
+        let mut facts = Vec::new();
+        if let Some(lines) = &mut self.lines {
+            lines.feed(bytes, &mut |line| facts.extend(said(line)));
+        }
+        self.tell(facts);
+    }
+
+    fn end(&mut self) {
+        let mut facts = Vec::new();
+        if let Some(lines) = &mut self.lines {
+            lines.end(&mut |line| facts.extend(said(line)));
+        }
+        if !facts.is_empty() {
+            self.tell(facts);
+        }
+    }
+
+    fn tell(&mut self, mut facts: Vec<StreamFact>) {
+        let now = Instant::now();
+        let is_time = self.told.is_none_or(|told| SPOKE_EVERY <= now.duration_since(told));
+        let says_nothing = facts.iter().all(|fact| *fact == StreamFact::Said);
+        if says_nothing && !is_time {
+            return;
+        }
+        self.told = Some(now);
+        facts.dedup_by(|one, other| *one == StreamFact::Said && one == other);
+        let message = if facts.is_empty() { Message::Output } else { Message::Said(facts) };
+        let _nobody_listens = self.to_us.send(message);
+    }
+}
+
+fn said(line: Line<'_>) -> Vec<StreamFact> {
+    match line {
+        Line::Whole(line) => facts_of(line),
+        Line::TooLong => vec![StreamFact::Said],
+    }
+}
+
+/// Its standard error.
+pub(super) fn errors(spec: &RunSpec, from: OwnedFd, to: OwnedFd, to_us: Sender<Message>) -> Waits {
+    let waits = Waits::default();
+    let told = Arc::clone(&waits);
+    let mut errors = StandardError::new(spec.limit_texts.clone(), spec.prompt.clone());
+    thread::spawn(move || {
+        pump(from, Some(to.as_fd()), Unread::Drop, &told, &mut |bytes| {
+            for text in errors.take(bytes) {
+                let _nobody_listens = to_us.send(Message::ErrorText(text));
+            }
+        });
+        let _nobody_listens = to_us.send(Message::ErrorsEnded(errors.end()));
+    });
+    waits
+}

@@ -1,0 +1,178 @@
+//! What a loop sees and does outside of its own files: time, signals, runs, the machine.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use coord_core::{Awake, Hold, Moment};
+use coord_store::clock::{Clock, RealClock};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::low_level::{pipe, unregister};
+
+use super::survivors::survivors;
+use crate::spec::{RunEnd, RunSpec};
+
+/// What a loop tells whoever watches it.
+#[derive(Debug, Clone, Copy)]
+pub enum LoopNote<'a> {
+    /// A run begins.
+    Began {
+        /// The iteration.
+        iteration: u32,
+        /// Who.
+        agent: &'a str,
+        /// An old conversation is gone on with.
+        is_resume: bool,
+    },
+    /// A run is over.
+    Ended {
+        /// The iteration.
+        iteration: u32,
+        /// Who.
+        agent: &'a str,
+        /// What it came to.
+        outcome: &'a str,
+        /// From what that was judged.
+        because: &'a str,
+        /// The status word.
+        status: Option<&'a str>,
+        /// How long it took, milliseconds.
+        took_ms: u64,
+    },
+    /// Nothing runs for a while.
+    Waiting {
+        /// Why.
+        hold: &'a Hold,
+        /// Until when, milliseconds since 1970.
+        until_ms: u64,
+    },
+    /// Something is wrong that stops nothing.
+    Warning(&'a str),
+}
+
+/// The outside of a loop.
+pub trait Outside {
+    /// Both clocks.
+    fn now(&self) -> Moment;
+    /// Lets time pass; true if its user ends the loop.
+    fn wait(&mut self, ms: u64) -> bool;
+    /// Runs an agent to its end.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    fn run(&mut self, spec: &RunSpec) -> anyhow::Result<RunEnd>;
+    /// What the machine has too little of for another start (H-11).
+    fn want(&mut self) -> Option<String>;
+    /// Whether a conversation was ended by force and has not proved itself since (S3-23).
+    fn is_quarantined(&self, session: &str) -> bool;
+    /// Processes of a run that lost its loop.
+    fn survivors(&self, variable: &str, value: &str) -> Vec<u32>;
+    /// Tells.
+    fn note(&mut self, note: &LoopNote<'_>);
+}
+
+/// The machine.
+pub struct Machine<S, Q, N> {
+    supervise: S,
+    is_quarantined: Q,
+    note: N,
+    dir: PathBuf,
+    memory_mb_min: u64,
+    signals: Signals,
+}
+
+impl<S, Q, N> Machine<S, Q, N>
+where
+    S: FnMut(&RunSpec) -> anyhow::Result<RunEnd>,
+    Q: Fn(&str) -> bool,
+    N: FnMut(&LoopNote<'_>),
+{
+    /// The machine, as far as the task in `dir` goes. From here on signals end the loop, not the process.
+    ///
+    /// # Errors
+    /// Signals cannot be taken.
+    pub fn new(
+        dir: PathBuf,
+        memory_mb_min: u64,
+        supervise: S,
+        is_quarantined: Q,
+        note: N,
+    ) -> anyhow::Result<Self> {
+        let signals = Signals::take().context("signals")?;
+        Ok(Self { supervise, is_quarantined, note, dir, memory_mb_min, signals })
+    }
+}
+
+impl<S, Q, N> Outside for Machine<S, Q, N>
+where
+    S: FnMut(&RunSpec) -> anyhow::Result<RunEnd>,
+    Q: Fn(&str) -> bool,
+    N: FnMut(&LoopNote<'_>),
+{
+    fn now(&self) -> Moment {
+        let clock = RealClock;
+        Moment { awake: Awake(clock.mono_ns()), wall_ms: clock.wall_ms() }
+    }
+
+    fn wait(&mut self, ms: u64) -> bool {
+        self.signals.wait(ms)
+    }
+
+    fn run(&mut self, spec: &RunSpec) -> anyhow::Result<RunEnd> {
+        (self.supervise)(spec)
+    }
+
+    fn want(&mut self) -> Option<String> {
+        coord_daemon::room::want(&self.dir, self.memory_mb_min)
+    }
+
+    fn is_quarantined(&self, session: &str) -> bool {
+        (self.is_quarantined)(session)
+    }
+
+    fn survivors(&self, variable: &str, value: &str) -> Vec<u32> {
+        survivors(variable, value)
+    }
+
+    fn note(&mut self, note: &LoopNote<'_>) {
+        (self.note)(note);
+    }
+}
+
+/// The signals that end a loop, as a pipe that stays readable once one has come.
+struct Signals {
+    came: UnixStream,
+    ids: Vec<SigId>,
+}
+
+impl Signals {
+    fn take() -> std::io::Result<Self> {
+        let (came, send) = UnixStream::pair()?;
+        let mut taken = Self { came, ids: Vec::new() };
+        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+            taken.ids.push(pipe::register(signal, send.try_clone()?)?);
+        }
+        Ok(taken)
+    }
+
+    fn wait(&self, ms: u64) -> bool {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
+        };
+        let mut fds = [PollFd::new(&self.came, PollFlags::IN)];
+        // A wait that a signal cuts short is no wait that ends the loop: the pipe says which it was.
+        poll(&mut fds, Some(&timeout)).is_ok_and(|ready| 0 < ready)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            unregister(id);
+        }
+    }
+}
