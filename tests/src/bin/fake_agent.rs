@@ -22,7 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use signal_hook::low_level::pipe;
 use std::env::{args, current_exe};
-use std::fs::{File, OpenOptions, rename, write};
+use std::fs::{File, rename, write};
 use std::io::{Error, Read, Write, copy, stdin, stdout};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -210,10 +210,11 @@ fn trap(signal: &str, file: String) -> Done {
     let line = format!("{signal}\n");
     // It lives as long as the process.
     spawn(move || -> Done {
-        let mut byte = [0];
+        let (mut byte, mut all) = ([0], String::new());
         loop {
             read.read_exact(&mut byte)?;
-            OpenOptions::new().create(true).append(true).open(&file)?.write_all(line.as_bytes())?;
+            all.push_str(&line);
+            put(&file, &all)?;
         }
     });
     Ok(())
