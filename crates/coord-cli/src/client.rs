@@ -44,6 +44,20 @@ pub(crate) fn post<T: DeserializeOwned>(
     }
 }
 
+/// The same where the answer may be that there is nothing.
+pub(crate) fn take<T: DeserializeOwned>(
+    context: &Context,
+    path: &str,
+    body: &impl Serialize,
+) -> Result<Result<Option<T>, Failure>, Miss> {
+    let body = match serde_json::to_vec(body) {
+        Ok(body) => body,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let answer = send(context, &request("POST", path, &body))?;
+    if answer.status == 204 { Ok(Ok(None)) } else { Ok(read(&answer)?.map(Some)) }
+}
+
 fn read<T: DeserializeOwned>(answer: &Answer) -> Result<Result<T, Failure>, Miss> {
     if answer.status != 200 {
         return Ok(Err(failure(answer)));

@@ -34,6 +34,8 @@ enum Verb {
     Run(verb::run::Args),
     /// Keep a task going over a pool of agents
     Loop(verb::task_loop::Args),
+    /// Send messages to programs, take them, and see what became of them
+    Queue(verb::queue::Args),
     /// Wait until a session reaches a state
     Wait(verb::wait::Args),
     /// Show what happened, from the journal
@@ -85,6 +87,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Explain(args) => verb::explain::run(&args, &context),
             Verb::Run(args) => verb::run::run(&args, &context),
             Verb::Loop(args) => verb::task_loop::run(&args, &context),
+            Verb::Queue(args) => verb::queue::run(&args, &context),
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod man;
+pub(crate) mod queue;
 pub(crate) mod resume_exec;
 pub(crate) mod run;
 pub(crate) mod serve;

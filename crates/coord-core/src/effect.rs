@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 
 use crate::event::{PaneProof, ProcessRef, TmuxPane};
 use crate::proof::{Intent, Proof, Subject};
+use crate::queue::MessageId;
 use crate::session::Session;
 
 /// What is to be done.
@@ -67,6 +68,11 @@ pub enum Effect {
     LockConfigDir {
         /// The directory.
         config_dir: String,
+    },
+    /// Take the file away that has a message's text.
+    RemoveBody {
+        /// Whose.
+        message: MessageId,
     },
     /// Something done to a session, or the look that it is decided on.
     Do(Box<Deed>),
@@ -196,6 +202,7 @@ impl Effect {
             | Self::CapturePane { .. }
             | Self::ReadTranscript { .. }
             | Self::ReadTask { .. }
+            | Self::RemoveBody { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
             Self::Do(deed) => deed.class(),
         }
@@ -223,7 +230,7 @@ impl Deed {
 /// A decision, recorded with what was seen and which rule decided (G9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// The session.
+    /// The session, or the message.
     pub session_id: String,
     /// Requirement id of the rule.
     pub rule: &'static str,
@@ -245,12 +252,13 @@ pub struct Effects {
 impl Effects {
     /// Records a decision about `session`.
     pub(crate) fn decide(&mut self, session: &Session, rule: &'static str, saw: &str, did: &str) {
-        self.decisions.push(Decision {
-            session_id: session.session_id.clone(),
-            rule,
-            saw: saw.to_owned(),
-            did: did.to_owned(),
-        });
+        self.decide_about(session.session_id.clone(), rule, saw, did);
+    }
+
+    /// Records a decision about a session or a message, by its id.
+    pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
+        let (saw, did) = (saw.to_owned(), did.to_owned());
+        self.decisions.push(Decision { session_id: id, rule, saw, did });
     }
 
     /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the

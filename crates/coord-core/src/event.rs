@@ -8,6 +8,7 @@ use crate::last_words::Failure;
 use crate::launch::Launch;
 use crate::operator::Command;
 use crate::proof::{Intent, Proof};
+use crate::queue::QueueEvent;
 use crate::session::SessionKey;
 use crate::settings::Settings;
 use crate::task::TaskFound;
@@ -101,6 +102,8 @@ pub enum Event {
         /// What was in it.
         found: TaskFound,
     },
+    /// Something happened to a message (S4).
+    Queue(QueueEvent),
     /// A person asked for something by `coordctl`.
     Operator(Command),
     /// A look made for an act was answered (G4).

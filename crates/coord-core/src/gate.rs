@@ -38,6 +38,7 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::CapturePane { .. }
             | Effect::ReadTranscript { .. }
             | Effect::ReadTask { .. }
+            | Effect::RemoveBody { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

@@ -13,6 +13,7 @@ impl State {
     /// - A death is judged in time (H-05).
     /// - A record's current id is not among its previous ones, and the record is found by it.
     /// - A process holds at most one record.
+    /// - A message is given back one sweep behind its deadline at the latest (G3).
     pub fn violations(&self, now: Now) -> u64 {
         let awake = self.moment(now).awake;
         let judged_within_ms = self.header().settings.death_judged_within_ms;
@@ -35,6 +36,8 @@ impl State {
                 .is_some_and(|owner| self.key_of_owner(&owner.id) != Some(session.key));
             is_unjudged || is_lost || is_robbed
         };
-        u64::try_from(self.sessions().filter(violates).count()).unwrap_or(u64::MAX)
+        let violations = self.sessions().filter(violates).count();
+        let violations = u64::try_from(violations).unwrap_or(u64::MAX);
+        violations.saturating_add(self.overdue_leases(awake))
     }
 }

@@ -34,6 +34,7 @@ mod operator;
 mod pane;
 mod permission;
 mod proof;
+mod queue;
 mod quota;
 mod recovery;
 mod registry;
@@ -71,6 +72,10 @@ pub use operator::{Command, MarkChange, Marks, Whom};
 pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
+pub use queue::{
+    Address, Admitted, Lease, LineCounts, Message, MessageId, MessageState, NewMessage,
+    QUEUE_NAME_CHARS_MAX, QueueEvent, QueueHead, QueueLimits, Refused, Same, Sender, is_queue_name,
+};
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
 pub use rest::{Rest, RestLimits};

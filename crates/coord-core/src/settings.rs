@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Mode;
+use crate::queue::QueueLimits;
 use crate::quota::QuotaLimits;
 use crate::rest::RestLimits;
 use crate::stall::StallLimits;
@@ -79,6 +80,8 @@ pub struct Settings {
     pub rest: RestLimits,
     /// How a wait for quota is ended (S1-22).
     pub quota: QuotaLimits,
+    /// How messages are handed out (S4).
+    pub queue: QueueLimits,
 }
 
 impl Default for Settings {
@@ -116,6 +119,7 @@ impl Default for Settings {
             stall: StallLimits::default(),
             rest: RestLimits::default(),
             quota: QuotaLimits::default(),
+            queue: QueueLimits::default(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
 use crate::pane;
+use crate::queue::{Message, QueueHead, Shelf};
 use crate::recovery::Machine;
 use crate::registry;
 use crate::seen::SeenIds;
@@ -78,6 +79,9 @@ pub struct Header {
     /// What concerns all recoveries (H-11).
     #[serde(default)]
     pub machine: Machine,
+    /// What is kept beside the messages.
+    #[serde(default)]
+    pub queue: QueueHead,
 }
 
 /// The whole state.
@@ -85,6 +89,7 @@ pub struct Header {
 pub struct State {
     pub(crate) header: Header,
     pub(crate) seen: SeenIds,
+    pub(crate) messages: Shelf,
     records: BTreeMap<SessionKey, Record>,
     /// Keys ascend, so that a state answers alike however it was put together.
     by_id: BTreeMap<String, Vec<SessionKey>>,
@@ -143,8 +148,14 @@ impl DerefMut for Taken {
 
 impl State {
     /// Puts a stored state together again.
-    pub fn from_parts(header: Header, sessions: Vec<Session>, seen: SeenIds) -> Self {
+    pub fn from_parts(
+        header: Header,
+        sessions: Vec<Session>,
+        messages: Vec<Message>,
+        seen: SeenIds,
+    ) -> Self {
         let mut state = Self { header, seen, ..Self::default() };
+        messages.into_iter().for_each(|message| state.messages.put(message));
         for session in sessions {
             state.put(session.into());
         }
@@ -205,7 +216,8 @@ impl State {
 
     /// The CLOCK_MONOTONIC time at which [`crate::step`] wants to be called with a tick.
     pub fn next_deadline(&self) -> Option<u64> {
-        let (awake, _) = self.by_deadline.first()?;
+        let session = self.by_deadline.first().map(|(awake, _)| *awake);
+        let awake = session.into_iter().chain(self.message_deadline()).min()?;
         Some(awake.0.saturating_add(self.header.paused_ns))
     }
 
@@ -313,7 +325,9 @@ impl State {
 
     /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
     pub fn is_due(&self, now: Now) -> bool {
-        !self.due_changes(self.moment(now).awake).is_empty()
+        let awake = self.moment(now).awake;
+        let is_message_due = self.message_deadline().is_some_and(|at| at <= awake);
+        is_message_due || !self.due_changes(awake).is_empty()
     }
 
     /// The records that time alone has changed by now.

@@ -103,6 +103,10 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             })
         }
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
+        Event::Queue(event) => {
+            state.on_queue(event, at, fx);
+            Vec::new()
+        }
         Event::Operator(command) => state.on_command(command, at, fx),
         Event::Proved { intent, proof } => one(state.on_proved(*intent, proof, at, fx)),
         Event::Acted { intent, outcome } => one(state.on_acted(*intent, outcome, at, fx)),
@@ -154,6 +158,7 @@ fn on_started(
         state.header.dead_servers.clear();
         let at = state.moment(now);
         state.on_new_boot(host.boot_at_ms, at, fx);
+        state.rebase_messages(at, fx);
         settle(state, 0, "settling after a start", now);
     } else {
         note_clock(state, now);
@@ -336,6 +341,7 @@ fn on_exit(
 /// Records that change by time alone.
 fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
+    state.messages_due(at, fx);
     let mut due = state.due_changes(at.awake);
     let mut marked = Vec::new();
     let judged_within_ms = state.header.settings.death_judged_within_ms;

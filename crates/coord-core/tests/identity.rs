@@ -224,6 +224,7 @@ fn g10_a_stored_state_is_the_same_state() {
     let again = State::from_parts(
         serde_json::from_str(&header).unwrap(),
         sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect(),
+        Vec::new(),
         SeenIds::from_bytes(&world.state.seen().to_bytes()),
     );
     assert_eq!(again, world.state);

@@ -42,6 +42,7 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::WatchRegistry { .. }
         | Effect::ReadTranscript { .. }
         | Effect::ReadTask { .. }
+        | Effect::RemoveBody { .. }
         | Effect::LockConfigDir { .. }
         | Effect::Do(_) => None,
     });

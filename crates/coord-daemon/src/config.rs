@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 pub use agents::{AGENT_KEYS, AgentConfig, AgentKey, PromptBy, Written};
 use coord_core::{
-    Delay, Limits, Mode, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings, StallLimits,
-    WakeLimits,
+    Delay, Limits, Mode, QueueLimits, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings,
+    StallLimits, WakeLimits,
 };
 pub use keys::KEYS;
 use keys::TABLES;
@@ -243,6 +243,7 @@ impl Config {
                 probe_delay_max_ms: self.ms("quota.probe_delay_max"),
                 probes: self.small("quota.probes"),
             },
+            queue: self.queue_limits(),
             rest: RestLimits {
                 answers: self.word("stall.answers") == "unattended",
                 per_iteration: self.small("stall.answers_per_iteration"),
@@ -261,6 +262,21 @@ impl Config {
                 approval_after_ms: self.ms("stall.approval_after"),
                 approval_again_ms: self.ms("stall.approval_again"),
             },
+        }
+    }
+
+    fn queue_limits(&self) -> QueueLimits {
+        QueueLimits {
+            lease_ms: self.ms("queue.lease"),
+            slow_ms: self.ms("queue.slow_after"),
+            retries: self.small("queue.retries"),
+            delay: Delay {
+                first_ms: self.ms("queue.retry_delay"),
+                max_ms: self.ms("queue.retry_delay_max"),
+            },
+            per_receiver: self.small("queue.per_receiver"),
+            processed_kept_ms: self.ms("queue.processed_kept"),
+            failed_kept_ms: self.ms("queue.failed_kept"),
         }
     }
 

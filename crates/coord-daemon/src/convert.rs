@@ -26,14 +26,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
         }
         Entry::SpoolFolded { events } => Event::SpoolFolded { events: *events },
         Entry::Malformed { .. } => Event::Malformed,
-        Entry::ProcessSeen(seen) => Event::ProcessSeen {
-            process: process_ref(seen.process),
-            alive: seen.alive,
-            kind: seen.kind.map(kind_of),
-            is_stopped: seen.stopped,
-            forked_from: seen.forked_from.clone(),
-            launch: seen.launch.as_deref().map(launch).map(Box::new),
-        },
+        Entry::ProcessSeen(seen) => process_seen(seen),
         Entry::ProcessExited { process } => Event::ProcessExited { process: process_ref(*process) },
         Entry::RegistryRead { process, entry, after_death, domain } => Event::RegistryRead {
             process: process_ref(*process),
@@ -55,10 +48,10 @@ pub fn event(entry: &Entry) -> Option<Event> {
                 failure: failure.clone().map(failure_of),
             }
         }
-        Entry::TaskRead { dir, signal, stop } => Event::TaskRead {
-            dir: dir.clone(),
-            found: coord_core::TaskFound { signal: *signal, stop: stop.clone() },
-        },
+        Entry::TaskRead { dir, signal, stop } => {
+            let found = coord_core::TaskFound { signal: *signal, stop: stop.clone() };
+            Event::TaskRead { dir: dir.clone(), found }
+        }
         // What this version cannot read has no meaning for it: the step is looked for anew.
         Entry::Proved { intent, proof, .. } => Event::Proved {
             intent: serde_json::from_str(intent.get()).ok()?,
@@ -80,11 +73,24 @@ pub fn event(entry: &Entry) -> Option<Event> {
         Entry::Operator { command, .. } => {
             Event::Operator(serde_json::from_str(command.get()).ok()?)
         }
+        // What stands in the journal was one when it was written.
+        Entry::Message { event, .. } => Event::Queue(serde_json::from_str(event.get()).ok()?),
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
         }
         Entry::Decision(_) => return None,
     })
+}
+
+fn process_seen(seen: &journal::ProcessSeen) -> Event {
+    Event::ProcessSeen {
+        process: process_ref(seen.process),
+        alive: seen.alive,
+        kind: seen.kind.map(kind_of),
+        is_stopped: seen.stopped,
+        forked_from: seen.forked_from.clone(),
+        launch: seen.launch.as_deref().map(launch).map(Box::new),
+    }
 }
 
 fn domain_of(domain: Domain) -> coord_core::Domain {

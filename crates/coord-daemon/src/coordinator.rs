@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coord_core::{Admission, Deed, Effect, Mode, Now, State, admit};
-use coord_store::{AppendError, Disk, Reserve, Spool};
+use coord_core::{Admission, Deed, Effect, MessageId, Mode, Now, State, admit};
+use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Started, Via};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SYNC_WITHIN_MS, is_reserved};
@@ -62,6 +62,12 @@ pub struct Coordinator<W: World> {
     performing: Option<VecDeque<Effect>>,
     /// Acts that wait until the record of their decision is synced.
     pub(crate) acts: VecDeque<(u64, Deed)>,
+    /// The texts of messages.
+    pub(crate) bodies: Bodies<W::Disk>,
+    /// Messages whose texts go once the journal is synced up to the number.
+    pub(crate) gone_bodies: Vec<(MessageId, u64)>,
+    /// Keys the digests of texts.
+    pub(crate) text_key: [u8; 16],
     /// Wake hooks that wait (H-02).
     pub(crate) waiters: Waiters,
     shares: Shares,
@@ -112,6 +118,9 @@ impl<W: World> Coordinator<W> {
             owed: VecDeque::new(),
             performing: None,
             acts: VecDeque::new(),
+            bodies: Bodies::new(disk.clone(), &paths.messages()),
+            gone_bodies: Vec::new(),
+            text_key: text_key(&disk, &paths),
             waiters: Waiters::default(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
@@ -135,6 +144,7 @@ impl<W: World> Coordinator<W> {
             settings,
         });
         coordinator.record(&started, now)?;
+        coordinator.sweep_bodies();
         Ok(coordinator)
     }
 
@@ -302,6 +312,10 @@ impl<W: World> Coordinator<W> {
             Effect::ReadTranscript { process, path, config_dir } => {
                 self.watch_transcript(wire_process(process), path, config_dir, now);
             }
+            Effect::RemoveBody { message } => {
+                let seq = self.engine.journal().next_seq().saturating_sub(1);
+                self.gone_bodies.push((message, seq));
+            }
             Effect::ReadTask { dir } => self.world.read_task(dir),
             Effect::Do(deed) => {
                 let class = deed.class();
@@ -404,7 +418,7 @@ impl<W: World> Coordinator<W> {
         self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
             self.sync_out = true;
-            self.world.give(Job::Sync(job));
+            self.world.give(Job::Sync(job.behind(&mut self.bodies)));
         }
     }
 
@@ -432,6 +446,7 @@ impl<W: World> Coordinator<W> {
                 }
                 self.act_on_synced(now);
                 self.remove_drained();
+                self.remove_bodies();
                 if self.engine.wants_snapshot() && !self.snapshot_out {
                     self.begin_snapshot();
                 }
@@ -505,9 +520,10 @@ impl<W: World> Coordinator<W> {
             }
         }
         if let Some(job) = self.engine.journal_mut().unsynced() {
-            self.engine.journal_mut().synced(job.run())?;
+            self.engine.journal_mut().synced(job.behind(&mut self.bodies).run())?;
         }
         self.remove_drained();
+        self.remove_bodies();
         if self.engine.has_tail()
             && let Some(job) = self.snapshot_job()
         {
@@ -562,6 +578,12 @@ impl<W: World> Coordinator<W> {
 }
 
 const FULL: &str = "the disk is full: only turn edges are recorded; free some space";
+
+/// What keys the digests of texts; hooks use the same for what they see. Without it no text is taken for
+/// another, only its digests could be searched for.
+fn text_key(disk: &impl Disk, paths: &Paths) -> [u8; 16] {
+    disk.read(&paths.digest_key()).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
+}
 
 /// The word of a mode.
 pub(crate) fn mode_word(mode: Mode) -> &'static str {

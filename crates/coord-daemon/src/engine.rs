@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Header, Now, SeenIds, Session, State, step};
+use coord_core::{Effect, Event, Header, Message, Now, SeenIds, Session, State, step};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};
@@ -15,11 +15,20 @@ use coord_wire::limits::SEGMENT_BYTES_MAX;
 
 use crate::convert;
 
-/// A snapshot is due when the journal's tail has this many records for each session, and never
+/// A snapshot is due when the journal's tail has this many records for each session or message, and never
 /// below [`TAIL_MIN`] (performance.md: replay costs 0.7 us an event, loading 2.7 us a session).
 const TAIL_PER_SESSION: u64 = 4;
 /// The least tail worth a snapshot.
 const TAIL_MIN: u64 = 2_000;
+
+/// An entry of the snapshot that is a message and no session.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Kept<T> {
+    message: T,
+}
+
+/// How such an entry begins.
+const KEPT: &[u8] = br#"{"message":"#;
 
 /// Journal and state, always in step.
 pub struct Engine<D: Disk> {
@@ -124,8 +133,9 @@ impl<D: Disk> Engine<D> {
 
     /// Whether the tail is long enough for a snapshot.
     pub fn wants_snapshot(&self) -> bool {
-        let sessions = u64::try_from(self.state.sessions().len()).unwrap_or(u64::MAX);
-        TAIL_MIN.max(sessions.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
+        let kept = self.state.sessions().len().saturating_add(self.state.messages().len());
+        let kept = u64::try_from(kept).unwrap_or(u64::MAX);
+        TAIL_MIN.max(kept.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
     }
 
     /// Whether anything was recorded since the last snapshot.
@@ -146,6 +156,11 @@ impl<D: Disk> Engine<D> {
             let ids = session.previous_ids.iter().chain([&session.session_id]);
             let keys: Vec<&str> = ids.map(String::as_str).collect();
             writer.entry(&keys, &payload);
+        }
+        for message in self.state.messages() {
+            payload.clear();
+            serde_json::to_writer(&mut payload, &Kept { message })?;
+            writer.entry(&[], &payload);
         }
         self.since_snapshot = 0;
         Ok((writer, self.state.seen().to_bytes()))
@@ -192,6 +207,7 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::ResumeClaimed { .. }
         | Entry::ResumeFailed { .. }
         | Entry::Operator { .. }
+        | Entry::Message { .. }
         | Entry::ConfigDirLock { .. }
         | Entry::Decision(_) => 1,
     }
@@ -204,12 +220,19 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
         Some(snapshot) => {
             let header: Header = serde_json::from_slice(snapshot.header())
                 .context("the snapshot's header does not fit this version")?;
-            let sessions = snapshot
-                .entries()
+            let (messages, sessions): (Vec<_>, Vec<_>) =
+                snapshot.entries().partition(|payload| payload.starts_with(KEPT));
+            let sessions = sessions
+                .into_iter()
                 .map(serde_json::from_slice)
                 .collect::<Result<Vec<Session>, _>>()
                 .context("a session in the snapshot does not fit this version")?;
-            State::from_parts(header, sessions, SeenIds::from_bytes(snapshot.blob()))
+            let messages = messages
+                .into_iter()
+                .map(|payload| serde_json::from_slice(payload).map(|Kept { message }| message))
+                .collect::<Result<Vec<Message>, _>>()
+                .context("a message in the snapshot does not fit this version")?;
+            State::from_parts(header, sessions, messages, SeenIds::from_bytes(snapshot.blob()))
         }
     };
     let mut replayed: u64 = 0;

@@ -115,6 +115,14 @@ fn unreadable(seq: u64) -> Line {
     }
 }
 
+impl Line {
+    fn tells(&mut self, session_id: String, name: &str, detail: String) {
+        self.session_id = Some(session_id);
+        name.clone_into(&mut self.name);
+        self.detail = detail;
+    }
+}
+
 /// One record as a line.
 pub fn line(record: Record) -> Line {
     let mut line = Line {
@@ -148,24 +156,17 @@ pub fn line(record: Record) -> Line {
             line.session_id = Some(decision.session_id);
         }
         Entry::Proved { session_id, .. } => {
-            line.session_id = Some(session_id);
-            "Proved".clone_into(&mut line.name);
-            "looked at for an act".clone_into(&mut line.detail);
+            line.tells(session_id, "Proved", "looked at for an act".to_owned());
         }
         Entry::Acted { session_id, outcome, .. } => {
-            line.session_id = Some(session_id);
-            "Acted".clone_into(&mut line.name);
-            line.detail = outcome_words(outcome.get());
+            line.tells(session_id, "Acted", outcome_words(outcome.get()));
         }
         Entry::ResumeClaimed { session_id, process, .. } => {
-            line.session_id = Some(session_id);
-            "ResumeClaimed".clone_into(&mut line.name);
-            line.detail = format!("pid {} becomes its client", process.pid);
+            let what = format!("pid {} becomes its client", process.pid);
+            line.tells(session_id, "ResumeClaimed", what);
         }
         Entry::ResumeFailed { session_id, why, .. } => {
-            line.session_id = Some(session_id);
-            "ResumeFailed".clone_into(&mut line.name);
-            line.detail = why;
+            line.tells(session_id, "ResumeFailed", why);
         }
         Entry::Operator { session_id, what, .. } => {
             line.source = "operator";
@@ -184,6 +185,7 @@ pub fn line(record: Record) -> Line {
         | Entry::PaneSeen { .. }
         | Entry::TranscriptRead { .. }
         | Entry::TaskRead { .. }
+        | Entry::Message { .. }
         | Entry::ConfigDirLock { .. }) => own(&mut line, entry),
     }
     line
@@ -291,6 +293,7 @@ fn own(line: &mut Line, entry: Entry) {
             };
             ("TaskRead", "task", format!("{dir}: {signal}, {stop}"))
         }
+        Entry::Message { id, what, .. } => ("Message", "coordinator", format!("{id}: {what}")),
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))

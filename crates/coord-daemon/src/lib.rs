@@ -19,6 +19,7 @@ pub mod launch;
 mod log;
 pub mod looker;
 pub mod lookup;
+pub mod messages;
 mod notify;
 mod observe;
 pub mod offline;

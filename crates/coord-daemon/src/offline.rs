@@ -88,7 +88,7 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let found = index.find(prefix)?;
     let sessions = found.iter().map(|payload| serde_json::from_slice(payload));
     let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(State::from_parts(header, sessions, SeenIds::default())))
+    Ok(Some(State::from_parts(header, sessions, Vec::new(), SeenIds::default())))
 }
 
 /// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.
@@ -126,6 +126,7 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         | Effect::CapturePane { .. }
         | Effect::ReadTranscript { .. }
         | Effect::ReadTask { .. }
+        | Effect::RemoveBody { .. }
         | Effect::Do(_) => return None,
     };
     convert::event(&entry)

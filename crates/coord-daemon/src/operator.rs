@@ -4,7 +4,7 @@
 //! Answered with 200 once it is durable. Nothing is recorded of a request that is refused, and of a
 //! dry run.
 
-mod caller;
+pub(crate) mod caller;
 
 use std::path::Path;
 
@@ -224,7 +224,7 @@ impl<W: World> Coordinator<W> {
 
     /// The processes of this machine that are known to be harnesses, or were: those that held a
     /// session, and those that the client's registry names.
-    fn harnesses(&self) -> Vec<ProcessRef> {
+    pub(crate) fn harnesses(&self) -> Vec<ProcessRef> {
         let here = &self.here;
         let owners = self.engine.state().sessions().flat_map(|session| {
             let owner = session.owner.as_ref().map(|owner| &owner.id);

@@ -8,6 +8,7 @@ use coord_store::RealDisk;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 use mio::Token;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::background::{Background, Done, Job};
 use crate::config_dirs::ConfigDirs;
@@ -134,6 +135,14 @@ impl World for RealWorld {
 
     fn read_task(&mut self, dir: String) {
         self.looker.read_task(dir);
+    }
+
+    fn random(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        // Where there is no randomness, ids are told apart by the time.
+        bytes.copy_from_slice(&crate::engine::now().mono_ns.to_le_bytes());
+        let _fallback_stays = getrandom(&mut bytes, GetRandomFlags::empty());
+        u64::from_le_bytes(bytes)
     }
 
     fn take_seen(&mut self) -> Option<Seen> {

@@ -7,6 +7,7 @@ use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
 
 use crate::coordinator::{Coordinator, mode_word};
+use crate::messages;
 use crate::view;
 use crate::world::World;
 
@@ -66,6 +67,7 @@ impl<W: World> Coordinator<W> {
             invariant_violations: self.invariant_violations,
             mode: mode_word(self.mode()).to_owned(),
             problems: self.all_problems(),
+            messages: Some(messages::totals(self.engine.state(), now)),
         }
     }
 
@@ -88,6 +90,9 @@ impl<W: World> Coordinator<W> {
     /// `GET /metrics`: Prometheus text, no ids, no paths.
     pub(crate) fn metrics(&self, now: Now) -> String {
         let counters = self.engine.state().header().counters;
+        let (queue, totals) =
+            (&self.engine.state().header().queue, messages::totals(self.engine.state(), now));
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let mut out = String::new();
         for (name, kind, value, help) in [
             ("events_total", "counter", counters.events, "Hook events applied."),
@@ -123,6 +128,16 @@ impl<W: World> Coordinator<W> {
                 self.waiters.len() as u64,
                 "Wake hooks that wait beside idle sessions.",
             ),
+            ("messages_sent_total", "counter", queue.sent, "Messages accepted."),
+            ("messages_processed_total", "counter", queue.processed, "Messages done."),
+            ("messages_failed_total", "counter", queue.failed, "Messages failed or dropped."),
+            ("messages_folded_total", "counter", queue.folded, "Messages sent again."),
+            ("leases_ran_out_total", "counter", queue.ran_out, "Leases without a word."),
+            ("messages_pending", "gauge", count(totals.pending), "Messages that wait."),
+            ("messages_processing", "gauge", count(totals.processing), "Messages worked on."),
+            ("messages_slow", "gauge", count(totals.slow), "Of these, for long (S4-18)."),
+            ("messages_stuck", "gauge", count(totals.stuck), "Of these, beyond the lease."),
+            ("messages_failed", "gauge", count(totals.failed), "Messages that failed."),
             ("invariant_violations_total", "counter", self.invariant_violations, "Must read 0."),
             (
                 "uptime_seconds",

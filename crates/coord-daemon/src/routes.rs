@@ -62,12 +62,26 @@ impl<W: World> Coordinator<W> {
             ("POST", ["v1", "sessions", id, "recover"]) => {
                 return self.post_recover(id, request, caller, now);
             }
+            ("POST", ["v1", "messages"]) => return self.post_message(request, caller, now),
+            ("GET", ["v1", "messages"]) => self.get_messages(request, now),
+            ("GET", ["v1", "messages", id]) => self.get_message(id, now),
+            (
+                "POST",
+                ["v1", "messages", id, verb @ ("done" | "fail" | "renew" | "retry" | "drop")],
+            ) => {
+                return self.post_verb(id, verb, request, now);
+            }
+            ("POST", ["v1", "queues", queue, "claim"]) => {
+                return self.post_claim(queue, request, now);
+            }
             ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
             ("POST", ["v1", "down"]) => return Route::Down,
             (
                 _,
-                ["v1", "events" | "sessions" | "operator" | "wake" | "down"]
-                | ["v1", "sessions", _]
+                ["v1", "events" | "sessions" | "messages" | "operator" | "wake" | "down"]
+                | ["v1", "sessions" | "messages", _]
+                | ["v1", "messages", _, "done" | "fail" | "renew" | "retry" | "drop"]
+                | ["v1", "queues", _, "claim"]
                 | ["v1", "sessions", _, "decisions" | "recover"]
                 | ["healthz" | "metrics"],
             ) => Response::error(405, "method_not_allowed", "this path takes another method"),

@@ -76,6 +76,9 @@ pub trait World {
     /// What came of a deed, if anything has.
     fn take_reply(&mut self) -> Option<Reply>;
 
+    /// 64 random bits.
+    fn random(&mut self) -> u64;
+
     /// Gives the disk something to do, behind what it was given before.
     fn give(&mut self, job: Job<Self::Disk>);
     /// What the disk has done, if there is any.

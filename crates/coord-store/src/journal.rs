@@ -31,6 +31,7 @@ mod load;
 pub use error::{AppendError, JournalError};
 pub use load::{Tail, read_segments};
 
+use crate::bodies::{Bodies, BodySync};
 use crate::disk::{Disk, DiskFile, is_full};
 use crate::finding::Finding;
 use crate::segment::{self, Segment, file_name};
@@ -208,6 +209,7 @@ impl<D: Disk> Journal<D> {
         }
         self.job_out = true;
         Some(SyncJob {
+            bodies: None,
             disk: self.disk.clone(),
             dir: self.dir.clone(),
             file: Arc::clone(&self.for_sync),
@@ -332,6 +334,7 @@ impl<F: DiskFile> Syncer<F> {
 #[derive(Debug)]
 #[must_use = "the journal makes no second job before this one reports"]
 pub struct SyncJob<D: Disk> {
+    bodies: Option<BodySync<D>>,
     disk: D,
     dir: PathBuf,
     file: Arc<Syncer<D::File>>,
@@ -341,9 +344,15 @@ pub struct SyncJob<D: Disk> {
 }
 
 impl<D: Disk> SyncJob<D> {
+    /// The same, behind the texts that its records tell of.
+    pub fn behind(self, bodies: &mut Bodies<D>) -> Self {
+        Self { bodies: bodies.unsynced(), ..self }
+    }
+
     /// Waits for the disk. The result is for [`Journal::synced`].
     pub fn run(self) -> Synced {
-        let result = self.file.sync();
+        let texts = self.bodies.as_ref().map_or(Ok(()), BodySync::run);
+        let result = texts.and_then(|()| self.file.sync());
         if result.is_err() {
             note_failed_sync(&self.disk, &self.dir);
         }

@@ -5,6 +5,7 @@
 //! so that the simulation can run this very code on a disk that fails. Payloads are bytes: this
 //! crate knows nothing of sessions or events, and decides nothing about them.
 
+pub mod bodies;
 pub mod clock;
 pub mod disk;
 pub mod finding;
@@ -18,6 +19,7 @@ pub mod snapshot;
 pub mod snapshot_index;
 pub mod spool;
 
+pub use bodies::Bodies;
 pub use clock::{Clock, RealClock};
 pub use disk::{Disk, DiskFile};
 pub use finding::Finding;

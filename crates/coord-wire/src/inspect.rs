@@ -1,6 +1,7 @@
 //! `coord inspect --json`, schema 1. Objects that do not apply are null.
 
 use crate::envelope::Kind;
+use crate::message::Totals;
 use crate::run::Run;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ pub struct Coordinator {
     /// What is wrong with the store or the reporting channel, in words; empty when all is well.
     #[serde(default)]
     pub problems: Vec<String>,
+    /// How many messages are where (S4-18); none where only a part of the store was read.
+    #[serde(default)]
+    pub messages: Option<Totals>,
 }
 
 /// The hook-level fact, derived from [`State`] by [`State::status`].

@@ -183,6 +183,15 @@ pub enum Entry {
         /// The command, as the core writes it.
         command: Box<RawValue>,
     },
+    /// Something happened to a message (S4). What it says is not in it (G11).
+    Message {
+        /// Its id.
+        id: String,
+        /// What happened, in one line for people.
+        what: String,
+        /// The same, as the core writes it.
+        event: Box<RawValue>,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.
@@ -387,7 +396,7 @@ pub struct ApiFailure {
 /// A decision: what was seen, which rule, what follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// The session.
+    /// The session, or the message.
     pub session_id: String,
     /// Requirement id of the rule.
     pub rule: String,

@@ -11,6 +11,7 @@ pub mod frame;
 pub mod inspect;
 pub mod journal;
 pub mod limits;
+pub mod message;
 pub mod paths;
 pub mod peer;
 pub mod run;

@@ -129,6 +129,11 @@ impl Paths {
         self.state.join("digest.key")
     }
 
+    /// The texts of messages, one file each.
+    pub fn messages(&self) -> PathBuf {
+        self.state.join("messages")
+    }
+
     /// Directory of the headless runs' files.
     pub fn runs(&self) -> PathBuf {
         self.state.join("runs")

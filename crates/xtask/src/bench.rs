@@ -15,6 +15,7 @@ mod inspect;
 mod panes;
 mod place;
 mod programs;
+mod queue;
 mod recovery;
 mod run;
 mod sample;
@@ -38,7 +39,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, standing
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -66,7 +67,7 @@ const REAL_CLIENT: &str = "recovery-client";
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 13] = [
+const GROUPS: [(&str, Measure); 14] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -79,6 +80,7 @@ const GROUPS: [(&str, Measure); 13] = [
     ("recovery", recovery::scripted),
     (REAL_CLIENT, recovery::real),
     ("run", run::measure),
+    ("queue", queue::measure),
     ("standing", standing::measure),
 ];
 

@@ -7,8 +7,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use coord_daemon::config::Config;
+use coord_daemon::offline::Offline;
 use coord_daemon::registry::Readable;
-use coord_daemon::{lookup, offline, view};
+use coord_daemon::{lookup, messages, offline, view};
 use coord_wire::envelope::Kind;
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
@@ -18,6 +19,7 @@ use crate::client;
 use crate::context::{Context, variable};
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+use crate::verb::queue;
 use crate::verb::status::{counted, not_reachable};
 
 /// Stopped sessions are listed this long (interfaces.md, retention).
@@ -88,6 +90,10 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
             runs::table(out, &answer.runs, painter, context)?;
         }
     }
+    if let Some(totals) = answer.coordinator.messages.filter(queue::is_any_open) {
+        let words = format!("{}; coord queue lists them", queue::totals(&totals));
+        writeln!(out, "{}", painter.paint(Colour::Dim, &format!("messages: {words}")))?;
+    }
     if let Some(miss) = miss {
         let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));
         writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
@@ -139,16 +145,7 @@ pub(crate) fn look(id: Option<&str>, context: &Context) -> Result<Looked, Failur
 
 /// The same answer from the files.
 fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
-    let config_file = context.paths.config_file();
-    let (config, bad_config) = match Config::load(&config_file) {
-        Ok(config) => (config, None),
-        Err(error) => (Config::defaults(), Some(format!("{}: {error}", config_file.display()))),
-    };
-    let readable = Readable {
-        root: context.root.clone(),
-        named: config.paths("tracking.config_dirs").to_vec(),
-    };
-    let store = offline::read(&context.paths, &context.here, &readable, id, context.now)?;
+    let (store, bad_config) = read_store(id, context)?;
     let sessions = match id {
         None => view::sessions(&store.state, context.now),
         Some(id) => {
@@ -159,11 +156,31 @@ fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
                 .collect()
         }
     };
+    // Of one session no more may have been read than that.
+    let messages = id.is_none().then(|| messages::totals(&store.state, context.now));
     let mut problems = store.problems;
     problems.extend(bad_config);
     let spool_pending = store.spool_pending;
-    let coordinator = Coordinator { spool_pending, problems, ..Coordinator::default() };
+    let coordinator = Coordinator { spool_pending, problems, messages, ..Coordinator::default() };
     Ok(Inspect { schema: SCHEMA, coordinator, sessions, runs: Vec::new() })
+}
+
+/// The files, and what is wrong with the configuration.
+pub(crate) fn read_store(
+    id: Option<&str>,
+    context: &Context,
+) -> anyhow::Result<(Offline, Option<String>)> {
+    let config_file = context.paths.config_file();
+    let (config, bad_config) = match Config::load(&config_file) {
+        Ok(config) => (config, None),
+        Err(error) => (Config::defaults(), Some(format!("{}: {error}", config_file.display()))),
+    };
+    let readable = Readable {
+        root: context.root.clone(),
+        named: config.paths("tracking.config_dirs").to_vec(),
+    };
+    let store = offline::read(&context.paths, &context.here, &readable, id, context.now)?;
+    Ok((store, bad_config))
 }
 
 pub(crate) fn age_s(at: &str, context: &Context) -> u64 {

@@ -13,15 +13,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A home whose state is on 16 MiB.
-struct SmallDisk {
-    home: Home,
+pub(crate) struct SmallDisk {
+    pub(crate) home: Home,
     /// Keeps the namespace.
     holder: Running,
 }
 
 impl SmallDisk {
     #[track_caller]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Home::new();
         let state = home.paths().state_base;
         std::fs::create_dir_all(&state).unwrap();
@@ -58,23 +58,23 @@ impl SmallDisk {
     }
 
     /// Leaves not a byte.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let filled = self.shell("cat /dev/zero >\"$0/filler\"");
         assert!(filled.stderr.contains("No space left"), "{filled:?}");
     }
 
-    fn make_room(&self) {
+    pub(crate) fn make_room(&self) {
         self.shell("rm \"$0/filler\"").expect_success();
     }
 
-    fn coord(&self, arguments: &[&str]) -> Finished {
+    pub(crate) fn coord(&self, arguments: &[&str]) -> Finished {
         let mut command = self.command(programs().join("coord"));
         command.args(arguments).env("COORD_HOME", self.home.root());
         run(command, &self.home.tmp(), "coord")
     }
 
     #[track_caller]
-    fn serve(&self) -> Running {
+    pub(crate) fn serve(&self) -> Running {
         let mut command = self.command(programs().join("coord"));
         command.arg("serve").arg("--root").arg(self.home.root()).stdin(Stdio::null());
         let serving = Running::start(command, &self.home.tmp(), "serve");

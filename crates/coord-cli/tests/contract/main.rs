@@ -14,6 +14,7 @@ mod harness;
 mod http;
 mod namespaces;
 mod once;
+mod queue;
 mod store;
 mod why;
 mod wire;

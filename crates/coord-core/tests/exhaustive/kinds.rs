@@ -1,9 +1,9 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
 use coord_core::{
-    Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host, Kind,
-    PaneFound, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus, Screen, StartSource,
-    TaskFound, ToolPhase, Via,
+    Address, Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host,
+    Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, QueueEvent, Registry,
+    RegistryEntry, RegistryStatus, Same, Screen, Sender, StartSource, TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
@@ -417,6 +417,13 @@ fn task(name: &str, signal: Option<u64>, stop: Option<&str>) -> Symbol {
     one(name, Event::TaskRead { dir: "/task".into(), found })
 }
 
+fn message() -> Symbol {
+    let to = Address::Queue("builds".into());
+    let (id, from, same) = (MessageId::from_random(1), Sender::Operator, Same::Text(1));
+    let new = NewMessage { id, to, from, is_urgent: false, same, bytes: 1, ttl_ms: None };
+    one("message sent to a program", Event::Queue(QueueEvent::Sent(new)))
+}
+
 fn coordinator() -> Vec<Symbol> {
     let lock = |held| Event::ConfigDirLock { config_dir: "/home/dev/.claude".into(), held };
     vec![
@@ -428,6 +435,7 @@ fn coordinator() -> Vec<Symbol> {
         task("task signalled", Some(7), None),
         task("task stopped", None, Some("lunch")),
         task("task neither signalled nor stopped", None, None),
+        message(),
         one("config dir locked", lock(true)),
         one("config dir locked by another", lock(false)),
         started("coordinator started, same boot", false),

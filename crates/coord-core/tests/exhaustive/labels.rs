@@ -46,6 +46,7 @@ labels! { EVENTS, of_event(Event):
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, .. } => "pane unreadable after death",
     Event::TranscriptRead { .. } => "transcript",
     Event::TaskRead { .. } => "task",
+    Event::Queue(_) => "message",
     Event::Operator(_) => "operator",
     Event::Proved { .. } => "proved",
     Event::Acted { .. } => "acted",

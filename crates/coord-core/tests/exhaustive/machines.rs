@@ -408,6 +408,7 @@ fn a_replay_gives_the_same_state() {
                 let again = State::from_parts(
                     serde_json::from_str(&header).unwrap(),
                     serde_json::from_str(&sessions).unwrap(),
+                    state.messages().cloned().collect(),
                     seen,
                 );
                 assert_eq!(again, state, "stored");

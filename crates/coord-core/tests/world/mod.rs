@@ -67,8 +67,9 @@ impl World {
         assert_eq!(self.state.violations(now), 0, "after {event:?}");
         // The indexes say what they would say had they been made from the records alone.
         let sessions = self.state.sessions().cloned().collect();
+        let messages = self.state.messages().cloned().collect();
         let (header, seen) = (self.state.header().clone(), self.state.seen().clone());
-        assert_eq!(self.state, State::from_parts(header, sessions, seen));
+        assert_eq!(self.state, State::from_parts(header, sessions, messages, seen));
     }
 
     /// Lets time pass, serving each deadline when it is due, as the loop does.

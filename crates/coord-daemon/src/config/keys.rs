@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 79] = [
+pub const KEYS: [Key; 87] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -73,6 +73,54 @@ pub const KEYS: [Key; 79] = [
         kind: Kind::Count,
         default: "512",
         about: "with less memory available no agent is started (H-11)",
+    },
+    Key {
+        name: "queue.failed_kept",
+        kind: Kind::Duration,
+        default: "\"30d\"",
+        about: "a message that failed is kept this long, to be retried or dropped (S4-20)",
+    },
+    Key {
+        name: "queue.lease",
+        kind: Kind::Duration,
+        default: "\"5m\"",
+        about: "a consumer has a message for so long, unless it says otherwise; then it goes back (S4-11)",
+    },
+    Key {
+        name: "queue.per_receiver",
+        kind: Kind::Count,
+        default: "1000",
+        about: "messages that may wait for one receiver; more are refused",
+    },
+    Key {
+        name: "queue.processed_kept",
+        kind: Kind::Duration,
+        default: "\"7d\"",
+        about: "a message that is done is kept this long (S4-20)",
+    },
+    Key {
+        name: "queue.retries",
+        kind: Kind::Count,
+        default: "3",
+        about: "attempts after the first one; then a message has failed (S4-23)",
+    },
+    Key {
+        name: "queue.retry_delay",
+        kind: Kind::Duration,
+        default: "\"10s\"",
+        about: "the wait before the second attempt, twice as long before each further one (S4-23)",
+    },
+    Key {
+        name: "queue.retry_delay_max",
+        kind: Kind::Duration,
+        default: "\"5m\"",
+        about: "but no longer than this",
+    },
+    Key {
+        name: "queue.slow_after",
+        kind: Kind::Duration,
+        default: "\"2m\"",
+        about: "a message that is worked on for longer is shown as slow (S4-18)",
     },
     Key {
         name: "queue.wake",

@@ -87,6 +87,34 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Whom something comes from (H-04).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// A person at a terminal.
+    Person,
+    /// An agent, by its harness's pid.
+    Harness(u32),
+    /// A program without a terminal, by the name of what started the caller; `unknown` where nobody can
+    /// tell.
+    Program(String),
+}
+
+/// Whom a request comes from. Nothing is refused: who cannot be told is told as that.
+pub(crate) fn who(table: &impl Processes, caller: Caller, harnesses: &[ProcessRef]) -> Who {
+    match check(table, caller, harnesses) {
+        Ok(()) => Who::Person,
+        Err(Refusal::BelowHarness(pid) | Refusal::HeldTerminal(pid)) => Who::Harness(pid),
+        Err(Refusal::NoTerminal) => {
+            let name = caller.parent.map_or_else(String::new, |parent| table.program(parent));
+            let name: String = name.chars().filter(|one| !one.is_control()).take(64).collect();
+            Who::Program(if name.is_empty() { UNKNOWN.to_owned() } else { name })
+        }
+        Err(Refusal::Unseen) => Who::Program(UNKNOWN.to_owned()),
+    }
+}
+
+const UNKNOWN: &str = "unknown";
+
 /// Whether the caller may give orders; `harnesses` are the processes that are known to be ones.
 pub(crate) fn check(
     table: &impl Processes,

@@ -116,6 +116,10 @@ impl World for SharedMachine {
         changes
     }
 
+    fn random(&mut self) -> u64 {
+        self.get().random.next()
+    }
+
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
         let mut machine = self.get();
         let (pace, looked_ns) = (machine.pace.look.clone(), machine.now.mono_ns);

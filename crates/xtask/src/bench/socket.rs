@@ -1,6 +1,7 @@
 //! A connection to the coordinator that stays open, for many requests.
 
 use anyhow::{Context, bail};
+use coord_wire::limits::BODY_BYTES_MAX;
 use coord_wire::paths::Paths;
 use serde_json::value::RawValue;
 use std::io::{Read, Write};
@@ -34,6 +35,28 @@ impl Socket {
         );
         self.stream.write_all(request.as_bytes())?;
         self.expect_no_content()
+    }
+
+    /// Posts JSON and reads what is answered with 200.
+    pub(super) fn ask(&mut self, path: &str, body: &serde_json::Value) -> anyhow::Result<String> {
+        let text = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: coord\r\nContent-Length: {}\r\n\r\n{text}",
+            text.len()
+        );
+        self.stream.write_all(request.as_bytes())?;
+        let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            match self.stream.read(&mut buffer)? {
+                0 => bail!("the coordinator closed the connection"),
+                n => answer.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+            }
+            let whole = coord_wire::exchange::whole_answer(&answer, BODY_BYTES_MAX);
+            if let Some(answer) = whole.map_err(|miss| anyhow::anyhow!("{miss:?}"))? {
+                let body = String::from_utf8_lossy(&answer.body).into_owned();
+                return if answer.status == 200 { Ok(body) } else { bail!("{body}") };
+            }
+        }
     }
 
     /// Reads an answer without a body.

@@ -1,0 +1,90 @@
+//! `coord queue`: messages to programs, by name: sent, taken under a lease, settled, looked at (S4).
+
+mod list;
+mod send;
+mod settle;
+
+pub(crate) use list::{is_any_open, totals};
+
+use std::io::Write;
+
+use coord_wire::exchange::Miss;
+use coord_wire::message::Sent;
+use serde::Serialize;
+
+use crate::client::{self, segment};
+use crate::context::Context;
+use crate::out::{Failure, escape};
+use crate::verb::status::not_reachable;
+
+/// Send messages to programs, take them, and see what became of them
+#[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  coord queue                                    what waits, who has what, what failed\n  coord queue send builds 'build main'           whoever takes \"builds\" gets it\n  coord queue claim builds --wait 10m --json     take the next one; it names a fence\n  coord queue done m_x7d2 41                     with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     it is tried again, 3 times\n  coord queue retry m_x7d2                       a failed one once more\n\nA message is taken for 5 minutes (--lease, or renew in time); then it goes back."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    list: list::ListArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Send a message to whoever takes it under a name
+    Send(send::Args),
+    /// Show one message, with its text
+    Show(list::ShowArgs),
+    /// Take the next message under a lease
+    Claim(settle::ClaimArgs),
+    /// Say that a message that was taken is done
+    Done(settle::DoneArgs),
+    /// Say that it could not be done
+    Fail(settle::FailArgs),
+    /// Keep it for longer
+    Renew(settle::RenewArgs),
+    /// Have a failed message tried again
+    Retry(list::OneArgs),
+    /// Drop a message that nobody works on
+    Drop(list::OneArgs),
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    match &args.verb {
+        None => list::run(&args.list, context),
+        Some(Verb::Send(args)) => send::run(args, context),
+        Some(Verb::Show(args)) => list::show(args, context),
+        Some(Verb::Claim(args)) => settle::claim(args, context),
+        Some(Verb::Done(args)) => settle::done(args, context),
+        Some(Verb::Fail(args)) => settle::fail(args, context),
+        Some(Verb::Renew(args)) => settle::renew(args, context),
+        Some(Verb::Retry(args)) => one("retry", args, context),
+        Some(Verb::Drop(args)) => one("drop", args, context),
+    }
+}
+
+fn one(verb: &str, args: &list::OneArgs, context: &Context) -> Result<(), Failure> {
+    tell(&post(&args.id, verb, &serde_json::json!({}), context)?, args.json)
+}
+
+/// `POST /v1/messages/ID/VERB`.
+fn post(id: &str, verb: &str, body: &impl Serialize, context: &Context) -> Result<Sent, Failure> {
+    let path = format!("/v1/messages/{}/{verb}", segment(id));
+    answered(client::post(context, &path, body), context)
+}
+
+fn answered<T>(answer: Result<Result<T, Failure>, Miss>, context: &Context) -> Result<T, Failure> {
+    answer.unwrap_or_else(|miss| Err(Failure::NotReachable(not_reachable(miss, context))))
+}
+
+/// What became of a message, in one line.
+fn tell(sent: &Sent, is_json: bool) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if is_json {
+        serde_json::to_writer(&mut out, sent)?;
+        return Ok(writeln!(out)?);
+    }
+    let folded = if sent.folded { " (it was there already)" } else { "" };
+    Ok(writeln!(out, "{} {}{folded}", escape(&sent.id), escape(&sent.state))?)
+}

@@ -1,0 +1,88 @@
+//! `coord queue send NAME TEXT`.
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use coord_wire::exchange::mono_ns;
+use coord_wire::message::{MessageInfo, Send, Sent, TEXT_BYTES_MAX};
+
+use super::{answered, tell};
+use crate::client::{self, segment};
+use crate::context::Context;
+use crate::follow::JournalWatch;
+use crate::out::{Failure, duration_ms};
+
+/// Send a message to whoever takes it under a name
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  coord queue send builds 'build main'\n  git log -1 | coord queue send reviews -          the text comes from standard input\n  coord queue send builds 'build main' --key main  sent twice, it is built once\n  coord queue send builds 'build main' --wait 10m  and say what became of it\n\nExit codes with --wait: 1 it failed, 5 the time is over."
+)]
+pub(crate) struct Args {
+    /// The name
+    queue: String,
+    /// What to say; - for standard input
+    text: String,
+    /// Sent again with the same key, it is the same message
+    #[arg(long)]
+    key: Option<String>,
+    /// It goes before those that are not urgent
+    #[arg(long)]
+    urgent: bool,
+    /// It fails if nobody takes it within this time, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    ttl: Option<u64>,
+    /// Wait until it is done or has failed, for at most this time
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    wait: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let ask = Send {
+        queue: args.queue.clone(),
+        text: text(&args.text)?,
+        key: args.key.clone(),
+        urgent: args.urgent,
+        ttl_ms: args.ttl,
+    };
+    let sent: Sent = answered(client::post(context, "/v1/messages", &ask), context)?;
+    let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
+    let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
+    tell(&Sent { state: fate.state.clone(), ..sent }, args.json)?;
+    if fate.state == "failed" {
+        return Err(Failure::Failed(anyhow::anyhow!("{}", fate.because)));
+    }
+    Ok(())
+}
+
+fn text(word: &str) -> anyhow::Result<String> {
+    if word != "-" {
+        return Ok(word.to_owned());
+    }
+    let mut text = String::new();
+    // One byte more than may be sent tells that it is too long.
+    let n_max = u64::try_from(TEXT_BYTES_MAX)? + 1;
+    std::io::stdin().take(n_max).read_to_string(&mut text).context("standard input")?;
+    Ok(text)
+}
+
+/// Waits for the end of it.
+fn fate(sent: &Sent, wait: Duration, context: &Context) -> Result<MessageInfo, Failure> {
+    let (began_ns, path) = (mono_ns(), format!("/v1/messages/{}", segment(&sent.id)));
+    let journal = JournalWatch::new(context)?;
+    loop {
+        let message: MessageInfo = answered(client::get(context, &path), context)?;
+        if matches!(message.state.as_str(), "processed" | "failed") {
+            return Ok(message);
+        }
+        let left = wait.saturating_sub(Duration::from_nanos(mono_ns().saturating_sub(began_ns)));
+        if left.is_zero() {
+            let why = format!("{} is still {}: {}", sent.id, message.state, message.because);
+            return Err(Failure::TimedOut(why));
+        }
+        journal.pause(left)?;
+    }
+}

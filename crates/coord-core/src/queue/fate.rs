@@ -1,0 +1,295 @@
+//! Decides what becomes of a message (S4-01, S4-19, S4-20, S4-22, S4-23): done, back with a delay, failed with
+//! its reason, or gone when it was kept for long enough.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use super::{Message, MessageId, MessageState, NewMessage, QueueEvent};
+use crate::effect::{Effect, Effects};
+use crate::state::State;
+use crate::time::{Awake, Moment};
+
+/// Why something cannot be done to a message. One line, with what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such message.
+    Gone,
+    /// Its lease ran out, and somebody else has it.
+    Taken {
+        /// Who.
+        holder: String,
+    },
+    /// Nobody has it.
+    NotHeld {
+        /// Where it is.
+        state: &'static str,
+    },
+    /// Somebody works on it.
+    WorkedOn {
+        /// Who.
+        holder: String,
+    },
+    /// It is done.
+    Done,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("it is no longer there: it was dropped, or its time is over"),
+            Self::Taken { holder } => write!(
+                f,
+                "this lease ran out and {holder} has the message now: what was done for it may be done twice; claim with a longer --lease, or renew in time"
+            ),
+            Self::NotHeld { state } => write!(
+                f,
+                "this lease is over, the message is {state}: claim with a longer --lease, or renew in time"
+            ),
+            Self::WorkedOn { holder } => {
+                write!(
+                    f,
+                    "{holder} works on it; wait until it is done, or until its lease runs out"
+                )
+            }
+            Self::Done => f.write_str("it is done already; send it again instead"),
+        }
+    }
+}
+
+impl State {
+    /// A message.
+    pub fn message(&self, id: MessageId) -> Option<&Message> {
+        self.messages.get(id)
+    }
+
+    /// All messages.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = &Message> {
+        self.messages.all()
+    }
+
+    /// The messages whose ids begin with these letters, `m_` or not.
+    pub fn messages_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Message> {
+        let letters = prefix.strip_prefix(MessageId::PREFIX).unwrap_or(prefix);
+        let range = MessageId::beginning(letters);
+        range.into_iter().flat_map(|[from, to]| self.messages.between(from, to))
+    }
+
+    /// All receivers that have messages, and how many are where.
+    pub fn message_lines(&self) -> impl Iterator<Item = (&super::Address, super::LineCounts)> {
+        self.messages.lines()
+    }
+
+    /// How many messages of this receiver are where.
+    pub fn message_counts(&self, to: &super::Address) -> super::LineCounts {
+        self.messages.counts(to)
+    }
+
+    /// Whether it was done under this lease: a consumer that did not hear the answer asks again.
+    pub fn was_done_by(&self, id: MessageId, lease: u64) -> bool {
+        let is_it = |state: &MessageState| match state {
+            MessageState::Processed { fence, .. } => *fence == lease,
+            MessageState::Pending { .. }
+            | MessageState::Processing(_)
+            | MessageState::Failed { .. } => false,
+        };
+        self.messages.get(id).is_some_and(|message| is_it(&message.state))
+    }
+
+    /// Whether a person may have it tried again, or dropped.
+    ///
+    /// # Errors
+    /// It is not there, worked on, or done.
+    pub fn is_free(&self, id: MessageId) -> Result<(), Refused> {
+        match &self.messages.get(id).ok_or(Refused::Gone)?.state {
+            MessageState::Pending { .. } | MessageState::Failed { .. } => Ok(()),
+            MessageState::Processing(lease) => {
+                Err(Refused::WorkedOn { holder: lease.holder.clone() })
+            }
+            MessageState::Processed { .. } => Err(Refused::Done),
+        }
+    }
+
+    /// Takes in what happened to a message.
+    pub(crate) fn on_queue(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
+        match event {
+            QueueEvent::Sent(new) => self.accept(new, at),
+            QueueEvent::Folded(id) => {
+                let head = &mut self.header.queue;
+                head.folded = head.folded.saturating_add(1);
+                self.change(*id, |message| message.folded = message.folded.saturating_add(1));
+            }
+            QueueEvent::Claimed { id, holder, lease_ms } => {
+                self.claim(*id, holder, *lease_ms, at);
+            }
+            QueueEvent::Renewed { id, fence, lease_ms } => {
+                self.renew(*id, *fence, *lease_ms, at);
+            }
+            QueueEvent::Done { id, fence } if self.held(*id, *fence).is_ok() => {
+                let head = &mut self.header.queue;
+                head.processed = head.processed.saturating_add(1);
+                let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
+                let fence = *fence;
+                self.change(*id, |one| one.state = MessageState::Processed { at, until, fence });
+            }
+            QueueEvent::Failed { id, fence, why, is_final } if self.held(*id, *fence).is_ok() => {
+                if *is_final {
+                    self.fail_message(*id, why, at, fx);
+                } else {
+                    self.give_back(*id, why, false, at, fx);
+                }
+            }
+            QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
+            QueueEvent::Retried(id) if self.is_free(*id).is_ok() => {
+                self.change(*id, |message| {
+                    message.attempts = 0;
+                    message.state = MessageState::Pending { not_before: None };
+                });
+                decide(*id, "S4-19", "its operator said so", "it is tried again", fx);
+            }
+            QueueEvent::Dropped(id) if self.is_free(*id).is_ok() => {
+                let head = &mut self.header.queue;
+                head.failed = head.failed.saturating_add(1);
+                self.forget(*id, fx);
+                decide(*id, "S4-01", "its operator said so", "it is dropped", fx);
+            }
+            // What came too late.
+            QueueEvent::Done { .. }
+            | QueueEvent::Failed { .. }
+            | QueueEvent::Retried(_)
+            | QueueEvent::Dropped(_) => (),
+        }
+    }
+
+    /// Messages that time alone has changed.
+    pub(crate) fn messages_due(&mut self, at: Moment, fx: &mut Effects) {
+        for id in self.messages.due(at.awake) {
+            let Some(message) = self.messages.get(id) else { continue };
+            let is_expired = message.expires.is_some_and(|expires| expires.awake <= at.awake);
+            match message.state {
+                MessageState::Pending { .. } if is_expired => {
+                    self.fail_message(id, "nobody took it in time (--ttl)", at, fx);
+                }
+                MessageState::Pending { .. } => {
+                    self.change(id, |one| one.state = MessageState::Pending { not_before: None });
+                }
+                MessageState::Processing(_) => self.end_lease(id, at, fx),
+                MessageState::Processed { .. } | MessageState::Failed { .. } => {
+                    self.forget(id, fx);
+                }
+            }
+        }
+        self.sweep(at, fx);
+    }
+
+    /// When a message changes by time alone.
+    pub(crate) fn message_deadline(&self) -> Option<Awake> {
+        self.messages.next_deadline().into_iter().chain(self.sweep_at()).min()
+    }
+
+    /// A new boot, whose clock began anew: who had a message is gone, and what is kept for a time is kept
+    /// for the rest of it (H-32).
+    pub(crate) fn rebase_messages(&mut self, at: Moment, fx: &mut Effects) {
+        self.header.queue.swept = at.awake;
+        let limits = self.header.settings.queue;
+        let ids: alloc::vec::Vec<MessageId> = self.messages.all().map(|one| one.id).collect();
+        for id in ids {
+            let rest = |since: Moment, kept_ms: u64| {
+                at.awake.plus_ms(kept_ms.saturating_sub(at.wall_ms.saturating_sub(since.wall_ms)))
+            };
+            self.change(id, |message| {
+                if let Some(expires) = &mut message.expires {
+                    expires.awake = at.awake.plus_ms(expires.wall_ms.saturating_sub(at.wall_ms));
+                }
+                match &mut message.state {
+                    MessageState::Pending { not_before } => *not_before = None,
+                    MessageState::Processing(lease) => lease.until = at.awake,
+                    MessageState::Processed { at, until, .. } => {
+                        *until = rest(*at, limits.processed_kept_ms);
+                    }
+                    MessageState::Failed { at, until, .. } => {
+                        *until = rest(*at, limits.failed_kept_ms);
+                    }
+                }
+            });
+        }
+        self.messages_due(at, fx);
+    }
+
+    fn accept(&mut self, new: &NewMessage, at: Moment) {
+        let head = &mut self.header.queue;
+        head.sent = head.sent.saturating_add(1);
+        head.next_number = head.next_number.saturating_add(1);
+        let expires = new.ttl_ms.map(|ttl_ms| Moment {
+            awake: at.awake.plus_ms(ttl_ms),
+            wall_ms: at.wall_ms.saturating_add(ttl_ms),
+        });
+        self.messages.put(Message {
+            id: new.id,
+            number: head.next_number,
+            to: new.to.clone(),
+            from: new.from.clone(),
+            is_urgent: new.is_urgent,
+            same: new.same.clone(),
+            bytes: new.bytes,
+            sent: at,
+            expires,
+            folded: 0,
+            attempts: 0,
+            maybe_duplicate: false,
+            last_failure: None,
+            state: MessageState::Pending { not_before: None },
+        });
+    }
+
+    /// An attempt came to nothing: another one later, or none.
+    pub(super) fn give_back(
+        &mut self,
+        id: MessageId,
+        why: &str,
+        may_be_done: bool,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let limits = self.header.settings.queue;
+        let Some(attempts) = self.messages.get(id).map(|message| message.attempts) else { return };
+        self.change(id, |message| message.maybe_duplicate |= may_be_done);
+        if limits.retries < attempts {
+            let tried = format!("{why}; tried {attempts} times");
+            return self.fail_message(id, &tried, at, fx);
+        }
+        let delay_ms = limits.delay.after_ms(attempts);
+        self.change(id, |message| {
+            message.last_failure = Some(why.into());
+            message.state = MessageState::Pending { not_before: Some(at.awake.plus_ms(delay_ms)) };
+        });
+        let did = format!("attempt {attempts} is over; the next one in {} s", delay_ms / 1_000);
+        decide(id, "S4-23", why, &did, fx);
+    }
+
+    fn fail_message(&mut self, id: MessageId, why: &str, at: Moment, fx: &mut Effects) {
+        let head = &mut self.header.queue;
+        head.failed = head.failed.saturating_add(1);
+        let until = at.awake.plus_ms(self.header.settings.queue.failed_kept_ms);
+        let reason: String = why.into();
+        self.change(id, |one| one.state = MessageState::Failed { at, until, reason });
+        decide(id, "S4-23", why, "failed; kept until it is retried or dropped", fx);
+    }
+
+    fn forget(&mut self, id: MessageId, fx: &mut Effects) {
+        if self.messages.take(id).is_some() {
+            fx.effects.push(Effect::RemoveBody { message: id });
+        }
+    }
+
+    fn change(&mut self, id: MessageId, change: impl FnOnce(&mut Message)) {
+        if let Some(mut message) = self.messages.take(id) {
+            change(&mut message);
+            self.messages.put(message);
+        }
+    }
+}
+
+fn decide(id: MessageId, rule: &'static str, saw: &str, did: &str, fx: &mut Effects) {
+    fx.decide_about(id.to_string(), rule, saw, did);
+}

@@ -1,0 +1,57 @@
+//! Decides whether one more message is taken in (S4-26, G3): the same one only once, and no more for one
+//! receiver than can be of use. What is not taken is refused in words, never dropped.
+
+use super::{Message, MessageId, NewMessage, Same};
+use crate::state::State;
+
+/// The longest name of a queue, in characters.
+pub const QUEUE_NAME_CHARS_MAX: usize = 64;
+
+/// Whether messages can be addressed to this name: letters, digits, `-`, `_` and `.`, a letter or digit first.
+pub fn is_queue_name(name: &str) -> bool {
+    let is_inner = |one: char| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.');
+    name.len() <= QUEUE_NAME_CHARS_MAX
+        && name.starts_with(|one: char| one.is_ascii_alphanumeric())
+        && name.chars().all(is_inner)
+}
+
+/// What becomes of a message that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admitted {
+    /// It is taken.
+    New,
+    /// It is there already, and stays as it is.
+    Folded(MessageId),
+    /// Its key was used for another text.
+    OtherText(MessageId),
+    /// So many wait for its receiver already.
+    Full(u32),
+}
+
+impl State {
+    /// Whether this message would be taken.
+    pub fn admits(&self, new: &NewMessage) -> Admitted {
+        if let Some(first) = self.messages.same_as(&new.to, &new.from, &new.same) {
+            return if is_same_text(first, &new.same) {
+                Admitted::Folded(first.id)
+            } else {
+                Admitted::OtherText(first.id)
+            };
+        }
+        let cap = self.header.settings.queue.per_receiver;
+        let waiting = self.messages.counts(&new.to).pending;
+        if usize::try_from(cap).is_ok_and(|cap| cap <= waiting) {
+            return Admitted::Full(cap);
+        }
+        Admitted::New
+    }
+}
+
+fn is_same_text(first: &Message, same: &Same) -> bool {
+    match (&first.same, same) {
+        (Same::Key(_, one), Same::Key(_, other)) | (Same::Text(one), Same::Text(other)) => {
+            one == other
+        }
+        (Same::Key(..), Same::Text(_)) | (Same::Text(_), Same::Key(..)) => false,
+    }
+}

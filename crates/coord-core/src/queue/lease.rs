@@ -1,0 +1,118 @@
+//! Decides who has a message, and until when (S4-02, S4-03, S4-11 to S4-14).
+//!
+//! A claim is a lease: it ends by a word of its holder or by its deadline, whichever is first. What comes
+//! with the fence of an older lease changes nothing.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Lease, Message, MessageId, MessageState, Refused};
+use crate::effect::Effects;
+use crate::state::State;
+use crate::time::{Awake, Moment};
+
+/// Leases are looked through this often, whatever the deadlines say (S4-11).
+const SWEEP_MS: u64 = 60_000;
+/// The longest lease: a consumer that works for longer renews it.
+pub(super) const LEASE_MS_MAX: u64 = 24 * 3_600_000;
+
+impl State {
+    /// The next message of a queue; none if nothing waits that may be handed out.
+    pub fn next_in_queue(&self, name: &str) -> Option<&Message> {
+        self.messages.next(&super::Address::Queue(name.into()))
+    }
+
+    /// Whether this lease is the message's.
+    ///
+    /// # Errors
+    /// The message is not there, or the lease is no longer good.
+    pub fn held(&self, id: MessageId, fence: u64) -> Result<&Message, Refused> {
+        let message = self.messages.get(id).ok_or(Refused::Gone)?;
+        match message.lease() {
+            Some(lease) if lease.fence == fence => Ok(message),
+            Some(lease) => Err(Refused::Taken { holder: lease.holder.clone() }),
+            None => Err(Refused::NotHeld { state: message.word() }),
+        }
+    }
+
+    /// Messages that are worked on: how many, how many of them for long, and how many beyond their
+    /// deadline (S4-18).
+    pub fn worked_on(&self, now: Awake) -> [usize; 3] {
+        let slow_ms = self.header.settings.queue.slow_ms;
+        let mut counts: [usize; 3] = [0; 3];
+        for lease in self.messages.leased().filter_map(Message::lease) {
+            let is_slow = slow_ms < now.ms_since(lease.since.awake);
+            let is_stuck = lease.until < now;
+            for (count, counted) in counts.iter_mut().zip([true, is_slow, is_stuck]) {
+                *count = count.saturating_add(usize::from(counted));
+            }
+        }
+        counts
+    }
+
+    /// Messages that are still worked on one sweep after their deadline: never (G3).
+    pub(crate) fn overdue_leases(&self, now: Awake) -> u64 {
+        let leases = self.messages.leased().filter_map(Message::lease);
+        let overdue = leases.filter(|lease| lease.until.plus_ms(SWEEP_MS) < now);
+        u64::try_from(overdue.count()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn claim(&mut self, id: MessageId, holder: &str, lease_ms: u64, at: Moment) {
+        let Some(mut message) = self.messages.take(id) else { return };
+        if message.is_ready() {
+            let fence = &mut self.header.queue.next_fence;
+            *fence = fence.saturating_add(1);
+            message.attempts = message.attempts.saturating_add(1);
+            message.state = MessageState::Processing(Lease {
+                holder: holder.into(),
+                since: at,
+                until: at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)),
+                fence: *fence,
+            });
+        }
+        self.messages.put(message);
+    }
+
+    pub(super) fn renew(&mut self, id: MessageId, fence: u64, lease_ms: u64, at: Moment) {
+        if self.held(id, fence).is_err() {
+            return;
+        }
+        let Some(mut message) = self.messages.take(id) else { return };
+        if let MessageState::Processing(lease) = &mut message.state {
+            // An earlier promise is not taken back.
+            lease.until = lease.until.max(at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)));
+        }
+        self.messages.put(message);
+    }
+
+    /// When leases are looked through next, while there are any.
+    pub(super) fn sweep_at(&self) -> Option<Awake> {
+        self.messages.leased().next().map(|_| self.header.queue.swept.plus_ms(SWEEP_MS))
+    }
+
+    /// Looks through all leases, so that none outlives its deadline though its timer was lost.
+    pub(super) fn sweep(&mut self, at: Moment, fx: &mut Effects) {
+        if self.sweep_at().is_none_or(|due| at.awake < due) {
+            return;
+        }
+        self.header.queue.swept = at.awake;
+        let is_over = |one: &&Message| one.lease().is_some_and(|lease| lease.until <= at.awake);
+        let over: alloc::vec::Vec<MessageId> =
+            self.messages.leased().filter(is_over).map(|one| one.id).collect();
+        for id in over {
+            self.end_lease(id, at, fx);
+        }
+    }
+
+    /// Its deadline is over, or its holder died with the machine: it may be done, or half done (S4-25).
+    pub(super) fn end_lease(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
+        let Some(holder) = self.messages.get(id).and_then(Message::lease).map(|l| l.holder.clone())
+        else {
+            return;
+        };
+        let ran_out = &mut self.header.queue.ran_out;
+        *ran_out = ran_out.saturating_add(1);
+        let why: String = format!("{holder} had it until its lease ran out");
+        self.give_back(id, &why, true, at, fx);
+    }
+}

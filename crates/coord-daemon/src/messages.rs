@@ -1,0 +1,405 @@
+//! `/v1/messages` and `/v1/queues`: messages are sent, taken and settled here (S4).
+//!
+//! Decides who a sender is (H-04) and what a request means; whether it fits is the core's word, asked before
+//! anything is recorded. Whatever is answered is durable by then: a message that was accepted, a lease that
+//! was given, an end that was told. Texts lie in files of their own, and in no record.
+
+mod shown;
+
+pub use shown::{Wanted, list, shown, totals};
+
+use std::collections::BTreeSet;
+use std::hash::Hasher;
+
+use coord_core::{
+    Address, Admitted, MessageId, NewMessage, Now, QUEUE_NAME_CHARS_MAX, QueueEvent, Refused, Same,
+    Sender, is_queue_name,
+};
+use coord_wire::journal::Entry;
+use coord_wire::message::{
+    Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
+};
+use serde::de::DeserializeOwned;
+use siphasher::sip::SipHasher13;
+
+use crate::coordinator::Coordinator;
+use crate::http::{Request, Response};
+use crate::operator::caller::{self, Who};
+use crate::process::Caller;
+use crate::routes::{Route, refused, unavailable};
+use crate::world::World;
+
+/// The beginning of an id is at least this long.
+const PREFIX_MIN: usize = 4;
+/// So many are listed where nothing else is asked for.
+const LISTED: usize = 100;
+
+impl<W: World> Coordinator<W> {
+    /// `POST /v1/messages`.
+    pub(crate) fn post_message(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+        let from = match caller::who(&caller::Machine, caller, &self.harnesses()) {
+            Who::Person => Sender::Operator,
+            Who::Program(name) => Sender::Program(name),
+            Who::Harness(pid) => self.sender_of(pid),
+        };
+        let sent = parsed(request).and_then(|ask| self.send(&ask, from, now));
+        self.answered(sent)
+    }
+
+    /// Takes a message in, whose sender was established.
+    ///
+    /// # Errors
+    /// What is to be answered instead.
+    pub fn send(&mut self, ask: &Send, from: Sender, now: Now) -> Result<Sent, Response> {
+        check(ask)?;
+        if !self.has_room_for("") {
+            return Err(unavailable("the disk is full: free some space"));
+        }
+        let digest = self.text_digest(ask.text.as_bytes());
+        let same = match &ask.key {
+            Some(key) => Same::Key(key.clone(), digest),
+            None => Same::Text(digest),
+        };
+        let new = NewMessage {
+            id: self.new_message_id(),
+            to: Address::Queue(ask.queue.clone()),
+            from,
+            is_urgent: ask.urgent,
+            same,
+            bytes: u32::try_from(ask.text.len()).unwrap_or(u32::MAX),
+            ttl_ms: ask.ttl_ms,
+        };
+        let id = match self.engine.state().admits(&new) {
+            Admitted::New => return self.accept(new, &ask.text, now),
+            Admitted::Folded(id) => id,
+            Admitted::OtherText(id) => {
+                let why = format!("this key was used for another text ({id}): take another key");
+                return Err(Response::error(409, "key_in_use", &why));
+            }
+            Admitted::Full(cap) => {
+                let why = format!(
+                    "{cap} messages wait for {} already (queue.per_receiver): nothing was sent",
+                    ask.queue
+                );
+                return Err(Response::error(429, "full", &why));
+            }
+        };
+        self.record_message(id, "sent again: folded", &QueueEvent::Folded(id), now)?;
+        let state = self.engine.state().message(id).map_or("gone", coord_core::Message::word);
+        Ok(Sent { id: id.to_string(), state: state.to_owned(), folded: true })
+    }
+
+    fn accept(&mut self, new: NewMessage, text: &str, now: Now) -> Result<Sent, Response> {
+        let (id, name) = (new.id, new.id.to_string());
+        let what = format!("sent to {} by {}", shown::receiver(&new.to), shown::sender(&new.from));
+        if let Err(error) = self.bodies.write(&name, text.as_bytes()) {
+            tracing::error!(%error, "a message's text was not written");
+            return Err(unavailable(&format!("the text could not be kept: {error}")));
+        }
+        if let Err(response) = self.record_message(id, &what, &QueueEvent::Sent(new), now) {
+            // What is left of it is swept at the next start.
+            drop(self.bodies.remove(&name));
+            return Err(response);
+        }
+        Ok(Sent { id: name, state: "pending".to_owned(), folded: false })
+    }
+
+    /// `GET /v1/messages?queue=&state=&limit=`.
+    pub(crate) fn get_messages(&self, request: &Request, now: Now) -> Response {
+        let limit = request.query("limit").map_or(Ok(LISTED), str::parse);
+        let Ok(limit) = limit else { return bad("limit takes a number, such as limit=20") };
+        let word = |name| request.query(name).map(ToOwned::to_owned);
+        let wanted = Wanted { queue: word("queue"), state: word("state"), limit };
+        Response::json(&list(self.engine.state(), &wanted, now))
+    }
+
+    /// `GET /v1/messages/{id}`.
+    pub(crate) fn get_message(&self, id: &str, now: Now) -> Response {
+        let state = self.engine.state();
+        match self.found_message(id).map(|id| state.message(id)) {
+            Ok(Some(message)) => {
+                let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
+                let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+                Response::json(&MessageInfo { text, ..shown(state, message, now) })
+            }
+            Ok(None) => no_such_message(id),
+            Err(response) => response,
+        }
+    }
+
+    /// `POST /v1/queues/{name}/claim`.
+    pub(crate) fn post_claim(&mut self, queue: &str, request: &Request, now: Now) -> Route {
+        let claimed = parsed(request).and_then(|ask| self.claim(queue, &ask, now));
+        match claimed {
+            Ok(Some(claimed)) => self.after_sync(Response::json(&claimed)),
+            Ok(None) => Route::Answer(Response::no_content()),
+            Err(response) => Route::Answer(response),
+        }
+    }
+
+    /// Hands the next message of a queue out, if one waits.
+    ///
+    /// # Errors
+    /// What is to be answered instead.
+    pub fn claim(
+        &mut self,
+        queue: &str,
+        ask: &Claim,
+        now: Now,
+    ) -> Result<Option<Claimed>, Response> {
+        check_word("as", &ask.holder)?;
+        check_name(queue)?;
+        // What expired just now is not handed out any more.
+        self.tick(now).map_err(|error| refused(&error))?;
+        let lease_ms = ask.lease_ms.unwrap_or_else(|| self.config.ms("queue.lease"));
+        while let Some(next) = self.engine.state().next_in_queue(queue) {
+            let (id, bytes) = (next.id, next.bytes);
+            let text = self.bodies.read(&id.to_string(), u64::from(bytes));
+            let text = text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other));
+            let text = match text {
+                Ok(text) => text,
+                Err(error) => {
+                    let why = format!("its text cannot be read: {error}");
+                    let lost = QueueEvent::Lost { id, why: why.clone() };
+                    self.record_message(id, &why, &lost, now)?;
+                    continue;
+                }
+            };
+            let claimed = QueueEvent::Claimed { id, holder: ask.holder.clone(), lease_ms };
+            self.record_message(id, &format!("claimed by {}", ask.holder), &claimed, now)?;
+            let Some(message) = self.engine.state().message(id) else { break };
+            let fence = message.lease().map_or(0, |lease| lease.fence);
+            return Ok(Some(Claimed {
+                message: shown(self.engine.state(), message, now),
+                text,
+                fence,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// `POST /v1/messages/{id}/VERB`.
+    pub(crate) fn post_verb(&mut self, id: &str, verb: &str, request: &Request, now: Now) -> Route {
+        let id = match self.found_message(id) {
+            Ok(id) => id,
+            Err(response) => return Route::Answer(response),
+        };
+        let done = match verb {
+            "retry" => self.order_message(id, &QueueEvent::Retried(id), now),
+            "drop" => self.order_message(id, &QueueEvent::Dropped(id), now),
+            verb => parsed(request).and_then(|settle| self.settle(id, verb, &settle, now)),
+        };
+        self.answered(done)
+    }
+
+    /// What a consumer says of the message that it has.
+    ///
+    /// # Errors
+    /// What is to be answered instead: its lease is over, above all.
+    pub fn settle(
+        &mut self,
+        id: MessageId,
+        verb: &str,
+        settle: &Settle,
+        now: Now,
+    ) -> Result<Sent, Response> {
+        let fence = settle.fence;
+        let (what, event) = match (verb, &settle.why) {
+            ("done", _) => ("done".to_owned(), QueueEvent::Done { id, fence }),
+            ("renew", _) => {
+                let lease_ms = settle.lease_ms.unwrap_or_else(|| self.config.ms("queue.lease"));
+                ("renewed".to_owned(), QueueEvent::Renewed { id, fence, lease_ms })
+            }
+            (_, Some(why)) => {
+                check_word("why", why)?;
+                let event =
+                    QueueEvent::Failed { id, fence, why: why.clone(), is_final: settle.is_final };
+                (format!("failed: {why}"), event)
+            }
+            (_, None) => return Err(bad("the body names why")),
+        };
+        let is_told_again = verb == "done" && self.engine.state().was_done_by(id, fence);
+        if !is_told_again {
+            self.tick(now).map_err(|error| refused(&error))?;
+            self.engine.state().held(id, fence).map_err(|why| answer(&why))?;
+            self.record_message(id, &what, &event, now)?;
+        }
+        self.fate(id)
+    }
+
+    /// What a person asks for.
+    fn order_message(
+        &mut self,
+        id: MessageId,
+        event: &QueueEvent,
+        now: Now,
+    ) -> Result<Sent, Response> {
+        self.engine.state().is_free(id).map_err(|why| answer(&why))?;
+        let is_retried = *event == QueueEvent::Retried(id);
+        let what = if is_retried { "to be tried again" } else { "dropped" };
+        self.record_message(id, what, event, now)?;
+        if is_retried {
+            return self.fate(id);
+        }
+        Ok(Sent { id: id.to_string(), state: "dropped".to_owned(), folded: false })
+    }
+
+    fn fate(&self, id: MessageId) -> Result<Sent, Response> {
+        let message = self.engine.state().message(id).ok_or_else(|| answer(&Refused::Gone))?;
+        Ok(Sent { id: id.to_string(), state: message.word().to_owned(), folded: false })
+    }
+
+    /// Takes the files away whose messages are durably gone.
+    pub(crate) fn remove_bodies(&mut self) {
+        let synced = self.engine.journal().synced_through();
+        let gone = std::mem::take(&mut self.gone_bodies);
+        for (id, seq) in gone {
+            if synced < seq {
+                self.gone_bodies.push((id, seq));
+            } else if let Err(error) = self.bodies.remove(&id.to_string()) {
+                // It goes at the next start.
+                tracing::warn!(%error, %id, "a message's text was not removed");
+            }
+        }
+    }
+
+    /// Takes the files away that no message has.
+    pub(crate) fn sweep_bodies(&mut self) {
+        let names: BTreeSet<String> =
+            self.engine.state().messages().map(|message| message.id.to_string()).collect();
+        match self.bodies.keep_only(&names) {
+            Ok(0) => (),
+            Ok(n) => tracing::info!(n, "texts without a message were removed"),
+            Err(error) => {
+                self.problems.insert(format!("texts of old messages were not removed: {error}"));
+            }
+        }
+    }
+
+    fn record_message(
+        &mut self,
+        id: MessageId,
+        what: &str,
+        event: &QueueEvent,
+        now: Now,
+    ) -> Result<(), Response> {
+        let event = serde_json::value::to_raw_value(event)
+            .map_err(|error| Response::error(500, "internal", &error.to_string()))?;
+        let entry = Entry::Message { id: id.to_string(), what: what.to_owned(), event };
+        self.record(&entry, now).map_err(|error| refused(&error))
+    }
+
+    fn new_message_id(&mut self) -> MessageId {
+        loop {
+            let id = MessageId::from_random(self.world.random());
+            if self.engine.state().message(id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// A digest that only who has the key can search for (G11).
+    fn text_digest(&self, text: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.text_key);
+        hasher.write(text);
+        hasher.finish()
+    }
+
+    /// The agent below this harness.
+    fn sender_of(&self, pid: u32) -> Sender {
+        let state = self.engine.state();
+        let of_pid = |session: &&coord_core::Session| {
+            session.may_live()
+                && session.owner.as_ref().is_some_and(|one| one.id.process.pid == pid)
+        };
+        match state.sessions().find(of_pid) {
+            Some(session) => Sender::Session(session.session_id.clone()),
+            None => Sender::Agent,
+        }
+    }
+
+    /// The message that is meant by an id or the unique beginning of one.
+    fn found_message(&self, text: &str) -> Result<MessageId, Response> {
+        if let Some(id) = MessageId::parse(text) {
+            let found = self.engine.state().message(id).map(|message| message.id);
+            return found.ok_or_else(|| no_such_message(text));
+        }
+        if text.strip_prefix(MessageId::PREFIX).unwrap_or(text).len() < PREFIX_MIN {
+            let why = format!("{text:?} is too short: give {PREFIX_MIN} letters or more of an id");
+            return Err(Response::error(404, "id_too_short", &why));
+        }
+        let mut found = self.engine.state().messages_with_prefix(text);
+        let first = found.next().ok_or_else(|| no_such_message(text))?;
+        match found.next() {
+            None => Ok(first.id),
+            Some(second) => {
+                let why = format!("{text:?} begins several ids: {}, {}", first.id, second.id);
+                Err(Response::error(404, "ambiguous_id", &why))
+            }
+        }
+    }
+
+    fn answered(&self, result: Result<Sent, Response>) -> Route {
+        match result {
+            Ok(sent) => self.after_sync(Response::json(&sent)),
+            Err(response) => Route::Answer(response),
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, Response> {
+    serde_json::from_slice(&request.body).map_err(|error| bad(&error.to_string()))
+}
+
+fn check(ask: &Send) -> Result<(), Response> {
+    check_name(&ask.queue)?;
+    ask.key.as_ref().map_or(Ok(()), |key| check_word("key", key))?;
+    if ask.text.is_empty() {
+        return Err(bad("a message without a text says nothing"));
+    }
+    if TEXT_BYTES_MAX < ask.text.len() {
+        let n = ask.text.len();
+        let why = format!("the text has {n} bytes, the limit is {TEXT_BYTES_MAX}: send a path");
+        return Err(bad(&why));
+    }
+    if ask.ttl_ms == Some(0) {
+        return Err(bad("a time to live of nothing: leave it out, or give it some"));
+    }
+    Ok(())
+}
+
+fn check_name(queue: &str) -> Result<(), Response> {
+    if is_queue_name(queue) {
+        return Ok(());
+    }
+    Err(bad(&format!(
+        "{queue:?} is no name of a queue: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`"
+    )))
+}
+
+fn check_word(name: &str, word: &str) -> Result<(), Response> {
+    if word.is_empty() || WORD_BYTES_MAX < word.len() || word.chars().any(char::is_control) {
+        let why = format!("{name}: one line of up to {WORD_BYTES_MAX} bytes, and not empty");
+        return Err(bad(&why));
+    }
+    Ok(())
+}
+
+fn bad(why: &str) -> Response {
+    Response::error(400, "bad_request", why)
+}
+
+fn no_such_message(id: &str) -> Response {
+    let why = format!("no message {id:?}; `coord queue` lists them");
+    Response::error(404, "no_such_message", &why)
+}
+
+fn answer(refused: &Refused) -> Response {
+    let (status, code) = match refused {
+        Refused::Gone => (404, "no_such_message"),
+        Refused::Taken { .. } | Refused::NotHeld { .. } => (409, "lease_over"),
+        Refused::WorkedOn { .. } => (409, "worked_on"),
+        Refused::Done => (409, "done"),
+    };
+    Response::error(status, code, &refused.to_string())
+}

@@ -1,0 +1,178 @@
+//! The texts of messages, one file each, named by the message's id (S4, G11).
+//!
+//! A text is written before its message is recorded and made durable before the record is: a
+//! [`BodySync`] is part of the journal's own sync. What a crash leaves:
+//!
+//! * A file without a record: its message was never accepted. [`Bodies::keep_only`] takes it away.
+//! * A record without its file, or with a part of it: a power loss kept the record, which no sync had
+//!   covered, so nobody was told that it was accepted. [`Bodies::read`] fails, and the message with it.
+//!
+//! Decides nothing about messages, and never looks into a text.
+
+use crate::disk::{Disk, DiskFile};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of the texts, and what is not on the disk yet.
+#[derive(Debug)]
+pub struct Bodies<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    unsynced: Vec<PathBuf>,
+}
+
+impl<D: Disk> Bodies<D> {
+    /// The texts in `dir`, which need not be there.
+    pub fn new(disk: D, dir: &Path) -> Self {
+        Self { disk, dir: dir.to_owned(), unsynced: Vec::new() }
+    }
+
+    /// Writes a text. It is on the disk when the next [`BodySync`] is done.
+    ///
+    /// # Errors
+    /// The disk refused; nothing of it stays.
+    pub fn write(&mut self, name: &str, text: &[u8]) -> io::Result<()> {
+        let path = self.dir.join(name);
+        let written = self.make(&path, text);
+        match written {
+            Ok(()) => self.unsynced.push(path),
+            // It may never have been made.
+            Err(_) => drop(self.disk.remove(&path)),
+        }
+        written
+    }
+
+    fn make(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        let mut file = match self.disk.open_append(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.disk.create_dir(&self.dir)?;
+                self.disk.open_append(path)?
+            }
+            opened => opened?,
+        };
+        file.truncate(0)?;
+        file.append(text)
+    }
+
+    /// A text, whose length is known.
+    ///
+    /// # Errors
+    /// It is not there, cannot be read, or is not whole.
+    pub fn read(&self, name: &str, len: u64) -> io::Result<Vec<u8>> {
+        let text = self.disk.read(&self.dir.join(name))?;
+        if u64::try_from(text.len()) == Ok(len) {
+            return Ok(text);
+        }
+        let n = text.len();
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{n} bytes of {len} are there")))
+    }
+
+    /// Takes a text away. One that is not there is no error.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub fn remove(&mut self, name: &str) -> io::Result<()> {
+        let path = self.dir.join(name);
+        self.unsynced.retain(|one| *one != path);
+        match self.disk.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Takes away all texts but these. Returns how many went.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the disk refused.
+    pub fn keep_only(&mut self, names: &BTreeSet<String>) -> io::Result<usize> {
+        let found = match self.disk.list(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            found => found?,
+        };
+        let strays = found.iter().filter(|name| !names.contains(*name));
+        let mut n: usize = 0;
+        for name in strays {
+            self.remove(name)?;
+            n = n.saturating_add(1);
+        }
+        Ok(n)
+    }
+
+    /// What is to be synced before the records that tell of it.
+    pub(crate) fn unsynced(&mut self) -> Option<BodySync<D>> {
+        let paths = std::mem::take(&mut self.unsynced);
+        let (disk, dir) = (self.disk.clone(), self.dir.clone());
+        (!paths.is_empty()).then_some(BodySync { disk, dir, paths })
+    }
+}
+
+/// Makes texts durable; another thread may run it.
+#[derive(Debug)]
+pub(crate) struct BodySync<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    paths: Vec<PathBuf>,
+}
+
+impl<D: Disk> BodySync<D> {
+    pub(crate) fn run(&self) -> io::Result<()> {
+        for path in &self.paths {
+            // One that is gone by now needs no sync, and must not come back by being opened.
+            match self.disk.len(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+                found => {
+                    found?;
+                    self.disk.open_append(path)?.sync()?;
+                }
+            }
+        }
+        self.disk.sync_dir(&self.dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::real_disk::RealDisk;
+
+    fn names(dir: &Path) -> Vec<String> {
+        RealDisk.list(dir).unwrap()
+    }
+
+    // S4-05, S4-22: what is not recorded does not stay, what is cut is not handed out.
+    #[test]
+    fn a_text_is_there_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("messages");
+        let mut bodies = Bodies::new(RealDisk, &dir);
+        assert!(bodies.unsynced().is_none());
+        assert_eq!(bodies.keep_only(&BTreeSet::new()).unwrap(), 0, "no directory yet");
+        for (name, text) in [("a", "one"), ("b", ""), ("c", "three")] {
+            bodies.write(name, text.as_bytes()).unwrap();
+        }
+        bodies.write("a", b"two").unwrap();
+        assert_eq!(bodies.read("a", 3).unwrap(), b"two");
+        assert_eq!(bodies.read("b", 0).unwrap(), b"");
+        assert_eq!(bodies.read("c", 6).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(bodies.read("d", 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+        bodies.remove("b").unwrap();
+        bodies.remove("b").unwrap();
+        bodies.unsynced().unwrap().run().unwrap();
+        assert!(bodies.unsynced().is_none(), "all of it is on the disk");
+        assert_eq!(bodies.keep_only(&BTreeSet::from(["c".to_owned()])).unwrap(), 1);
+        assert_eq!(names(&dir), ["c"]);
+    }
+
+    // A text that was removed while its sync was under way stays removed.
+    #[test]
+    fn a_sync_brings_nothing_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bodies = Bodies::new(RealDisk, dir.path());
+        bodies.write("a", b"one").unwrap();
+        let sync = bodies.unsynced().unwrap();
+        bodies.remove("a").unwrap();
+        sync.run().unwrap();
+        assert!(names(dir.path()).is_empty());
+    }
+}
