@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
@@ -33,8 +33,14 @@ impl JournalWatch {
 
     /// Waits for news, a second, or `left`, whichever comes first.
     pub(crate) fn pause(&self, left: Duration) -> anyhow::Result<()> {
+        self.pause_beside(&self.fd, left)
+    }
+
+    /// The same, and not longer than until the other is readable.
+    pub(crate) fn pause_beside(&self, other: impl AsFd, left: Duration) -> anyhow::Result<()> {
         let timeout = Timespec::try_from(PAUSE_MAX.min(left))?;
-        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+        let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
+        match poll(&mut both, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => (),
             Err(error) => return Err(error.into()),
         }

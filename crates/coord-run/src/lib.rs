@@ -6,6 +6,7 @@
 //! decided stands in the run's own file under a lock (`record`).
 
 mod clock;
+pub mod end_signals;
 pub mod lines;
 pub mod pump;
 pub mod quarantine;
@@ -19,5 +20,6 @@ pub mod supervisor;
 pub mod task_loop;
 mod tree;
 
+pub use end_signals::EndSignals;
 pub use spec::{Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of};
 pub use supervisor::supervise;

@@ -3,6 +3,7 @@
 mod list;
 mod send;
 mod settle;
+mod work;
 
 pub(crate) use list::{is_any_open, totals};
 
@@ -21,7 +22,7 @@ use crate::verb::status::not_reachable;
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  coord queue                                    what waits, who has what, what failed\n  coord queue send builds 'build main'           whoever takes \"builds\" gets it\n  coord queue claim builds --wait 10m --json     take the next one; it names a fence\n  coord queue done m_x7d2 41                     with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     it is tried again, 3 times\n  coord queue retry m_x7d2                       a failed one once more\n\nA message is taken for 5 minutes (--lease, or renew in time); then it goes back."
+    after_help = "Examples:\n  coord queue                                    what waits, who has what, what failed\n  coord queue send builds 'build main'           whoever takes \"builds\" gets it\n  coord queue work builds -- ./build.sh          run a command for each\n  coord queue claim builds --wait 10m --json     or take the next one yourself; it names a fence\n  coord queue done m_x7d2 41                     with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     it is tried again, 3 times\n  coord queue retry m_x7d2                       a failed one once more\n\nA message is taken for 5 minutes (--lease, or renew in time); then it goes back."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -36,6 +37,8 @@ enum Verb {
     Send(send::Args),
     /// Show one message, with its text
     Show(list::ShowArgs),
+    /// Run a command for each message
+    Work(work::Args),
     /// Take the next message under a lease
     Claim(settle::ClaimArgs),
     /// Say that a message that was taken is done
@@ -55,6 +58,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         None => list::run(&args.list, context),
         Some(Verb::Send(args)) => send::run(args, context),
         Some(Verb::Show(args)) => list::show(args, context),
+        Some(Verb::Work(args)) => work::run(args, context),
         Some(Verb::Claim(args)) => settle::claim(args, context),
         Some(Verb::Done(args)) => settle::done(args, context),
         Some(Verb::Fail(args)) => settle::fail(args, context),

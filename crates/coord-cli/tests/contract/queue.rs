@@ -3,13 +3,15 @@
 
 use crate::disk::SmallDisk;
 use crate::wire::ask;
-use coord_tests::coord::{Coordinator, coord, events};
+use coord_tests::coord::{Coordinator, coord, events, programs};
 use coord_tests::home::Home;
-use coord_tests::process::Finished;
+use coord_tests::process::{Finished, Running};
 use coord_tests::wait::wait_until;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 /// `coord queue …`.
 fn queue(home: &Home, arguments: &[&str]) -> Finished {
@@ -114,7 +116,41 @@ fn a_text_lies_in_a_file_of_its_own() {
     assert!(word(&lost["because"]).contains("cannot be read"), "{lost}");
 }
 
-// S4-13: the consumer hangs on a claimed message.
+// S4-04, S4-22, G10: what a coordinator says is what the store says, from the journal and from a snapshot.
+#[test]
+fn s4_04_a_restart_shows_the_same() {
+    let home = Home::new();
+    home.write_config("[queue]\nretry_delay = \"5m\"\n");
+    let mut coordinator = Coordinator::start(&home);
+    for n in 0..6 {
+        send(&home, &n.to_string());
+    }
+    queue(&home, &["send", "others", "x", "--urgent", "--key", "k", "--ttl", "1h"])
+        .expect_success();
+    let taken: Vec<_> = (0..4).map(|_| claim(&home, &[])).collect();
+    queue(&home, &["done", &taken[0].0, &taken[0].1]).expect_success();
+    queue(&home, &["fail", &taken[1].0, &taken[1].1, "--why", "no", "--final"]).expect_success();
+    queue(&home, &["fail", &taken[2].0, &taken[2].1, "--why", "no"]).expect_success();
+    // Times of what waits are told from now on, and so to the millisecond or two.
+    let told = || {
+        let mut told = json_of(&home, &[]);
+        for message in told["messages"].as_array_mut().unwrap() {
+            message.as_object_mut().unwrap().remove("until");
+        }
+        told
+    };
+    let before = told();
+    coordinator.kill();
+    coordinator = Coordinator::start_again(&home);
+    assert_eq!(told(), before, "from the journal");
+    coord(&home, &["down"]).expect_success();
+    drop(coordinator);
+    assert_eq!(told(), before, "from the snapshot, by the command line");
+    let _coordinator = Coordinator::start_again(&home);
+    assert_eq!(told(), before, "from the snapshot");
+}
+
+// S4-11, S4-13: the consumer hangs on a claimed message.
 #[test]
 fn s4_13_a_consumer_hangs_on_a_claimed_message() {
     let home = quick();
@@ -322,6 +358,77 @@ fn s4_25_a_sender_waits_for_the_fate() {
     assert!(other.code() == Some(1) && other.stderr.contains("another key"), "{other:?}");
     let late = queue(&home, &["send", "builds", "four", "--wait", "0s"]);
     assert!(late.code() == Some(5) && late.stderr.contains("still pending"), "{late:?}");
+}
+
+/// `coord queue work builds OPTIONS -- sh -c SCRIPT`.
+fn worker(home: &Home, options: &[&str], script: &str) -> Running {
+    let mut command = home.command(programs().join("coord"));
+    command.args(["queue", "work", "builds"]).args(options).args(["--", "sh", "-c", script]);
+    command.env("COORD_HOME", home.root()).stdin(Stdio::null());
+    Running::start(command, &home.tmp(), "work")
+}
+
+// S4-10, S4-21, S4-23: a message that cannot be done is that message's matter, and the command runs again
+// for the next one.
+#[test]
+fn s4_10_a_worker_survives_what_fails() {
+    let home = quick();
+    let _coordinator = Coordinator::start(&home);
+    let ids: Vec<String> = ["good", "bad", "better"].map(|text| send(&home, text)).into();
+    let script = "read text; echo \"$COORD_MESSAGE $COORD_ATTEMPT $text\"; test \"$text\" != bad || { echo no disk >&2; exit 3; }";
+    let working = worker(&home, &[], script);
+    wait_until("two are done, and the third has failed for good", || {
+        let states: Vec<String> = ids.iter().map(|id| state(&home, id)).collect();
+        if states == ["processed", "failed", "processed"] { Ok(()) } else { Err(states) }
+    });
+    let because = word(&json_of(&home, &["show", &ids[1]])["because"]);
+    assert_eq!(because, "exit code 3 (no disk); tried 4 times");
+    let late = send(&home, "late");
+    wait_until("it goes on", || {
+        let state = state(&home, &late);
+        if state == "processed" { Ok(()) } else { Err(state) }
+    });
+    working.signal(Signal::TERM);
+    let finished = working.finish();
+    assert_eq!(finished.code(), Some(130), "{finished:?}");
+    let attempts = finished.stdout.lines().filter(|line| line.ends_with(" bad")).count();
+    assert_eq!((attempts, finished.stdout.lines().count()), (4, 7), "{finished:?}");
+    assert!(finished.stdout.starts_with(&format!("{} 1 good\n", ids[0])), "{finished:?}");
+}
+
+// S4-17: one that hangs is ended, with what it started.
+#[test]
+fn s4_17_a_hung_worker_is_ended() {
+    let home = quick();
+    let _coordinator = Coordinator::start(&home);
+    let id = send(&home, "hangs");
+    let script = "tail -f /dev/null >/dev/null 2>&1 & echo $!; wait";
+    let finished = worker(&home, &["--once", "--timeout", "1s"], script).finish();
+    assert_eq!(finished.code(), Some(1), "{finished:?}");
+    let pid = finished.stdout.trim();
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{finished:?}");
+    let because = word(&json_of(&home, &["show", &id])["because"]);
+    assert!(because.contains("timeout"), "{because}");
+    let nothing = worker(&home, &["--once"], "exit 0").finish();
+    assert_eq!(nothing.code(), Some(5), "it waits for its next attempt: {nothing:?}");
+}
+
+// S4-22: the coordinator is away while a worker works; what was done is told when it is back.
+#[test]
+fn s4_22_an_end_is_told_to_the_next_coordinator() {
+    let home = quick();
+    let coordinator = Coordinator::start(&home);
+    let id = send(&home, "one");
+    let (up, go) = (home.tmp().join("up"), home.tmp().join("go"));
+    let script =
+        format!("touch '{}'; while ! test -e '{}'; do sleep 0.1; done", up.display(), go.display());
+    let working = worker(&home, &["--once"], &script);
+    wait_until("it works", || if up.exists() { Ok(()) } else { Err("not yet") });
+    coordinator.kill();
+    std::fs::write(&go, "").unwrap();
+    let _coordinator = Coordinator::start_again(&home);
+    assert_eq!(working.finish().code(), Some(0));
+    assert_eq!(state(&home, &id), "processed");
 }
 
 // H-04: a sender is who the process table says, not who it says it is.

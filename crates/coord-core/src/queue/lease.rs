@@ -116,3 +116,45 @@ impl State {
         self.give_back(id, &why, true, at, fx);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::queue::{Address, NewMessage, QueueEvent, Same, Sender};
+    use crate::step::step;
+    use crate::time::Now;
+    use alloc::string::ToString;
+
+    fn at(seconds: u64) -> Now {
+        Now { mono_ns: seconds * 1_000_000_000, wall_ms: seconds * 1_000 }
+    }
+
+    // S4-11, G3: a lease whose timer was lost ends one sweep behind its deadline, and no later.
+    #[test]
+    fn the_sweep_finds_what_a_timer_missed() {
+        let mut state = State::default();
+        let id = MessageId::from_random(1);
+        let new = NewMessage {
+            id,
+            to: Address::Queue("a".into()),
+            from: Sender::Agent,
+            is_urgent: false,
+            same: Same::Text(1),
+            bytes: 1,
+            ttl_ms: None,
+        };
+        let claimed = QueueEvent::Claimed { id, holder: "b".to_string(), lease_ms: 30_000 };
+        step(&mut state, &Event::Queue(QueueEvent::Sent(new)), at(1_000));
+        step(&mut state, &Event::Queue(claimed), at(1_000));
+        state.messages.lose_deadlines();
+        let swept = state.next_deadline().map(|ns| ns / 1_000_000_000);
+        assert_eq!(swept, Some(1_060), "while somebody has one, it is looked for");
+        step(&mut state, &Event::Due, at(1_059));
+        assert_eq!(state.message(id).map(Message::word), Some("processing"));
+        assert_eq!(state.overdue_leases(state.moment(at(1_059)).awake), 0);
+        assert_eq!(state.overdue_leases(state.moment(at(1_091)).awake), 1, "it would count");
+        step(&mut state, &Event::Due, at(1_060));
+        assert_eq!(state.message(id).map(Message::word), Some("pending"));
+    }
+}

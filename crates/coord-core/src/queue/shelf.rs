@@ -124,6 +124,12 @@ impl Shelf {
         self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
+    /// As if all timers had been lost.
+    #[cfg(test)]
+    pub(super) fn lose_deadlines(&mut self) {
+        self.deadlines.clear();
+    }
+
     /// Puts a message in.
     pub(crate) fn put(&mut self, message: Message) {
         let id = message.id;

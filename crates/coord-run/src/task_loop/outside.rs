@@ -1,18 +1,13 @@
 //! What a loop sees and does outside of its own files: time, signals, runs, the machine.
 
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use coord_core::{Awake, Hold, Moment};
 use coord_store::clock::{Clock, RealClock};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
-use signal_hook::SigId;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::low_level::{pipe, unregister};
 
 use super::survivors::survivors;
+use crate::end_signals::EndSignals;
 use crate::spec::{RunEnd, RunSpec};
 
 /// What a loop tells whoever watches it.
@@ -81,7 +76,7 @@ pub struct Machine<S, Q, N> {
     note: N,
     dir: PathBuf,
     memory_mb_min: u64,
-    signals: Signals,
+    signals: EndSignals,
 }
 
 impl<S, Q, N> Machine<S, Q, N>
@@ -101,7 +96,7 @@ where
         is_quarantined: Q,
         note: N,
     ) -> anyhow::Result<Self> {
-        let signals = Signals::take().context("signals")?;
+        let signals = EndSignals::take().context("signals")?;
         Ok(Self { supervise, is_quarantined, note, dir, memory_mb_min, signals })
     }
 }
@@ -139,40 +134,5 @@ where
 
     fn note(&mut self, note: &LoopNote<'_>) {
         (self.note)(note);
-    }
-}
-
-/// The signals that end a loop, as a pipe that stays readable once one has come.
-struct Signals {
-    came: UnixStream,
-    ids: Vec<SigId>,
-}
-
-impl Signals {
-    fn take() -> std::io::Result<Self> {
-        let (came, send) = UnixStream::pair()?;
-        let mut taken = Self { came, ids: Vec::new() };
-        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
-            taken.ids.push(pipe::register(signal, send.try_clone()?)?);
-        }
-        Ok(taken)
-    }
-
-    fn wait(&self, ms: u64) -> bool {
-        let timeout = Timespec {
-            tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
-        };
-        let mut fds = [PollFd::new(&self.came, PollFlags::IN)];
-        // A wait that a signal cuts short is no wait that ends the loop: the pipe says which it was.
-        poll(&mut fds, Some(&timeout)).is_ok_and(|ready| 0 < ready)
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for id in self.ids.drain(..) {
-            unregister(id);
-        }
     }
 }
