@@ -1,7 +1,7 @@
 //! The texts of messages, one file each, named by the message's id (S4, G11).
 //!
 //! A text is written before its message is recorded and made durable before the record is: a
-//! [`BodySync`] is part of the journal's own sync. What a crash leaves:
+//! [`crate::SyncJob`] syncs it first. What a crash leaves:
 //!
 //! * A file without a record: its message was never accepted. [`Bodies::keep_only`] takes it away.
 //! * A record without its file, or with a part of it: a power loss kept the record, which no sync had
@@ -28,7 +28,7 @@ impl<D: Disk> Bodies<D> {
         Self { disk, dir: dir.to_owned(), unsynced: Vec::new() }
     }
 
-    /// Writes a text. It is on the disk when the next [`BodySync`] is done.
+    /// Writes a text. It is on the disk when the next [`crate::SyncJob`] is done that is behind it.
     ///
     /// # Errors
     /// The disk refused; nothing of it stays.

@@ -117,7 +117,8 @@ impl State {
             QueueEvent::Folded(id) => {
                 let head = &mut self.header.queue;
                 head.folded = head.folded.saturating_add(1);
-                self.change(*id, |message| message.folded = message.folded.saturating_add(1));
+                self.messages
+                    .change(*id, |message| message.folded = message.folded.saturating_add(1));
             }
             QueueEvent::Claimed { id, holder, lease_ms } => {
                 self.claim(*id, holder, *lease_ms, at);
@@ -130,7 +131,8 @@ impl State {
                 head.processed = head.processed.saturating_add(1);
                 let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
                 let fence = *fence;
-                self.change(*id, |one| one.state = MessageState::Processed { at, until, fence });
+                self.messages
+                    .change(*id, |one| one.state = MessageState::Processed { at, until, fence });
             }
             QueueEvent::Failed { id, fence, why, is_final } if self.held(*id, *fence).is_ok() => {
                 if *is_final {
@@ -141,7 +143,7 @@ impl State {
             }
             QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
             QueueEvent::Retried(id) if self.is_free(*id).is_ok() => {
-                self.change(*id, |message| {
+                self.messages.change(*id, |message| {
                     message.attempts = 0;
                     message.state = MessageState::Pending { not_before: None };
                 });
@@ -171,7 +173,8 @@ impl State {
                     self.fail_message(id, "nobody took it in time (--ttl)", at, fx);
                 }
                 MessageState::Pending { .. } => {
-                    self.change(id, |one| one.state = MessageState::Pending { not_before: None });
+                    self.messages
+                        .change(id, |one| one.state = MessageState::Pending { not_before: None });
                 }
                 MessageState::Processing(_) => self.end_lease(id, at, fx),
                 MessageState::Processed { .. } | MessageState::Failed { .. } => {
@@ -197,7 +200,7 @@ impl State {
             let rest = |since: Moment, kept_ms: u64| {
                 at.awake.plus_ms(kept_ms.saturating_sub(at.wall_ms.saturating_sub(since.wall_ms)))
             };
-            self.change(id, |message| {
+            self.messages.change(id, |message| {
                 if let Some(expires) = &mut message.expires {
                     expires.awake = at.awake.plus_ms(expires.wall_ms.saturating_sub(at.wall_ms));
                 }
@@ -253,13 +256,13 @@ impl State {
     ) {
         let limits = self.header.settings.queue;
         let Some(attempts) = self.messages.get(id).map(|message| message.attempts) else { return };
-        self.change(id, |message| message.maybe_duplicate |= may_be_done);
+        self.messages.change(id, |message| message.maybe_duplicate |= may_be_done);
         if limits.retries < attempts {
             let tried = format!("{why}; tried {attempts} times");
             return self.fail_message(id, &tried, at, fx);
         }
         let delay_ms = limits.delay.after_ms(attempts);
-        self.change(id, |message| {
+        self.messages.change(id, |message| {
             message.last_failure = Some(why.into());
             message.state = MessageState::Pending { not_before: Some(at.awake.plus_ms(delay_ms)) };
         });
@@ -272,20 +275,13 @@ impl State {
         head.failed = head.failed.saturating_add(1);
         let until = at.awake.plus_ms(self.header.settings.queue.failed_kept_ms);
         let reason: String = why.into();
-        self.change(id, |one| one.state = MessageState::Failed { at, until, reason });
+        self.messages.change(id, |one| one.state = MessageState::Failed { at, until, reason });
         decide(id, "S4-23", why, "failed; kept until it is retried or dropped", fx);
     }
 
     fn forget(&mut self, id: MessageId, fx: &mut Effects) {
-        if self.messages.take(id).is_some() {
+        if self.messages.remove(id) {
             fx.effects.push(Effect::RemoveBody { message: id });
-        }
-    }
-
-    fn change(&mut self, id: MessageId, change: impl FnOnce(&mut Message)) {
-        if let Some(mut message) = self.messages.take(id) {
-            change(&mut message);
-            self.messages.put(message);
         }
     }
 }

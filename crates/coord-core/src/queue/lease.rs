@@ -58,31 +58,29 @@ impl State {
     }
 
     pub(super) fn claim(&mut self, id: MessageId, holder: &str, lease_ms: u64, at: Moment) {
-        let Some(mut message) = self.messages.take(id) else { return };
-        if message.is_ready() {
-            let fence = &mut self.header.queue.next_fence;
-            *fence = fence.saturating_add(1);
-            message.attempts = message.attempts.saturating_add(1);
-            message.state = MessageState::Processing(Lease {
-                holder: holder.into(),
-                since: at,
-                until: at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)),
-                fence: *fence,
-            });
+        if !self.messages.get(id).is_some_and(Message::is_ready) {
+            return;
         }
-        self.messages.put(message);
+        let fence = self.header.queue.next_fence.saturating_add(1);
+        self.header.queue.next_fence = fence;
+        let until = at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX));
+        self.messages.change(id, |message| {
+            message.attempts = message.attempts.saturating_add(1);
+            let lease = Lease { holder: holder.into(), since: at, until, fence };
+            message.state = MessageState::Processing(lease);
+        });
     }
 
     pub(super) fn renew(&mut self, id: MessageId, fence: u64, lease_ms: u64, at: Moment) {
         if self.held(id, fence).is_err() {
             return;
         }
-        let Some(mut message) = self.messages.take(id) else { return };
-        if let MessageState::Processing(lease) = &mut message.state {
-            // An earlier promise is not taken back.
-            lease.until = lease.until.max(at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)));
-        }
-        self.messages.put(message);
+        self.messages.change(id, |message| {
+            if let MessageState::Processing(lease) = &mut message.state {
+                // An earlier promise is not taken back.
+                lease.until = lease.until.max(at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)));
+            }
+        });
     }
 
     /// When leases are looked through next, while there are any.

@@ -1,6 +1,7 @@
 //! Holds the messages, and the indexes that keep the cost of an operation independent of how many wait.
 //! The indexes follow from the messages and are never stored.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -55,7 +56,14 @@ struct Line {
 /// All messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Shelf {
-    messages: BTreeMap<MessageId, Message>,
+    /// Boxed: a message is large, and the map moves its neighbours when one comes or goes.
+    messages: BTreeMap<MessageId, Box<Message>>,
+    indexes: Indexes,
+}
+
+/// Where messages are found by anything but their id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Indexes {
     lines: BTreeMap<Address, Line>,
     /// The first of those that are the same counts.
     same: BTreeMap<(Address, Sender, Alike, u64), MessageId>,
@@ -73,115 +81,174 @@ enum Alike {
 impl Shelf {
     /// A message.
     pub(crate) fn get(&self, id: MessageId) -> Option<&Message> {
-        self.messages.get(&id)
+        self.messages.get(&id).map(|message| &**message)
     }
 
     /// All of them, in the order of their ids.
     pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &Message> {
-        self.messages.values()
+        self.messages.values().map(|message| &**message)
     }
 
     /// Those between two ids.
     pub(crate) fn between(&self, from: MessageId, to: MessageId) -> impl Iterator<Item = &Message> {
-        self.messages.range(from..=to).map(|(_, message)| message)
+        self.messages.range(from..=to).map(|(_, message)| &**message)
     }
 
     /// Those that somebody has.
     pub(crate) fn leased(&self) -> impl Iterator<Item = &Message> {
-        self.leases.iter().filter_map(|id| self.messages.get(id))
+        self.indexes.leases.iter().filter_map(|id| self.get(*id))
     }
 
     /// The next message of a receiver.
     pub(crate) fn next(&self, to: &Address) -> Option<&Message> {
-        let (_, id) = self.lines.get(to)?.ready.first_key_value()?;
-        self.messages.get(id)
+        let (_, id) = self.indexes.lines.get(to)?.ready.first_key_value()?;
+        self.get(*id)
     }
 
     /// How many of a receiver's are where.
     pub(crate) fn counts(&self, to: &Address) -> LineCounts {
-        self.lines.get(to).map_or_else(LineCounts::default, |line| line.counts)
+        self.indexes.lines.get(to).map_or_else(LineCounts::default, |line| line.counts)
     }
 
     /// All receivers that have messages.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&Address, LineCounts)> {
-        self.lines.iter().map(|(to, line)| (to, line.counts))
+        self.indexes.lines.iter().map(|(to, line)| (to, line.counts))
     }
 
     /// The one that is the same, if one is there.
     pub(crate) fn same_as(&self, to: &Address, from: &Sender, same: &Same) -> Option<&Message> {
         let all = |number| (to.clone(), from.clone(), alike(same), number);
-        let (_, id) = self.same.range(all(0)..=all(u64::MAX)).next()?;
-        self.messages.get(id)
+        let (_, id) = self.indexes.same.range(all(0)..=all(u64::MAX)).next()?;
+        self.get(*id)
     }
 
     /// When the next one changes by time alone.
     pub(crate) fn next_deadline(&self) -> Option<Awake> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.indexes.deadlines.first().map(|(at, _)| *at)
     }
 
     /// Those that time alone has changed by now.
     pub(crate) fn due(&self, now: Awake) -> Vec<MessageId> {
-        self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+        self.indexes.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
     /// As if all timers had been lost.
     #[cfg(test)]
     pub(super) fn lose_deadlines(&mut self) {
-        self.deadlines.clear();
+        self.indexes.deadlines.clear();
     }
 
-    /// Puts a message in.
+    /// Puts a new message in.
     pub(crate) fn put(&mut self, message: Message) {
+        self.indexes.tell(&message, Indexed::default(), Indexed::of(&message));
+        self.messages.insert(message.id, Box::new(message));
+    }
+
+    /// Takes a message out for good.
+    pub(crate) fn remove(&mut self, id: MessageId) -> bool {
+        let Some(message) = self.messages.remove(&id) else { return false };
+        self.indexes.tell(&message, Indexed::of(&message), Indexed::default());
+        true
+    }
+
+    /// Changes a message where it is. Its id, number, receiver, sender and sameness stay.
+    pub(crate) fn change(&mut self, id: MessageId, change: impl FnOnce(&mut Message)) {
+        let Some(message) = self.messages.get_mut(&id) else { return };
+        let before = Indexed::of(message);
+        change(message);
+        let after = Indexed::of(message);
+        if before != after {
+            self.indexes.tell(message, before, after);
+        }
+    }
+}
+
+impl Indexes {
+    /// What has become of a message.
+    fn tell(&mut self, message: &Message, before: Indexed, after: Indexed) {
         let id = message.id;
-        if let Some(deadline) = message.deadline() {
-            self.deadlines.insert((deadline, id));
+        if before.deadline != after.deadline {
+            before.deadline.map(|at| self.deadlines.remove(&(at, id)));
+            after.deadline.map(|at| self.deadlines.insert((at, id)));
         }
-        if message.lease().is_some() {
-            self.leases.insert(id);
+        match (before.is_leased, after.is_leased) {
+            (false, true) => _ = self.leases.insert(id),
+            (true, false) => _ = self.leases.remove(&id),
+            (false, false) | (true, true) => (),
         }
-        if is_found(&message) {
-            self.same.insert(same_of(&message), id);
+        match (before.is_found, after.is_found) {
+            (false, true) => _ = self.same.insert(same_of(message), id),
+            (true, false) => _ = self.same.remove(&same_of(message)),
+            (false, false) | (true, true) => (),
         }
-        let line = self.lines.entry(message.to.clone()).or_default();
-        if message.is_ready() {
-            line.ready.insert(rank(&message), id);
+        self.tell_line(message, before, after);
+    }
+
+    fn tell_line(&mut self, message: &Message, before: Indexed, after: Indexed) {
+        if !self.lines.contains_key(&message.to) {
+            self.lines.insert(message.to.clone(), Line::default());
         }
-        if let Some(count) = line.count(&message) {
+        let Some(line) = self.lines.get_mut(&message.to) else { return };
+        match (before.is_ready, after.is_ready) {
+            (false, true) => _ = line.ready.insert(rank(message), message.id),
+            (true, false) => _ = line.ready.remove(&rank(message)),
+            (false, false) | (true, true) => (),
+        }
+        if let Some(count) = before.place.and_then(|place| line.count(place)) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = after.place.and_then(|place| line.count(place)) {
             *count = count.saturating_add(1);
         }
-        self.messages.insert(id, message);
+        if line.counts == LineCounts::default() {
+            self.lines.remove(&message.to);
+        }
     }
+}
 
-    /// Takes a message out; [`Self::put`] brings it back.
-    pub(crate) fn take(&mut self, id: MessageId) -> Option<Message> {
-        let message = self.messages.remove(&id)?;
-        if let Some(deadline) = message.deadline() {
-            self.deadlines.remove(&(deadline, id));
+/// What the indexes say of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Indexed {
+    deadline: Option<Awake>,
+    is_leased: bool,
+    is_found: bool,
+    is_ready: bool,
+    place: Option<Place>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Pending,
+    Processing,
+    Processed,
+    Failed,
+}
+
+impl Indexed {
+    fn of(message: &Message) -> Self {
+        let place = match message.state {
+            MessageState::Pending { .. } => Place::Pending,
+            MessageState::Processing(_) => Place::Processing,
+            MessageState::Processed { .. } => Place::Processed,
+            MessageState::Failed { .. } => Place::Failed,
+        };
+        Self {
+            deadline: message.deadline(),
+            is_leased: message.lease().is_some(),
+            is_found: is_found(message),
+            is_ready: message.is_ready(),
+            place: Some(place),
         }
-        self.leases.remove(&id);
-        if is_found(&message) {
-            self.same.remove(&same_of(&message));
-        }
-        if let Some(line) = self.lines.get_mut(&message.to) {
-            line.ready.remove(&rank(&message));
-            if let Some(count) = line.count(&message) {
-                *count = count.saturating_sub(1);
-            }
-            if line.counts == LineCounts::default() {
-                self.lines.remove(&message.to);
-            }
-        }
-        Some(message)
     }
 }
 
 impl Line {
-    fn count(&mut self, message: &Message) -> Option<&mut usize> {
-        match message.state {
-            MessageState::Pending { .. } => Some(&mut self.counts.pending),
-            MessageState::Processing(_) => Some(&mut self.counts.processing),
-            MessageState::Failed { .. } => Some(&mut self.counts.failed),
-            MessageState::Processed { .. } => None,
+    fn count(&mut self, place: Place) -> Option<&mut usize> {
+        match place {
+            Place::Pending => Some(&mut self.counts.pending),
+            Place::Processing => Some(&mut self.counts.processing),
+            Place::Failed => Some(&mut self.counts.failed),
+            Place::Processed => None,
         }
     }
 }
