@@ -17,6 +17,7 @@ use crate::time::{Awake, Moment};
 
 pub use fate::Refused;
 pub use flood::{Admitted, QUEUE_NAME_CHARS_MAX, is_queue_name};
+pub use lease::LEASE_MS_MAX;
 pub(crate) use shelf::Shelf;
 pub use shelf::{LineCounts, QueueHead};
 

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 
 use coord_core::{
-    Address, Admitted, MessageId, NewMessage, Now, QUEUE_NAME_CHARS_MAX, QueueEvent, Refused, Same,
-    Sender, is_queue_name,
+    Address, Admitted, LEASE_MS_MAX, MessageId, NewMessage, Now, QUEUE_NAME_CHARS_MAX, QueueEvent,
+    Refused, Same, Sender, is_queue_name,
 };
 use coord_wire::journal::Entry;
 use coord_wire::message::{
@@ -151,7 +151,7 @@ impl<W: World> Coordinator<W> {
         check_name(queue)?;
         // What expired just now is not handed out any more.
         self.tick(now).map_err(|error| refused(&error))?;
-        let lease_ms = ask.lease_ms.unwrap_or_else(|| self.config.ms("queue.lease"));
+        let lease_ms = self.lease_ms(ask.lease_ms)?;
         while let Some(next) = self.engine.state().next_in_queue(queue) {
             let (id, bytes) = (next.id, next.bytes);
             let text = self.bodies.read(&id.to_string(), u64::from(bytes));
@@ -207,7 +207,7 @@ impl<W: World> Coordinator<W> {
         let (what, event) = match (verb, &settle.why) {
             ("done", _) => ("done".to_owned(), QueueEvent::Done { id, fence }),
             ("renew", _) => {
-                let lease_ms = settle.lease_ms.unwrap_or_else(|| self.config.ms("queue.lease"));
+                let lease_ms = self.lease_ms(settle.lease_ms)?;
                 ("renewed".to_owned(), QueueEvent::Renewed { id, fence, lease_ms })
             }
             (_, Some(why)) => {
@@ -225,6 +225,14 @@ impl<W: World> Coordinator<W> {
             self.record_message(id, &what, &event, now)?;
         }
         self.fate(id)
+    }
+
+    fn lease_ms(&self, asked: Option<u64>) -> Result<u64, Response> {
+        match asked {
+            None => Ok(self.config.ms("queue.lease")),
+            Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
+            Some(_) => Err(bad("a lease lasts up to 24 hours: renew it for longer work")),
+        }
     }
 
     /// What a person asks for.

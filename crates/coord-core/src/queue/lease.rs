@@ -13,8 +13,8 @@ use crate::time::{Awake, Moment};
 
 /// Leases are looked through this often, whatever the deadlines say (S4-11).
 const SWEEP_MS: u64 = 60_000;
-/// The longest lease: a consumer that works for longer renews it.
-pub(super) const LEASE_MS_MAX: u64 = 24 * 3_600_000;
+/// The longest lease, milliseconds: a consumer that works for longer renews it.
+pub const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 
 impl State {
     /// The next message of a queue; none if nothing waits that may be handed out.

@@ -8,15 +8,13 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use coord_core::{
-    Awake, Budget, BudgetDecision, Delay, ExitReason, ExitStatus, Limits, RunOutcome,
-};
+use coord_core::{Awake, Budget, BudgetDecision, Delay, ExitStatus, Limits, RunOutcome};
 use coord_daemon::config::Config;
 use coord_run::{
     EndSignals, Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of, supervise,
 };
 use coord_wire::exchange::mono_ns;
-use coord_wire::message::{Claim, Claimed, Settle, WORD_BYTES_MAX};
+use coord_wire::message::{Claim, Claimed, Settle};
 
 use super::{answered, post};
 use crate::client::{self, segment};
@@ -195,16 +193,9 @@ impl Worker<'_> {
     }
 }
 
-/// Why a message is not done, in one line.
+/// Why a message is not done, in one line. What the command printed stands in no record (G11).
 fn why(end: &RunEnd) -> String {
-    let how = if end.reason.is_forced() || end.reason == ExitReason::NotStarted {
-        format!("{}: {}", end.reason.word(), end.judged.because)
-    } else {
-        end.status.words()
-    };
-    let said = end.first_error_line.as_ref().map(|line| format!(" ({line})")).unwrap_or_default();
-    let mut why = format!("{how}{said}").replace(|one: char| one.is_control(), " ");
-    let fits = |at: &usize| *at <= WORD_BYTES_MAX && why.is_char_boundary(*at);
-    why.truncate((0..=why.len()).rev().find(fits).unwrap_or(0));
-    why
+    let is_forced = end.reason.is_forced();
+    let how = if is_forced { end.reason.word().to_owned() } else { end.status.words() };
+    format!("{how}; coord explain {}", end.id)
 }
