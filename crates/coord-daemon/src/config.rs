@@ -115,6 +115,9 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
             Self::Syntax { line, why } => write!(f, "line {line}: not TOML: {why}"),
+            Self::UnknownKey { line, key, nearest } if key == nearest => {
+                write!(f, "line {line}: {key:?} is a table of keys: write it as [{key}]")
+            }
             Self::UnknownKey { line, key, nearest } => {
                 write!(f, "line {line}: unknown key {key:?}; the nearest known one is {nearest:?}")
             }
@@ -487,6 +490,7 @@ mod tests {
                 "[recovry]\n",
                 "line 1: unknown key \"recovry\"; the nearest known one is \"recovery\"",
             ),
+            ("run = 3", "line 1: \"run\" is a table of keys: write it as [run]"),
             (
                 "settle = 5",
                 "line 1: unknown key \"settle\"; the nearest known one is \"tracking.settle\"",

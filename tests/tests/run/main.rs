@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Nearly all of it is waiting for short clocks.
 const N_AT_ONCE: usize = 6;
 
-const CASES: [(&str, fn()); 71] = [
+const CASES: [(&str, fn()); 72] = [
     ("ends::it_closes_its_output_and_lives_on", ends::it_closes_its_output_and_lives_on),
     ("ends::it_ignores_sigterm", ends::it_ignores_sigterm),
     ("ends::it_ends_in_the_countdown", ends::it_ends_in_the_countdown),
@@ -60,6 +60,10 @@ const CASES: [(&str, fn()); 71] = [
     (
         "outcomes::no_confirming_is_refused_for_the_client",
         outcomes::no_confirming_is_refused_for_the_client,
+    ),
+    (
+        "outcomes::a_wrong_configuration_starts_nothing",
+        outcomes::a_wrong_configuration_starts_nothing,
     ),
     ("outcomes::it_floods_its_standard_error", outcomes::it_floods_its_standard_error),
     ("outcomes::it_cannot_be_started", outcomes::it_cannot_be_started),

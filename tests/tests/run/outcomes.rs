@@ -130,6 +130,16 @@ pub(crate) fn no_confirming_is_refused_for_the_client() {
     assert!(!case.file("begun").exists());
 }
 
+// an error of the supervisor's own is not taken for one of the command.
+pub(crate) fn a_wrong_configuration_starts_nothing() {
+    let case = Case::new(&[]);
+    case.home.write_config("run = 3\n");
+    let finished = case.finish(&[], &["write", "@begun"]);
+    assert_eq!(finished.code(), Some(64), "{finished:#?}");
+    assert!(finished.stderr.contains("write it as [run]"), "{finished:#?}");
+    assert!(!case.file("begun").exists());
+}
+
 // S2-04
 pub(crate) fn it_floods_its_standard_error() {
     let case = Case::new(&[]);

@@ -64,7 +64,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 fn spec(args: &Args, context: &Context) -> Result<RunSpec, Failure> {
     let config_file = context.paths.config_file();
-    let config = Config::load(&config_file).with_context(|| config_file.display().to_string())?;
+    // 1 would be the command's.
+    let config = Config::load(&config_file)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", config_file.display())))?;
     let program = args.command.first().context("no command")?;
     let provider = match args.provider {
         Some(Who::Claude) => Provider::Claude,

@@ -152,6 +152,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     let state = format!("{}: {}", message.state, message.because);
     let tried = match (message.attempts, message.maybe_duplicate) {
         (0, _) => None,
+        (1, false) => Some("once".to_owned()),
         (n, false) => Some(format!("{n} times")),
         (n, true) => Some(format!("{n} times, possibly done before")),
     };
