@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 
 use coord_core::{
-    Address, Admitted, LEASE_MS_MAX, MessageId, NewMessage, Now, QUEUE_NAME_CHARS_MAX, QueueEvent,
-    Refused, Same, Sender, is_queue_name,
+    Address, Admitted, LEASE_MS_MAX, MessageId, NewMessage, Now, ProcessRef, QUEUE_NAME_CHARS_MAX,
+    QueueEvent, Refused, Same, Sender, is_queue_name,
 };
 use coord_wire::journal::Entry;
 use coord_wire::message::{
@@ -25,7 +25,7 @@ use siphasher::sip::SipHasher13;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::operator::caller::{self, Who};
-use crate::process::Caller;
+use crate::process::{self, Caller};
 use crate::routes::{Route, refused, unavailable};
 use crate::world::World;
 
@@ -33,6 +33,8 @@ use crate::world::World;
 const PREFIX_MIN: usize = 4;
 /// So many are listed where nothing else is asked for.
 const LISTED: usize = 100;
+/// And never more: what is left out is counted.
+const LISTED_MAX: usize = 10_000;
 
 impl<W: World> Coordinator<W> {
     /// `POST /v1/messages`.
@@ -109,6 +111,7 @@ impl<W: World> Coordinator<W> {
         let limit = request.query("limit").map_or(Ok(LISTED), str::parse);
         let Ok(limit) = limit else { return bad("limit takes a number, such as limit=20") };
         let word = |name| request.query(name).map(ToOwned::to_owned);
+        let limit = LISTED_MAX.min(limit);
         let wanted = Wanted { queue: word("queue"), state: word("state"), limit };
         Response::json(&list(self.engine.state(), &wanted, now))
     }
@@ -315,12 +318,9 @@ impl<W: World> Coordinator<W> {
 
     /// The agent below this harness.
     fn sender_of(&self, pid: u32) -> Sender {
-        let state = self.engine.state();
-        let of_pid = |session: &&coord_core::Session| {
-            session.may_live()
-                && session.owner.as_ref().is_some_and(|one| one.id.process.pid == pid)
-        };
-        match state.sessions().find(of_pid) {
+        let start_time = process::stat(pid).map(|stat| stat.start_time);
+        let process = start_time.map(|start_time| ProcessRef { pid, start_time });
+        match process.and_then(|process| self.engine.state().session_of(process)) {
             Some(session) => Sender::Session(session.session_id.clone()),
             None => Sender::Agent,
         }

@@ -253,6 +253,36 @@ mod tests {
         }
     }
 
+    // H-04: whom a message comes from, by the same table.
+    #[test]
+    fn a_sender_is_who_the_table_says() {
+        let of = |rows: &[Row]| {
+            let table = Table(rows.iter().map(|row| (row.0, *row)).collect());
+            let harnesses = [ProcessRef { pid: 40, start_time: 40 }];
+            who(&table, Caller { pid: 30, parent: Some(20) }, &harnesses)
+        };
+        let program = |name: &str| Who::Program(name.to_owned());
+        let harness: Row = (40, 1, 8, "node");
+        for (what, rows, wanted) in [
+            ("a person", &[CTL, SHELL, (10, 1, 0, "tmux"), INIT_ROW][..], Who::Person),
+            ("an agent", &[CTL, (20, 40, 0, "bash"), harness, INIT_ROW], Who::Harness(40)),
+            (
+                "on a harness's terminal",
+                &[CTL, SHELL, (10, 1, 0, "tmux"), INIT_ROW, (40, 1, 7, "node")],
+                Who::Harness(40),
+            ),
+            ("cron", &[(30, 20, 0, "x"), (20, 1, 0, "cron"), INIT_ROW], program("cron")),
+            (
+                "a name that steers",
+                &[(30, 20, 0, "x"), (20, 1, 0, "a\u{1b}\n"), INIT_ROW],
+                program("a"),
+            ),
+            ("gone", &[SHELL, INIT_ROW], program("unknown")),
+        ] {
+            assert_eq!(of(rows), wanted, "{what}");
+        }
+    }
+
     #[test]
     fn a_refusal_is_one_line_with_what_to_do() {
         for refusal in [
