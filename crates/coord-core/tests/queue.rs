@@ -215,6 +215,25 @@ fn attempts_have_an_end() {
     assert_eq!(world.removed(), [id(1)]);
 }
 
+// S4-20, H-32: what is kept for a time is kept for the rest of it behind a restart of the machine, which
+// takes 11.6 days here, less what it was up before.
+#[test]
+fn retention_goes_on_behind_a_boot() {
+    let mut world = World::new();
+    world.sent([1, 2]);
+    let (one, fence) = world.claims("a").unwrap();
+    world.queue(QueueEvent::Done { id: one, fence });
+    let two = world.claims("a").unwrap();
+    world.fails(two, true);
+    world.pass(3.0 * DAY_S);
+    world.reboot();
+    assert_eq!(world.removed(), [id(1)], "7 days are over");
+    world.pass(17.0 * DAY_S);
+    assert_eq!(world.counts(), [0, 0, 1], "30 are not");
+    world.pass(2.0 * DAY_S);
+    assert_eq!(world.removed(), [id(2)]);
+}
+
 // S4-23: what cannot be done at all is not tried again.
 #[test]
 fn a_final_failure_is_one() {
