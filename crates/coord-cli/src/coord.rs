@@ -14,7 +14,7 @@ use crate::verb;
     name = "coord",
     version,
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n  coord send 3f2a 'TEXT'   tell its agent something\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
 )]
 struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
@@ -34,6 +34,8 @@ enum Verb {
     Run(verb::run::Args),
     /// Keep a task going over a pool of agents
     Loop(verb::task_loop::Args),
+    /// Send a message to a session's agent
+    Send(verb::send::Args),
     /// Send messages to programs, take them, and see what became of them
     Queue(verb::queue::Args),
     /// Wait until a session reaches a state
@@ -87,6 +89,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Explain(args) => verb::explain::run(&args, &context),
             Verb::Run(args) => verb::run::run(&args, &context),
             Verb::Loop(args) => verb::task_loop::run(&args, &context),
+            Verb::Send(args) => verb::send::run(&args, &context),
             Verb::Queue(args) => verb::queue::run(&args, &context),
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),

@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod queue;
 pub(crate) mod resume_exec;
 pub(crate) mod run;
+pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod status;

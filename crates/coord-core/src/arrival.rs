@@ -197,6 +197,7 @@ fn apply(
     let was_applied = turn::apply(session, event, stamp, at);
     if was_applied {
         state.note_quota(session, event, at, fx);
+        state.offer(session, event, at, fx);
     }
     let counters = &mut state.header.counters;
     bump(&mut counters.events);

@@ -10,10 +10,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::event::{PaneProof, ProcessRef, TmuxPane};
+use crate::event::{EventId, PaneProof, ProcessRef, TmuxPane};
 use crate::proof::{Intent, Proof, Subject};
-use crate::queue::MessageId;
-use crate::session::Session;
+use crate::queue::{Door, MessageId};
+use crate::session::{Session, SessionKey};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +73,36 @@ pub enum Effect {
     RemoveBody {
         /// Whose.
         message: MessageId,
+    },
+    /// Put what waits for a session into the answer of the hook that reported this event (S4-24).
+    Offer {
+        /// The event.
+        event: EventId,
+        /// The session.
+        session: SessionKey,
+        /// Which hook that is.
+        door: Door,
+    },
+    /// Look into a session's transcript for the messages that are on their way to it (H-30).
+    SeekMessages {
+        /// The session.
+        session: SessionKey,
+    },
+    /// Look into the whole of it for one whose lease is over, and say what was found.
+    SeekLast {
+        /// The message.
+        message: MessageId,
+    },
+    /// Send a session word of what became of another one (S4-27).
+    Tell {
+        /// To whom.
+        to: SessionKey,
+        /// Of whom.
+        about: SessionKey,
+        /// Names the end: told twice, it is one message.
+        name: String,
+        /// All that is told.
+        text: String,
     },
     /// Something done to a session, or the look that it is decided on.
     Do(Box<Deed>),
@@ -203,6 +233,10 @@ impl Effect {
             | Self::ReadTranscript { .. }
             | Self::ReadTask { .. }
             | Self::RemoveBody { .. }
+            | Self::Offer { .. }
+            | Self::SeekMessages { .. }
+            | Self::SeekLast { .. }
+            | Self::Tell { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
             Self::Do(deed) => deed.class(),
         }

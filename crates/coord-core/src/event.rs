@@ -257,6 +257,8 @@ pub struct HookEvent {
     pub tool: Option<String>,
     /// Keyed digest of the tool's input.
     pub digest: Option<u64>,
+    /// Stop: a hook made this turn go on before.
+    pub stop_hook_active: bool,
     /// Whether the socket's peer was proved to be a child of the harness (H-25).
     pub verified: bool,
     /// How it came.

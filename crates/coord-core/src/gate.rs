@@ -39,6 +39,10 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::ReadTranscript { .. }
             | Effect::ReadTask { .. }
             | Effect::RemoveBody { .. }
+            | Effect::Offer { .. }
+            | Effect::SeekMessages { .. }
+            | Effect::SeekLast { .. }
+            | Effect::Tell { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

@@ -73,9 +73,9 @@ pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
 pub use queue::{
-    Address, Admitted, LEASE_MS_MAX, Lease, LineCounts, Message, MessageId, MessageState,
-    NewMessage, QUEUE_NAME_CHARS_MAX, QueueEvent, QueueHead, QueueLimits, Refused, Same, Sender,
-    is_queue_name,
+    ANSWER_BYTES_MAX, Address, Admitted, Door, Inbox, LEASE_MS_MAX, Lease, LineCounts, Message,
+    MessageId, MessageState, NewMessage, QUEUE_NAME_CHARS_MAX, QueueEvent, QueueHead, QueueLimits,
+    Refused, Same, Sender, Sought, framed_message, is_queue_name,
 };
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};

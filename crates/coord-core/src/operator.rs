@@ -14,6 +14,8 @@ use crate::time::Moment;
 
 /// The reason of a person's hold.
 const HELD: &str = "held by its operator";
+/// In a change of marks: no sender is allowed any more.
+const NOBODY: &str = "none";
 
 /// What a person asked for. Who may ask is the border's matter (H-22).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,8 @@ pub struct MarkChange {
     pub parent: Option<String>,
     /// The directory of its task.
     pub task_dir: Option<String>,
+    /// Senders that are allowed from now on, or `none` for no more than before anybody was (H-04).
+    pub accepts: Vec<String>,
 }
 
 /// A session's marks, or those of a directory.
@@ -99,18 +103,29 @@ pub struct Marks {
     pub parent: Option<String>,
     /// The directory of its task.
     pub task_dir: Option<String>,
+    /// Whose messages it takes although its agent acts without asking: ids and names of sessions,
+    /// `program:NAME`, `any` (H-04).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
 }
 
 impl Marks {
     /// Takes a change over.
     pub fn change(&mut self, change: MarkChange) {
-        let MarkChange { answers, unattended, recover, name, parent, task_dir } = change;
+        let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = change;
         self.answers = answers.or(self.answers);
         self.unattended = unattended.or(self.unattended);
         self.recover = recover.or(self.recover);
         self.name = name.or(self.name.take());
         self.parent = parent.or(self.parent.take());
         self.task_dir = task_dir.or(self.task_dir.take());
+        for sender in accepts {
+            if sender == NOBODY {
+                self.accepts.clear();
+            } else if !self.accepts.contains(&sender) {
+                self.accepts.push(sender);
+            }
+        }
     }
 }
 

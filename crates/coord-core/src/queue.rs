@@ -3,20 +3,27 @@
 //! A message is in exactly one of four states, because its state is one value. What it says lies outside,
 //! in a file of its own; here is only that it exists. Does not decide how a message reaches an agent.
 
+mod chain;
+mod delivery;
 mod fate;
 mod flood;
+mod frame;
 mod lease;
 mod shelf;
+mod told;
 
 use alloc::string::String;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Delay;
+use crate::session::SessionKey;
 use crate::time::{Awake, Moment};
 
+pub use delivery::{ANSWER_BYTES_MAX, Door, Inbox};
 pub use fate::Refused;
 pub use flood::{Admitted, QUEUE_NAME_CHARS_MAX, is_queue_name};
+pub use frame::framed_message;
 pub use lease::LEASE_MS_MAX;
 pub(crate) use shelf::Shelf;
 pub use shelf::{LineCounts, QueueHead};
@@ -80,6 +87,8 @@ impl fmt::Display for MessageId {
 pub enum Address {
     /// Whoever takes messages under this name.
     Queue(String),
+    /// The agent of a session, whatever its id is by now.
+    Session(SessionKey),
 }
 
 /// Who sent it, as the coordinator established it, not as it was claimed (H-04).
@@ -94,6 +103,8 @@ pub enum Sender {
     Agent,
     /// A program that no terminal and no agent started, by its name.
     Program(String),
+    /// Coord itself: what became of a session (S4-27).
+    Coord,
 }
 
 /// A message.
@@ -110,6 +121,12 @@ pub struct Message {
     /// It stands before those that are not urgent.
     #[serde(default)]
     pub is_urgent: bool,
+    /// How many messages led to it, each sent in a turn that the one before had started (H-21).
+    #[serde(default)]
+    pub depth: u32,
+    /// A person let it pass, however many led to it.
+    #[serde(default)]
+    pub is_released: bool,
     /// What makes a second one the same (S4-26).
     pub same: Same,
     /// The length of its text, bytes.
@@ -187,6 +204,21 @@ pub struct Lease {
     pub until: Awake,
     /// Greater than that of every earlier lease: who comes with an older one has lost it (S4-13).
     pub fence: u64,
+    /// Where the proof is looked for that it arrived; none for a consumer, which says so itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sought: Option<Sought>,
+}
+
+/// The transcript that tells whether a message reached its agent (H-30).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Sought {
+    /// The transcript.
+    pub path: String,
+    /// The configuration directory it must lie in (H-27).
+    pub config_dir: String,
+    /// The lease is over, and the last look is under way.
+    #[serde(default)]
+    pub is_last: bool,
 }
 
 /// What is to be sent.
@@ -201,6 +233,9 @@ pub struct NewMessage {
     /// It stands before those that are not urgent.
     #[serde(default)]
     pub is_urgent: bool,
+    /// How many messages led to it (H-21).
+    #[serde(default)]
+    pub depth: u32,
     /// What makes a second one the same.
     pub same: Same,
     /// The length of its text, bytes.
@@ -254,6 +289,28 @@ pub enum QueueEvent {
         /// Another attempt would fail as well.
         is_final: bool,
     },
+    /// It was put into the answer of a session's hook, or given to its wake hook.
+    Handed {
+        /// Which.
+        id: MessageId,
+        /// By which way.
+        door: Door,
+        /// So long its proof may take, milliseconds.
+        lease_ms: u64,
+    },
+    /// Its transcript shows that its agent answered a request with it (H-30).
+    Proved(MessageId),
+    /// Its lease is over, and its transcript does not.
+    Unproved(MessageId),
+    /// It did not leave: nobody was there to take it.
+    Returned {
+        /// Which.
+        id: MessageId,
+        /// Of which lease.
+        fence: u64,
+        /// Why, in words.
+        why: String,
+    },
     /// Its text cannot be read.
     Lost {
         /// Which.
@@ -263,6 +320,8 @@ pub enum QueueEvent {
     },
     /// A person wants it tried again (S4-19).
     Retried(MessageId),
+    /// A person lets it pass, however many messages led to it (H-21).
+    Released(MessageId),
     /// A person wants it gone.
     Dropped(MessageId),
 }
@@ -311,6 +370,19 @@ impl Message {
             MessageState::Processed { until, .. } | MessageState::Failed { until, .. } => {
                 Some(*until)
             }
+        }
+    }
+
+    /// Where the proof of its arrival is looked for.
+    pub fn sought(&self) -> Option<&Sought> {
+        self.lease()?.sought.as_ref()
+    }
+
+    /// The session it is for.
+    pub fn session(&self) -> Option<SessionKey> {
+        match self.to {
+            Address::Session(key) => Some(key),
+            Address::Queue(_) => None,
         }
     }
 

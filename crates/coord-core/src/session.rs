@@ -13,6 +13,7 @@ use crate::host_event::HostEvent;
 use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait};
+use crate::queue::Inbox;
 use crate::quota::QuotaWait;
 use crate::recovery::Recovery;
 use crate::rest::Rest;
@@ -303,6 +304,9 @@ pub struct Session {
     /// Who started its newest turn.
     #[serde(default)]
     pub starter: Starter,
+    /// The messages that were handed to it.
+    #[serde(default)]
+    pub inbox: Inbox,
     /// A person's hold: nothing acts on it.
     #[serde(default)]
     pub held: Option<Hold>,
@@ -366,6 +370,7 @@ impl Session {
             marks: Marks::default(),
             wakes: WakeBudget::default(),
             starter: Starter::default(),
+            inbox: Inbox::default(),
             held: None,
             recovery: Recovery::default(),
             counts: Counts::default(),

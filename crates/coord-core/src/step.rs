@@ -37,6 +37,7 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     state.recover(&due, at, &mut fx);
     for key in touched.iter().chain(&due) {
         state.keep_stop(*key, at, &mut fx);
+        state.tell_end(*key, at, &mut fx);
     }
     fx.effects.extend(looks(state, now).effects);
     refresh(state, &due, at, &mut fx);
@@ -103,10 +104,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             })
         }
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
-        Event::Queue(event) => {
-            state.on_queue(event, at, fx);
-            Vec::new()
-        }
+        Event::Queue(event) => one(state.on_queue(event, at, fx)),
         Event::Operator(command) => state.on_command(command, at, fx),
         Event::Proved { intent, proof } => one(state.on_proved(*intent, proof, at, fx)),
         Event::Acted { intent, outcome } => one(state.on_acted(*intent, outcome, at, fx)),
@@ -167,7 +165,7 @@ fn on_started(
     let [before, _] = state.header.started_at;
     let before = if is_new_boot { Awake::default() } else { before };
     state.header.started_at = [state.moment(now).awake, before];
-    drop_old(state, now);
+    drop_old(state, now, fx);
     forget_looks(state, now);
     ask_anew(state, fx);
     state.write_stops_again(fx);
@@ -257,7 +255,8 @@ fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
 }
 
 /// S0-31: bookkeeping is dropped when a session ended for good and its retention is over.
-fn drop_old(state: &mut State, now: Now) {
+fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
+    let at = state.moment(now);
     let kept_ms = state.header.settings.stopped_kept_ms;
     for key in state.keys() {
         let is_old = state.get(key).is_some_and(|session| match session.presence {
@@ -268,6 +267,7 @@ fn drop_old(state: &mut State, now: Now) {
             Presence::Alive | Presence::Dying { .. } => false,
         });
         if is_old {
+            state.fail_messages_of(key, at, fx);
             state.remove(key);
         }
     }

@@ -11,6 +11,7 @@ use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
+use crate::queue::Inbox;
 use crate::quota;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 use crate::stall;
@@ -121,6 +122,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.background = Background::default();
             session.failure = None;
             session.starter = Starter::User;
+            session.inbox = Inbox { was_sent: session.inbox.was_sent, ..Inbox::default() };
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
@@ -236,6 +238,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
+        session.inbox.on_prompt(is_ours, session.turn == Turn::None);
         session.rest.on_turn(is_ours);
         if !is_ours {
             session.recovery.budget.next_turn();

@@ -69,15 +69,19 @@ impl WakeBudget {
     /// that the machine was awake: a night's sleep frees nothing.
     pub fn charge(&mut self, limits: WakeLimits, now: Awake) -> WakeDecision {
         self.at.retain(|at| now.ms_since(*at) < LONG_MS);
-        let short = self.held_by(limits.per_10min, SHORT_MS, now);
-        let long = self.held_by(limits.per_day, LONG_MS, now);
-        match short.max(long) {
+        match self.held_until(limits, now) {
             Some(until) => WakeDecision::Held { until },
             None => {
                 self.at.push(now);
                 WakeDecision::Charged
             }
         }
+    }
+
+    /// Until when nothing may be charged; none if it may now.
+    pub fn held_until(&self, limits: WakeLimits, now: Awake) -> Option<Awake> {
+        let short = self.held_by(limits.per_10min, SHORT_MS, now);
+        short.max(self.held_by(limits.per_day, LONG_MS, now))
     }
 
     /// Turns charged within the last 10 minutes and the last 24 hours.

@@ -44,6 +44,10 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::ReadTask { .. }
         | Effect::RemoveBody { .. }
         | Effect::LockConfigDir { .. }
+        | Effect::Offer { .. }
+        | Effect::SeekMessages { .. }
+        | Effect::SeekLast { .. }
+        | Effect::Tell { .. }
         | Effect::Do(_) => None,
     });
     looks.collect()

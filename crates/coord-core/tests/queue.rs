@@ -32,6 +32,7 @@ fn new(n: u64) -> NewMessage {
         to: to(QUEUE),
         from: Sender::Operator,
         is_urgent: false,
+        depth: 0,
         same: Same::Text(n),
         bytes: 1,
         ttl_ms: None,

@@ -147,6 +147,7 @@ pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Opti
         prompt_id: envelope.prompt_id,
         tool: envelope.tool_name,
         digest: envelope.tool_input_digest.and_then(|digest| u64::from_str_radix(&digest, 16).ok()),
+        stop_hook_active: envelope.stop_hook_active == Some(true),
         verified,
         via: match via {
             journal::Via::Socket => Via::Socket,

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
+use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::process::Caller;
 use crate::registry;
@@ -70,6 +71,10 @@ pub struct Coordinator<W: World> {
     pub(crate) text_key: [u8; 16],
     /// Wake hooks that wait (H-02).
     pub(crate) waiters: Waiters,
+    /// What the core offered the hook that is being answered.
+    pub(crate) offered: Option<Offered>,
+    /// Messages that go to wake hooks once their leaving is on disk.
+    pub(crate) leaving: VecDeque<Leaving>,
     shares: Shares,
     reserve: Reserve<W::Disk>,
     is_full: bool,
@@ -122,6 +127,8 @@ impl<W: World> Coordinator<W> {
             gone_bodies: Vec::new(),
             text_key: text_key(&disk, &paths),
             waiters: Waiters::default(),
+            offered: None,
+            leaving: VecDeque::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
@@ -317,6 +324,12 @@ impl<W: World> Coordinator<W> {
                 self.gone_bodies.push((message, seq));
             }
             Effect::ReadTask { dir } => self.world.read_task(dir),
+            Effect::Offer { event, session, door } => {
+                self.offered = Some(Offered::new(event, session, door));
+            }
+            Effect::SeekMessages { session } => self.seek_messages(session),
+            Effect::SeekLast { message } => self.seek_last(message),
+            Effect::Tell { to, about, name, text } => self.tell(to, (about, name), &text, now),
             Effect::Do(deed) => {
                 let class = deed.class();
                 self.perform_deed(*deed, class);
@@ -403,7 +416,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
         self.act_on_synced(now);
         let Some(since) = self.unsynced_since else { return };
-        let is_awaited = is_awaited || !self.acts.is_empty();
+        let is_awaited = is_awaited || !self.acts.is_empty() || !self.leaving.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }

@@ -59,6 +59,7 @@ impl<W: World> Coordinator<W> {
                 None => (),
             }
         }
+        self.wake_with_messages(now);
     }
 
     fn wake(&mut self, intent: Intent, text: &str, now: Now) {

@@ -10,14 +10,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use coord_core::{Failure, TaskFound};
+use coord_core::{Failure, MessageId, TaskFound};
 use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
 use crate::registry::Readable;
 use crate::task_dir;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
-use crate::transcript::{self, Tail, TranscriptWish};
+use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
 
 /// What was seen.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +34,13 @@ pub enum Seen {
         signature: Option<String>,
         /// The API error that is its newest word.
         failure: Option<Failure>,
+    },
+    /// Messages that are on their way, looked for in a transcript (H-30).
+    Messages {
+        /// Those that an agent has answered a request with.
+        arrived: Vec<MessageId>,
+        /// Of a last look: those that it has not.
+        missed: Vec<MessageId>,
     },
     /// The files of a task directory.
     Task {
@@ -72,6 +79,8 @@ struct Desk {
 struct Wishes {
     panes: BTreeMap<ProcessRef, PaneWish>,
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
+    /// By transcript, and whether it is the last look.
+    messages: BTreeMap<(String, bool), MessageWish>,
     tasks: BTreeSet<String>,
     is_over: bool,
 }
@@ -90,7 +99,10 @@ impl Desk {
     /// All wishes there are, once there are some; none when it is over.
     fn take(&self) -> Option<Wishes> {
         let nothing = |all: &Wishes| {
-            all.panes.is_empty() && all.transcripts.is_empty() && all.tasks.is_empty()
+            all.panes.is_empty()
+                && all.transcripts.is_empty()
+                && all.messages.is_empty()
+                && all.tasks.is_empty()
         };
         let wishes = self.more.wait_while(self.wishes(), |all| !all.is_over && nothing(all));
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
@@ -128,6 +140,16 @@ impl Looker {
         self.desk.put(|all| drop(all.transcripts.insert(wish.process, wish)));
     }
 
+    /// Wishes for a look for messages; one that waits for the same transcript takes it along.
+    pub fn seek_messages(&self, wish: MessageWish) {
+        self.warn_if_gone();
+        self.desk.put(|all| {
+            let ids = wish.ids.clone();
+            let waiting = all.messages.entry((wish.path.clone(), wish.is_last)).or_insert(wish);
+            waiting.ids.extend(ids);
+        });
+    }
+
     /// Wishes for the files of a task directory.
     pub fn read_task(&self, dir: String) {
         self.warn_if_gone();
@@ -162,11 +184,13 @@ fn look_on(mut eyes: Eyes, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
     while let Some(wishes) = desk.take() {
         // A file is read at once; a server may take its time.
         let transcripts = wishes.transcripts.into_values().map(|wish| eyes.read(wish));
+        let messages = wishes.messages.into_values().map(|wish| seek(&eyes.readable, &wish));
         let tasks = wishes.tasks.into_iter().map(|dir| {
             let found = task_dir::read(&dir);
             Seen::Task { dir, found }
         });
-        let is_heard = tell(transcripts.chain(tasks).collect(), answers, waker);
+        let seen = transcripts.chain(messages).chain(tasks).collect();
+        let is_heard = tell(seen, answers, waker);
         let panes = eyes.tmux.look(wishes.panes.into_values().collect());
         if !is_heard || !tell(panes.into_iter().map(Seen::Pane).collect(), answers, waker) {
             return;
@@ -178,6 +202,23 @@ fn look_on(mut eyes: Eyes, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
 fn tell(seen: Vec<Seen>, answers: &Sender<Seen>, waker: &Waker) -> bool {
     seen.is_empty()
         || (seen.into_iter().all(|one| answers.send(one).is_ok()) && waker.wake().is_ok())
+}
+
+/// Looks for messages in a transcript. One that cannot be read shows none.
+fn seek(readable: &Readable, wish: &MessageWish) -> Seen {
+    let arrived = transcript::arrived(readable, wish).unwrap_or_else(|why| {
+        tracing::debug!(why, "transcript");
+        Vec::new()
+    });
+    Seen::of_messages(wish, arrived)
+}
+
+impl Seen {
+    /// What a look for messages came to.
+    pub fn of_messages(wish: &MessageWish, arrived: Vec<MessageId>) -> Self {
+        let missed = wish.ids.iter().copied().filter(|id| wish.is_last && !arrived.contains(id));
+        Self::Messages { missed: missed.collect(), arrived }
+    }
 }
 
 impl Eyes {

@@ -4,8 +4,10 @@
 //! anything is recorded. Whatever is answered is durable by then: a message that was accepted, a lease that
 //! was given, an end that was told. Texts lie in files of their own, and in no record.
 
+mod delivery;
 mod shown;
 
+pub(crate) use delivery::{Leaving, Offered};
 pub use shown::{Wanted, list, shown, totals};
 
 use std::collections::BTreeSet;
@@ -13,8 +15,9 @@ use std::hash::Hasher;
 
 use coord_core::{
     Address, Admitted, LEASE_MS_MAX, MessageId, NewMessage, Now, ProcessRef, QUEUE_NAME_CHARS_MAX,
-    QueueEvent, Refused, Same, Sender, is_queue_name,
+    QueueEvent, Refused, Same, Sender, Session, SessionKey, is_queue_name,
 };
+use coord_wire::exchange::FORBIDDEN;
 use coord_wire::journal::Entry;
 use coord_wire::message::{
     Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
@@ -24,9 +27,10 @@ use siphasher::sip::SipHasher13;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
+use crate::lookup::{self, LookupError};
 use crate::operator::caller::{self, Who};
 use crate::process::{self, Caller};
-use crate::routes::{Route, refused, unavailable};
+use crate::routes::{Route, no_such_session, refused, unavailable};
 use crate::world::World;
 
 /// The beginning of an id is at least this long.
@@ -39,13 +43,23 @@ const LISTED_MAX: usize = 10_000;
 impl<W: World> Coordinator<W> {
     /// `POST /v1/messages`.
     pub(crate) fn post_message(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
-        let from = match caller::who(&caller::Machine, caller, &self.harnesses()) {
+        let from = match self.who(caller) {
             Who::Person => Sender::Operator,
             Who::Program(name) => Sender::Program(name),
             Who::Harness(pid) => self.sender_of(pid),
         };
         let sent = parsed(request).and_then(|ask| self.send(&ask, from, now));
         self.answered(sent)
+    }
+
+    fn who(&self, caller: Caller) -> Who {
+        caller::who(&caller::Machine, caller, &self.harnesses())
+    }
+
+    /// Whether a person has to let it pass (H-21).
+    fn is_for_person(&self, id: MessageId) -> bool {
+        let state = self.engine.state();
+        state.message(id).is_some_and(|one| one.is_pending() && state.waits_for_person(one))
     }
 
     /// Takes a message in, whose sender was established.
@@ -62,9 +76,11 @@ impl<W: World> Coordinator<W> {
             Some(key) => Same::Key(key.clone(), digest),
             None => Same::Text(digest),
         };
+        let to = self.address(ask)?;
         let new = NewMessage {
             id: self.new_message_id(),
-            to: Address::Queue(ask.queue.clone()),
+            to,
+            depth: self.engine.state().depth_of(&from),
             from,
             is_urgent: ask.urgent,
             same,
@@ -81,19 +97,56 @@ impl<W: World> Coordinator<W> {
             Admitted::Full(cap) => {
                 let why = format!(
                     "{cap} messages wait for {} already (queue.per_receiver): nothing was sent",
-                    ask.queue
+                    shown::receiver(self.engine.state(), &new.to)
                 );
                 return Err(Response::error(429, "full", &why));
             }
         };
         self.record_message(id, "sent again: folded", &QueueEvent::Folded(id), now)?;
-        let state = self.engine.state().message(id).map_or("gone", coord_core::Message::word);
-        Ok(Sent { id: id.to_string(), state: state.to_owned(), folded: true })
+        Ok(Sent { folded: true, ..self.fate(id, now)? })
     }
 
-    fn accept(&mut self, new: NewMessage, text: &str, now: Now) -> Result<Sent, Response> {
+    /// Whom a message is for.
+    fn address(&self, ask: &Send) -> Result<Address, Response> {
+        match (&ask.queue, &ask.session) {
+            (Some(queue), None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
+            (None, Some(id)) => Ok(Address::Session(self.receiver(id)?)),
+            (Some(_), Some(_)) | (None, None) => Err(bad("name a queue or a session, one of both")),
+        }
+    }
+
+    /// The session that is meant by an id, the beginning of one, or the name of one that lives.
+    fn receiver(&self, id: &str) -> Result<SessionKey, Response> {
+        let state = self.engine.state();
+        let is_named = |one: &&Session| one.may_live() && one.marks.name.as_deref() == Some(id);
+        let named: Vec<&Session> = state.sessions().filter(is_named).collect();
+        if let [one] = named.as_slice() {
+            return Ok(one.key);
+        }
+        match lookup::find(state, id) {
+            // Records of one id follow each other: the newest is today's.
+            Ok(found) => found
+                .iter()
+                .map(|session| session.key)
+                .max()
+                .ok_or_else(|| no_such_session(&LookupError::Unknown { id: id.to_owned() })),
+            Err(_) if 1 < named.len() => {
+                let ids: Vec<&str> = named.iter().map(|one| one.session_id.as_str()).collect();
+                Err(bad(&format!("{id:?} is the name of several sessions: {}", ids.join(", "))))
+            }
+            Err(why) => Err(no_such_session(&why)),
+        }
+    }
+
+    pub(crate) fn accept(
+        &mut self,
+        new: NewMessage,
+        text: &str,
+        now: Now,
+    ) -> Result<Sent, Response> {
         let (id, name) = (new.id, new.id.to_string());
-        let what = format!("sent to {} by {}", shown::receiver(&new.to), shown::sender(&new.from));
+        let receiver = shown::receiver(self.engine.state(), &new.to);
+        let what = format!("sent to {receiver} by {}", shown::sender(&new.from));
         if let Err(error) = self.bodies.write(&name, text.as_bytes()) {
             tracing::error!(%error, "a message's text was not written");
             return Err(unavailable(&format!("the text could not be kept: {error}")));
@@ -103,7 +156,7 @@ impl<W: World> Coordinator<W> {
             drop(self.bodies.remove(&name));
             return Err(response);
         }
-        Ok(Sent { id: name, state: "pending".to_owned(), folded: false })
+        self.fate(id, now)
     }
 
     /// `GET /v1/messages?queue=&state=&limit=`.
@@ -112,7 +165,12 @@ impl<W: World> Coordinator<W> {
         let Ok(limit) = limit else { return bad("limit takes a number, such as limit=20") };
         let word = |name| request.query(name).map(ToOwned::to_owned);
         let limit = LISTED_MAX.min(limit);
-        let wanted = Wanted { queue: word("queue"), state: word("state"), limit };
+        let session = word("session").map(|id| self.receiver(&id)).transpose();
+        let session = match session {
+            Ok(session) => session,
+            Err(response) => return response,
+        };
+        let wanted = Wanted { queue: word("queue"), session, state: word("state"), limit };
         Response::json(&list(self.engine.state(), &wanted, now))
     }
 
@@ -182,12 +240,23 @@ impl<W: World> Coordinator<W> {
     }
 
     /// `POST /v1/messages/{id}/VERB`.
-    pub(crate) fn post_verb(&mut self, id: &str, verb: &str, request: &Request, now: Now) -> Route {
+    pub(crate) fn post_verb(
+        &mut self,
+        id: &str,
+        verb: &str,
+        request: &Request,
+        caller: Caller,
+        now: Now,
+    ) -> Route {
         let id = match self.found_message(id) {
             Ok(id) => id,
             Err(response) => return Route::Answer(response),
         };
         let done = match verb {
+            "retry" if self.is_for_person(id) => match self.who(caller) {
+                Who::Person => self.order_message(id, &QueueEvent::Released(id), now),
+                Who::Program(_) | Who::Harness(_) => Err(only_a_person()),
+            },
             "retry" => self.order_message(id, &QueueEvent::Retried(id), now),
             "drop" => self.order_message(id, &QueueEvent::Dropped(id), now),
             verb => parsed(request).and_then(|settle| self.settle(id, verb, &settle, now)),
@@ -227,7 +296,7 @@ impl<W: World> Coordinator<W> {
             self.engine.state().held(id, fence).map_err(|why| answer(&why))?;
             self.record_message(id, &what, &event, now)?;
         }
-        self.fate(id)
+        self.fate(id, now)
     }
 
     fn lease_ms(&self, asked: Option<u64>) -> Result<u64, Response> {
@@ -246,18 +315,26 @@ impl<W: World> Coordinator<W> {
         now: Now,
     ) -> Result<Sent, Response> {
         self.engine.state().is_free(id).map_err(|why| answer(&why))?;
-        let is_retried = *event == QueueEvent::Retried(id);
-        let what = if is_retried { "to be tried again" } else { "dropped" };
+        let is_dropped = *event == QueueEvent::Dropped(id);
+        let what = if is_dropped { "dropped" } else { "to be tried again" };
         self.record_message(id, what, event, now)?;
-        if is_retried {
-            return self.fate(id);
+        if !is_dropped {
+            return self.fate(id, now);
         }
-        Ok(Sent { id: id.to_string(), state: "dropped".to_owned(), folded: false })
+        let (id, state) = (id.to_string(), "dropped".to_owned());
+        Ok(Sent { id, state, folded: false, because: None })
     }
 
-    fn fate(&self, id: MessageId) -> Result<Sent, Response> {
-        let message = self.engine.state().message(id).ok_or_else(|| answer(&Refused::Gone))?;
-        Ok(Sent { id: id.to_string(), state: message.word().to_owned(), folded: false })
+    fn fate(&self, id: MessageId, now: Now) -> Result<Sent, Response> {
+        let state = self.engine.state();
+        let message = state.message(id).ok_or_else(|| answer(&Refused::Gone))?;
+        let waits = state.waits_for(message, state.moment(now));
+        Ok(Sent {
+            id: id.to_string(),
+            state: message.word().to_owned(),
+            folded: false,
+            because: waits.filter(|_| message.is_pending()),
+        })
     }
 
     /// Takes the files away whose messages are durably gone.
@@ -287,7 +364,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn record_message(
+    pub(crate) fn record_message(
         &mut self,
         id: MessageId,
         what: &str,
@@ -300,7 +377,7 @@ impl<W: World> Coordinator<W> {
         self.record(&entry, now).map_err(|error| refused(&error))
     }
 
-    fn new_message_id(&mut self) -> MessageId {
+    pub(crate) fn new_message_id(&mut self) -> MessageId {
         loop {
             let id = MessageId::from_random(self.world.random());
             if self.engine.state().message(id).is_none() {
@@ -310,7 +387,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// A digest that only who has the key can search for (G11).
-    fn text_digest(&self, text: &[u8]) -> u64 {
+    pub(crate) fn text_digest(&self, text: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.text_key);
         hasher.write(text);
         hasher.finish()
@@ -360,7 +437,6 @@ fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, Response> {
 }
 
 fn check(ask: &Send) -> Result<(), Response> {
-    check_name(&ask.queue)?;
     ask.key.as_ref().map_or(Ok(()), |key| check_word("key", key))?;
     if ask.text.is_empty() {
         return Err(bad("a message without a text says nothing"));
@@ -391,6 +467,12 @@ fn check_word(name: &str, word: &str) -> Result<(), Response> {
         return Err(bad(&why));
     }
     Ok(())
+}
+
+fn only_a_person() -> Response {
+    let why =
+        "only a person at a terminal of their own lets a message pass that agents led to (H-21)";
+    Response::error(FORBIDDEN, "only_a_person", why)
 }
 
 fn bad(why: &str) -> Response {

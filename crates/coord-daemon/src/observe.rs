@@ -156,10 +156,16 @@ impl<W: World> Coordinator<W> {
             let awake = self.engine.state().moment(now).awake;
             let is_wanted =
                 |session: &&Session| is_in_doubt(session) || is_failure_open(session, awake);
+            let key = self.session_of(process).map(|session| session.key);
+            let is_sought = key.is_some_and(|key| self.seeks_messages(key));
+            if let Some(key) = key.filter(|_| is_sought) {
+                self.seek_messages(key);
+            }
             let session = self.session_of(process).filter(is_wanted);
             let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
             match of {
                 Some((path, config_dir)) => self.read_transcript(process, path, config_dir),
+                None if is_sought => (),
                 None => self.world.forget_transcript(process),
             }
         }
@@ -179,6 +185,7 @@ impl<W: World> Coordinator<W> {
                 }
             }
             Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
+            Seen::Messages { arrived, missed } => self.on_messages_seen(&arrived, &missed, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {
                 let has_signature = self.has_signature(process, signature.is_some(), now);
                 let failure = failure.filter(|failure| self.is_failure_news(process, failure, now));

@@ -127,6 +127,10 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         | Effect::ReadTranscript { .. }
         | Effect::ReadTask { .. }
         | Effect::RemoveBody { .. }
+        | Effect::Offer { .. }
+        | Effect::SeekMessages { .. }
+        | Effect::SeekLast { .. }
+        | Effect::Tell { .. }
         | Effect::Do(_) => return None,
     };
     convert::event(&entry)

@@ -190,7 +190,9 @@ impl<W: World> Coordinator<W> {
     }
 
     fn marks(&self, marks: &OperatorMarks) -> Result<MarkChange, Response> {
-        let OperatorMarks { answers, unattended, recover, name, parent, task_dir } = marks.clone();
+        let OperatorMarks { answers, unattended, recover, name, parent, task_dir, accepts } =
+            marks.clone();
+        let accepts = accepts.into_iter().map(|sender| self.sender_named(sender)).collect();
         let parent = match parent {
             None => None,
             Some(id) => {
@@ -199,7 +201,14 @@ impl<W: World> Coordinator<W> {
                 found.first().map(|session| session.session_id.clone())
             }
         };
-        Ok(MarkChange { answers, unattended, recover, name, parent, task_dir })
+        Ok(MarkChange { answers, unattended, recover, name, parent, task_dir, accepts })
+    }
+
+    /// The beginning of an id stands for the session that has it now; anything else is a name.
+    fn sender_named(&self, sender: String) -> String {
+        let found = lookup::find(self.engine.state(), &sender).ok();
+        let id = found.and_then(|found| found.first().map(|session| session.session_id.clone()));
+        id.unwrap_or(sender)
     }
 
     /// S1-26: one session for each task directory.
@@ -265,7 +274,8 @@ fn words(asked: &OperatorRequest) -> String {
     if let Some(directory) = &asked.directory {
         say(&format!("all of {directory}"));
     }
-    let OperatorMarks { answers, unattended, recover, name, parent, task_dir } = &asked.marks;
+    let OperatorMarks { answers, unattended, recover, name, parent, task_dir, accepts } =
+        &asked.marks;
     if let Some(unattended) = unattended {
         say(if *unattended { "unattended" } else { "attended" });
     }
@@ -280,6 +290,7 @@ fn words(asked: &OperatorRequest) -> String {
             say(&format!("{what} {value}"));
         }
     }
+    accepts.iter().for_each(|sender| say(&format!("accept {sender}")));
     words
 }
 
@@ -318,12 +329,17 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
     let of_one = marks.name.is_some()
         || marks.parent.is_some()
         || marks.task_dir.is_some()
-        || marks.answers.is_some();
+        || marks.answers.is_some()
+        || !marks.accepts.is_empty();
     must(
         directory.is_none() || !of_one,
-        "a name, a parent, a task directory and answers are one session's, not a directory's",
+        "a name, a parent, a task directory, answers and senders are one session's, not a directory's",
     )?;
     must(marks.name.as_deref().is_none_or(is_name), "a name has 1 to 64 letters on one line")?;
+    must(
+        marks.accepts.iter().all(|one| is_name(one.trim_start_matches("program:"))),
+        "a sender is a session's id or name, program:NAME, any or none",
+    )?;
     let paths = [directory, marks.task_dir.as_deref()];
     must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")
 }

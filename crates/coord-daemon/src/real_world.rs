@@ -17,7 +17,7 @@ use crate::looker::{Looker, Seen};
 use crate::registry::{Found, Readable};
 use crate::registry_watch::RegistryWatch;
 use crate::tmux::PaneWish;
-use crate::transcript::TranscriptWish;
+use crate::transcript::{MessageWish, TranscriptWish};
 use crate::transcript_watch::TranscriptWatch;
 use crate::watches::Watches;
 use crate::world::{Change, World};
@@ -131,6 +131,10 @@ impl World for RealWorld {
 
     fn read_transcript(&mut self, wish: TranscriptWish) {
         self.looker.read_transcript(wish);
+    }
+
+    fn seek_messages(&mut self, wish: MessageWish) {
+        self.looker.seek_messages(wish);
     }
 
     fn read_task(&mut self, dir: String) {

@@ -69,7 +69,7 @@ impl<W: World> Coordinator<W> {
                 "POST",
                 ["v1", "messages", id, verb @ ("done" | "fail" | "renew" | "retry" | "drop")],
             ) => {
-                return self.post_verb(id, verb, request, now);
+                return self.post_verb(id, verb, request, caller, now);
             }
             ("POST", ["v1", "queues", queue, "claim"]) => {
                 return self.post_claim(queue, request, now);
@@ -153,13 +153,22 @@ impl<W: World> Coordinator<W> {
                 }
             }
         }
+        let is_one = events.len() == 1;
         for (envelope, text) in events {
             if !self.has_room_for(&envelope.event) {
                 return Route::Answer(unavailable("the disk is full"));
             }
             let verified = self.is_verified(&envelope, caller);
+            self.offered = None;
+            let id = envelope.event_id();
             if let Err(error) = self.take_hook(envelope, text, Via::Socket, verified, now) {
                 return Route::Answer(refused(&error));
+            }
+            // What is offered to a hook goes to that hook and to no batch.
+            if let Some(offered) = self.offered.take().filter(|one| is_one && Some(one.event) == id)
+                && let Some(answer) = self.hand_to_hook(&offered, now)
+            {
+                return self.after_sync(answer);
             }
         }
         if request.query("sync").is_some() {

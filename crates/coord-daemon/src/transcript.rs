@@ -6,13 +6,15 @@
 //! file of ours, and only its end is read (H-27, H-14). Its format is undocumented: a line that is
 //! not understood says nothing. No text is kept (G11).
 
+mod arrived;
 mod last_words;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-use coord_core::LastWords;
+use coord_core::{LastWords, MessageId};
 use coord_screen::signature_in;
 use coord_wire::stamp::{ProcessRef, parse_rfc3339};
 use rustix::fd::OwnedFd;
@@ -21,8 +23,12 @@ use serde_json::Value;
 
 use crate::registry::{Readable, open_config_dir};
 
+pub use arrived::arrived_in;
+
 /// Of a longer transcript only the end is read, in bytes.
 const END_BYTES: u64 = 256 * 1024;
+/// The same for the last look for a message.
+const LAST_BYTES: u64 = 16 * 1024 * 1024;
 /// What the client writes in its user's name when a turn is interrupted.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
@@ -50,11 +56,33 @@ pub struct Tail {
     pub last_words: LastWords,
 }
 
+/// A wish to look for messages in a transcript (H-30).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageWish {
+    /// The transcript.
+    pub path: String,
+    /// The configuration directory it must lie in.
+    pub config_dir: String,
+    /// The messages.
+    pub ids: BTreeSet<MessageId>,
+    /// What is not found now is given up.
+    pub is_last: bool,
+}
+
+/// The messages that a transcript shows to have reached its agent.
+pub fn arrived(readable: &Readable, wish: &MessageWish) -> Result<Vec<MessageId>, String> {
+    let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
+        .map_err(|why| format!("{}: {why}", wish.path))?;
+    let bytes_max = if wish.is_last { LAST_BYTES } else { END_BYTES };
+    let end = end_of(&file, bytes_max).map_err(|error| format!("{}: {error}", wish.path))?;
+    Ok(arrived_in(&end, &wish.ids))
+}
+
 /// Reads the end of a transcript.
 pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> {
     let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
         .map_err(|why| format!("{}: {why}", wish.path))?;
-    let end = end_of(&file).map_err(|error| format!("{}: {error}", wish.path))?;
+    let end = end_of(&file, END_BYTES).map_err(|error| format!("{}: {error}", wish.path))?;
     Ok(tail_of(&end, wish.signature.as_deref()))
 }
 
@@ -158,9 +186,11 @@ pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Resul
 }
 
 /// The complete lines at the end of the file; a line that is longer than all that is read is none.
-fn end_of(file: &File) -> std::io::Result<Vec<u8>> {
-    let from = file.metadata()?.len().saturating_sub(END_BYTES);
-    let mut end = vec![0; usize::try_from(END_BYTES).unwrap_or(usize::MAX)];
+fn end_of(file: &File, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(bytes_max);
+    // What is appended meanwhile is the next look's.
+    let mut end = vec![0; usize::try_from(length - from).unwrap_or(usize::MAX)];
     let mut n = 0;
     while let Some(rest) = end.get_mut(n..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, from + n as u64) {

@@ -4,8 +4,8 @@
 mod recovery;
 
 use coord_core::{
-    EndReason, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen, Session,
-    Source, State, Turn, WaitKind, Word,
+    Address, EndReason, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen,
+    Session, Source, State, Turn, WaitKind, Word,
 };
 use coord_wire::envelope;
 use coord_wire::inspect;
@@ -84,7 +84,17 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
             source: "hook".to_owned(),
         }),
         evidence: evidence(session, now),
-        messages: inspect::Messages::default(),
+        messages: messages(state, session),
+    }
+}
+
+fn messages(state: &State, session: &Session) -> inspect::Messages {
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let counts = state.message_counts(&Address::Session(session.key));
+    inspect::Messages {
+        pending: count(counts.pending),
+        processing: count(counts.processing),
+        failed: count(counts.failed),
     }
 }
 

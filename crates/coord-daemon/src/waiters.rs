@@ -200,6 +200,7 @@ impl<W: World> Coordinator<W> {
 
     /// What waiters are to be told now: a message, or that there is none to wait for.
     pub fn take_wake_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
+        self.prepare_wakes(now);
         for id in self.waiters.due(now.mono_ns) {
             let Some(waiter) = self.waiters.waiting.get(&id) else { continue };
             let verdict = self.verdict(&waiter.ask);
@@ -251,6 +252,7 @@ impl<W: World> Coordinator<W> {
         let is_a_person_s = session.kind != Some(Kind::Headless) && !session.is_foreign;
         let is_wanted = self.config.word("queue.wake") == "always"
             || is_armed(&session.marks)
+            || session.inbox.was_sent
             || self.engine.state().is_unattended(session)
             || self.has_child(session);
         session.may_live() && session.left.is_none() && is_a_person_s && is_wanted

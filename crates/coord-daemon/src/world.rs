@@ -16,7 +16,7 @@ use crate::hand::Reply;
 use crate::looker::Seen;
 use crate::registry::Found;
 use crate::tmux::PaneWish;
-use crate::transcript::TranscriptWish;
+use crate::transcript::{MessageWish, TranscriptWish};
 
 /// An entry of the client's registry that may have changed: configuration directory and pid.
 pub type Change = (String, u32);
@@ -65,6 +65,8 @@ pub trait World {
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>);
     /// Wishes for the end of a transcript.
     fn read_transcript(&mut self, wish: TranscriptWish);
+    /// Wishes for a look for messages in a transcript; answered by [`Self::take_seen`].
+    fn seek_messages(&mut self, wish: MessageWish);
     /// Wishes for the files of a task directory.
     fn read_task(&mut self, dir: String);
     /// Something that was seen, if there is any.

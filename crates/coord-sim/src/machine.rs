@@ -20,7 +20,7 @@ use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
 use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
-use coord_daemon::transcript::{TranscriptWish, tail_of};
+use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
 use coord_wire::envelope::Kind;
 use coord_wire::journal::{Launch, Pane as PaneRecord};
@@ -160,6 +160,7 @@ struct Desk {
 enum LookAt {
     Pane(Box<PaneWish>, u64),
     Transcript(TranscriptWish),
+    Messages(MessageWish),
     Task(String),
 }
 
@@ -375,6 +376,10 @@ impl Machine {
                     after_death: wish.look == Look::AfterDeath,
                 }),
                 LookAt::Transcript(wish) => self.end_of_transcript(wish),
+                LookAt::Messages(wish) => {
+                    let end = self.transcripts.get(&wish.path).map_or(&[][..], Vec::as_slice);
+                    Seen::of_messages(&wish, arrived_in(end, &wish.ids))
+                }
                 LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
             };
             self.desk.seen.push_back(seen);

@@ -130,6 +130,10 @@ pub struct OperatorMarks {
     pub parent: Option<String>,
     /// The directory of its task; absolute.
     pub task_dir: Option<String>,
+    /// Senders whose messages it takes although its agent acts without asking: sessions by id or name,
+    /// `program:NAME`, `any`; `none` takes all of that back (H-04).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
 }
 
 /// The answer to [`OperatorRequest`], once the request is durable.

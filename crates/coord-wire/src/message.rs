@@ -12,8 +12,12 @@ pub const WORD_BYTES_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
-    /// The name under which consumers take it.
-    pub queue: String,
+    /// The name under which programs take it; this, or a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The session whose agent reads it: its id, the beginning of one, or its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// What it says.
     pub text: String,
     /// Sent again with the same key, it is the same message (S4-26).
@@ -36,6 +40,9 @@ pub struct Sent {
     pub state: String,
     /// It is the same as one that is there already: nothing was added.
     pub folded: bool,
+    /// What it waits for, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 /// `POST /v1/queues/{name}/claim`.
@@ -112,10 +119,13 @@ pub struct Totals {
 pub struct MessageInfo {
     /// Its id.
     pub id: String,
-    /// The name under which consumers take it.
-    pub queue: String,
+    /// The name under which programs take it; none for one to a session.
+    pub queue: Option<String>,
+    /// The session whose agent reads it, by today's id; none for one to programs.
+    #[serde(default)]
+    pub session_id: Option<String>,
     /// Who sent it, as the coordinator established it (H-04): `operator`, `session ID`, `an agent`,
-    /// `program NAME`.
+    /// `program NAME`, `coord`.
     pub from: String,
     /// `pending`, `processing`, `processed` or `failed`.
     pub state: String,

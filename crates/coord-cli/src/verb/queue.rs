@@ -6,6 +6,7 @@ mod settle;
 mod work;
 
 pub(crate) use list::{is_any_open, totals};
+pub(crate) use send::{MessageArgs, To, send};
 
 use std::io::Write;
 
@@ -90,5 +91,7 @@ fn tell(sent: &Sent, is_json: bool) -> Result<(), Failure> {
         return Ok(writeln!(out)?);
     }
     let folded = if sent.folded { " (it was there already)" } else { "" };
-    Ok(writeln!(out, "{} {}{folded}", escape(&sent.id), escape(&sent.state))?)
+    let because = sent.because.as_ref().map(|why| format!(": {}", escape(why)));
+    let because = because.unwrap_or_default();
+    Ok(writeln!(out, "{} {}{folded}{because}", escape(&sent.id), escape(&sent.state))?)
 }

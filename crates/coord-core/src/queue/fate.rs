@@ -5,8 +5,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use super::{Message, MessageId, MessageState, NewMessage, QueueEvent};
+use super::{Address, Message, MessageId, MessageState, NewMessage, QueueEvent};
 use crate::effect::{Effect, Effects};
+use crate::session::SessionKey;
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -76,12 +77,12 @@ impl State {
     }
 
     /// All receivers that have messages, and how many are where.
-    pub fn message_lines(&self) -> impl Iterator<Item = (&super::Address, super::LineCounts)> {
+    pub fn message_lines(&self) -> impl Iterator<Item = (&Address, super::LineCounts)> {
         self.messages.lines()
     }
 
     /// How many messages of this receiver are where.
-    pub fn message_counts(&self, to: &super::Address) -> super::LineCounts {
+    pub fn message_counts(&self, to: &Address) -> super::LineCounts {
         self.messages.counts(to)
     }
 
@@ -111,15 +112,49 @@ impl State {
     }
 
     /// Takes in what happened to a message.
-    pub(crate) fn on_queue(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
+    /// Returns the record that it touched.
+    pub(crate) fn on_queue(
+        &mut self,
+        event: &QueueEvent,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
         match event {
-            QueueEvent::Sent(new) => self.accept(new, at),
-            QueueEvent::Folded(id) => {
-                let head = &mut self.header.queue;
-                head.folded = head.folded.saturating_add(1);
-                self.messages
-                    .change(*id, |message| message.folded = message.folded.saturating_add(1));
+            QueueEvent::Handed { id, door, lease_ms } => {
+                return self.hand(*id, (*door, *lease_ms), at, fx);
             }
+            QueueEvent::Sent(new) => {
+                self.accept(new, at);
+                return self.note_sent(&new.to);
+            }
+            QueueEvent::Proved(id) => self.arrived(*id, at, fx),
+            QueueEvent::Unproved(id) => self.missed(*id, at, fx),
+            QueueEvent::Returned { id, fence, why } => self.take_back((*id, *fence), why, fx),
+            QueueEvent::Claimed { .. }
+            | QueueEvent::Renewed { .. }
+            | QueueEvent::Done { .. }
+            | QueueEvent::Failed { .. } => self.on_consumer(event, at, fx),
+            QueueEvent::Folded(_)
+            | QueueEvent::Lost { .. }
+            | QueueEvent::Retried(_)
+            | QueueEvent::Released(_)
+            | QueueEvent::Dropped(_) => self.on_order(event, at, fx),
+        }
+        None
+    }
+
+    /// A session that was ever sent a message keeps a waiter (H-02).
+    fn note_sent(&mut self, to: &Address) -> Option<SessionKey> {
+        let Address::Session(key) = to else { return None };
+        let mut session = self.take(*key)?;
+        session.inbox.was_sent = true;
+        self.put(session);
+        Some(*key)
+    }
+
+    /// What a consumer said of the message that it has.
+    fn on_consumer(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
+        match event {
             QueueEvent::Claimed { id, holder, lease_ms } => {
                 self.claim(*id, holder, *lease_ms, at);
             }
@@ -141,6 +176,20 @@ impl State {
                     self.give_back(*id, why, false, at, fx);
                 }
             }
+            // What came too late, and what is no consumer's.
+            _ => (),
+        }
+    }
+
+    /// What its sender or a person said of it.
+    fn on_order(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
+        match event {
+            QueueEvent::Folded(id) => {
+                let head = &mut self.header.queue;
+                head.folded = head.folded.saturating_add(1);
+                self.messages
+                    .change(*id, |message| message.folded = message.folded.saturating_add(1));
+            }
             QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
             QueueEvent::Retried(id) if self.is_free(*id).is_ok() => {
                 self.messages.change(*id, |message| {
@@ -149,17 +198,18 @@ impl State {
                 });
                 decide(*id, "S4-19", "its operator said so", "it is tried again", fx);
             }
+            QueueEvent::Released(id) if self.is_free(*id).is_ok() => {
+                self.messages.change(*id, |message| message.is_released = true);
+                decide(*id, "H-21", "a person said so", "it may pass", fx);
+            }
             QueueEvent::Dropped(id) if self.is_free(*id).is_ok() => {
                 let head = &mut self.header.queue;
                 head.failed = head.failed.saturating_add(1);
                 self.forget(*id, fx);
                 decide(*id, "S4-01", "its operator said so", "it is dropped", fx);
             }
-            // What came too late.
-            QueueEvent::Done { .. }
-            | QueueEvent::Failed { .. }
-            | QueueEvent::Retried(_)
-            | QueueEvent::Dropped(_) => (),
+            // What came too late, and what is no order.
+            _ => (),
         }
     }
 
@@ -233,6 +283,8 @@ impl State {
             to: new.to.clone(),
             from: new.from.clone(),
             is_urgent: new.is_urgent,
+            depth: new.depth,
+            is_released: false,
             same: new.same.clone(),
             bytes: new.bytes,
             sent: at,
@@ -270,7 +322,7 @@ impl State {
         decide(id, "S4-23", why, &did, fx);
     }
 
-    fn fail_message(&mut self, id: MessageId, why: &str, at: Moment, fx: &mut Effects) {
+    pub(super) fn fail_message(&mut self, id: MessageId, why: &str, at: Moment, fx: &mut Effects) {
         let head = &mut self.header.queue;
         head.failed = head.failed.saturating_add(1);
         let until = at.awake.plus_ms(self.header.settings.queue.failed_kept_ms);

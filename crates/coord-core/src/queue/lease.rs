@@ -4,7 +4,6 @@
 //! with the fence of an older lease changes nothing.
 
 use alloc::format;
-use alloc::string::String;
 
 use super::{Lease, Message, MessageId, MessageState, Refused};
 use crate::effect::Effects;
@@ -66,7 +65,7 @@ impl State {
         let until = at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX));
         self.messages.change(id, |message| {
             message.attempts = message.attempts.saturating_add(1);
-            let lease = Lease { holder: holder.into(), since: at, until, fence };
+            let lease = Lease { holder: holder.into(), since: at, until, fence, sought: None };
             message.state = MessageState::Processing(lease);
         });
     }
@@ -104,13 +103,16 @@ impl State {
 
     /// Its deadline is over, or its holder died with the machine: it may be done, or half done (S4-25).
     pub(super) fn end_lease(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
-        let Some(holder) = self.messages.get(id).and_then(Message::lease).map(|l| l.holder.clone())
-        else {
+        if self.look_again(id, at, fx) {
             return;
+        }
+        let Some(lease) = self.messages.get(id).and_then(Message::lease) else { return };
+        let why = match lease.sought {
+            None => format!("{} had it until its lease ran out", lease.holder),
+            Some(_) => "whether it arrived could not be seen in its transcript".into(),
         };
         let ran_out = &mut self.header.queue.ran_out;
         *ran_out = ran_out.saturating_add(1);
-        let why: String = format!("{holder} had it until its lease ran out");
         self.give_back(id, &why, true, at, fx);
     }
 }
@@ -138,6 +140,7 @@ mod tests {
             to: Address::Queue("a".into()),
             from: Sender::Agent,
             is_urgent: false,
+            depth: 0,
             same: Same::Text(1),
             bytes: 1,
             ttl_ms: None,

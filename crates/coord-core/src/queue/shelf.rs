@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{Address, Message, MessageId, MessageState, Same, Sender};
+use crate::session::SessionKey;
 use crate::time::Awake;
 
 /// What is kept beside the messages.
@@ -51,6 +52,8 @@ type Rank = (bool, u64);
 struct Line {
     ready: BTreeMap<Rank, MessageId>,
     counts: LineCounts,
+    /// Of a session: those that wait and those on their way.
+    open: BTreeSet<MessageId>,
 }
 
 /// All messages.
@@ -103,6 +106,28 @@ impl Shelf {
     pub(crate) fn next(&self, to: &Address) -> Option<&Message> {
         let (_, id) = self.indexes.lines.get(to)?.ready.first_key_value()?;
         self.get(*id)
+    }
+
+    /// Those of a receiver that could be handed out now, in order.
+    pub(crate) fn ready(&self, to: &Address) -> impl Iterator<Item = &Message> {
+        let line = self.indexes.lines.get(to).into_iter();
+        line.flat_map(|line| line.ready.values()).filter_map(|id| self.get(*id))
+    }
+
+    /// Those of a session that wait or are on their way.
+    pub(crate) fn open(&self, key: SessionKey) -> impl Iterator<Item = &Message> {
+        let line = self.indexes.lines.get(&Address::Session(key)).into_iter();
+        line.flat_map(|line| &line.open).filter_map(|id| self.get(*id))
+    }
+
+    /// The sessions for which one could be handed out now.
+    pub(crate) fn sessions_with_ready(&self) -> impl Iterator<Item = SessionKey> {
+        let from = Address::Session(SessionKey(0));
+        let lines = self.indexes.lines.range(from..).filter(|(_, line)| !line.ready.is_empty());
+        lines.filter_map(|(to, _)| match to {
+            Address::Session(key) => Some(*key),
+            Address::Queue(_) => None,
+        })
     }
 
     /// How many of a receiver's are where.
@@ -193,6 +218,14 @@ impl Indexes {
             (false, true) => _ = line.ready.insert(rank(message), message.id),
             (true, false) => _ = line.ready.remove(&rank(message)),
             (false, false) | (true, true) => (),
+        }
+        if let Address::Session(_) = message.to {
+            let is_open = |place| matches!(place, Some(Place::Pending | Place::Processing));
+            match (is_open(before.place), is_open(after.place)) {
+                (false, true) => _ = line.open.insert(message.id),
+                (true, false) => _ = line.open.remove(&message.id),
+                (false, false) | (true, true) => (),
+            }
         }
         if let Some(count) = before.place.and_then(|place| line.count(place)) {
             *count = count.saturating_sub(1);

@@ -420,7 +420,7 @@ fn task(name: &str, signal: Option<u64>, stop: Option<&str>) -> Symbol {
 fn message() -> Symbol {
     let to = Address::Queue("builds".into());
     let (id, from, same) = (MessageId::from_random(1), Sender::Operator, Same::Text(1));
-    let new = NewMessage { id, to, from, is_urgent: false, same, bytes: 1, ttl_ms: None };
+    let new = NewMessage { id, to, from, is_urgent: false, depth: 0, same, bytes: 1, ttl_ms: None };
     one("message sent to a program", Event::Queue(QueueEvent::Sent(new)))
 }
 

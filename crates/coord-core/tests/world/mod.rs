@@ -124,6 +124,7 @@ impl World {
             prompt_id: None,
             tool: None,
             digest: None,
+            stop_hook_active: false,
             verified: true,
             via: Via::Socket,
         }

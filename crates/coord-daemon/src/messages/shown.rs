@@ -1,7 +1,7 @@
 //! How messages are shown: a list, and one of them. With a coordinator and without, from the state alone.
 
 use coord_core::{
-    Address, Awake, Lease, LineCounts, Message, MessageState, Now, Same, Sender, State,
+    Address, Awake, Lease, LineCounts, Message, MessageState, Now, Same, Sender, SessionKey, State,
 };
 use coord_wire::inspect::SCHEMA;
 use coord_wire::message::{MessageInfo, Messages, Totals};
@@ -12,6 +12,8 @@ use coord_wire::stamp::rfc3339;
 pub struct Wanted {
     /// Those under this name; none for all.
     pub queue: Option<String>,
+    /// Those for this session; none for all.
+    pub session: Option<SessionKey>,
     /// Those in this state, or `slow`, or `stuck`; none for all.
     pub state: Option<String>,
     /// So many at most.
@@ -19,10 +21,16 @@ pub struct Wanted {
 }
 
 /// Whom it is for, in words.
-pub(super) fn receiver(to: &Address) -> String {
+pub(super) fn receiver(state: &State, to: &Address) -> String {
     match to {
         Address::Queue(name) => name.clone(),
+        Address::Session(key) => format!("session {}", session_id(state, *key)),
     }
+}
+
+/// Today's id of a session.
+fn session_id(state: &State, key: SessionKey) -> String {
+    state.session(key).map_or_else(|| "that is gone".to_owned(), |one| one.session_id.clone())
 }
 
 /// Who sent it, in words.
@@ -32,14 +40,16 @@ pub(super) fn sender(from: &Sender) -> String {
         Sender::Session(id) => format!("session {id}"),
         Sender::Agent => "an agent".to_owned(),
         Sender::Program(name) => format!("program {name}"),
+        Sender::Coord => "coord".to_owned(),
     }
 }
 
 /// Those that are wanted, newest first, and how many are where.
 pub fn list(state: &State, wanted: &Wanted, now: Now) -> Messages {
     let is_wanted = |message: &&Message| {
-        let Address::Queue(queue) = &message.to;
-        let is_of = wanted.queue.as_ref().is_none_or(|name| name == queue);
+        let is_queue = |name: &String| message.to == Address::Queue(name.clone());
+        let is_of = wanted.queue.as_ref().is_none_or(is_queue)
+            && wanted.session.is_none_or(|key| message.session() == Some(key));
         let is_in = |word: &String| is_in(state, message, word, now);
         is_of && wanted.state.as_ref().is_none_or(is_in)
     };
@@ -83,22 +93,33 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
     let wall = |at: Awake| rfc3339(now.wall_ms.saturating_add(at.ms_since(awake)));
     let (because, since, until) = match &message.state {
         MessageState::Pending { not_before: None } => {
-            ("waits for a consumer".to_owned(), None, None)
+            let waits = state.waits_for(message, state.moment(now));
+            (waits.unwrap_or_else(|| "waits for a consumer".to_owned()), None, None)
         }
         MessageState::Pending { not_before: Some(at) } => {
             let why = message.last_failure.as_deref().unwrap_or("an attempt failed");
             (format!("{why}; waits for its next attempt"), None, Some(wall(*at)))
         }
         MessageState::Processing(lease) => {
-            let because = format!("{} has it", lease.holder);
+            let because = match lease.sought {
+                None => format!("{} has it", lease.holder),
+                Some(_) => format!("handed over by {}, not proved yet", lease.holder),
+            };
             (because, Some(lease.since.wall_ms), Some(wall(lease.until)))
         }
-        MessageState::Processed { at, .. } => ("done".to_owned(), Some(at.wall_ms), None),
+        MessageState::Processed { at, .. } => {
+            let done = if message.session().is_some() { "delivered" } else { "done" };
+            (done.to_owned(), Some(at.wall_ms), None)
+        }
         MessageState::Failed { at, reason, .. } => (reason.clone(), Some(at.wall_ms), None),
     };
     MessageInfo {
         id: message.id.to_string(),
-        queue: receiver(&message.to),
+        queue: match &message.to {
+            Address::Queue(name) => Some(name.clone()),
+            Address::Session(_) => None,
+        },
+        session_id: message.session().map(|key| session_id(state, key)),
         from: sender(&message.from),
         state: message.word().to_owned(),
         urgent: message.is_urgent,

@@ -9,7 +9,7 @@ use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
 use coord_daemon::registry::{self, Found};
 use coord_daemon::tmux::PaneWish;
-use coord_daemon::transcript::TranscriptWish;
+use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::{Change, World};
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
@@ -137,6 +137,13 @@ impl World for SharedMachine {
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
         machine.desk.looks.push((due, LookAt::Transcript(wish)));
+    }
+
+    fn seek_messages(&mut self, wish: MessageWish) {
+        let mut machine = self.get();
+        let pace = machine.pace.look.clone();
+        let due = machine.due(pace);
+        machine.desk.looks.push((due, LookAt::Messages(wish)));
     }
 
     fn read_task(&mut self, dir: String) {

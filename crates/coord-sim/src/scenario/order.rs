@@ -17,7 +17,7 @@ const VERBS: [(&str, OperatorVerb); 6] = [
     ("reset_failed", OperatorVerb::ResetFailed),
 ];
 /// Marks of "attend"; "recover" is one too.
-const MARKS: [&str; 5] = ["unattended", "answers", "name", "parent", "task_dir"];
+const MARKS: [&str; 6] = ["unattended", "answers", "name", "parent", "task_dir", "accept"];
 
 /// Reads `{"hold": "s1", "for": 600}`, `{"release": "--all"}`, `{"attend": "/a/directory", …}` and the
 /// like.
@@ -66,5 +66,6 @@ fn marks(fields: &Fields<'_>) -> Result<OperatorMarks> {
         name: fields.text("name")?.map(str::to_owned),
         parent: fields.text("parent")?.map(str::to_owned),
         task_dir: task_dir.map(str::to_owned),
+        accepts: fields.text("accept")?.map(str::to_owned).into_iter().collect(),
     })
 }

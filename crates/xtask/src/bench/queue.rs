@@ -149,6 +149,7 @@ fn send(engine: &mut Engine<RealDisk>, next: &mut u64) -> anyhow::Result<()> {
         to: Address::Queue("bench".to_owned()),
         from: Sender::Operator,
         is_urgent: false,
+        depth: 0,
         same: Same::Text(*next),
         bytes: 500,
         ttl_ms: None,

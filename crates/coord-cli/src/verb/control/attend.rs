@@ -13,11 +13,11 @@ use crate::out::Failure;
 /// Say whether anybody watches a session, and whether it may come back by itself
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: it comes back by itself\n  coordctl attend 3f2a --recover                it comes back although somebody watches it\n  coordctl attend --dir . --recover             so does every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7"
+    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: it comes back by itself\n  coordctl attend 3f2a --recover                it comes back although somebody watches it\n  coordctl attend --dir . --recover             so does every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7\n  coordctl attend 3f2a --accept tests           it takes messages of the session named tests"
 )]
 #[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
-    ["unattended", "attended", "recover", "no_recover", "answers", "no_answers", "name", "parent", "task_dir"]
+    ["unattended", "attended", "recover", "no_recover", "answers", "no_answers", "name", "parent", "task_dir", "accept"]
 ))]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
 pub(crate) struct Args {
@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// The directory of its task, for .auto-signal and .auto-stop
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     task_dir: Option<PathBuf>,
+    /// It takes messages of this sender although its agent acts without asking: a session's id or name,
+    /// program:NAME, any; none takes all of that back
+    #[arg(long, value_name = "SENDER", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    accept: Vec<String>,
     #[command(flatten)]
     how: How,
 }
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         name: args.name.clone(),
         parent: args.parent.clone(),
         task_dir: args.task_dir.as_deref().map(directory).transpose()?,
+        accepts: args.accept.clone(),
     };
     let request = OperatorRequest {
         sessions: args.id.iter().cloned().collect(),

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use chrono::{DateTime, Local};
+use coord_daemon::lookup;
 use coord_daemon::messages::{self, Wanted};
 use coord_wire::message::{MessageInfo, Messages, Totals};
 
@@ -20,6 +21,9 @@ pub(crate) struct ListArgs {
     /// Only those under this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Only those for this session
+    #[arg(long, value_name = "ID", conflicts_with = "name")]
+    session: Option<String>,
     /// Only those that failed
     #[arg(long, group = "which")]
     failed: bool,
@@ -64,13 +68,18 @@ pub(crate) fn run(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     let which = which.iter().find(|(is_wanted, _)| *is_wanted).map(|(_, word)| *word);
     let state = which.map(|word| format!("&state={word}")).unwrap_or_default();
     let name = args.name.as_deref().map(|name| format!("&queue={}", segment(name)));
-    let path = format!("/v1/messages?limit={}{state}{}", args.limit, name.unwrap_or_default());
+    let session = args.session.as_deref().map(|id| format!("&session={}", segment(id)));
+    let of = name.or(session).unwrap_or_default();
+    let path = format!("/v1/messages?limit={}{state}{of}", args.limit);
     let (found, miss): (Messages, _) = match client::get(context, &path) {
         Ok(found) => (found?, None),
         Err(miss) => {
             let (store, _) = read_store(None, context)?;
             let state = which.map(ToOwned::to_owned);
-            let wanted = Wanted { queue: args.name.clone(), state, limit: args.limit };
+            let id = args.session.as_deref();
+            let found = id.map(|id| lookup::find(&store.state, id)).transpose()?;
+            let session = found.and_then(|found| found.iter().map(|one| one.key).max());
+            let wanted = Wanted { queue: args.name.clone(), session, state, limit: args.limit };
             (messages::list(&store.state, &wanted, context.now), Some(miss))
         }
     };
@@ -128,11 +137,17 @@ fn line(message: &MessageInfo, now_ms: u64, painter: Painter, width: usize) -> S
         "{} {} {}: {}{again}{folded}, from {}",
         escape(&message.id),
         pad(&sent, 4, true),
-        escape(&message.queue),
+        escape(&receiver(message)),
         escape(&message.because),
         escape(&message.from),
     );
     format!("{state} {}", fit(&rest, width.saturating_sub(11).max(40)))
+}
+
+/// Whom it is for.
+fn receiver(message: &MessageInfo) -> String {
+    let session = || message.session_id.as_ref().map(|id| format!("session {id}"));
+    message.queue.clone().or_else(session).unwrap_or_default()
 }
 
 pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
@@ -158,7 +173,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     };
     for (name, value) in [
         ("id", Some(message.id.clone())),
-        ("for", Some(message.queue.clone())),
+        ("for", Some(receiver(&message))),
         ("from", Some(message.from.clone())),
         ("sent", Some(local(&message.sent_at))),
         ("state", Some(state)),

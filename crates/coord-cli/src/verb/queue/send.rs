@@ -1,4 +1,4 @@
-//! `coord queue send NAME TEXT`.
+//! `coord queue send NAME TEXT`, and what `coord send ID TEXT` shares with it.
 
 use std::io::Read;
 use std::time::Duration;
@@ -21,6 +21,13 @@ use crate::out::{Failure, duration_ms};
 pub(crate) struct Args {
     /// The name
     queue: String,
+    #[command(flatten)]
+    message: MessageArgs,
+}
+
+/// What is sent, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MessageArgs {
     /// What to say; - for standard input
     text: String,
     /// Sent again with the same key, it is the same message
@@ -32,8 +39,8 @@ pub(crate) struct Args {
     /// It fails if nobody takes it within this time, such as 10m
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     ttl: Option<u64>,
-    /// Wait until it is done or has failed, for at most this time
-    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    /// Wait until it is done or has failed, for at most this time; a day where none is given
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1d", value_parser = duration_ms)]
     wait: Option<u64>,
     /// Print JSON
     #[arg(long)]
@@ -41,8 +48,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    send(To::Queue(args.queue.clone()), &args.message, context)
+}
+
+/// Whom it is for.
+pub(crate) enum To {
+    /// Whoever takes it under this name.
+    Queue(String),
+    /// A session's agent.
+    Session(String),
+}
+
+/// Sends it, and waits for what becomes of it if that is wanted.
+pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), Failure> {
+    let (queue, session) = match to {
+        To::Queue(name) => (Some(name), None),
+        To::Session(id) => (None, Some(id)),
+    };
     let ask = Send {
-        queue: args.queue.clone(),
+        queue,
+        session,
         text: text(&args.text)?,
         key: args.key.clone(),
         urgent: args.urgent,
@@ -51,7 +76,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let sent: Sent = answered(client::post(context, "/v1/messages", &ask), context)?;
     let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
     let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
-    tell(&Sent { state: fate.state.clone(), ..sent }, args.json)?;
+    tell(&Sent { state: fate.state.clone(), because: None, ..sent }, args.json)?;
     if fate.state == "failed" {
         return Err(Failure::Failed(anyhow::anyhow!("{}", fate.because)));
     }

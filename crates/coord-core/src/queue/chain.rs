@@ -1,0 +1,93 @@
+//! Decides from whom a session takes messages, and how long a chain of them may become (H-04, H-21).
+//!
+//! A message that an agent sends in a turn that a message started is one deeper than that one. From a
+//! depth on a person has to let it pass, so that two agents cannot keep each other going for ever.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Message, Sender};
+use crate::session::Session;
+use crate::state::State;
+
+/// From this depth on a person has to let it pass (H-21).
+const DEPTH_HELD: u32 = 4;
+/// Modes in which an agent asks before it acts, as the client names them; all others, and those that are not
+/// known, count as ones in which it does not.
+const ASKING: [&str; 3] = ["default", "acceptEdits", "plan"];
+/// Allows every sender.
+const ANY: &str = "any";
+
+impl State {
+    /// How many messages led to what this sender sends now.
+    pub fn depth_of(&self, sender: &Sender) -> u32 {
+        match sender {
+            Sender::Session(id) => {
+                let chains = self.sessions_with_id(id).filter_map(|one| one.inbox.chain);
+                chains.max().map_or(0, |depth| depth.saturating_add(1))
+            }
+            // Whose turn that is nobody knows: one answer passes, the answer to that waits.
+            Sender::Agent => DEPTH_HELD.saturating_sub(1),
+            Sender::Operator | Sender::Program(_) | Sender::Coord => 0,
+        }
+    }
+
+    /// Whether a person has to let it pass first.
+    pub fn waits_for_person(&self, message: &Message) -> bool {
+        DEPTH_HELD <= message.depth && !message.is_released
+    }
+
+    /// Why this session does not take this message, whatever it is at; none if it does.
+    pub(super) fn barred(&self, message: &Message, session: &Session) -> Option<String> {
+        if self.waits_for_person(message) {
+            return Some(format!(
+                "{} messages led to it, each the answer to the one before: a person lets it pass (coord queue retry {}, H-21)",
+                message.depth, message.id
+            ));
+        }
+        if asks(session) || self.is_trusted(&message.from, session) {
+            return None;
+        }
+        let mode = session.permission_mode.as_deref().unwrap_or("an unknown");
+        Some(format!(
+            "its session runs in {mode} mode, where messages come only from senders that its user allowed: coordctl attend {} --accept SENDER (H-04)",
+            session.session_id.get(..8).unwrap_or(&session.session_id)
+        ))
+    }
+
+    /// Whether an agent that does not ask for permission may hear from this sender.
+    fn is_trusted(&self, from: &Sender, session: &Session) -> bool {
+        let accepts = &session.marks.accepts;
+        let is_named = |name: &str| accepts.iter().any(|one| one == name || one == ANY);
+        match from {
+            Sender::Operator | Sender::Coord => true,
+            Sender::Session(id) => {
+                let is_kin =
+                    |other: &Session| is_child_of(session, other) || is_child_of(other, session);
+                let is_name = |other: &Session| {
+                    is_named(&other.session_id) || other.marks.name.as_deref().is_some_and(is_named)
+                };
+                is_named(id)
+                    || self.sessions_with_id(id).any(|other| is_kin(other) || is_name(other))
+            }
+            Sender::Program(name) => is_named(&format!("program:{name}")),
+            Sender::Agent => is_named(ANY),
+        }
+    }
+
+    /// The sessions that the ends of this one are told to (S4-27).
+    pub(super) fn parents<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = &'a Session> {
+        session.marks.parent.iter().flat_map(|id| self.sessions_with_id(id))
+    }
+}
+
+fn is_child_of(child: &Session, parent: &Session) -> bool {
+    let is_it = |id: &String| *id == parent.session_id || parent.previous_ids.contains(id);
+    child.marks.parent.as_ref().is_some_and(is_it)
+}
+
+/// Whether its agent asks before it acts.
+fn asks(session: &Session) -> bool {
+    let mode = session.permission_mode.as_deref();
+    mode.is_some_and(|mode| ASKING.contains(&mode))
+}

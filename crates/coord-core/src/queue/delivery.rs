@@ -1,0 +1,366 @@
+//! Decides when a message leaves for its session, and by which way (S4-24, H-02, H-13, H-21, H-30): in the
+//! answer to a hook that is being asked anyway, else by the wake hook. Never by a key, never to a subagent.
+//!
+//! A way is a *door*: open at one moment of the session's life, and shut for a reason that people can read.
+//! That a message left is no proof that it arrived (`proof` of H-30): until then it is on its way, under a
+//! lease that ends with a last look.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use super::{Address, Lease, Message, MessageId, MessageState, Sought};
+use crate::effect::{Effect, Effects};
+use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase, Via};
+use crate::session::{Session, SessionKey, Starter, Turn};
+use crate::state::State;
+use crate::status::Word;
+use crate::time::Moment;
+
+/// Of a longer context the client gives its model only the beginning (measured: 10,000 characters).
+pub const ANSWER_BYTES_MAX: usize = 8_000;
+/// Messages in one answer.
+const BATCH_MAX: usize = 8;
+/// What a frame adds to a text, about.
+const FRAME_BYTES: usize = 500;
+/// A last look takes no longer.
+const LOOK_MS: u64 = 30_000;
+
+/// A way by which a message reaches a session's agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// The answer to SessionStart, of a headless run: its prompt follows at once. A person's may follow
+    /// tomorrow, or never.
+    Start,
+    /// The answer to UserPromptSubmit of a closed turn.
+    Prompt,
+    /// The answer to PostToolUse: urgent ones only.
+    Tool,
+    /// The answer to Stop, which makes the turn go on: once, and charged.
+    Stop,
+    /// The wake hook, which starts a turn: charged.
+    Wake,
+}
+
+impl Door {
+    /// The hook event in whose answer it lies, as the client names it.
+    pub fn event(self) -> &'static str {
+        match self {
+            Self::Start => "SessionStart",
+            Self::Prompt => "UserPromptSubmit",
+            Self::Tool => "PostToolUse",
+            Self::Stop => "Stop",
+            Self::Wake => "the wake hook",
+        }
+    }
+
+    /// Whether what leaves by it starts a turn, or makes one go on (H-21).
+    fn is_charged(self) -> bool {
+        match self {
+            Self::Stop | Self::Wake => true,
+            Self::Start | Self::Prompt | Self::Tool => false,
+        }
+    }
+}
+
+/// What a session remembers of the messages that were handed to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Inbox {
+    /// The deepest message that reached it since its last turn of its user's own (H-21).
+    pub chain: Option<u32>,
+    /// A message made its turn go on at its end already.
+    pub is_continued: bool,
+    /// It was ever sent one: a waiter is kept for it (H-02).
+    pub was_sent: bool,
+}
+
+impl Inbox {
+    /// A prompt opened a turn; the first one of a run brings what its start was given.
+    pub(crate) fn on_prompt(&mut self, is_ours: bool, is_first: bool) {
+        self.is_continued = false;
+        if !is_ours && !is_first {
+            self.chain = None;
+        }
+    }
+}
+
+impl State {
+    /// Offers what waits for a session to the hook that reports this event, if that is a door.
+    pub(crate) fn offer(&self, session: &Session, event: &HookEvent, at: Moment, fx: &mut Effects) {
+        let counts = self.messages.counts(&Address::Session(session.key));
+        if !self.on_their_way(session.key).is_empty() {
+            fx.ask(Effect::SeekMessages { session: session.key });
+        }
+        let is_its_own = event.verified && event.via == Via::Socket && event.agent.is_none();
+        let Some(door) = door_of(session, event, at).filter(|_| is_its_own && 0 < counts.pending)
+        else {
+            return;
+        };
+        if !self.outgoing(session, door, at).is_empty() {
+            fx.ask(Effect::Offer { event: event.id, session: session.key, door });
+        }
+    }
+
+    /// What leaves by this door now, in order: urgent ones first, as many as fit; by a wake only one.
+    pub fn outgoing(&self, session: &Session, door: Door, at: Moment) -> Vec<MessageId> {
+        if self.shut(session, door, at).is_some() {
+            return Vec::new();
+        }
+        let n_max = if door == Door::Wake { 1 } else { BATCH_MAX };
+        let (mut all, mut bytes) = (Vec::new(), 0_usize);
+        for message in self.messages.ready(&Address::Session(session.key)) {
+            if door == Door::Tool && !message.is_urgent {
+                break;
+            }
+            if self.barred(message, session).is_some() {
+                continue;
+            }
+            let size = usize::try_from(message.bytes).unwrap_or(usize::MAX);
+            bytes = bytes.saturating_add(size).saturating_add(FRAME_BYTES);
+            if !all.is_empty() && ANSWER_BYTES_MAX < bytes {
+                break;
+            }
+            all.push(message.id);
+            if n_max <= all.len() {
+                break;
+            }
+        }
+        all
+    }
+
+    /// The idle sessions that a message would wake now.
+    pub fn wakes(&self, at: Moment) -> Vec<(SessionKey, MessageId)> {
+        let waiting = self.messages.sessions_with_ready().filter_map(|key| self.get(key));
+        let first = |session: &Session| {
+            let first = self.outgoing(session, Door::Wake, at).first().copied()?;
+            Some((session.key, first))
+        };
+        waiting.filter_map(first).collect()
+    }
+
+    /// Why nothing is handed to this session now; none if something is.
+    fn shut(&self, session: &Session, door: Door, at: Moment) -> Option<String> {
+        self.away(session, at).or_else(|| match door {
+            Door::Start | Door::Prompt | Door::Tool => None,
+            Door::Stop => self.spent(session, at),
+            Door::Wake => self.busy(session).or_else(|| self.spent(session, at)),
+        })
+    }
+
+    /// Why nothing reaches its agent at all.
+    fn away(&self, session: &Session, at: Moment) -> Option<String> {
+        if session.two_owners {
+            return Some("two processes hold its session (H-13)".into());
+        }
+        if !self.is_local(session) || session.is_foreign {
+            return Some("its session is not this coordinator's".into());
+        }
+        if let Some(hold) = self.operators_hold(session, at.awake) {
+            return Some(format!("its session: {}", hold.reason));
+        }
+        if session.recovery.pending.is_some() {
+            return Some("its session is being brought back".into());
+        }
+        if !session.may_live() {
+            return Some(match session.word.word {
+                Word::Crashed => "its session crashed: it comes when that is back".into(),
+                Word::Stopped | Word::Interrupted => {
+                    "its session has ended: it comes when that is resumed".into()
+                }
+                _ => {
+                    "nobody knows how its session ended: it comes when that is resumed".to_string()
+                }
+            });
+        }
+        session.quota.map(|_| "its session waits for its quota".into())
+    }
+
+    /// Why it is not woken.
+    fn busy(&self, session: &Session) -> Option<String> {
+        let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
+            && self.header.config_dirs.get(&session.config_dir) == Some(&true);
+        let is_resting =
+            matches!(session.turn, Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. });
+        let why = match session.word.word {
+            _ if session.kind != Some(Kind::Interactive) => {
+                "its run is headless: it comes with the next turn of it"
+            }
+            _ if !is_ours => {
+                "its session is not this coordinator's to wake: it comes with its next prompt"
+            }
+            _ if session.starter == Starter::Awaited => "its session is just being woken",
+            Word::Idle | Word::Starting | Word::Background
+                if is_resting && session.waits.is_empty() && session.contested.is_none() =>
+            {
+                return None;
+            }
+            Word::Running | Word::Stalled => "its session works: it comes when that turn ends",
+            Word::AwaitingPermission | Word::AwaitingInput => {
+                "its session waits for an answer at its dialog: it comes behind that"
+            }
+            Word::BlockedAuth | Word::BlockedBilling => {
+                "its session's last turn ended with an error of its account: it comes with its next prompt"
+            }
+            Word::Suspended => "its session was stopped by Ctrl-Z: it comes when that goes on",
+            _ => "nobody knows what its session is at: it comes with its next prompt",
+        };
+        Some(why.into())
+    }
+
+    /// Why coord starts no turn in it now (H-21).
+    fn spent(&self, session: &Session, at: Moment) -> Option<String> {
+        let until = session.wakes.held_until(self.header.settings.wakes, at.awake)?;
+        let (used, _) = session.wakes.used(at.awake);
+        let minutes = until.ms_since(at.awake).div_ceil(60_000);
+        Some(format!(
+            "coord started {used} turns in its session lately: held for {minutes} min more, or until its next prompt (H-21)"
+        ))
+    }
+
+    /// What a message that waits for a session waits for, in words.
+    pub fn waits_for(&self, message: &Message, at: Moment) -> Option<String> {
+        let session = self.get(message.session()?)?;
+        let why = self.barred(message, session).or_else(|| self.shut(session, Door::Wake, at));
+        Some(why.unwrap_or_else(|| {
+            "its session is idle: it comes by its wake hook, or with its next prompt".into()
+        }))
+    }
+
+    /// A message left for its session.
+    pub(super) fn hand(
+        &mut self,
+        id: MessageId,
+        (door, lease_ms): (Door, u64),
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let message = self.messages.get(id).filter(|message| message.is_ready())?;
+        let (key, depth) = (message.session()?, message.depth);
+        let mut session = self.take(key)?;
+        let inbox = &mut session.inbox;
+        inbox.chain = inbox.chain.max(Some(depth));
+        let is_first = door == Door::Wake || !inbox.is_continued;
+        if door.is_charged() && is_first {
+            session.wakes.charge(self.header.settings.wakes, at.awake);
+        }
+        match door {
+            Door::Wake => session.starter = Starter::Awaited,
+            // The turn goes on, and no prompt will say so.
+            Door::Stop => {
+                session.inbox.is_continued = true;
+                session.turn = Turn::Open { since: at, queued: 0 };
+                session.edge_at = at;
+            }
+            Door::Start | Door::Prompt | Door::Tool => (),
+        }
+        let sought = Sought {
+            path: session.transcript_path.clone(),
+            config_dir: session.config_dir.clone(),
+            is_last: false,
+        };
+        self.put(session);
+        let fence = self.header.queue.next_fence.saturating_add(1);
+        self.header.queue.next_fence = fence;
+        let (until, holder) = (at.awake.plus_ms(lease_ms), door.event().to_string());
+        self.messages.change(id, |message| {
+            message.attempts = message.attempts.saturating_add(1);
+            let lease = Lease { holder, since: at, until, fence, sought: Some(sought) };
+            message.state = MessageState::Processing(lease);
+        });
+        let did =
+            format!("handed over by {}; its transcript tells whether it arrived", door.event());
+        fx.decide_about(id.to_string(), "S4-24", "its session can read it now", &did);
+        Some(key)
+    }
+
+    /// Its transcript holds it in a request that was answered: it arrived, however late that is seen (H-30).
+    pub(super) fn arrived(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
+        let Some(message) = self.messages.get(id) else { return };
+        let was_handed = message.session().is_some() && 0 < message.attempts;
+        if !was_handed || matches!(message.state, MessageState::Processed { .. }) {
+            return;
+        }
+        let fence = message.lease().map_or(0, |lease| lease.fence);
+        let head = &mut self.header.queue;
+        head.processed = head.processed.saturating_add(1);
+        let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
+        self.messages.change(id, |one| one.state = MessageState::Processed { at, until, fence });
+        let saw = "its transcript has an answer to the request that held it";
+        fx.decide_about(id.to_string(), "H-30", saw, "delivered");
+    }
+
+    /// The last look did not find it: it may have been read, or not.
+    pub(super) fn missed(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
+        if self.messages.get(id).and_then(Message::sought).is_some_and(|sought| sought.is_last) {
+            let why = "its transcript shows no answer to a request that held it";
+            self.give_back(id, why, true, at, fx);
+        }
+    }
+
+    /// It did not leave: nobody has seen it, and nothing was tried.
+    pub(super) fn take_back(&mut self, (id, fence): (MessageId, u64), why: &str, fx: &mut Effects) {
+        if self.held(id, fence).is_err() {
+            return;
+        }
+        self.messages.change(id, |message| {
+            message.attempts = message.attempts.saturating_sub(1);
+            message.last_failure = Some(why.into());
+            message.state = MessageState::Pending { not_before: None };
+        });
+        fx.decide_about(id.to_string(), "S4-09", why, "it waits again");
+    }
+
+    /// Its lease is over: once more its transcript is looked at (H-30). False if that was done.
+    pub(super) fn look_again(&mut self, id: MessageId, at: Moment, fx: &mut Effects) -> bool {
+        let Some(sought) = self.messages.get(id).and_then(Message::sought) else { return false };
+        if sought.is_last {
+            return false;
+        }
+        self.messages.change(id, |message| {
+            if let MessageState::Processing(lease) = &mut message.state {
+                lease.until = at.awake.plus_ms(LOOK_MS);
+                if let Some(sought) = &mut lease.sought {
+                    sought.is_last = true;
+                }
+            }
+        });
+        fx.ask(Effect::SeekLast { message: id });
+        true
+    }
+
+    /// The messages of a session that may have arrived unseen.
+    pub fn on_their_way(&self, key: SessionKey) -> Vec<&Message> {
+        self.messages.open(key).filter(|message| 0 < message.attempts).collect()
+    }
+
+    /// Its record is dropped: nobody will ever read what waits for it.
+    pub(crate) fn fail_messages_of(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
+        let ids: Vec<MessageId> = self.messages.open(key).map(|one| one.id).collect();
+        for id in ids {
+            self.fail_message(id, "its session ended long ago and was not resumed", at, fx);
+        }
+    }
+}
+
+/// The door that stands open while this event is reported, if it took effect.
+fn door_of(session: &Session, event: &HookEvent, at: Moment) -> Option<Door> {
+    let is_headless = session.kind == Some(Kind::Headless);
+    match (&event.kind, session.turn) {
+        (HookKind::SessionStart(source), _) => {
+            (is_headless && *source != StartSource::Compact).then_some(Door::Start)
+        }
+        // The turn was opened by this very prompt, not typed into.
+        (HookKind::UserPromptSubmit, Turn::Open { since, queued: 0 }) => {
+            (since == at).then_some(Door::Prompt)
+        }
+        (HookKind::Tool(ToolPhase::After), Turn::Open { .. }) => Some(Door::Tool),
+        (HookKind::Stop(_), Turn::Closed { at: closed }) => {
+            let is_free = !event.stop_hook_active && !session.inbox.is_continued;
+            (closed == at && is_free).then_some(Door::Stop)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! Decides who is told of a session's end (S4-25, S4-27, S0-34): its parent, and the sessions whose messages
+//! wait for it. What is told is a message like any other, from coord, with a key that names the end: the
+//! messages themselves remember what was told, through every restart.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+
+use super::{Address, Same, Sender};
+use crate::effect::{Effect, Effects};
+use crate::event::EndReason;
+use crate::session::{Presence, Session, SessionKey};
+use crate::state::State;
+use crate::time::Moment;
+
+/// An older end is told to nobody: the message that told of it may be dropped by now.
+const TOLD_WITHIN_MS: u64 = 24 * 3_600_000;
+
+impl State {
+    /// Has those told of its end who were not.
+    pub(crate) fn tell_end(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
+        let Some(session) = self.get(key) else { return };
+        let Some((word, how, ended)) = end_of(session) else { return };
+        let told_within_ms = TOLD_WITHIN_MS.min(self.header.settings.queue.processed_kept_ms);
+        if told_within_ms <= at.wall_ms.saturating_sub(ended.wall_ms) {
+            return;
+        }
+        let name = format!("end-{}-{}-{word}", key.0, ended.wall_ms);
+        let parents: BTreeSet<SessionKey> = self.parents(session).map(|one| one.key).collect();
+        let senders = self.senders_waiting(key);
+        for to in parents.union(&senders) {
+            let is_told = Same::Key(name.clone(), 0);
+            let is_told = self.messages.same_as(&Address::Session(*to), &Sender::Coord, &is_told);
+            if *to == key || is_told.is_some() {
+                continue;
+            }
+            let text = text(session, &how, parents.contains(to), senders.contains(to));
+            fx.ask(Effect::Tell { to: *to, about: key, name: name.clone(), text });
+        }
+    }
+
+    /// The sessions that sent what waits for this one.
+    fn senders_waiting(&self, key: SessionKey) -> BTreeSet<SessionKey> {
+        let mut senders = BTreeSet::new();
+        for message in self.messages.open(key) {
+            if let Sender::Session(id) = &message.from {
+                senders.extend(self.sessions_with_id(id).map(|one| one.key));
+            }
+        }
+        senders
+    }
+}
+
+/// How it ended, a word for the key, in words for an agent, and when; none while it lives.
+fn end_of(session: &Session) -> Option<(&'static str, String, Moment)> {
+    let gave_up = session.recovery.needs_operator.as_ref();
+    match session.presence {
+        Presence::Alive | Presence::Dying { .. } => None,
+        Presence::Ended { reason, at } => {
+            let by_user = matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout));
+            let how = if by_user { "was ended by its user" } else { "has ended" };
+            Some(("ended", how.into(), at))
+        }
+        Presence::Interrupted { at, .. } => Some((
+            "interrupted",
+            "was interrupted: its machine or its terminal went down".into(),
+            at,
+        )),
+        Presence::Crashed { at } if gave_up.is_some() => Some((
+            "gave-up",
+            "crashed, and coord could not bring it back: a person has to look at it".into(),
+            at,
+        )),
+        Presence::Crashed { at } if session.recovery.pending.is_some() => {
+            Some(("crashed", "crashed; coord tries to bring it back".into(), at))
+        }
+        Presence::Crashed { at } => Some(("crashed", "crashed".into(), at)),
+        Presence::Gone { at } => {
+            Some(("gone", "is gone; nobody knows whether it ended or crashed".into(), at))
+        }
+    }
+}
+
+fn text(session: &Session, how: &str, is_parent: bool, is_sender: bool) -> String {
+    let id = &session.session_id;
+    let name = session.marks.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let whose = if is_parent { "Your child session" } else { "Session" };
+    let mut text = format!("{whose} {id}{name} {how}.");
+    if is_sender {
+        text.push_str(
+            " What you sent to it and it has not read waits until it is resumed, or expires.",
+        );
+    }
+    let looked = format!(" `coord explain {}` says why.", id.get(..8).unwrap_or(id));
+    text.push_str(&looked);
+    text
+}

@@ -1,0 +1,231 @@
+//! Hands messages to sessions (S4-24): in a hook's answer, or to the wake hook that waits; and looks for the
+//! proof that they arrived (H-30).
+//!
+//! Decides nothing: what leaves, when and by which way is the core's word, and so is what was proved. That a
+//! message left is on disk before it does, so that it is never handed out anew as if it had not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coord_core::{
+    ANSWER_BYTES_MAX, Address, Admitted, Door, EventId, MessageId, NewMessage, Now, QueueEvent,
+    Same, Sender, SessionKey, framed_message,
+};
+use coord_wire::limits::WAKE_BYTES_MAX;
+use serde_json::json;
+
+use crate::convert::wire_process;
+use crate::coordinator::Coordinator;
+use crate::http::Response;
+use crate::transcript::MessageWish;
+use crate::world::World;
+
+/// What the core offers the hook that reported an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offered {
+    pub(crate) event: EventId,
+    session: SessionKey,
+    door: Door,
+}
+
+impl Offered {
+    /// What waits for this session, by this way.
+    pub(crate) fn new(event: EventId, session: SessionKey, door: Door) -> Self {
+        Self { event, session, door }
+    }
+}
+
+/// A message that goes to a wake hook.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    session: SessionKey,
+    id: MessageId,
+    text: String,
+    /// The record that says so.
+    seq: u64,
+}
+
+impl<W: World> Coordinator<W> {
+    /// The answer of a hook with all that leaves by it; none if nothing does.
+    pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Response> {
+        let Offered { session, door, .. } = *offered;
+        let mut context = String::new();
+        for id in self.outgoing(session, door, now) {
+            let room = ANSWER_BYTES_MAX.saturating_sub(context.len());
+            let Some(text) = self.framed(id, room, now) else { continue };
+            if !self.record_handed(id, door, now) {
+                break;
+            }
+            if !context.is_empty() {
+                context.push_str("\n\n");
+            }
+            context.push_str(&text);
+        }
+        let output = json!({"hookEventName": door.event(), "additionalContext": context});
+        (!context.is_empty()).then(|| Response::json(&json!({"hookSpecificOutput": output})))
+    }
+
+    fn outgoing(&self, session: SessionKey, door: Door, now: Now) -> Vec<MessageId> {
+        let state = self.engine.state();
+        let session = state.session(session);
+        session.map_or_else(Vec::new, |one| state.outgoing(one, door, state.moment(now)))
+    }
+
+    /// A message as its agent reads it. One whose text cannot be read fails, and says so.
+    fn framed(&mut self, id: MessageId, bytes_max: usize, now: Now) -> Option<String> {
+        let bytes = self.engine.state().message(id)?.bytes;
+        let text = self.bodies.read(&id.to_string(), u64::from(bytes));
+        match text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)) {
+            Ok(text) => {
+                let state = self.engine.state();
+                Some(framed_message(state, state.message(id)?, &text, bytes_max))
+            }
+            Err(error) => {
+                let why = format!("its text cannot be read: {error}");
+                self.note_message(id, &why, &QueueEvent::Lost { id, why: why.clone() }, now);
+                None
+            }
+        }
+    }
+
+    fn record_handed(&mut self, id: MessageId, door: Door, now: Now) -> bool {
+        let lease_ms = self.config.ms("queue.lease");
+        let what = format!("handed over by {}", door.event());
+        self.note_message(id, &what, &QueueEvent::Handed { id, door, lease_ms }, now);
+        self.engine.state().message(id).is_some_and(|message| message.lease().is_some())
+    }
+
+    /// Records that messages leave for the idle sessions in which a wake hook waits.
+    pub(crate) fn prepare_wakes(&mut self, now: Now) {
+        let state = self.engine.state();
+        for (session, id) in state.wakes(state.moment(now)) {
+            if !self.is_waiting(session) {
+                continue;
+            }
+            let Some(text) = self.framed(id, WAKE_BYTES_MAX, now) else { continue };
+            if self.record_handed(id, Door::Wake, now) {
+                let seq = self.engine.journal().next_seq().saturating_sub(1);
+                self.leaving.push_back(Leaving { session, id, text, seq });
+            }
+        }
+        if !self.leaving.is_empty() {
+            self.sync_if_due(true, now);
+        }
+    }
+
+    /// Wakes the sessions whose messages' leaving is on disk. What nobody takes has not left.
+    pub(crate) fn wake_with_messages(&mut self, now: Now) {
+        let synced = self.engine.journal().synced_through();
+        while self.leaving.front().is_some_and(|one| one.seq <= synced) {
+            let Some(Leaving { session, id, text, .. }) = self.leaving.pop_front() else { return };
+            if self.hand_over(session, &text) {
+                continue;
+            }
+            let lease = self.engine.state().message(id).and_then(coord_core::Message::lease);
+            let Some(fence) = lease.map(|lease| lease.fence) else { continue };
+            let why = "its wake hook was gone when it was to leave".to_owned();
+            let returned = QueueEvent::Returned { id, fence, why: why.clone() };
+            self.note_message(id, &why, &returned, now);
+        }
+    }
+
+    /// Whether messages are on their way to this session.
+    pub(crate) fn seeks_messages(&self, session: SessionKey) -> bool {
+        !self.engine.state().on_their_way(session).is_empty()
+    }
+
+    /// Looks for the messages that are on their way to a session, now and when its transcript changes.
+    pub(crate) fn seek_messages(&mut self, key: SessionKey) {
+        let state = self.engine.state();
+        let Some(session) = state.session(key) else { return };
+        let (path, config_dir) = (&session.transcript_path, &session.config_dir);
+        let mut wishes: BTreeMap<(String, String), BTreeSet<MessageId>> = BTreeMap::new();
+        for message in state.on_their_way(key) {
+            let sought = message.sought();
+            let place = sought.map_or((path, config_dir), |one| (&one.path, &one.config_dir));
+            wishes.entry((place.0.clone(), place.1.clone())).or_default().insert(message.id);
+        }
+        let owner = session.owner.as_ref().filter(|_| session.may_live() && !wishes.is_empty());
+        if let Some(process) = owner.map(|owner| wire_process(owner.id.process)) {
+            let path = path.clone();
+            self.world.watch_transcript(process, &path);
+        }
+        for ((path, config_dir), ids) in wishes {
+            self.world.seek_messages(MessageWish { path, config_dir, ids, is_last: false });
+        }
+    }
+
+    /// The last look for a message whose lease is over.
+    pub(crate) fn seek_last(&mut self, id: MessageId) {
+        let sought = self.engine.state().message(id).and_then(coord_core::Message::sought).cloned();
+        if let Some(sought) = sought {
+            let ids = BTreeSet::from([id]);
+            let wish = MessageWish {
+                path: sought.path,
+                config_dir: sought.config_dir,
+                ids,
+                is_last: true,
+            };
+            self.world.seek_messages(wish);
+        }
+    }
+
+    /// Records what a look for messages found.
+    pub(crate) fn on_messages_seen(
+        &mut self,
+        arrived: &[MessageId],
+        missed: &[MessageId],
+        now: Now,
+    ) {
+        for id in arrived {
+            let open = self.engine.state().message(*id);
+            if open.is_some_and(|message| message.word() != "processed") {
+                self.note_message(*id, "delivered", &QueueEvent::Proved(*id), now);
+            }
+        }
+        for id in missed {
+            self.note_message(*id, "not found in its transcript", &QueueEvent::Unproved(*id), now);
+        }
+    }
+
+    /// Sends a session word of another one's end.
+    pub(crate) fn tell(
+        &mut self,
+        to: SessionKey,
+        (about, name): (SessionKey, String),
+        text: &str,
+        now: Now,
+    ) {
+        let new = NewMessage {
+            id: self.new_message_id(),
+            to: Address::Session(to),
+            from: Sender::Coord,
+            is_urgent: false,
+            depth: 0,
+            same: Same::Key(name, self.text_digest(text.as_bytes())),
+            bytes: u32::try_from(text.len()).unwrap_or(u32::MAX),
+            ttl_ms: None,
+        };
+        match self.engine.state().admits(&new) {
+            Admitted::Folded(_) | Admitted::OtherText(_) => (),
+            Admitted::New => {
+                if let Err(response) = self.accept(new, text, now) {
+                    // The next look at the session that ended, or the next start, tries again.
+                    let why = String::from_utf8_lossy(&response.body).into_owned();
+                    tracing::error!(?about, why, "an end was not told");
+                    self.problems.insert(format!("the end of a session was not told: {why}"));
+                }
+            }
+            Admitted::Full(cap) => {
+                let why = format!("{cap} messages wait for a session: an end was not told to it");
+                self.problems.insert(why);
+            }
+        }
+    }
+
+    /// Records what nobody waits for; a failure is a problem that people see.
+    fn note_message(&mut self, id: MessageId, what: &str, event: &QueueEvent, now: Now) {
+        if self.record_message(id, what, event, now).is_err() {
+            self.problems.insert(format!("message {id}: not recorded: {what}"));
+        }
+    }
+}

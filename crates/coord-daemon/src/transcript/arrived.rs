@@ -1,0 +1,111 @@
+//! Which messages reached an agent (H-30): those that stand in a request of its conversation that an entry of
+//! its own answers.
+//!
+//! A line *carries* a message if the client wrote it for a hook's answer or a wake hook's text, and the
+//! message's frame stands in it outside of any quote. Between it and the answer no prompt may stand: an
+//! interrupt before any output takes the context of the prompt out again, and the next prompt's request goes
+//! without it, though the file names both in one line of descent (measured). What SessionStart was answered
+//! stays in the conversation whatever becomes of its first prompt (measured).
+
+use std::collections::BTreeSet;
+
+use coord_core::MessageId;
+use serde_json::Value;
+
+/// Begins every line of a message's own text.
+const QUOTE: &str = "> ";
+/// Begins the prompt that the client makes of a wake hook's text.
+const WAKE: &str = "<task-notification>";
+/// The model that the client names where it speaks itself.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// Those of these messages that whole lines of a transcript show to have been answered.
+pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
+    let frames: Vec<(MessageId, String)> =
+        ids.iter().map(|id| (*id, format!("[coord] Message {id} "))).collect();
+    let (mut arrived, mut asked) = (Vec::new(), Vec::new());
+    for line in end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let is_named = || ids.iter().any(|id| holds(line, id.to_string().as_bytes()));
+        if asked.is_empty() && !is_named() {
+            continue;
+        }
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
+        if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
+            continue;
+        }
+        match line.get("type").and_then(Value::as_str) {
+            Some("assistant") if is_agents(&line) => {
+                arrived.extend(asked.drain(..).map(|(id, _)| id));
+            }
+            Some("user") => {
+                if is_prompt(&line) {
+                    asked.retain(|(_, stays)| *stays);
+                }
+                let text = line.pointer("/message/content").and_then(Value::as_str);
+                let text = text.filter(|text| text.starts_with(WAKE));
+                asked.extend(carried(&frames, text).map(|id| (id, false)));
+            }
+            Some("attachment") => {
+                let (texts, stays) = attached(&line);
+                asked.extend(carried(&frames, texts).map(|id| (id, stays)));
+            }
+            Some(_) | None => (),
+        }
+    }
+    arrived.sort_unstable();
+    arrived.dedup();
+    arrived
+}
+
+fn holds(line: &[u8], name: &[u8]) -> bool {
+    line.windows(name.len()).any(|window| window == name)
+}
+
+/// The messages whose frames stand in these texts.
+fn carried<'a>(
+    frames: &'a [(MessageId, String)],
+    texts: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = MessageId> {
+    let texts: Vec<&str> = texts.into_iter().collect();
+    let has = move |frame: &str| {
+        let mut lines = texts.iter().flat_map(|text| text.lines());
+        lines.any(|line| !line.starts_with(QUOTE) && line.contains(frame))
+    };
+    frames.iter().filter(move |(_, frame)| has(frame)).map(|(id, _)| *id)
+}
+
+/// The texts that a hook's answer added, or a wake hook's that came into a running turn; and whether they stay
+/// whatever becomes of the prompt behind them.
+fn attached(line: &Value) -> (Vec<&str>, bool) {
+    let of = |name: &str| line.pointer(&format!("/attachment/{name}"));
+    match of("type").and_then(Value::as_str) {
+        Some("hook_additional_context") => {
+            let content = of("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let stays = of("hookEvent").is_some_and(|event| event == "SessionStart");
+            (content.iter().filter_map(Value::as_str).collect(), stays)
+        }
+        Some("queued_command") => {
+            (of("prompt").and_then(Value::as_str).into_iter().collect(), false)
+        }
+        Some(_) | None => (Vec::new(), false),
+    }
+}
+
+/// An entry of the agent's own, no error that the client wrote in its place.
+fn is_agents(line: &Value) -> bool {
+    line.get("isApiErrorMessage").and_then(Value::as_bool) != Some(true)
+        && line.pointer("/message/model").is_none_or(|model| model != SYNTHETIC)
+}
+
+/// What its user typed, or did to the turn; not what tools gave back, nor what the client adds by itself.
+fn is_prompt(line: &Value) -> bool {
+    if line.get("isMeta").and_then(Value::as_bool) == Some(true) {
+        return false;
+    }
+    let blocks = line.pointer("/message/content").and_then(Value::as_array);
+    let is_result = |block: &Value| block.get("type").is_some_and(|is| is == "tool_result");
+    blocks.is_none_or(|blocks| !blocks.iter().all(is_result))
+}
+
+#[cfg(test)]
+mod tests;
