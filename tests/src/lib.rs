@@ -10,6 +10,7 @@ pub mod coord;
 pub mod fake_api;
 pub mod home;
 pub mod netns;
+pub mod place;
 pub mod process;
 pub mod random;
 pub mod settings;

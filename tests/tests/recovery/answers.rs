@@ -1,8 +1,8 @@
 //! What a session is told that came to rest where nobody watches (S1-07 to S1-16, S1-23, H-40), and how
 //! its task directory stops that (S1-15, S1-16, S1-24, S1-26).
 
-use crate::place::{MANUAL, Place};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use std::path::PathBuf;

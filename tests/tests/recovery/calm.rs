@@ -2,10 +2,10 @@
 //! each for longer than the clock of what stalls. What was shown is recorded
 //! (`cargo xtask truth`).
 
-use crate::place::{MANUAL, Place};
 use crate::stalls::{GATE, SUBAGENT, THINKING, TOOL, WITH_BASH};
 use crate::stalls::{alone, open_gate, still, subagent, with_subagents};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use coord_tests::stalls::Watch;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;

@@ -1,8 +1,8 @@
 //! A client that is killed comes back, where it may (H-06), in its shell, with its conversation, its
 //! flags and its directory; and what it left behind is left alone (H-33).
 
-use crate::place::{MANUAL, Place, is_alive, words_of};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place, is_alive, words_of};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;

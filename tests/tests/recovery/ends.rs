@@ -1,8 +1,8 @@
 //! What was ended on purpose stays ended (G6, S0-25f, H-05, H-10, H-36), though nobody watches it.
 //! That coord was at work all the time is shown by a session that comes back last.
 
-use crate::place::{MANUAL, Place, words_of};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place, words_of};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;

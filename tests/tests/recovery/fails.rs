@@ -1,10 +1,10 @@
 //! A resume that cannot be, or is not taken: it is said why, nothing is tried blindly, and what its
 //! user can mend comes back (S0-21 to S0-23, S0-25b, H-18, H-36, H-43, G5).
 
-use crate::place::{MANUAL, Place};
 use coord_tests::client::program;
 use coord_tests::fake_api::Turn;
 use coord_tests::home::API_KEY;
+use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;

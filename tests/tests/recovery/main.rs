@@ -10,7 +10,6 @@ mod failures;
 mod many;
 mod opted_in;
 mod panes;
-mod place;
 mod quota;
 mod restarts;
 mod signatures;

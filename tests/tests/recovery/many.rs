@@ -1,8 +1,8 @@
 //! Many at once are one event (H-10, H-11): the breaker, and what a tmux server took along.
 
-use crate::place::{MANUAL, Place, signal_process};
 use coord_tests::coord::events;
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;

@@ -1,8 +1,8 @@
 //! A session that somebody watches comes back only where its user said so, after a time in which any
 //! key stops it (H-06); and what dies again at once is left (G5).
 
-use crate::place::{MANUAL, Place};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 

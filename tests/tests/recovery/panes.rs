@@ -1,7 +1,7 @@
 //! Where the resume is put (S0-25e), and what keeps it from being typed (H-16 to H-18).
 
-use crate::place::{MANUAL, Place, signal_process, words_of};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place, signal_process, words_of};
 use coord_tests::terminal::Pane;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;

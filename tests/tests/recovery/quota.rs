@@ -1,8 +1,8 @@
 //! What waits for its quota where nobody watches (S1-21, S1-22, R-11): woken now and then, and given to a
 //! person in the end.
 
-use crate::place::{MANUAL, Place};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use coord_wire::inspect::{Session, State};
 use coord_wire::stamp::rfc3339;
 use std::time::SystemTime;

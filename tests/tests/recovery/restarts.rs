@@ -1,9 +1,9 @@
 //! A coordinator that is killed at any step of a recovery, and started again: the session ends up with
 //! exactly one client (G1, G10, H-34, H-43).
 
-use crate::place::{MANUAL, Place};
 use coord_tests::coord::Coordinator;
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use rustix::process::Signal;
 
 /// What was asked for and not seen to happen is looked at again after this.

@@ -1,8 +1,8 @@
 //! The words of a crash on the screen of a living client (S0-01, S0-07 to S0-29, H-07, H-08): evidence,
 //! and a reason to act only where nobody watches, at rest, with nothing of its user's at stake.
 
-use crate::place::{MANUAL, Place};
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
 use coord_wire::inspect::{Session, State};
 use std::io::Write;
 

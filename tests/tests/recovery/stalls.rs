@@ -2,8 +2,8 @@
 //! shown and what was so is recorded (`cargo xtask truth`); what only looks as if it stood still, and is
 //! no stall, stands in `calm`.
 
-use crate::place::Place;
 use coord_tests::fake_api::Turn;
+use coord_tests::place::Place;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::{Session, State};
 use serde_json::json;

@@ -2,9 +2,9 @@
 //! owners (H-13, H-42). What something else restarts is not coord's to restart (H-13), and what runs
 //! elsewhere is out of its reach (H-15).
 
-use crate::place::{MANUAL, Place, signal_process};
 use coord_tests::coord::inspect;
 use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;

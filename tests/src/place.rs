@@ -1,13 +1,13 @@
 //! A place for one case: a coordinator that may act, a client in a pane, and a second pane from which a
 //! person gives orders. Decides nothing about what should happen.
 
-use coord_tests::client::program;
-use coord_tests::coord::{Coordinator, coord, events, inspect, install, programs, session_when};
-use coord_tests::fake_api::{FakeApi, Request, Turn};
-use coord_tests::home::Home;
-use coord_tests::stalls::Watch;
-use coord_tests::terminal::{Pane, Terminal};
-use coord_tests::wait::wait_until;
+use crate::client::program;
+use crate::coord::{Coordinator, coord, events, inspect, install, programs, session_when};
+use crate::fake_api::{FakeApi, Request, Turn};
+use crate::home::Home;
+use crate::stalls::Watch;
+use crate::terminal::{Pane, Terminal};
+use crate::wait::wait_until;
 use coord_wire::inspect::{Session, State};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// No approval is asked for by itself.
-pub(crate) const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
+pub const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
 /// Times that a person would wait for, cut short: what is proved is what happens, not when.
 const QUICK: [(&str, &str); 6] = [
     ("cooldown_failure", "1s"),
@@ -27,24 +27,30 @@ const QUICK: [(&str, &str); 6] = [
 ];
 
 /// Fields go in this order.
-pub(crate) struct Place {
-    pub(crate) pane: Pane,
+#[derive(Debug)]
+pub struct Place {
+    /// The client's pane.
+    pub pane: Pane,
     operator: Pane,
-    pub(crate) terminal: Terminal,
-    pub(crate) coordinator: Option<Coordinator>,
-    pub(crate) api: FakeApi,
+    /// The server of both.
+    pub terminal: Terminal,
+    /// The coordinator, while one runs.
+    pub coordinator: Option<Coordinator>,
+    /// What answers the client.
+    pub api: FakeApi,
     /// The session's id.
-    pub(crate) id: String,
+    pub id: String,
     /// The client's pid.
-    pub(crate) pid: u32,
+    pub pid: u32,
     orders: u32,
-    pub(crate) home: Home,
+    /// Where all of it lies.
+    pub home: Home,
 }
 
 impl Place {
     /// A coordinator, and a pane with a shell. `recovery` are lines for that table of the configuration.
     #[track_caller]
-    pub(crate) fn open(recovery: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
+    pub fn open(recovery: &str, turns: impl IntoIterator<Item = Turn>) -> Self {
         let home = Home::new();
         install(&home);
         let (config_dir, socket) = (home.config_dir(), Terminal::socket(&home));
@@ -67,7 +73,7 @@ impl Place {
 
     /// A client at its prompt.
     #[track_caller]
-    pub(crate) fn start(
+    pub fn start(
         recovery: &str,
         turns: impl IntoIterator<Item = Turn>,
         arguments: &[&str],
@@ -80,20 +86,21 @@ impl Place {
 
     /// A client at its prompt that nobody watches.
     #[track_caller]
-    pub(crate) fn unattended(turns: impl IntoIterator<Item = Turn>, arguments: &[&str]) -> Self {
+    pub fn unattended(turns: impl IntoIterator<Item = Turn>, arguments: &[&str]) -> Self {
         let mut place = Self::start("", turns, arguments);
         place.attend();
         place
     }
 
+    /// Learns the id of the client's session.
     #[track_caller]
-    pub(crate) fn learn_id(&mut self) {
+    pub fn learn_id(&mut self) {
         self.id = self.id_of(self.pid);
     }
 
     /// The id of a client's session, once it is at its prompt.
     #[track_caller]
-    pub(crate) fn id_of(&self, pid: u32) -> String {
+    pub fn id_of(&self, pid: u32) -> String {
         wait_until("the client's session is listed", || {
             let all = inspect(&self.home);
             let of_pid = |one: &&Session| one.owner.as_ref().is_some_and(|owner| owner.pid == pid);
@@ -104,7 +111,7 @@ impl Place {
 
     /// From here on this is the session that is looked at.
     #[track_caller]
-    pub(crate) fn look_at(&mut self, pane: Pane, pid: u32) {
+    pub fn look_at(&mut self, pane: Pane, pid: u32) {
         (self.pane, self.pid) = (pane, pid);
         self.learn_id();
         self.when("its pane was seen", |session| {
@@ -114,7 +121,7 @@ impl Place {
 
     /// A turn with a short answer, so that there is something to resume.
     #[track_caller]
-    pub(crate) fn a_turn(&self) {
+    pub fn a_turn(&self) {
         self.prompt("First prompt");
         self.when_at_rest();
     }
@@ -122,7 +129,7 @@ impl Place {
     /// Waits until a turn has ended and the client is through with it: the transcript, which it writes
     /// a moment later, has the answer, and nothing more is written on its screen.
     #[track_caller]
-    pub(crate) fn when_at_rest(&self) {
+    pub fn when_at_rest(&self) {
         self.when("the turn ends", |session| {
             let is_over = session.last_event.as_ref().is_some_and(|last| last.name == "Stop");
             session.state == State::Idle && is_over
@@ -133,7 +140,7 @@ impl Place {
 
     /// Waits until its transcript has a line with that.
     #[track_caller]
-    pub(crate) fn when_written(&self, words: &str) {
+    pub fn when_written(&self, words: &str) {
         let session = self.when("it is known", |_| true);
         wait_until(&format!("its transcript has {words}"), || {
             let text = std::fs::read_to_string(&session.transcript_path).unwrap_or_default();
@@ -143,14 +150,14 @@ impl Place {
 
     /// Nobody watches what is started in the project, now and later.
     #[track_caller]
-    pub(crate) fn nobody_watches(&mut self) {
+    pub fn nobody_watches(&mut self) {
         let project = self.home.project();
         self.order(&["attend", "--dir", &project.to_string_lossy(), "--unattended"]);
     }
 
     /// Waits until its recovery waits for that.
     #[track_caller]
-    pub(crate) fn when_held(&self, why: &str) -> Session {
+    pub fn when_held(&self, why: &str) -> Session {
         self.when(&format!("it waits: {why}"), |session| {
             session.hold.as_ref().is_some_and(|hold| hold.reason.contains(why))
         })
@@ -158,14 +165,14 @@ impl Place {
 
     /// Waits until its operator is needed.
     #[track_caller]
-    pub(crate) fn when_needed(&self, why: &str) -> Session {
+    pub fn when_needed(&self, why: &str) -> Session {
         self.when(&format!("it needs its operator: {why}"), |session| {
             session.needs_operator.as_ref().is_some_and(|flag| flag.reason.contains(why))
         })
     }
 
     /// All clients of this home, but what clients started themselves.
-    pub(crate) fn clients(&self) -> Vec<u32> {
+    pub fn clients(&self) -> Vec<u32> {
         let home = [b"HOME=", self.home.home().as_os_str().as_bytes()].concat();
         let program = program();
         let is_client = |pid: &u32| {
@@ -184,7 +191,7 @@ impl Place {
 
     /// Waits until just these clients run.
     #[track_caller]
-    pub(crate) fn when_clients(&self, expected: &[u32]) {
+    pub fn when_clients(&self, expected: &[u32]) {
         let mut expected = expected.to_vec();
         expected.sort_unstable();
         wait_until("just these clients run", || {
@@ -196,36 +203,43 @@ impl Place {
 
     /// So many acts were carried out, and none failed.
     #[track_caller]
-    pub(crate) fn assert_done_only(&self, acts: usize) {
+    pub fn assert_done_only(&self, acts: usize) {
         let done = self.acts();
         assert!(done.len() == acts && done.iter().all(|act| act == "done"), "{done:?}");
     }
 
     /// It came back by so many acts, none of which failed, and this client is the only one.
     #[track_caller]
-    pub(crate) fn assert_back_by(&self, acts: usize) {
+    pub fn assert_back_by(&self, acts: usize) {
         self.assert_done_only(acts);
         self.when_clients(&[self.pid]);
     }
 
+    /// Nobody watches this session.
     #[track_caller]
-    pub(crate) fn attend(&mut self) {
+    pub fn attend(&mut self) {
         let id = self.id.clone();
         self.order(&["attend", &id, "--unattended"]);
     }
 
     /// Orders are given at another terminal from here on.
     #[track_caller]
-    pub(crate) fn sit_down_at(&mut self, terminal: &Terminal) {
+    pub fn sit_down_at(&mut self, terminal: &Terminal) {
         self.operator = terminal.pane();
     }
 
     /// A person gives an order in a pane of their own. What is printed.
     #[track_caller]
-    pub(crate) fn order(&mut self, words: &[&str]) -> String {
+    pub fn order(&mut self, words: &[&str]) -> String {
+        self.runs("coordctl", words)
+    }
+
+    /// A person runs one of coord's programs in a pane of their own. What is printed.
+    #[track_caller]
+    pub fn runs(&mut self, program: &str, words: &[&str]) -> String {
         self.orders += 1;
         let out = self.home.tmp().join(format!("order-{}", self.orders));
-        let program = programs().join("coordctl");
+        let program = programs().join(program);
         let root = self.home.root();
         let words = words.join(" ");
         self.operator.command(&format!(
@@ -242,32 +256,32 @@ impl Place {
 
     /// Records from here on whether it is shown as stalled.
     #[track_caller]
-    pub(crate) fn watch(&self, case: &str) -> Watch {
+    pub fn watch(&self, case: &str) -> Watch {
         Watch::start(&self.home, (&self.id, self.pid), case)
     }
 
     /// A prompt that starts a turn.
     #[track_caller]
-    pub(crate) fn prompt(&self, text: &str) {
+    pub fn prompt(&self, text: &str) {
         self.pane.type_line(text);
         self.api.wait_for(text);
     }
 
     /// Signals the client.
     #[track_caller]
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         signal_process(self.pid, signal);
     }
 
     /// Waits until the session is as wanted.
     #[track_caller]
-    pub(crate) fn when(&self, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
+    pub fn when(&self, what: &str, fits: impl Fn(&Session) -> bool) -> Session {
         session_when(&self.home, &self.id, what, fits)
     }
 
     /// Waits until it was brought back in another process, and that is verified. Takes that over.
     #[track_caller]
-    pub(crate) fn when_back(&mut self) -> Session {
+    pub fn when_back(&mut self) -> Session {
         let before = self.pid;
         let session = self.when("it is brought back", |session| {
             let pid = session.owner.as_ref().map(|owner| owner.pid);
@@ -280,7 +294,7 @@ impl Place {
 
     /// Waits until nothing more will be done by itself.
     #[track_caller]
-    pub(crate) fn when_left(&self) -> Session {
+    pub fn when_left(&self) -> Session {
         self.when("it is left as it is", |session| {
             session.state == State::Crashed && session.pending_recovery.is_none()
         })
@@ -288,14 +302,14 @@ impl Place {
 
     /// What was carried out on the session, as the journal has it, but acts that something changed
     /// before: those touch nothing.
-    pub(crate) fn acts(&self) -> Vec<String> {
+    pub fn acts(&self) -> Vec<String> {
         let mut acts = self.details("Acted");
         acts.retain(|act| !(act.starts_with("not done") && act.ends_with("changed before")));
         acts
     }
 
     /// The journal's entries of that name about the session.
-    pub(crate) fn details(&self, name: &str) -> Vec<String> {
+    pub fn details(&self, name: &str) -> Vec<String> {
         let detail = |event: &Value| event["detail"].as_str().unwrap_or_default().to_owned();
         let all = events(&self.home, Some(&self.id));
         all.iter().filter(|event| event["name"] == name).map(detail).collect()
@@ -303,7 +317,7 @@ impl Place {
 
     /// Waits for an entry about the session.
     #[track_caller]
-    pub(crate) fn when_entry(&self, name: &str, words: &str) {
+    pub fn when_entry(&self, name: &str, words: &str) {
         wait_until(&format!("the journal has {name} {words:?}"), || {
             let all = self.details(name);
             if all.iter().any(|detail| detail.contains(words)) { Ok(()) } else { Err(all) }
@@ -311,26 +325,26 @@ impl Place {
     }
 
     /// How many requests carried the continuation after a crash.
-    pub(crate) fn n_continued(&self) -> usize {
+    pub fn n_continued(&self) -> usize {
         let is_one = |one: &Request| !one.is_background && one.last_user_text.contains("[coord]");
         self.api.requests().iter().filter(|one| is_one(one)).count()
     }
 
     /// Nothing was done to the session, and nothing will be.
     #[track_caller]
-    pub(crate) fn assert_untouched(&self) {
+    pub fn assert_untouched(&self) {
         let acts = self.acts();
         assert!(acts.is_empty(), "{acts:?}");
     }
 
     /// What was decided on the session, newest last.
-    pub(crate) fn decisions(&self) -> String {
+    pub fn decisions(&self) -> String {
         coord(&self.home, &["explain", &self.id]).stdout
     }
 }
 
 /// The command line of a process.
-pub(crate) fn words_of(pid: u32) -> Vec<String> {
+pub fn words_of(pid: u32) -> Vec<String> {
     let cmdline = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     cmdline.split_terminator('\0').map(str::to_owned).collect()
 }
@@ -340,12 +354,14 @@ fn parent_of(pid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
-pub(crate) fn is_alive(pid: u32) -> bool {
+/// Whether there is a process of that pid.
+pub fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
+/// Signals a process.
 #[track_caller]
-pub(crate) fn signal_process(pid: u32, signal: Signal) {
+pub fn signal_process(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the process is there");
     pidfd_send_signal(&pidfd, signal).expect("signal the process");
