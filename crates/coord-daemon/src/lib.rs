@@ -35,6 +35,7 @@ pub mod serve;
 mod server;
 mod share;
 pub mod state_dir;
+mod sync;
 pub mod task_dir;
 pub mod tmux;
 pub mod transcript;

@@ -40,7 +40,7 @@ pub(crate) fn message_when(
 ) -> MessageInfo {
     wait_until(&format!("message {id}: {what}"), || {
         let message = shown(place, id);
-        if fits(&message) { Ok(message) } else { Err(message) }
+        if fits(&message) { Ok(message) } else { Err(Box::new(message)) }
     })
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Address, Lease, Message, MessageId, MessageState, Sought};
 use crate::effect::{Effect, Effects};
 use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase, Via};
-use crate::session::{Session, SessionKey, Starter, Turn};
+use crate::session::{Presence, Session, SessionKey, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;
 use crate::time::Moment;
@@ -164,16 +164,18 @@ impl State {
         if session.recovery.pending.is_some() {
             return Some("its session is being brought back".into());
         }
-        if !session.may_live() {
-            return Some(match session.word.word {
-                Word::Crashed => "its session crashed: it comes when that is back".into(),
-                Word::Stopped | Word::Interrupted => {
-                    "its session has ended: it comes when that is resumed".into()
-                }
-                _ => {
-                    "nobody knows how its session ended: it comes when that is resumed".to_string()
-                }
-            });
+        let gone = match session.presence {
+            Presence::Alive => None,
+            Presence::Crashed { .. } => Some("its session crashed: it comes when that is back"),
+            Presence::Ended { .. } | Presence::Interrupted { .. } => {
+                Some("its session has ended: it comes when that is resumed")
+            }
+            Presence::Dying { .. } | Presence::Gone { .. } => Some(
+                "its session's client is gone, nobody knows how: it comes when that is resumed",
+            ),
+        };
+        if let Some(why) = gone {
+            return Some(why.into());
         }
         session.quota.map(|_| "its session waits for its quota".into())
     }
@@ -182,30 +184,17 @@ impl State {
     fn busy(&self, session: &Session) -> Option<String> {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
-        let is_resting =
-            matches!(session.turn, Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. });
-        let why = match session.word.word {
-            _ if session.kind != Some(Kind::Interactive) => {
-                "its run is headless: it comes with the next turn of it"
-            }
-            _ if !is_ours => {
-                "its session is not this coordinator's to wake: it comes with its next prompt"
-            }
-            _ if session.starter == Starter::Awaited => "its session is just being woken",
-            Word::Idle | Word::Starting | Word::Background
-                if is_resting && session.waits.is_empty() && session.contested.is_none() =>
-            {
-                return None;
-            }
-            Word::Running | Word::Stalled => "its session works: it comes when that turn ends",
-            Word::AwaitingPermission | Word::AwaitingInput => {
-                "its session waits for an answer at its dialog: it comes behind that"
-            }
-            Word::BlockedAuth | Word::BlockedBilling => {
-                "its session's last turn ended with an error of its account: it comes with its next prompt"
-            }
-            Word::Suspended => "its session was stopped by Ctrl-Z: it comes when that goes on",
-            _ => "nobody knows what its session is at: it comes with its next prompt",
+        let is_its = |message: &Message| {
+            message.lease().is_some_and(|lease| lease.holder == Door::Wake.event())
+        };
+        let why = if session.kind != Some(Kind::Interactive) {
+            "its run is headless: it comes with the next turn of it"
+        } else if !is_ours {
+            "its session is not this coordinator's to wake: it comes with its next prompt"
+        } else if self.messages.open(session.key).any(is_its) {
+            "its session is just being woken with another one"
+        } else {
+            not_at_rest(session)?
         };
         Some(why.into())
     }
@@ -284,10 +273,7 @@ impl State {
             return;
         }
         let fence = message.lease().map_or(0, |lease| lease.fence);
-        let head = &mut self.header.queue;
-        head.processed = head.processed.saturating_add(1);
-        let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
-        self.messages.change(id, |one| one.state = MessageState::Processed { at, until, fence });
+        self.process(id, fence, at);
         let saw = "its transcript has an answer to the request that held it";
         fx.decide_about(id.to_string(), "H-30", saw, "delivered");
     }
@@ -295,6 +281,7 @@ impl State {
     /// The last look did not find it: it may have been read, or not.
     pub(super) fn missed(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         if self.messages.get(id).and_then(Message::sought).is_some_and(|sought| sought.is_last) {
+            self.forget_wake(id);
             let why = "its transcript shows no answer to a request that held it";
             self.give_back(id, why, true, at, fx);
         }
@@ -305,12 +292,27 @@ impl State {
         if self.held(id, fence).is_err() {
             return;
         }
+        self.forget_wake(id);
         self.messages.change(id, |message| {
             message.attempts = message.attempts.saturating_sub(1);
             message.last_failure = Some(why.into());
             message.state = MessageState::Pending { not_before: None };
         });
         fx.decide_about(id.to_string(), "S4-09", why, "it waits again");
+    }
+
+    /// No turn followed the wake that was to bring it: the next one is its user's.
+    pub(super) fn forget_wake(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let is_woken =
+            message.and_then(Message::lease).is_some_and(|one| one.holder == Door::Wake.event());
+        let key = message.and_then(Message::session).filter(|_| is_woken);
+        if let Some(mut session) = key.and_then(|key| self.take(key)) {
+            if session.starter == Starter::Awaited {
+                session.starter = Starter::User;
+            }
+            self.put(session);
+        }
     }
 
     /// Its lease is over: once more its transcript is looked at (H-30). False if that was done.
@@ -341,6 +343,38 @@ impl State {
         let ids: Vec<MessageId> = self.messages.open(key).map(|one| one.id).collect();
         for id in ids {
             self.fail_message(id, "its session ended long ago and was not resumed", at, fx);
+        }
+    }
+}
+
+/// Why a session is not at its prompt, as far as anybody knows; none if it is.
+fn not_at_rest(session: &Session) -> Option<&'static str> {
+    let is_quiet = !matches!(session.turn, Turn::Open { .. })
+        && session.waits.is_empty()
+        && session.contested.is_none();
+    match session.word.word {
+        Word::Idle | Word::Starting | Word::Background if is_quiet => None,
+        Word::Running | Word::Stalled => Some("its session works: it comes when that turn ends"),
+        Word::AwaitingPermission | Word::AwaitingInput => {
+            Some("its session waits for an answer at its dialog: it comes behind that")
+        }
+        Word::BlockedAuth | Word::BlockedBilling => Some(
+            "its session's last turn ended with an error of its account: it comes with its next prompt",
+        ),
+        Word::Suspended => Some("its session was stopped by Ctrl-Z: it comes when that goes on"),
+        Word::Idle
+        | Word::Starting
+        | Word::Background
+        | Word::QuotaWait
+        | Word::Foreign
+        | Word::Interrupted
+        | Word::Crashed
+        | Word::Elsewhere
+        | Word::RecoveryPending
+        | Word::Recovering
+        | Word::Stopped
+        | Word::Unknown => {
+            Some("nobody knows what its session is at: it comes with its next prompt")
         }
     }
 }

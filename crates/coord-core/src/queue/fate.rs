@@ -111,8 +111,8 @@ impl State {
         }
     }
 
-    /// Takes in what happened to a message.
-    /// Returns the record that it touched.
+    /// Takes in what happened to a message. What comes too late does nothing. Returns the record that it
+    /// touched.
     pub(crate) fn on_queue(
         &mut self,
         event: &QueueEvent,
@@ -120,25 +120,34 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         match event {
-            QueueEvent::Handed { id, door, lease_ms } => {
-                return self.hand(*id, (*door, *lease_ms), at, fx);
-            }
             QueueEvent::Sent(new) => {
                 self.accept(new, at);
                 return self.note_sent(&new.to);
             }
+            QueueEvent::Handed { id, door, lease_ms } => {
+                return self.hand(*id, (*door, *lease_ms), at, fx);
+            }
+            QueueEvent::Folded(id) => self.fold(*id),
+            QueueEvent::Claimed { id, holder, lease_ms } => self.claim(*id, holder, *lease_ms, at),
+            QueueEvent::Renewed { id, fence, lease_ms } => self.renew(*id, *fence, *lease_ms, at),
+            QueueEvent::Done { id, fence } => self.done(*id, *fence, at),
+            QueueEvent::Failed { id, fence, why, is_final } => {
+                if self.held(*id, *fence).is_err() {
+                    return None;
+                }
+                if *is_final {
+                    self.fail_message(*id, why, at, fx);
+                } else {
+                    self.give_back(*id, why, false, at, fx);
+                }
+            }
             QueueEvent::Proved(id) => self.arrived(*id, at, fx),
             QueueEvent::Unproved(id) => self.missed(*id, at, fx),
             QueueEvent::Returned { id, fence, why } => self.take_back((*id, *fence), why, fx),
-            QueueEvent::Claimed { .. }
-            | QueueEvent::Renewed { .. }
-            | QueueEvent::Done { .. }
-            | QueueEvent::Failed { .. } => self.on_consumer(event, at, fx),
-            QueueEvent::Folded(_)
-            | QueueEvent::Lost { .. }
-            | QueueEvent::Retried(_)
-            | QueueEvent::Released(_)
-            | QueueEvent::Dropped(_) => self.on_order(event, at, fx),
+            QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
+            QueueEvent::Retried(id) => self.retry(*id, fx),
+            QueueEvent::Released(id) => self.release(*id, fx),
+            QueueEvent::Dropped(id) => self.drop_message(*id, fx),
         }
         None
     }
@@ -152,64 +161,49 @@ impl State {
         Some(*key)
     }
 
-    /// What a consumer said of the message that it has.
-    fn on_consumer(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
-        match event {
-            QueueEvent::Claimed { id, holder, lease_ms } => {
-                self.claim(*id, holder, *lease_ms, at);
-            }
-            QueueEvent::Renewed { id, fence, lease_ms } => {
-                self.renew(*id, *fence, *lease_ms, at);
-            }
-            QueueEvent::Done { id, fence } if self.held(*id, *fence).is_ok() => {
-                let head = &mut self.header.queue;
-                head.processed = head.processed.saturating_add(1);
-                let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
-                let fence = *fence;
-                self.messages
-                    .change(*id, |one| one.state = MessageState::Processed { at, until, fence });
-            }
-            QueueEvent::Failed { id, fence, why, is_final } if self.held(*id, *fence).is_ok() => {
-                if *is_final {
-                    self.fail_message(*id, why, at, fx);
-                } else {
-                    self.give_back(*id, why, false, at, fx);
-                }
-            }
-            // What came too late, and what is no consumer's.
-            _ => (),
+    fn fold(&mut self, id: MessageId) {
+        let head = &mut self.header.queue;
+        head.folded = head.folded.saturating_add(1);
+        self.messages.change(id, |message| message.folded = message.folded.saturating_add(1));
+    }
+
+    fn done(&mut self, id: MessageId, fence: u64, at: Moment) {
+        if self.held(id, fence).is_ok() {
+            self.process(id, fence, at);
         }
     }
 
-    /// What its sender or a person said of it.
-    fn on_order(&mut self, event: &QueueEvent, at: Moment, fx: &mut Effects) {
-        match event {
-            QueueEvent::Folded(id) => {
-                let head = &mut self.header.queue;
-                head.folded = head.folded.saturating_add(1);
-                self.messages
-                    .change(*id, |message| message.folded = message.folded.saturating_add(1));
-            }
-            QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
-            QueueEvent::Retried(id) if self.is_free(*id).is_ok() => {
-                self.messages.change(*id, |message| {
-                    message.attempts = 0;
-                    message.state = MessageState::Pending { not_before: None };
-                });
-                decide(*id, "S4-19", "its operator said so", "it is tried again", fx);
-            }
-            QueueEvent::Released(id) if self.is_free(*id).is_ok() => {
-                self.messages.change(*id, |message| message.is_released = true);
-                decide(*id, "H-21", "a person said so", "it may pass", fx);
-            }
-            QueueEvent::Dropped(id) if self.is_free(*id).is_ok() => {
-                let head = &mut self.header.queue;
-                head.failed = head.failed.saturating_add(1);
-                self.forget(*id, fx);
-                decide(*id, "S4-01", "its operator said so", "it is dropped", fx);
-            }
-            // What came too late, and what is no order.
-            _ => (),
+    /// It reached whom it was for, by this lease.
+    pub(super) fn process(&mut self, id: MessageId, fence: u64, at: Moment) {
+        let head = &mut self.header.queue;
+        head.processed = head.processed.saturating_add(1);
+        let until = at.awake.plus_ms(self.header.settings.queue.processed_kept_ms);
+        self.messages.change(id, |one| one.state = MessageState::Processed { at, until, fence });
+    }
+
+    fn retry(&mut self, id: MessageId, fx: &mut Effects) {
+        if self.is_free(id).is_ok() {
+            self.messages.change(id, |message| {
+                message.attempts = 0;
+                message.state = MessageState::Pending { not_before: None };
+            });
+            decide(id, "S4-19", "its operator said so", "it is tried again", fx);
+        }
+    }
+
+    fn release(&mut self, id: MessageId, fx: &mut Effects) {
+        if self.is_free(id).is_ok() {
+            self.messages.change(id, |message| message.is_released = true);
+            decide(id, "H-21", "a person said so", "it may pass", fx);
+        }
+    }
+
+    fn drop_message(&mut self, id: MessageId, fx: &mut Effects) {
+        if self.is_free(id).is_ok() {
+            let head = &mut self.header.queue;
+            head.failed = head.failed.saturating_add(1);
+            self.forget(id, fx);
+            decide(id, "S4-01", "its operator said so", "it is dropped", fx);
         }
     }
 

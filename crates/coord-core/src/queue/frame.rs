@@ -3,7 +3,7 @@
 //! stands around it.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use super::{Message, Sender};
 use crate::session::Session;
@@ -20,9 +20,13 @@ pub fn framed_message(state: &State, message: &Message, text: &str, bytes_max: u
     let id = message.id;
     let mut out = format!("[coord] Message {id} {}\n", origin(state, &message.from));
     if message.maybe_duplicate {
-        out.push_str(&format!(
-            "It is possibly a repeat: if {id} stands above already, what it asks for may be done.\n"
-        ));
+        let id = id.to_string();
+        let repeat = [
+            "It is possibly a repeat: if ",
+            &id,
+            " stands above already, what it asks for may be done.\n",
+        ];
+        repeat.iter().for_each(|part| out.push_str(part));
     }
     let end = format!("[coord] End of message {id}.{}", answer(state, &message.from));
     let cut = format!(
@@ -90,7 +94,11 @@ fn quoted(text: &str, bytes_max: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut quoted = String::from(QUOTE);
-        quoted.extend(line.chars().map(|one| if one == '\t' { ' ' } else { one }).filter(is_shown));
+        quoted.extend(
+            line.chars()
+                .map(|one| if one == '\t' { ' ' } else { one })
+                .filter(|one| is_shown(*one)),
+        );
         for tag in TAGS {
             for (from, to) in
                 [(format!("<{tag}"), format!("‹{tag}")), (format!("</{tag}"), format!("‹/{tag}"))]
@@ -101,7 +109,8 @@ fn quoted(text: &str, bytes_max: usize) -> String {
         quoted.push('\n');
         if bytes_max < out.len().saturating_add(quoted.len()) {
             let room = bytes_max.saturating_sub(out.len()).saturating_sub(1);
-            let cut = quoted.floor_char_boundary(room);
+            let ends = quoted.char_indices().map(|(at, one)| at.saturating_add(one.len_utf8()));
+            let cut = ends.take_while(|end| *end <= room).last().unwrap_or(0);
             if QUOTE.len() < cut {
                 out.push_str(quoted.get(..cut).unwrap_or_default());
                 out.push('\n');
@@ -114,7 +123,7 @@ fn quoted(text: &str, bytes_max: usize) -> String {
 }
 
 /// No control character, and none that turns the direction of what stands around it.
-fn is_shown(one: &char) -> bool {
+fn is_shown(one: char) -> bool {
     let turns =
         matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !one.is_control() && !turns

@@ -106,6 +106,7 @@ impl State {
         if self.look_again(id, at, fx) {
             return;
         }
+        self.forget_wake(id);
         let Some(lease) = self.messages.get(id).and_then(Message::lease) else { return };
         let why = match lease.sought {
             None => format!("{} had it until its lease ran out", lease.holder),

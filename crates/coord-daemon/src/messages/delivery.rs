@@ -48,6 +48,11 @@ impl<W: World> Coordinator<W> {
     /// The answer of a hook with all that leaves by it; none if nothing does.
     pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Response> {
         let Offered { session, door, .. } = *offered;
+        if !self.is_disk_quick() {
+            // The hook would be gone before its answer: what left would have to come again.
+            tracing::warn!("the disk is slow: messages wait for another way");
+            return None;
+        }
         let mut context = String::new();
         for id in self.outgoing(session, door, now) {
             let room = ANSWER_BYTES_MAX.saturating_sub(context.len());

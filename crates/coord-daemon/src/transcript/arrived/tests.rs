@@ -1,1 +1,1 @@
-use super::*;
+//! Lines as the real client writes them, and what they prove.
