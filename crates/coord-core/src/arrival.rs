@@ -49,7 +49,7 @@ pub(crate) fn on_hook(
             ended_elsewhere.into_iter().collect()
         }
         Place::Record(key) => {
-            let left = leave(state, event, owner.as_ref(), at);
+            let left = leave(state, event, owner.as_ref(), at, fx);
             let mut touched = match state.take(key) {
                 Some(session) => take_in(state, session, event, owner, (at, now), fx),
                 None => Vec::new(),
@@ -58,7 +58,7 @@ pub(crate) fn on_hook(
             touched
         }
         Place::New => {
-            let left = leave(state, event, owner.as_ref(), at);
+            let left = leave(state, event, owner.as_ref(), at, fx);
             let session = Session::begin(state.new_key(), &event.session_id, at).into();
             let early_end = claim_early_end(state, event, owner.as_ref());
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
@@ -142,9 +142,11 @@ fn leave(
     event: &HookEvent,
     owner: Option<&OwnerId>,
     at: Moment,
+    fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
-    let key = owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at));
+    let key =
+        owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at, fx));
     let others = key.map_or_else(Vec::new, |key| state.mark_two_owners(key));
     key.into_iter().chain(others).collect()
 }

@@ -7,6 +7,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use crate::effect::Effects;
 use crate::event::{EndReason, HookEvent, HookKind, StartSource};
 use crate::session::{OwnerId, Presence, Session, SessionKey};
 use crate::state::State;
@@ -99,6 +100,7 @@ impl State {
         event: &HookEvent,
         owner: &OwnerId,
         at: Moment,
+        fx: &mut Effects,
     ) -> Option<SessionKey> {
         let key = self.key_of_owner(owner)?;
         let is_same = self.get(key).is_some_and(|session| {
@@ -111,6 +113,7 @@ impl State {
         if self.get(key).is_some_and(|session| session.last.is_none()) {
             // Known from the registry alone, which was read before older events came: it names the
             // conversation that the process will have gone over to by then.
+            self.fail_messages_of(key, at, fx);
             self.remove(key);
             return None;
         }

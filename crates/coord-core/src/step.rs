@@ -169,6 +169,7 @@ fn on_started(
     forget_looks(state, now);
     ask_anew(state, fx);
     state.write_stops_again(fx);
+    state.tell_failures(state.moment(now), fx);
     state.keys()
 }
 

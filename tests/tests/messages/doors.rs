@@ -4,11 +4,12 @@ use crate::case::{
     WITH_BASH, assert_framed, message_when, requests_with, send, send_to, shown, when_delivered,
 };
 use coord_tests::client::headless_text;
-use coord_tests::coord::{coord, inspect};
+use coord_tests::coord::{coord, inspect, programs};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::{Session, State};
+use serde_json::{Value, json};
 
 // S4-24, S4-25, H-30, R-18: at its Stop; the turn goes on, and is not shown as idle in between.
 pub(crate) fn a_working_session() {
@@ -269,7 +270,42 @@ pub(crate) fn an_interrupt() {
     message_when(&place, &sent.id, "it may leave", |message| message.until.is_none());
     place.pane.keys(&["C-u"]);
     place.prompt("Third prompt");
+    place.when_written("It is possibly a repeat");
     place.pane.wait_screen("I have read it.");
-    let message = when_delivered(&place, &sent.id);
-    assert_eq!(message.attempts, 2);
+    assert_eq!(when_delivered(&place, &sent.id).attempts, 2);
+}
+
+// S4-16, S4-25: the coordinator answered, the hook ended with 0, and the client got nothing of it.
+pub(crate) fn a_hook_that_fails() {
+    let lease = "[queue]\nlease = '2s'\nretry_delay = '1s'";
+    let turns = [Turn::text("Done.").behind("work"), Turn::text("I have read it.")];
+    let mut place = Place::open(lease, turns);
+    let settings = place.home.config_dir().join("settings.json");
+    let text = std::fs::read_to_string(&settings).expect("the hooks are registered");
+    let mut json: Value = serde_json::from_str(&text).expect("settings");
+    let hook = programs().join("coord-hook-stop");
+    let entries = json["hooks"]["Stop"].as_array_mut().expect("hooks at Stop");
+    let own = entries.iter_mut().flat_map(|entry| entry["hooks"].as_array_mut()).flatten();
+    let own =
+        own.filter(|one| one["command"].as_str().is_some_and(|it| it.contains("coord-hook-stop")));
+    for entry in own {
+        let root = place.home.root();
+        let command = format!("exec {} --root {} > /dev/null", hook.display(), root.display());
+        *entry = json!({"type": "command", "command": command});
+    }
+    std::fs::write(&settings, json.to_string()).expect("write the settings");
+    place.pid = place.pane.start(&MANUAL);
+    place.learn_id();
+    place.prompt("Do the work");
+    let sent = send(&mut place, &["'do not lose me'"]);
+    place.api.open("work");
+    let message = message_when(&place, &sent.id, "it went back", |message| {
+        message.state == "pending" && message.maybe_duplicate
+    });
+    assert_eq!(message.attempts, 1);
+    let read = place.api.wait_for("do not lose me");
+    assert!(read.last_user_text.contains("It is possibly a repeat"), "{read:#?}");
+    place.pane.wait_screen("I have read it.");
+    assert_eq!(when_delivered(&place, &sent.id).attempts, 2);
+    assert_eq!(requests_with(&place, "do not lose me").len(), 1);
 }

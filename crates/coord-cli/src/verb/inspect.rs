@@ -12,7 +12,7 @@ use coord_daemon::registry::Readable;
 use coord_daemon::{lookup, messages, offline, view};
 use coord_wire::envelope::Kind;
 use coord_wire::exchange::Miss;
-use coord_wire::inspect::{Coordinator, Inspect, SCHEMA, Session, State};
+use coord_wire::inspect::{self, Coordinator, Inspect, SCHEMA, Session, State};
 use coord_wire::stamp::parse_rfc3339;
 
 use crate::client;
@@ -370,6 +370,16 @@ fn resume_command(session: &Session) -> Option<String> {
     is_offered.then(|| format!("claude --resume {} (in its directory)", session.session_id))
 }
 
+/// How many messages of a session are where.
+fn messages_of(session: &Session) -> Option<String> {
+    let inspect::Messages { pending, processing, failed } = session.messages;
+    let many = [(pending, "waiting"), (processing, "on the way"), (failed, "failed")];
+    let many = many.into_iter().filter(|(n, _)| 0 < *n).map(|(n, what)| format!("{n} {what}"));
+    let many = many.collect::<Vec<_>>().join(", ");
+    let id: String = session.session_id.chars().take(8).collect();
+    (!many.is_empty()).then(|| format!("{many}; `coord queue --session {id}` tells why"))
+}
+
 /// What is done with a session, is not done, or waits for a person; as far as it applies: a name and
 /// its words.
 pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
@@ -407,6 +417,7 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         let (id, cwd) = (&session.session_id, tilde(&session.cwd));
         all.push(("by hand", format!("`claude --resume {id}` in {cwd}")));
     }
+    all.extend(messages_of(session).map(|words| ("messages", words)));
     let done = &session.recovery;
     if 0 < done.total {
         let outcome = done.last_outcome.as_deref().unwrap_or("not known yet");

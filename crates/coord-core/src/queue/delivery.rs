@@ -38,7 +38,7 @@ pub enum Door {
     Prompt,
     /// The answer to PostToolUse: urgent ones only.
     Tool,
-    /// The answer to Stop, which makes the turn go on: once, and charged.
+    /// The answer to a person's session's Stop, which makes the turn go on: once, and charged.
     Stop,
     /// The wake hook, which starts a turn: charged.
     Wake,
@@ -392,7 +392,8 @@ fn door_of(session: &Session, event: &HookEvent, at: Moment) -> Option<Door> {
         }
         (HookKind::Tool(ToolPhase::After), Turn::Open { .. }) => Some(Door::Tool),
         (HookKind::Stop(_), Turn::Closed { at: closed }) => {
-            let is_free = !event.stop_hook_active && !session.inbox.is_continued;
+            // A run's last answer is what its caller asked for: it is not made to go on (H-12).
+            let is_free = !is_headless && !event.stop_hook_active && !session.inbox.is_continued;
             (closed == at && is_free).then_some(Door::Stop)
         }
         _ => None,

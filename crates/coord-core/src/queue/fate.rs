@@ -323,6 +323,9 @@ impl State {
         let reason: String = why.into();
         self.messages.change(id, |one| one.state = MessageState::Failed { at, until, reason });
         decide(id, "S4-23", why, "failed; kept until it is retried or dropped", fx);
+        if let Some(message) = self.messages.get(id) {
+            self.tell_failure(message, at, fx);
+        }
     }
 
     fn forget(&mut self, id: MessageId, fx: &mut Effects) {

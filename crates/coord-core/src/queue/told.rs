@@ -1,12 +1,12 @@
 //! Decides who is told of a session's end (S4-25, S4-27, S0-34): its parent, and the sessions whose messages
-//! wait for it. What is told is a message like any other, from coord, with a key that names the end: the
+//! wait for it; and of a message that failed, who sent it. What is told is a message like any other, from coord, with a key that names the end: the
 //! messages themselves remember what was told, through every restart.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use super::{Address, Same, Sender};
+use super::{Address, Message, MessageState, Same, Sender};
 use crate::effect::{Effect, Effects};
 use crate::event::EndReason;
 use crate::session::{Presence, Session, SessionKey};
@@ -21,22 +21,52 @@ impl State {
     pub(crate) fn tell_end(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
         let Some(session) = self.get(key) else { return };
         let Some((word, how, ended)) = end_of(session) else { return };
-        let told_within_ms = TOLD_WITHIN_MS.min(self.header.settings.queue.processed_kept_ms);
-        if told_within_ms <= at.wall_ms.saturating_sub(ended.wall_ms) {
+        if self.is_told_no_more(ended, at) {
             return;
         }
         let name = format!("end-{}-{}-{word}", key.0, ended.wall_ms);
         let parents: BTreeSet<SessionKey> = self.parents(session).map(|one| one.key).collect();
         let senders = self.senders_waiting(key);
         for to in parents.union(&senders) {
-            let is_told = Same::Key(name.clone(), 0);
-            let is_told = self.messages.same_as(&Address::Session(*to), &Sender::Coord, &is_told);
-            if *to == key || is_told.is_some() {
+            if *to == key || self.was_told(*to, &name) {
                 continue;
             }
             let text = text(session, &how, parents.contains(to), senders.contains(to));
             fx.ask(Effect::Tell { to: *to, about: key, name: name.clone(), text });
         }
+    }
+
+    /// Has the agent that sent a message told that it failed (S4-25).
+    pub(crate) fn tell_failure(&self, message: &Message, at: Moment, fx: &mut Effects) {
+        let (Sender::Session(id), MessageState::Failed { at: failed, reason, .. }) =
+            (&message.from, &message.state)
+        else {
+            return;
+        };
+        if self.is_told_no_more(*failed, at) {
+            return;
+        }
+        let name = format!("failed-{}-{}", message.id, failed.wall_ms);
+        let Some(to) = self.sessions_with_id(id).last().map(|one| one.key) else { return };
+        if message.session() != Some(to) && !self.was_told(to, &name) {
+            let text = format!("Your message {} failed: {reason}.", message.id);
+            fx.ask(Effect::Tell { to, about: to, name, text });
+        }
+    }
+
+    /// What a coordinator that ended before may not have told.
+    pub(crate) fn tell_failures(&self, at: Moment, fx: &mut Effects) {
+        self.messages.all().for_each(|message| self.tell_failure(message, at, fx));
+    }
+
+    fn was_told(&self, to: SessionKey, name: &str) -> bool {
+        let same = Same::Key(name.into(), 0);
+        self.messages.same_as(&Address::Session(to), &Sender::Coord, &same).is_some()
+    }
+
+    fn is_told_no_more(&self, happened: Moment, at: Moment) -> bool {
+        let told_within_ms = TOLD_WITHIN_MS.min(self.header.settings.queue.processed_kept_ms);
+        told_within_ms <= at.wall_ms.saturating_sub(happened.wall_ms)
     }
 
     /// The sessions that sent what waits for this one.
