@@ -37,16 +37,22 @@ impl State {
         DEPTH_HELD <= message.depth && !message.is_released
     }
 
-    /// Why this session does not take this message, whatever it is at; none if it does.
+    /// Whether this session takes this message, whatever it is at.
+    pub(super) fn takes(&self, message: &Message, session: &Session) -> bool {
+        !self.waits_for_person(message)
+            && (asks(session) || self.is_trusted(&message.from, session))
+    }
+
+    /// Why it does not, in words; none if it does.
     pub(super) fn barred(&self, message: &Message, session: &Session) -> Option<String> {
+        if self.takes(message, session) {
+            return None;
+        }
         if self.waits_for_person(message) {
             return Some(format!(
                 "{} messages led to it, each the answer to the one before: a person lets it pass (coord queue retry {}, H-21)",
                 message.depth, message.id
             ));
-        }
-        if asks(session) || self.is_trusted(&message.from, session) {
-            return None;
         }
         let mode = session.permission_mode.as_deref().unwrap_or("an unknown");
         Some(format!(

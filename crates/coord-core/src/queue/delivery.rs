@@ -115,7 +115,7 @@ impl State {
             if door == Door::Tool && !message.is_urgent {
                 break;
             }
-            if self.barred(message, session).is_some() {
+            if !self.takes(message, session) {
                 continue;
             }
             let size = usize::try_from(message.bytes).unwrap_or(usize::MAX);
@@ -131,14 +131,9 @@ impl State {
         all
     }
 
-    /// The idle sessions that a message would wake now.
-    pub fn wakes(&self, at: Moment) -> Vec<(SessionKey, MessageId)> {
-        let waiting = self.messages.sessions_with_ready().filter_map(|key| self.get(key));
-        let first = |session: &Session| {
-            let first = self.outgoing(session, Door::Wake, at).first().copied()?;
-            Some((session.key, first))
-        };
-        waiting.filter_map(first).collect()
+    /// The sessions for which messages wait that could leave.
+    pub fn sessions_with_messages(&self) -> impl Iterator<Item = SessionKey> {
+        self.messages.sessions_with_ready()
     }
 
     /// Why nothing is handed to this session now; none if something is.
@@ -191,8 +186,9 @@ impl State {
             "its run is headless: it comes with the next turn of it"
         } else if !is_ours {
             "its session is not this coordinator's to wake: it comes with its next prompt"
-        } else if self.messages.open(session.key).any(is_its) {
-            "its session is just being woken with another one"
+        } else if session.starter == Starter::Awaited || self.messages.open(session.key).any(is_its)
+        {
+            "its session is just being woken"
         } else {
             not_at_rest(session)?
         };

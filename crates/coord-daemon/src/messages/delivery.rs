@@ -48,6 +48,9 @@ impl<W: World> Coordinator<W> {
     /// The answer of a hook with all that leaves by it; none if nothing does.
     pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Response> {
         let Offered { session, door, .. } = *offered;
+        if !self.has_room_for("") {
+            return None;
+        }
         if !self.is_disk_quick() {
             // The hook would be gone before its answer: what left would have to come again.
             tracing::warn!("the disk is slow: messages wait for another way");
@@ -101,11 +104,15 @@ impl<W: World> Coordinator<W> {
 
     /// Records that messages leave for the idle sessions in which a wake hook waits.
     pub(crate) fn prepare_wakes(&mut self, now: Now) {
-        let state = self.engine.state();
-        for (session, id) in state.wakes(state.moment(now)) {
-            if !self.is_waiting(session) {
+        if !self.has_room_for("") {
+            return;
+        }
+        let waiting = self.engine.state().sessions_with_messages();
+        let waiting: Vec<SessionKey> = waiting.filter(|key| self.is_waiting(*key)).collect();
+        for session in waiting {
+            let Some(id) = self.outgoing(session, Door::Wake, now).first().copied() else {
                 continue;
-            }
+            };
             let Some(text) = self.framed(id, WAKE_BYTES_MAX, now) else { continue };
             if self.record_handed(id, Door::Wake, now) {
                 let seq = self.engine.journal().next_seq().saturating_sub(1);
