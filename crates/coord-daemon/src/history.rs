@@ -27,7 +27,7 @@ pub struct Line {
     pub seq: u64,
     /// When it happened, RFC 3339.
     pub at: String,
-    /// The session, where there is one.
+    /// The session or the message that it is about, where there is one.
     pub session_id: Option<String>,
     /// What: the hook event's name, or the entry's own.
     pub name: String,
@@ -293,7 +293,10 @@ fn own(line: &mut Line, entry: Entry) {
             };
             ("TaskRead", "task", format!("{dir}: {signal}, {stop}"))
         }
-        Entry::Message { id, what, .. } => ("Message", "coordinator", format!("{id}: {what}")),
+        Entry::Message { id, what, .. } => {
+            line.session_id = Some(id);
+            ("Message", "coordinator", what)
+        }
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))

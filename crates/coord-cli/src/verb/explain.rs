@@ -1,9 +1,10 @@
-//! `coord explain ID`: why a session is in its state: what was seen, which rule decided, what was
-//! decided before, and what would change it (G9).
+//! `coord explain ID`: why a session or a message is in its state: what was seen, which rule decided, what
+//! was decided before, and what would change it (G9).
 
 use std::collections::BTreeSet;
 use std::io::Write;
 
+use coord_core::MessageId;
 use coord_daemon::history::{self, Line, Of, Wanted};
 use coord_store::{RealDisk, StateLock};
 use coord_wire::inspect::Session;
@@ -11,17 +12,18 @@ use coord_wire::inspect::Session;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, escape};
 use crate::verb::inspect::{age_s, colour, look, runs, standing, word};
+use crate::verb::queue;
 
 /// So many decisions are shown, the newest ones.
 const DECISIONS_MAX: usize = 20;
 
-/// Show why a session is in its state
+/// Show why a session or a message is in its state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  coord explain 3f2a\n\nThe rules' names are requirement ids; crates/README.md says where each is decided."
+    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe rules' names are requirement ids; crates/README.md says where each is decided."
 )]
 pub(crate) struct Args {
-    /// The id of a session or a run, or the beginning of one
+    /// The id of a session, a run or a message, or the beginning of one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
     /// Print JSON
@@ -30,6 +32,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    if args.id.starts_with(MessageId::PREFIX) {
+        return message(args, context);
+    }
     let mut out = std::io::stdout().lock();
     let sessions = match look(Some(&args.id), context) {
         Ok(looked) => looked.answer.sessions,
@@ -72,15 +77,43 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A message: where it is and why, and what became of it so far.
+fn message(args: &Args, context: &Context) -> Result<(), Failure> {
+    let message = queue::find(&args.id, context)?;
+    let wanted = Wanted {
+        of: Some(Of::Ids(BTreeSet::from([message.id.clone()]))),
+        decisions_only: true,
+        ..Wanted::default()
+    };
+    let decisions = newest(&wanted, context)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let answer = serde_json::json!({"schema": 1, "message": message, "decisions": decisions});
+        serde_json::to_writer(&mut out, &answer)?;
+        return Ok(writeln!(out)?);
+    }
+    let painter = Painter::for_stdout();
+    let id = painter.paint(Colour::Bold, &escape(&message.id));
+    writeln!(out, "{id}  {}: {}", escape(&message.state), escape(&message.because))?;
+    for line in &decisions {
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&line.at, context))));
+        writeln!(out, "  decided   {}  {ago}", escape(&line.detail))?;
+    }
+    Ok(())
+}
+
 /// The newest decisions on the session, under any of its ids.
 fn decisions(session: &Session, context: &Context) -> Result<Vec<Line>, Failure> {
     let ids: BTreeSet<String> =
         session.previous_ids.iter().chain([&session.session_id]).cloned().collect();
-    let wanted = Wanted { of: Some(Of::Ids(ids)), decisions_only: true, ..Wanted::default() };
+    newest(&Wanted { of: Some(Of::Ids(ids)), decisions_only: true, ..Wanted::default() }, context)
+}
+
+fn newest(wanted: &Wanted, context: &Context) -> Result<Vec<Line>, Failure> {
     let mut found = Vec::new();
     if context.paths.journal().is_dir() {
         let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
-        history::read(&RealDisk, &context.paths.journal(), &wanted, |line| found.push(line))
+        history::read(&RealDisk, &context.paths.journal(), wanted, |line| found.push(line))
             .map_err(anyhow::Error::from)?;
     }
     Ok(found.split_off(found.len().saturating_sub(DECISIONS_MAX)))

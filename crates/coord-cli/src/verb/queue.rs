@@ -5,7 +5,7 @@ mod send;
 mod settle;
 mod work;
 
-pub(crate) use list::{is_any_open, totals};
+pub(crate) use list::{find, is_any_open, totals};
 pub(crate) use send::{MessageArgs, To, send};
 
 use std::io::Write;

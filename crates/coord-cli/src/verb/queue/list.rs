@@ -133,15 +133,37 @@ fn line(message: &MessageInfo, now_ms: u64, painter: Painter, width: usize) -> S
         0 => String::new(),
         n => format!("; sent {} times", u64::from(n).saturating_add(1)),
     };
+    // Of a session's id its beginning, which every verb takes.
+    let to = message.session_id.as_ref().map(|id| id.chars().take(8).collect());
     let rest = format!(
         "{} {} {}: {}{again}{folded}, from {}",
         escape(&message.id),
         pad(&sent, 4, true),
-        escape(&receiver(message)),
+        escape(&to.unwrap_or_else(|| receiver(message))),
         escape(&message.because),
         escape(&message.from),
     );
     format!("{state} {}", fit(&rest, width.saturating_sub(11).max(40)))
+}
+
+/// A message, by its id or the beginning of one; without a coordinator as the store has it.
+pub(crate) fn find(id: &str, context: &Context) -> Result<MessageInfo, Failure> {
+    match client::get(context, &format!("/v1/messages/{}", segment(id))) {
+        Ok(found) => Ok(MessageInfo { text: None, ..found? }),
+        Err(_) => {
+            let (store, _) = read_store(None, context)?;
+            let mut found = store.state.messages_with_prefix(id);
+            match (found.next(), found.next()) {
+                (Some(one), None) => Ok(messages::shown(&store.state, one, context.now)),
+                (Some(_), Some(_)) => {
+                    Err(Failure::UnclearId(format!("{id:?} begins several messages' ids")))
+                }
+                (None, _) => Err(Failure::NoSuchSession(format!(
+                    "no message {id:?}; `coord queue` lists them"
+                ))),
+            }
+        }
+    }
 }
 
 /// Whom it is for.
