@@ -4,8 +4,10 @@
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_daemon::transcript::{Tail, tail_of};
+use coord_core::MessageId;
+use coord_daemon::transcript::{Tail, arrived_in, tail_of};
 use coord_screen::Question;
+use std::collections::BTreeSet;
 
 pub(super) const TARGET: Target = Target {
     name: "transcript",
@@ -27,6 +29,8 @@ pub(super) const TARGET: Target = Target {
         "{\"type\":\"system\",\"subtype\":\"compact_boundary\"}\n",
         "Delete the backups? (y/n)",
         "try again later",
+        "{\"type\":\"attachment\",\"attachment\":{\"type\":\"hook_additional_context\",\"content\":[\"[coord] Message m_000000000000 \"]}}\n",
+        "<task-notification>",
     ],
     repair: Some(as_text),
     run,
@@ -35,6 +39,7 @@ pub(super) const TARGET: Target = Target {
 const SIGNATURE: &str = "RangeError: Maximum call stack size exceeded";
 const ASSISTANT: &str = "{\"type\":\"assistant\",\"message\":{\"role\":\"assistant\"}}\n";
 const INTERRUPT: &str = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"[Request interrupted by user]\"}]},\"timestamp\":\"2026-01-02T03:04:05.006Z\"}\n";
+const PROMPT: &str = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"go on\"}}\n";
 const INTERRUPT_MS: u64 = 1_767_323_045_006;
 const SIDECHAIN: &str = "{\"type\":\"assistant\",\"isSidechain\":true}\n{\"type\":\"mode\"}\n";
 
@@ -60,6 +65,7 @@ fn run(input: &[u8]) -> String {
     );
     assert!(with(&format!("{SIGNATURE}\n")).has_signature, "content that is not seen");
     last_words(&with);
+    arrived(&text);
     let words = &tail.last_words;
     if let Some(failure) = &words.failure {
         assert_eq!(words.question, None, "an error that asks");
@@ -74,6 +80,26 @@ fn run(input: &[u8]) -> String {
         words.question,
         words.context_tokens.is_some(),
     )
+}
+
+/// Whatever stands before it, a message that was handed over arrived with the agent's next word, and not with
+/// anything else (H-30).
+fn arrived(text: &[u8]) {
+    let id = MessageId::from_random(77);
+    let carries = format!(
+        "{{\"type\":\"attachment\",\"attachment\":{{\"type\":\"hook_additional_context\",\"hookEvent\":\"Stop\",\"content\":[\"[coord] Message {id} was sent\"]}}}}\n"
+    );
+    let quotes = carries.replace("[\"[coord]", "[\"> [coord]");
+    let after = |lines: &[&str]| {
+        let text = [text, lines.concat().as_bytes()].concat();
+        !arrived_in(&text, &BTreeSet::from([id])).is_empty()
+    };
+    assert!(after(&[&carries, RESULT, FAILED, SIDECHAIN, ASSISTANT]), "an answer that is not seen");
+    for not_yet in [&[RESULT, FAILED, SIDECHAIN][..], &[INTERRUPT, ASSISTANT], &[PROMPT, ASSISTANT]]
+    {
+        assert!(!after(&[&[carries.as_str()], not_yet].concat()), "proved by {not_yet:?}");
+    }
+    assert!(!after(&[&quotes, ASSISTANT]), "what is quoted was handed over");
 }
 
 /// What stands behind decides, and only the agent's and the client's own.
