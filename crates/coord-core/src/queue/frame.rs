@@ -122,9 +122,9 @@ fn quoted(text: &str, bytes_max: usize) -> String {
     out
 }
 
-/// No control character, and none that turns the direction of what stands around it.
+/// No control character, none that is not seen or turns the direction of what stands around it, and no other
+/// end of a line.
 fn is_shown(one: char) -> bool {
-    let turns =
-        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !one.is_control() && !turns
+    let is_hidden = matches!(one, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !one.is_control() && !is_hidden
 }
