@@ -119,8 +119,10 @@ impl World {
 
     /// What would be handed to a wake hook now.
     pub(crate) fn wakes(&self) -> Vec<MessageId> {
-        let wakes = self.state.wakes(self.state.moment(self.now()));
-        wakes.into_iter().map(|(_, id)| id).collect()
+        let at = self.state.moment(self.now());
+        let waiting = self.state.sessions_with_messages();
+        let waiting = waiting.filter_map(|key| self.state.session(key));
+        waiting.flat_map(|one| self.state.outgoing(one, Door::Wake, at)).collect()
     }
 
     /// The one message that is handed to a wake hook now.
