@@ -10,6 +10,7 @@ use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::{Session, State};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 // S4-24, S4-25, H-30, R-18: at its Stop; the turn goes on, and is not shown as idle in between.
 pub(crate) fn a_working_session() {
@@ -308,4 +309,51 @@ pub(crate) fn a_hook_that_fails() {
     place.pane.wait_screen("I have read it.");
     assert_eq!(when_delivered(&place, &sent.id).attempts, 2);
     assert_eq!(requests_with(&place, "do not lose me").len(), 1);
+}
+
+// H-30, F30: the result of a subagent's tool is no moment for what its parent is to read, however urgent it is.
+pub(crate) fn a_subagent() {
+    let task = json!({"description": "Look", "prompt": "SUBTASK: look", "subagent_type": "general-purpose"});
+    let turns = [
+        Turn::tool("Agent", task).only_after("Have it looked at"),
+        Turn::bash("while [ ! -e go ]; do sleep 0.05; done").only_after("SUBTASK: look"),
+        Turn::text("SUBTASK done.").only_for("SUBTASK: look").behind("sub"),
+        Turn::text("I have read it.").lasting(),
+    ];
+    let mut place = Place::open("", turns);
+    place.pid = place.pane.start_with("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", &WITH_BASH);
+    place.learn_id();
+    place.prompt("Have it looked at");
+    place.api.wait_for("SUBTASK: look");
+    place.when("the subagent's tool runs", |session| {
+        session.last_event.as_ref().is_some_and(|last| last.name == "PreToolUse")
+    });
+    let sent = send(&mut place, &["'for the parent alone'", "--urgent"]);
+    std::fs::write(place.home.project().join("go"), "").expect("let the tool end");
+    place.when("the subagent's tool has ended", |session| {
+        session.last_event.as_ref().is_some_and(|last| last.name == "PostToolUse")
+    });
+    assert_eq!(shown(&place, &sent.id).attempts, 0, "it has not left");
+    place.api.open("sub");
+    when_delivered(&place, &sent.id);
+    place.pane.wait_screen("I have read it.");
+    // Subagents have files of their own beside their parent's.
+    let session = place.when("it is known", |_| true);
+    let own = PathBuf::from(&session.transcript_path);
+    let files = files_below(&place.home.config_dir().join("projects"));
+    assert!(files.iter().any(|file| read(file).contains("SUBTASK done.") && *file != own));
+    for file in files {
+        let is_told = read(&file).contains("for the parent alone");
+        assert_eq!(is_told, file == own, "{}", file.display());
+    }
+}
+
+fn read(file: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 17] = [
+const CASES: [(&str, fn()); 18] = [
     ("a_working_session_reads_it_at_its_stop", doors::a_working_session),
     ("an_urgent_one_comes_with_the_next_tool", doors::an_urgent_one),
     ("an_idle_session_reads_it_with_its_next_prompt", doors::with_the_next_prompt),
@@ -25,6 +25,7 @@ const CASES: [(&str, fn()); 17] = [
     ("lines_with_signs_stay_text", doors::lines_with_signs),
     ("a_long_one_says_where_its_rest_is", doors::a_long_one),
     ("what_an_interrupt_took_out_comes_again", doors::an_interrupt),
+    ("a_subagent_never_reads_what_its_parent_was_sent", doors::a_subagent),
     ("what_a_hook_lost_behind_its_success_comes_again", doors::a_hook_that_fails),
     ("an_agent_is_named_as_one", agents::an_agent_writes),
     ("a_session_that_acts_unasked_hears_only_whom_it_may", agents::a_session_that_acts_unasked),
