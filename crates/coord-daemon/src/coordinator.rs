@@ -77,10 +77,7 @@ pub struct Coordinator<W: World> {
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
     pub(crate) unsynced_since: Option<u64>,
-    /// Since when a flush is under way, CLOCK_MONOTONIC.
-    pub(crate) sync_out: Option<u64>,
-    /// How long the last one took.
-    pub(crate) sync_took_ns: u64,
+    pub(crate) sync_out: bool,
     pub(crate) snapshot_out: bool,
 }
 
@@ -133,8 +130,7 @@ impl<W: World> Coordinator<W> {
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
             unsynced_since: None,
-            sync_out: None,
-            sync_took_ns: 0,
+            sync_out: false,
             snapshot_out: false,
             disk,
             paths,

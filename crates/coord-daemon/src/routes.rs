@@ -1,6 +1,6 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
-use coord_core::Now;
+use coord_core::{MessageId, Now};
 use coord_store::AppendError;
 use coord_wire::envelope::Envelope;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
@@ -27,6 +27,8 @@ pub enum Route {
     Answer(Response),
     /// Answer this when the journal is synced up to the number.
     AfterSync(u64, Response),
+    /// The same, with messages in it, by their leases: who is gone before does not have them.
+    Handed(u64, Response, Vec<(MessageId, u64)>),
     /// Read the history on another thread.
     History(Wanted),
     /// Keep a wake hook waiting for its answer.
@@ -166,9 +168,9 @@ impl<W: World> Coordinator<W> {
             }
             // What is offered to a hook goes to that hook and to no batch.
             if let Some(offered) = self.offered.take().filter(|one| is_one && Some(one.event) == id)
-                && let Some(answer) = self.hand_to_hook(&offered, now)
+                && let Some(handed) = self.hand_to_hook(&offered, now)
             {
-                return self.after_sync(answer);
+                return handed;
             }
         }
         if request.query("sync").is_some() {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use coord_core::MessageId;
 use coord_wire::peer::Peer;
 use mio::net::UnixListener;
 use mio::unix::SourceFd;
@@ -60,8 +61,8 @@ pub(crate) struct Server {
     spool_watch: OwnedFd,
     connections: BTreeMap<Token, Connection>,
     next_token: usize,
-    /// Connections that wait for the journal to be synced up to a record, and what they are answered.
-    awaiting_sync: Vec<(u64, Answer)>,
+    /// Connections that wait for the journal to be synced up to a record.
+    awaiting_sync: Vec<Awaiting>,
     histories: usize,
     /// Where history threads put their answers, and where they are taken from.
     answered: Sender<Answer>,
@@ -75,6 +76,14 @@ pub(crate) struct Server {
 
 /// An answer for a connection, and whether the connection is kept.
 type Answer = (Token, Response, bool);
+
+/// An answer that waits until the journal is synced up to a record.
+struct Awaiting {
+    seq: u64,
+    answer: Answer,
+    /// The messages in it, by their leases.
+    handed: Vec<(MessageId, u64)>,
+}
 
 /// What the loop needs from outside.
 #[derive(Debug)]
@@ -280,8 +289,10 @@ impl Server {
         let response = match route {
             Route::Answer(response) => response,
             Route::AfterSync(seq, response) => {
-                self.awaiting_sync.push((seq, (token, response, keep_alive)));
-                return;
+                return self.answer_after_sync(seq, (token, response, keep_alive), Vec::new());
+            }
+            Route::Handed(seq, response, handed) => {
+                return self.answer_after_sync(seq, (token, response, keep_alive), handed);
             }
             Route::History(_) if HISTORIES_MAX <= self.histories => {
                 unavailable("too many histories at once; try again")
@@ -307,6 +318,10 @@ impl Server {
         }
     }
 
+    fn answer_after_sync(&mut self, seq: u64, answer: Answer, handed: Vec<(MessageId, u64)>) {
+        self.awaiting_sync.push(Awaiting { seq, answer, handed });
+    }
+
     /// Asks to be woken for a connection that waits; registers it the first time.
     fn listen_to(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
@@ -322,7 +337,10 @@ impl Server {
     }
 
     fn close(&mut self, token: Token) {
-        self.awaiting_sync.retain(|(_, (waiting, ..))| *waiting != token);
+        let gone = self.awaiting_sync.extract_if(.., |one| one.answer.0 == token);
+        for Awaiting { handed, .. } in gone.collect::<Vec<_>>() {
+            self.coordinator.take_back(&handed, now());
+        }
         self.coordinator.waiters.forget(WaiterId(token.0));
         if let Some(mut connection) = self.connections.remove(&token)
             && connection.is_registered
@@ -359,9 +377,9 @@ impl Server {
         let (synced, is_over) = (journal.synced_through(), journal.is_read_only());
         let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.awaiting_sync)
             .into_iter()
-            .partition(|(seq, _)| *seq <= synced || is_over);
+            .partition(|one| one.seq <= synced || is_over);
         self.awaiting_sync = waiting;
-        for (seq, (token, response, keep_alive)) in done {
+        for Awaiting { seq, answer: (token, response, keep_alive), .. } in done {
             let response = if seq <= synced {
                 response
             } else {

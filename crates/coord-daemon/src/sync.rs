@@ -3,7 +3,7 @@
 
 use coord_core::Now;
 use coord_wire::journal::Entry;
-use coord_wire::limits::{EXCHANGE, SYNC_WITHIN_MS};
+use coord_wire::limits::SYNC_WITHIN_MS;
 
 use crate::background::{Done, Job, SnapshotJob};
 use crate::coordinator::Coordinator;
@@ -16,7 +16,7 @@ impl<W: World> Coordinator<W> {
     /// When the next sync is due, CLOCK_MONOTONIC.
     pub(crate) fn sync_at(&self) -> Option<u64> {
         // While a flush is under way the next one waits for its end, not for a time.
-        let since = self.unsynced_since.filter(|_| self.sync_out.is_none());
+        let since = self.unsynced_since.filter(|_| !self.sync_out);
         since.map(|since| since.saturating_add(SYNC_AFTER_NS))
     }
 
@@ -33,24 +33,17 @@ impl<W: World> Coordinator<W> {
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }
-        self.begin_sync(now);
+        self.begin_sync();
     }
 
-    /// Whether an answer that waits for the disk is likely to find its hook still waiting for it: behind the
-    /// flush that may be under way comes another one.
-    pub(crate) fn is_disk_quick(&self) -> bool {
-        let both_ns = self.sync_took_ns.saturating_mul(2);
-        u128::from(both_ns) < EXCHANGE.as_nanos() / 2
-    }
-
-    fn begin_sync(&mut self, now: Now) {
-        if self.sync_out.is_some() {
+    fn begin_sync(&mut self) {
+        if self.sync_out {
             return;
         }
         // Without a job there is nothing left to sync, or nothing can be synced any more.
         self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
-            self.sync_out = Some(now.mono_ns);
+            self.sync_out = true;
             self.world.give(Job::Sync(job.behind(&mut self.bodies)));
         }
     }
@@ -71,8 +64,7 @@ impl<W: World> Coordinator<W> {
     fn on_done(&mut self, done: Done, now: Now) {
         match done {
             Done::Synced(synced) => {
-                let since = self.sync_out.take().unwrap_or(now.mono_ns);
-                self.sync_took_ns = now.mono_ns.saturating_sub(since);
+                self.sync_out = false;
                 if let Err(error) = self.engine.journal_mut().synced(synced) {
                     tracing::error!(%error, "sync failed");
                     self.problems.insert(error.to_string());
@@ -82,7 +74,7 @@ impl<W: World> Coordinator<W> {
                 self.remove_drained();
                 self.remove_bodies();
                 if self.engine.wants_snapshot() && !self.snapshot_out {
-                    self.begin_snapshot(now);
+                    self.begin_snapshot();
                 }
             }
             Done::Snapshot(result) => {
@@ -98,8 +90,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn begin_snapshot(&mut self, now: Now) {
-        self.begin_sync(now);
+    fn begin_snapshot(&mut self) {
+        self.begin_sync();
         if let Some(job) = self.snapshot_job() {
             self.snapshot_out = true;
             self.world.give(Job::Snapshot(job));

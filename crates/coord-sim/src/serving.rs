@@ -207,7 +207,7 @@ impl Serving {
         match self.coordinator.route(&request, caller, now) {
             Route::Answer(response) => self.answers.push((process, response)),
             Route::AfterSync(seq, response) => self.awaiting.push((seq, process, response)),
-            Route::History(_) | Route::Wait(_) | Route::Down => (),
+            Route::Handed(..) | Route::History(_) | Route::Wait(_) | Route::Down => (),
         }
     }
 
@@ -238,7 +238,11 @@ impl Serving {
         };
         match self.coordinator.route(&request, post.caller, now) {
             Route::Answer(response) => response.status,
-            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => 500,
+            Route::AfterSync(..)
+            | Route::Handed(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::Down => 500,
         }
     }
 
@@ -263,7 +267,11 @@ impl Serving {
         };
         match self.coordinator.route(&request, ASKER, now) {
             Route::Answer(response) => Ok(response),
-            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => {
+            Route::AfterSync(..)
+            | Route::Handed(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::Down => {
                 bail!("{path}: no answer")
             }
         }

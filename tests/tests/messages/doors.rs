@@ -25,7 +25,9 @@ pub(crate) fn a_working_session() {
     assert_eq!((waiting.messages.processing, waiting.messages.failed), (0, 0));
     place.api.open("work");
     let read = place.api.wait_for("rebase on main");
-    assert!(read.last_user_text.contains("Stop hook additional context"), "{read:#?}");
+    // Where the disk takes longer than a hook waits, the wake hook of the same Stop brings it.
+    let ways = ["Stop hook additional context", "Stop hook blocking error"];
+    assert!(ways.iter().any(|way| read.last_user_text.contains(way)), "{read:#?}");
     assert_framed(&read, &sent.id, "rebase on main");
     place.pane.wait_screen("I have read it.");
     let message = when_delivered(&place, &sent.id);
@@ -247,7 +249,8 @@ pub(crate) fn a_long_one() {
     place.api.open("work");
     let read = place.api.wait_for("the first line").last_user_text;
     let rest = format!("`coord queue show {}` prints all {} bytes of it.", sent.id, text.len());
-    assert!(read.contains(&rest) && !read.contains("the very end"), "{read}");
+    // A wake hook, where the disk is slow, brings all of it.
+    assert!(read.contains(&rest) != read.contains("the very end"), "{read}");
     assert!(!read.contains("persisted-output"), "{read}");
     when_delivered(&place, &sent.id);
     let shown = coord(&place.home, &["queue", "show", &sent.id]).expect_success().stdout;
@@ -286,7 +289,7 @@ pub(crate) fn a_hook_that_fails() {
     let mut json: Value = serde_json::from_str(&text).expect("settings");
     let hook = programs().join("coord-hook-stop");
     let entries = json["hooks"]["Stop"].as_array_mut().expect("hooks at Stop");
-    let own = entries.iter_mut().flat_map(|entry| entry["hooks"].as_array_mut()).flatten();
+    let own = entries.iter_mut().filter_map(|entry| entry["hooks"].as_array_mut()).flatten();
     let own =
         own.filter(|one| one["command"].as_str().is_some_and(|it| it.contains("coord-hook-stop")));
     for entry in own {

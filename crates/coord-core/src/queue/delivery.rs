@@ -289,12 +289,29 @@ impl State {
             return;
         }
         self.forget_wake(id);
+        self.forget_continuation(id);
         self.messages.change(id, |message| {
             message.attempts = message.attempts.saturating_sub(1);
             message.last_failure = Some(why.into());
             message.state = MessageState::Pending { not_before: None };
         });
         fx.decide_about(id.to_string(), "S4-09", why, "it waits again");
+    }
+
+    /// The turn that it was to make go on is over: nobody was told to.
+    fn forget_continuation(&mut self, id: MessageId) {
+        let message = self.messages.get(id);
+        let lease = message.and_then(Message::lease).filter(|one| one.holder == Door::Stop.event());
+        let since = lease.map(|lease| lease.since);
+        let key = message.and_then(Message::session);
+        let (Some(at), Some(mut session)) = (since, key.and_then(|key| self.take(key))) else {
+            return;
+        };
+        if session.turn == (Turn::Open { since: at, queued: 0 }) {
+            session.turn = Turn::Closed { at };
+            session.inbox.is_continued = false;
+        }
+        self.put(session);
     }
 
     /// No turn followed the wake that was to bring it: the next one is its user's.

@@ -143,7 +143,10 @@ impl State {
             }
             QueueEvent::Proved(id) => self.arrived(*id, at, fx),
             QueueEvent::Unproved(id) => self.missed(*id, at, fx),
-            QueueEvent::Returned { id, fence, why } => self.take_back((*id, *fence), why, fx),
+            QueueEvent::Returned { id, fence, why } => {
+                self.take_back((*id, *fence), why, fx);
+                return self.messages.get(*id).and_then(Message::session);
+            }
             QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),
             QueueEvent::Retried(id) => self.retry(*id, fx),
             QueueEvent::Released(id) => self.release(*id, fx),

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::http::Response;
+use crate::routes::Route;
 use crate::transcript::MessageWish;
 use crate::world::World;
 
@@ -39,6 +40,7 @@ impl Offered {
 pub(crate) struct Leaving {
     session: SessionKey,
     id: MessageId,
+    fence: u64,
     text: String,
     /// The record that says so.
     seq: u64,
@@ -46,30 +48,35 @@ pub(crate) struct Leaving {
 
 impl<W: World> Coordinator<W> {
     /// The answer of a hook with all that leaves by it; none if nothing does.
-    pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Response> {
+    pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Route> {
         let Offered { session, door, .. } = *offered;
         if !self.has_room_for("") {
             return None;
         }
-        if !self.is_disk_quick() {
-            // The hook would be gone before its answer: what left would have to come again.
-            tracing::warn!("the disk is slow: messages wait for another way");
-            return None;
-        }
-        let mut context = String::new();
+        let (mut context, mut leases) = (String::new(), Vec::new());
         for id in self.outgoing(session, door, now) {
             let room = ANSWER_BYTES_MAX.saturating_sub(context.len());
             let Some(text) = self.framed(id, room, now) else { continue };
-            if !self.record_handed(id, door, now) {
-                break;
-            }
+            let Some(fence) = self.record_handed(id, door, now) else { break };
+            leases.push((id, fence));
             if !context.is_empty() {
                 context.push_str("\n\n");
             }
             context.push_str(&text);
         }
         let output = json!({"hookEventName": door.event(), "additionalContext": context});
-        (!context.is_empty()).then(|| Response::json(&json!({"hookSpecificOutput": output})))
+        let answer = Response::json(&json!({"hookSpecificOutput": output}));
+        let seq = self.engine.journal().next_seq().saturating_sub(1);
+        (!leases.is_empty()).then_some(Route::Handed(seq, answer, leases))
+    }
+
+    /// A hook was gone before it could be answered: what was to leave by it has not.
+    pub fn take_back(&mut self, leases: &[(MessageId, u64)], now: Now) {
+        for (id, fence) in leases {
+            let why = "its hook did not wait for the disk".to_owned();
+            let returned = QueueEvent::Returned { id: *id, fence: *fence, why: why.clone() };
+            self.note_message(*id, &why, &returned, now);
+        }
     }
 
     fn outgoing(&self, session: SessionKey, door: Door, now: Now) -> Vec<MessageId> {
@@ -95,11 +102,12 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn record_handed(&mut self, id: MessageId, door: Door, now: Now) -> bool {
+    /// Records that it leaves; its fence.
+    fn record_handed(&mut self, id: MessageId, door: Door, now: Now) -> Option<u64> {
         let lease_ms = self.config.ms("queue.lease");
         let what = format!("handed over by {}", door.event());
         self.note_message(id, &what, &QueueEvent::Handed { id, door, lease_ms }, now);
-        self.engine.state().message(id).is_some_and(|message| message.lease().is_some())
+        self.engine.state().message(id)?.lease().map(|lease| lease.fence)
     }
 
     /// Records that messages leave for the idle sessions in which a wake hook waits.
@@ -114,9 +122,9 @@ impl<W: World> Coordinator<W> {
                 continue;
             };
             let Some(text) = self.framed(id, WAKE_BYTES_MAX, now) else { continue };
-            if self.record_handed(id, Door::Wake, now) {
+            if let Some(fence) = self.record_handed(id, Door::Wake, now) {
                 let seq = self.engine.journal().next_seq().saturating_sub(1);
-                self.leaving.push_back(Leaving { session, id, text, seq });
+                self.leaving.push_back(Leaving { session, id, fence, text, seq });
             }
         }
         if !self.leaving.is_empty() {
@@ -128,12 +136,11 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn wake_with_messages(&mut self, now: Now) {
         let synced = self.engine.journal().synced_through();
         while self.leaving.front().is_some_and(|one| one.seq <= synced) {
-            let Some(Leaving { session, id, text, .. }) = self.leaving.pop_front() else { return };
+            let Some(leaving) = self.leaving.pop_front() else { return };
+            let Leaving { session, id, fence, text, .. } = leaving;
             if self.hand_over(session, &text) {
                 continue;
             }
-            let lease = self.engine.state().message(id).and_then(coord_core::Message::lease);
-            let Some(fence) = lease.map(|lease| lease.fence) else { continue };
             let why = "its wake hook was gone when it was to leave".to_owned();
             let returned = QueueEvent::Returned { id, fence, why: why.clone() };
             self.note_message(id, &why, &returned, now);
