@@ -124,11 +124,13 @@ fn a_message_says_what_it_waits_for() {
 
     let listed = coord(&home, &["queue"]).expect_success().stdout;
     let line = listed.lines().find(|line| line.contains(id)).unwrap();
-    assert!(line.starts_with("pending") && line.contains(ONE), "{line}");
+    assert!(line.starts_with("pending") && line.contains("aaaa1111"), "{line}");
     assert!(line.contains("its session has ended"), "cut to the width: {line}");
     let shown = coord(&home, &["queue", "show", id]).expect_success().stdout;
     assert!(shown.contains(&format!("pending: {ENDED}")), "{shown}");
     assert!(shown.contains(&format!("session {ONE}")) && shown.contains("wake up"), "{shown}");
+    let explained = || coord(&home, &["explain", id]).expect_success().stdout;
+    assert!(explained().starts_with(&format!("{id}  pending: {ENDED}\n")), "G9: {}", explained());
     let inspected = || {
         let answer = json_of(&home, &["inspect", ONE]);
         assert_eq!(answer["sessions"].as_array().unwrap().len(), 1, "{answer}");
@@ -148,6 +150,7 @@ fn a_message_says_what_it_waits_for() {
     coord(&home, &["down"]).expect_success();
     drop(coordinator);
     assert_eq!(inspected(), counts, "from the snapshot, of which only that session is read");
+    assert!(explained().starts_with(&format!("{id}  pending: {ENDED}\n")), "{}", explained());
     let offline = json_of(&home, &["queue", "--session", ONE]);
     assert_eq!(offline["messages"], of_one["messages"], "from the snapshot");
     let listed = coord(&home, &["queue", "--session", "aaaa2"]).expect_success().stdout;
