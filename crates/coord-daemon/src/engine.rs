@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Header, Message, Now, SeenIds, Session, State, step};
+use coord_core::{Effect, Event, Header, Message, Now, SeenIds, Session, SessionKey, State, step};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};
@@ -29,6 +29,21 @@ struct Kept<T> {
 
 /// How such an entry begins.
 const KEPT: &[u8] = br#"{"message":"#;
+
+/// Under which key the snapshot's index names the messages of a session: no id begins so.
+pub(crate) fn key_of_messages(session: SessionKey) -> String {
+    format!("\0{}\0", session.0)
+}
+
+/// Whether an entry of the snapshot is a message.
+pub(crate) fn is_message(payload: &[u8]) -> bool {
+    payload.starts_with(KEPT)
+}
+
+/// The message that is kept as such an entry.
+pub(crate) fn kept_message(payload: &[u8]) -> serde_json::Result<Message> {
+    serde_json::from_slice(payload).map(|Kept { message }| message)
+}
 
 /// Journal and state, always in step.
 pub struct Engine<D: Disk> {
@@ -160,7 +175,9 @@ impl<D: Disk> Engine<D> {
         for message in self.state.messages() {
             payload.clear();
             serde_json::to_writer(&mut payload, &Kept { message })?;
-            writer.entry(&[], &payload);
+            let key = message.session().map(key_of_messages);
+            let keys: Vec<&str> = key.iter().map(String::as_str).collect();
+            writer.entry(&keys, &payload);
         }
         self.since_snapshot = 0;
         Ok((writer, self.state.seen().to_bytes()))
@@ -221,7 +238,7 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
             let header: Header = serde_json::from_slice(snapshot.header())
                 .context("the snapshot's header does not fit this version")?;
             let (messages, sessions): (Vec<_>, Vec<_>) =
-                snapshot.entries().partition(|payload| payload.starts_with(KEPT));
+                snapshot.entries().partition(|payload| is_message(payload));
             let sessions = sessions
                 .into_iter()
                 .map(serde_json::from_slice)
@@ -229,7 +246,7 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
                 .context("a session in the snapshot does not fit this version")?;
             let messages = messages
                 .into_iter()
-                .map(|payload| serde_json::from_slice(payload).map(|Kept { message }| message))
+                .map(kept_message)
                 .collect::<Result<Vec<Message>, _>>()
                 .context("a message in the snapshot does not fit this version")?;
             State::from_parts(header, sessions, messages, SeenIds::from_bytes(snapshot.blob()))

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Now, SeenIds, State, step};
+use coord_core::{Effect, Event, Now, SeenIds, Session, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
@@ -75,7 +75,7 @@ fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()
     Ok(())
 }
 
-/// The records with an id that begins with `prefix`, where the snapshot alone has everything.
+/// The records with an id that begins with `prefix`, with their messages, where the snapshot alone has everything.
 fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let _lock = StateLock::shared(&paths.state_lock())?;
     let Some(index) = SnapshotIndex::open(&RealDisk, &paths.state)? else { return Ok(None) };
@@ -86,9 +86,16 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     }
     let header = serde_json::from_slice(&index.header()?)?;
     let found = index.find(prefix)?;
-    let sessions = found.iter().map(|payload| serde_json::from_slice(payload));
-    let sessions = sessions.collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(State::from_parts(header, sessions, Vec::new(), SeenIds::default())))
+    let found = found.iter().filter(|payload| !engine::is_message(payload));
+    let sessions = found.map(|payload| serde_json::from_slice(payload));
+    let sessions = sessions.collect::<Result<Vec<Session>, _>>()?;
+    let mut messages = Vec::new();
+    for session in &sessions {
+        for payload in index.find(&engine::key_of_messages(session.key))? {
+            messages.push(engine::kept_message(&payload)?);
+        }
+    }
+    Ok(Some(State::from_parts(header, sessions, messages, SeenIds::default())))
 }
 
 /// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.

@@ -104,7 +104,9 @@ fn answer(route: Route, is_recorded: bool) -> (u16, Value) {
     let (Response { status, body, .. }, waits) = match route {
         Route::Answer(response) => (response, false),
         Route::AfterSync(_, response) => (response, true),
-        other @ (Route::History(_) | Route::Wait(_) | Route::Down) => panic!("{other:?}"),
+        other @ (Route::Handed(..) | Route::History(_) | Route::Wait(_) | Route::Down) => {
+            panic!("{other:?}")
+        }
     };
     assert_eq!(waits, is_recorded, "{}", String::from_utf8_lossy(&body));
     (status, serde_json::from_slice(&body).unwrap())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use coord_core::MessageId;
 use coord_daemon::config::Config;
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
@@ -244,6 +245,12 @@ impl Serving {
             | Route::Wait(_)
             | Route::Down => 500,
         }
+    }
+
+    /// A hook was gone before it could be answered.
+    pub fn take_back(&mut self, leases: &[(MessageId, u64)]) {
+        let now = self.machine.get().now;
+        self.coordinator.take_back(leases, now);
     }
 
     /// What the coordinator does with a request.

@@ -15,6 +15,7 @@ mod http;
 mod namespaces;
 mod once;
 mod queue;
+mod send;
 mod store;
 mod why;
 mod wire;

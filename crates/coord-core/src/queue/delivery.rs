@@ -300,13 +300,10 @@ impl State {
 
     /// The turn that it was to make go on is over: nobody was told to.
     fn forget_continuation(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
-        let lease = message.and_then(Message::lease).filter(|one| one.holder == Door::Stop.event());
-        let since = lease.map(|lease| lease.since);
-        let key = message.and_then(Message::session);
-        let (Some(at), Some(mut session)) = (since, key.and_then(|key| self.take(key))) else {
-            return;
-        };
+        let Some(message) = self.messages.get(id) else { return };
+        let stop = message.lease().filter(|lease| lease.holder == Door::Stop.event());
+        let Some((at, key)) = stop.map(|lease| lease.since).zip(message.session()) else { return };
+        let Some(mut session) = self.take(key) else { return };
         if session.turn == (Turn::Open { since: at, queued: 0 }) {
             session.turn = Turn::Closed { at };
             session.inbox.is_continued = false;

@@ -159,6 +159,24 @@ fn a_start_is_a_door_for_headless_runs_alone() {
     assert!(!world.effects.iter().any(is_offer));
 }
 
+// H-12, H-21: the last answer of a run is what its caller asked for: it is not made to go on.
+#[test]
+fn the_end_of_a_headless_run_is_no_door() {
+    let mut world = at_rest();
+    let started = world.headless("s3", 500);
+    world.send(started);
+    let to = coord_core::Address::Session(world.session("s3").key);
+    world.seconds += 1.0;
+    world.hook("s3", 500, PROMPT);
+    world.sends(NewMessage { to, is_urgent: true, ..world.mail(1) });
+    world.effects.clear();
+    world.hook("s3", 500, STOP);
+    let is_offer = |effect: &coord_core::Effect| matches!(effect, coord_core::Effect::Offer { .. });
+    assert!(!world.effects.iter().any(is_offer));
+    world.hook("s3", 500, PROMPT);
+    assert!(world.effects.iter().any(is_offer), "but its next prompt is one");
+}
+
 // H-13: where two processes claim one conversation nothing is delivered, by whichever of them.
 #[test]
 fn two_owners_get_nothing() {

@@ -49,11 +49,12 @@ impl World {
     #[track_caller]
     fn nobody_is_told(&mut self) {
         self.pass(600.0);
-        assert_eq!(self.tells(), []);
+        assert!(!self.effects.iter().any(|effect| matches!(effect, Effect::Tell { .. })));
         for _ in 0..2 {
             self.restart();
             self.pass(60.0);
-            assert_eq!(self.tells(), [], "a restart tells nobody twice");
+            let is_tell = |effect: &Effect| matches!(effect, Effect::Tell { .. });
+            assert!(!self.effects.iter().any(is_tell), "a restart tells nobody twice");
         }
     }
 }
@@ -253,4 +254,58 @@ fn a_parent_is_found_by_an_older_id() {
     leaves(&mut world);
     let to: BTreeSet<SessionKey> = world.tells().into_iter().map(|(to, _)| to).collect();
     assert_eq!(to, BTreeSet::from([parent]));
+}
+
+// S4-25: the agent whose message failed is told so, once; a person and a program ask themselves.
+#[test]
+fn a_sender_is_told_that_its_message_failed() {
+    let mut world = at_rest();
+    let other = world.other();
+    world.runs_in("default");
+    let sent = world.sent_by(1, Sender::Session("s2".into()));
+    for (n, from) in [(2, Sender::Operator), (3, Sender::Agent), (4, Sender::Session("s9".into()))]
+    {
+        world.sent_by(n, from);
+    }
+    world.effects.clear();
+    for n in 1..=4 {
+        world.queue(QueueEvent::Lost { id: id(n), why: "its text cannot be read".into() });
+    }
+    let told = world.tells();
+    let [(to, text)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(*to, other);
+    assert!(text.contains(&sent.to_string()) && text.contains("its text cannot be read"), "{text}");
+    world.nobody_is_told();
+    // Tried again, it may fail again.
+    world.queue(QueueEvent::Retried(sent));
+    world.pass(1.0);
+    world.queue(QueueEvent::Lost { id: sent, why: "still".into() });
+    assert_eq!(world.tells().len(), 1);
+    world.nobody_is_told();
+}
+
+// S4-22, S4-25: what a coordinator that was killed did not tell, the next one tells; what is old nobody.
+#[test]
+fn a_failure_that_was_not_told_is_told_at_the_next_start() {
+    for (age_s, n) in [(60.0, 1), (DAY_S + 60.0, 0)] {
+        let mut world = at_rest();
+        world.other();
+        world.sent_by(1, Sender::Session("s2".into()));
+        world.queue(QueueEvent::Lost { id: id(1), why: "gone".into() });
+        world.pass(age_s);
+        world.effects.clear();
+        world.restart();
+        assert_eq!(world.tells().len(), n, "{age_s} s");
+        world.nobody_is_told();
+    }
+}
+
+// S4-25: its own message to itself needs no word of it.
+#[test]
+fn nobody_is_told_that_a_message_to_itself_failed() {
+    let mut world = at_rest();
+    world.sent_by(1, Sender::Session("s1".into()));
+    world.effects.clear();
+    world.queue(QueueEvent::Lost { id: id(1), why: "gone".into() });
+    assert_eq!(world.tells(), []);
 }

@@ -55,13 +55,18 @@ impl<W: World> Coordinator<W> {
         }
         let (mut context, mut leases) = (String::new(), Vec::new());
         for id in self.outgoing(session, door, now) {
-            let room = ANSWER_BYTES_MAX.saturating_sub(context.len());
-            let Some(text) = self.framed(id, room, now) else { continue };
+            // The first is cut where it is too long; what does not fit behind it comes with the next answer.
+            let is_first = context.is_empty();
+            let bytes_max = if is_first { ANSWER_BYTES_MAX } else { usize::MAX };
+            let Some(text) = self.framed(id, bytes_max, now) else { continue };
+            let gap = if is_first { "" } else { "\n\n" };
+            let has_room = context.len() + gap.len() + text.len() <= ANSWER_BYTES_MAX;
+            if !is_first && !has_room {
+                break;
+            }
             let Some(fence) = self.record_handed(id, door, now) else { break };
             leases.push((id, fence));
-            if !context.is_empty() {
-                context.push_str("\n\n");
-            }
+            context.push_str(gap);
             context.push_str(&text);
         }
         let output = json!({"hookEventName": door.event(), "additionalContext": context});
