@@ -75,6 +75,32 @@ fn a_stop_is_a_door_once_a_turn() {
     assert_eq!(world.takes(STOP), [id(4)], "the next turn has its own");
 }
 
+// S4-09, H-21: the hook did not wait for its answer: nobody was told to go on, the turn is over, and its messages
+// wait as they did; the next Stop may bring them.
+#[test]
+fn a_stop_that_was_not_answered_leaves_the_turn_closed() {
+    let mut world = at_rest();
+    world.hook("s1", PID, PROMPT);
+    world.sent([1, 2]);
+    let (door, ids) = world.asks(STOP, |_| ()).unwrap();
+    assert_eq!(ids, [1, 2].map(id));
+    ids.iter().for_each(|id| world.hand(*id, door));
+    assert_eq!(world.word("s1"), Word::Running);
+    for id in ids {
+        let fence = world.message(id).lease().unwrap().fence;
+        let returned = coord_core::QueueEvent::Returned { id, fence, why: "gone".into() };
+        world.queue(returned.clone());
+        world.queue(returned);
+        let message = world.message(id);
+        assert!(message.is_ready() && message.attempts == 0 && !message.maybe_duplicate);
+        assert_eq!(world.word("s1"), Word::Idle);
+    }
+    assert_eq!(world.wakes(), [1, 2].map(id)[..1]);
+    world.hook("s1", PID, PROMPT);
+    world.pass(1.0);
+    assert_eq!(world.takes(STOP), [1, 2].map(id));
+}
+
 // H-21: another hook made the turn go on already.
 #[test]
 fn a_stop_that_goes_on_is_no_door() {

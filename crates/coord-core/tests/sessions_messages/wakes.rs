@@ -289,6 +289,18 @@ fn a_wake_that_nobody_heard_is_over_with_its_lease() {
     }
 }
 
+// H-21: a wake that arrived is awaited until its prompt is heard of: nobody is woken twice for one turn.
+#[test]
+fn a_wake_is_awaited_until_its_prompt_comes() {
+    let mut world = at_rest();
+    world.sent([1, 2]);
+    world.wakes_with(1);
+    world.queue(QueueEvent::Proved(id(1)));
+    assert_eq!(world.wakes(), []);
+    assert!(world.why_waits(id(2)).contains("being woken"));
+    assert_eq!(world.takes(PROMPT), [id(2)]);
+}
+
 // H-21: the messages of one answer start one turn.
 #[test]
 fn the_messages_of_one_answer_are_charged_once() {
