@@ -304,9 +304,16 @@ impl State {
         let stop = message.lease().filter(|lease| lease.holder == Door::Stop.event());
         let Some((at, key)) = stop.map(|lease| lease.since).zip(message.session()) else { return };
         let Some(mut session) = self.take(key) else { return };
-        if session.turn == (Turn::Open { since: at, queued: 0 }) {
-            session.turn = Turn::Closed { at };
-            session.inbox.is_continued = false;
+        match session.turn {
+            Turn::Open { since, queued } if since == at => {
+                // A prompt that came meanwhile has a turn of its own.
+                session.turn = match queued.checked_sub(1) {
+                    Some(queued) => Turn::Open { since, queued },
+                    None => Turn::Closed { at },
+                };
+                session.inbox.is_continued = false;
+            }
+            Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => (),
         }
         self.put(session);
     }

@@ -1,7 +1,7 @@
 //! What becomes of a message that left (H-30, S4-23, S4-25, G3, G10): proved, given back, failed, across restarts.
 
 use coord_core::{
-    Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource,
+    Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource, Turn,
 };
 
 use crate::crashes::{PID, at_rest};
@@ -347,4 +347,19 @@ impl World {
         let counts = self.state.message_counts(&to);
         [counts.pending, counts.processing, counts.failed]
     }
+}
+
+// S4-09, R-02: a prompt that came while a Stop waited for its answer has its own turn, and no other.
+#[test]
+fn a_prompt_beside_a_stop_that_was_not_answered() {
+    let mut world = at_rest();
+    world.hook("s1", PID, PROMPT);
+    world.sent([1]);
+    assert_eq!(world.takes(STOP), [id(1)]);
+    let fence = world.message(id(1)).lease().unwrap().fence;
+    world.hook("s1", PID, PROMPT);
+    world.queue(QueueEvent::Returned { id: id(1), fence, why: "gone".into() });
+    assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
+    world.hook("s1", PID, STOP);
+    assert!(matches!(world.session("s1").turn, Turn::Closed { .. }));
 }
