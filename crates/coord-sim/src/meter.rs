@@ -84,6 +84,38 @@ pub struct Stalls {
     pub missed: u64,
 }
 
+/// Messages to sessions, by what became of them.
+#[derive(Debug, Clone, Default)]
+pub struct Sent {
+    /// Accepted, and their senders were told so.
+    pub sent: u64,
+    /// Sent again, and folded into the first.
+    pub folded: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Handed over, by the way that they left.
+    pub doors: BTreeMap<String, u64>,
+    /// Read by a model, in a request that it answered; and how often of that not for the first time.
+    pub read: u64,
+    /// The latter.
+    pub repeats: u64,
+    /// Those from coord, about the end of a session.
+    pub told: u64,
+    /// Where they were in the end.
+    pub fates: BTreeMap<&'static str, u64>,
+}
+
+/// The ways by which messages leave, as they are counted.
+const DOORS: [&str; 5] =
+    ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "the wake hook"];
+
+impl Sent {
+    /// A way by which none left: whatever is proved of it is not.
+    pub fn unused(&self) -> Option<&'static str> {
+        DOORS.into_iter().find(|door| !self.doors.contains_key(*door))
+    }
+}
+
 /// Counts and times of one simulation, or of many.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
@@ -131,6 +163,8 @@ pub struct Meter {
     pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
+    /// Messages to sessions.
+    pub messages: Sent,
     /// Headless runs, by how they ended.
     pub runs: BTreeMap<&'static str, u64>,
     /// Faults of the machine, by number.
@@ -177,6 +211,23 @@ impl AddAssign for Stalls {
     }
 }
 
+impl AddAssign<&Self> for Sent {
+    fn add_assign(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.folded += other.folded;
+        self.refused += other.refused;
+        self.read += other.read;
+        self.repeats += other.repeats;
+        self.told += other.told;
+        for (door, n) in &other.doors {
+            *self.doors.entry(door.clone()).or_default() += n;
+        }
+        for (fate, n) in &other.fates {
+            *self.fates.entry(fate).or_default() += n;
+        }
+    }
+}
+
 impl AddAssign<&Self> for Meter {
     fn add_assign(&mut self, other: &Self) {
         self.time += other.time;
@@ -204,6 +255,7 @@ impl AddAssign<&Self> for Meter {
         self.probes += other.probes;
         self.went_on += other.went_on;
         self.orders += other.orders;
+        self.messages += &other.messages;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;
         }
