@@ -53,6 +53,8 @@ pub(crate) struct Messages {
     charged: BTreeMap<SessionKey, Vec<Time>>,
     /// The queue as it was looked at last.
     looked_at: QueueHead,
+    /// Texts that left.
+    n_left: u64,
     /// What a client was found to have read that it must not.
     wrong: Option<Violation>,
 }

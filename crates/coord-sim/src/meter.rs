@@ -101,6 +101,8 @@ pub struct Sent {
     pub repeats: u64,
     /// Those from coord, about the end of a session.
     pub told: u64,
+    /// Those to which so many others led that a person has to let them pass.
+    pub deep: u64,
     /// Where they were in the end.
     pub fates: BTreeMap<&'static str, u64>,
 }
@@ -110,9 +112,13 @@ const DOORS: [&str; 5] =
     ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "the wake hook"];
 
 impl Sent {
-    /// A way by which none left: whatever is proved of it is not.
-    pub fn unused(&self) -> Option<&'static str> {
-        DOORS.into_iter().find(|door| !self.doors.contains_key(*door))
+    /// What never happened, in words: nothing is proved of it.
+    pub fn missing(&self) -> Option<String> {
+        if self.deep == 0 {
+            return Some("no message had to wait for a person".to_owned());
+        }
+        let unused = DOORS.into_iter().find(|door| !self.doors.contains_key(*door));
+        unused.map(|door| format!("no message left by {door}"))
     }
 }
 
@@ -219,6 +225,7 @@ impl AddAssign<&Self> for Sent {
         self.read += other.read;
         self.repeats += other.repeats;
         self.told += other.told;
+        self.deep += other.deep;
         for (door, n) in &other.doors {
             *self.doors.entry(door.clone()).or_default() += n;
         }

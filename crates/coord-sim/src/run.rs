@@ -102,9 +102,9 @@ impl Run {
         if !self.json {
             report::text(&mut out, seeds, &meter)?;
         }
-        let unused = meter.messages.unused().filter(|_| MANY <= seeds && found.is_none());
-        if let Some(door) = unused {
-            bail!("in {seeds} seeds no message left by {door}: nothing is proved of it");
+        let missing = meter.messages.missing().filter(|_| MANY <= seeds && found.is_none());
+        if let Some(missing) = missing {
+            bail!("in {seeds} seeds {missing}: nothing is proved of that");
         }
         let Some((seed, violation)) = found else {
             if self.json {

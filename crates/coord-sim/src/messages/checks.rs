@@ -40,6 +40,10 @@ const DEPTH_HELD: u32 = 4;
 const PROVED_WITHIN: Time = 15 * SECOND;
 /// A lease, its last look, and as much again for a look that was lost.
 const LEASE: Time = 6 * MINUTE;
+/// Of the texts that leave every so-manyth is looked for on the disk.
+const LEFT_LOOKED_AT: u64 = 4;
+/// Between the end of a time to live and the loop's next turn.
+const DUE_MS: u64 = 1_000;
 /// An end that is older may be told to nobody (S4-27).
 const TOLD_WITHIN_MS: u64 = 20 * 3_600_000;
 
@@ -83,6 +87,10 @@ impl Simulation {
         }
         if !run.is_vouched_for() || !self.machine.get().is_alive(run.owner.1) {
             return violation("H-25", format!("{id}: given to a {event} that nobody vouches for"));
+        }
+        let is_headless = self.lives.get(&run.owner).is_some_and(|life| !life.is_interactive);
+        if run.event == "SessionStart" && !is_headless {
+            return violation("S4-24", format!("{id}: given to the start of a person's session"));
         }
         if run.event == "Stop" {
             let is_first = self.messages.continued.insert((run.owner.1, run.prompt_id.clone()));
@@ -133,6 +141,9 @@ impl Simulation {
             let Some(session) = session.filter(is_its) else {
                 return violation("H-30", format!("{id}: handed to another session than its own"));
             };
+            if door == "PostToolUse" && !message.is_urgent {
+                return violation("S4-24", format!("{id}: not urgent, and handed over in a turn"));
+            }
             self.check_pair(state, message, session, process)?;
         }
         Ok(())
@@ -147,6 +158,10 @@ impl Simulation {
         process: ProcessRef,
     ) -> Result<(), Violation> {
         let (id, to) = (message.id, &session.session_id);
+        let now = state.moment(self.now());
+        if message.expires.is_some_and(|expires| expires.awake.plus_ms(DUE_MS) < now.awake) {
+            return violation("S4-22", format!("{id}: its time to live is over"));
+        }
         if DEPTH_HELD <= message.depth && !message.is_released {
             return violation("H-21", format!("{id}: {} messages led to it", message.depth));
         }
@@ -192,9 +207,14 @@ impl Simulation {
     }
 
     /// G1: what leaves is on disk as having left.
-    pub(super) fn check_left(&self, text: &str) -> Result<(), Violation> {
+    pub(super) fn check_left(&mut self, text: &str) -> Result<(), Violation> {
         let framed = framed_in(text);
         if framed.is_empty() {
+            return Ok(());
+        }
+        // To read a whole store takes long.
+        self.messages.n_left += 1;
+        if self.messages.n_left % LEFT_LOOKED_AT != 0 {
             return Ok(());
         }
         let disk = self.machine.get().disk.clone();
@@ -288,6 +308,7 @@ impl Simulation {
             let id = message.id;
             *self.meter.messages.fates.entry(message.word()).or_default() += 1;
             self.meter.messages.told += u64::from(message.from == Sender::Coord);
+            self.meter.messages.deep += u64::from(DEPTH_HELD <= message.depth);
             let is_explained = match &message.state {
                 MessageState::Pending { .. } => {
                     state.waits_for(message, at).is_some_and(|why| !why.is_empty())

@@ -59,11 +59,12 @@ fn messages(out: &mut impl Write, sent: &Sent) -> anyhow::Result<()> {
     let fates: Vec<String> = sent.fates.iter().map(|(fate, n)| format!("{fate} {n}")).collect();
     writeln!(
         out,
-        "messages: {} accepted, {} folded, {} refused, {} of coord's own; left by {}; read {} times, {} of them again; in the end {}",
+        "messages: {} accepted, {} folded, {} refused, {} of coord's own, {} too deep; left by {}; read {} times, {} of them again; in the end {}",
         sent.sent,
         sent.folded,
         sent.refused,
         sent.told,
+        sent.deep,
         doors.join(", "),
         sent.read,
         sent.repeats,
