@@ -61,6 +61,10 @@ pub struct Owner {
     /// A hook reported from it whose sender was proved (H-14, H-25).
     #[serde(default)]
     pub has_reported: bool,
+    /// A hook whose sender was proved said in which mode it runs: that of the process before it says nothing
+    /// of its own (H-04).
+    #[serde(default)]
+    pub has_named_mode: bool,
     /// Once it is gone: it lived until then at least, milliseconds since 1970; 0 where nobody knows (H-18).
     #[serde(default)]
     pub lived_until_ms: u64,
@@ -438,6 +442,7 @@ impl Session {
             seen_alive: None,
             is_stopped: false,
             has_reported: false,
+            has_named_mode: false,
             lived_until_ms: 0,
         });
         self.presence = Presence::Alive;

@@ -102,11 +102,23 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
             field.clone_from(value);
         }
     }
-    if event.permission_mode.is_some() && session.permission_mode != event.permission_mode {
-        session.permission_mode.clone_from(&event.permission_mode);
-    }
+    note_mode(session, event);
     if event.tmux.is_some() && session.tmux != event.tmux {
         session.tmux.clone_from(&event.tmux);
+    }
+}
+
+/// The mode that its process runs in. What nobody vouches for makes it no mode in which its agent asks (H-25).
+fn note_mode(session: &mut Session, event: &HookEvent) {
+    if event.permission_mode.is_none() {
+        return;
+    }
+    let is_new = session.permission_mode != event.permission_mode;
+    if is_new {
+        session.permission_mode.clone_from(&event.permission_mode);
+    }
+    if let Some(owner) = &mut session.owner {
+        owner.has_named_mode = event.verified || (owner.has_named_mode && !is_new);
     }
 }
 
@@ -136,6 +148,10 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         }
         HookKind::StopFailure(error) => {
             session.failure = Some(error.clone());
+            if session.inbox.is_continued {
+                // What its Stop told of was before the turn went on.
+                session.background = Background::default();
+            }
             close(session, event, at);
         }
         // The end of a conversation that it has left for this one already.

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use coord_core::{
-    EndReason, Header, Now, OwnerId, Presence, SeenIds, Session, SessionKey, State, Turn, Word,
+    EndReason, Header, Message, Now, OwnerId, Presence, SeenIds, Session, SessionKey, State, Turn,
+    Word,
 };
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
@@ -22,7 +23,7 @@ use coord_daemon::engine::Engine;
 use serde_json::Value;
 
 use crate::client::Truth;
-use crate::hook_runs::Run;
+use crate::hook_runs::{Run, is_taken};
 use crate::host_events::Armed;
 use crate::living::Life;
 use crate::machine::SharedMachine;
@@ -74,6 +75,7 @@ impl fmt::Display for Violation {
 pub(crate) struct Image {
     header: Header,
     sessions: Vec<Session>,
+    messages: Vec<Message>,
     seen: SeenIds,
 }
 
@@ -84,7 +86,8 @@ pub(crate) fn image_of(state: &State) -> Image {
     header.machine.last_number = 0;
     let sessions =
         state.sessions().map(|session| Session { look: coord_core::Awake(0), ..session.clone() });
-    Image { header, sessions: sessions.collect(), seen: state.seen().clone() }
+    let messages = state.messages().cloned().collect();
+    Image { header, sessions: sessions.collect(), messages, seen: state.seen().clone() }
 }
 
 impl Image {
@@ -103,6 +106,13 @@ impl Image {
         }
         if self.seen != read.seen {
             return differs("event ids", &self.seen.len().into(), &read.seen.len().into());
+        }
+        let mut pairs = self.messages.iter().zip(&read.messages);
+        if let Some((shown, read)) = pairs.find(|(shown, read)| shown != read) {
+            return differs(&shown.id.to_string(), &json(shown), &json(read));
+        }
+        if self.messages.len() != read.messages.len() {
+            return differs("messages", &self.messages.len().into(), &read.messages.len().into());
         }
         let mut pairs = self.sessions.iter().zip(&read.sessions);
         match pairs.find(|(shown, read)| shown != read) {
@@ -219,7 +229,7 @@ impl Checks {
     ) -> Result<(), Violation> {
         let state = coordinator.state();
         let (id, event) = (run.id, &run.event);
-        if status == 204 && !state.has_seen(id) {
+        if is_taken(status) && !state.has_seen(id) {
             return Err(Violation::new(
                 "G1",
                 format!("{event} {id:x} was acknowledged, not taken"),

@@ -8,6 +8,8 @@
 
 mod plan;
 
+pub(crate) use plan::WAKE;
+
 use std::ops::Range;
 
 use coord_core::Screen;
@@ -97,6 +99,8 @@ pub(crate) enum Move {
     TakesLeave,
     /// Its process is gone.
     Dies(End),
+    /// Its user interrupts the turn; whether the agent had said anything in it.
+    Interrupts { has_output: bool },
     /// Its conversation has another id from now on.
     Follows(String),
     /// Its plan is over.
@@ -126,8 +130,12 @@ pub(crate) struct Client {
     /// Background work that will report itself.
     background: Option<Truth>,
     turns: u32,
-    /// A wake started its turn.
-    is_woken: bool,
+    /// Its turn goes on by a Stop hook's word, or was started by one.
+    is_again: bool,
+    /// The mode it runs in, as payloads name it.
+    pub(crate) mode: &'static str,
+    /// What a wake hook brought, to be made a prompt of.
+    wake_text: Option<String>,
     /// What is true again when its turn is interrupted.
     rest: Truth,
     /// Conversations that this process had before.
@@ -149,7 +157,9 @@ impl Client {
             number,
             background: None,
             turns: 0,
-            is_woken: false,
+            is_again: false,
+            mode: "default",
+            wake_text: None,
             rest: Truth::Idle,
             left: Vec::new(),
             window: None,
@@ -200,8 +210,16 @@ impl Client {
         draft.next()
     }
 
-    /// A turn that a wake starts.
-    pub(crate) fn woken(&mut self, now: Ms, random: &mut Random) -> Plan {
+    /// The answer to its Stop had something for its agent: the turn goes on.
+    pub(crate) fn continues(&mut self, now: Ms, random: &mut Random) -> Plan {
+        let mut draft = self.draft(now, random);
+        draft.turn(Begin::Continued);
+        draft.next()
+    }
+
+    /// A turn that a wake starts with this text.
+    pub(crate) fn woken(&mut self, text: String, now: Ms, random: &mut Random) -> Plan {
+        self.wake_text = Some(text);
         let mut draft = self.draft(now, random);
         draft.turn(Begin::Wake);
         draft.next()

@@ -21,6 +21,8 @@
 //!   the line that resumed a session again.
 //! * *The account*: a window in which every turn of every client ends at the usage limit; people who mark
 //!   sessions unattended let them wait for its end.
+//! * *Messages*: people, programs and agents send them to sessions of every mode, urgent, with a time to live,
+//!   with keys, twice, very long; agents answer those that they read; parents, names and allowed senders are told.
 //! * *The machine*: too little memory, directories that are gone, transcripts and configuration directories
 //!   that others have locked; SIGKILL of the coordinator between any two steps of a recovery.
 
@@ -69,6 +71,8 @@ pub(crate) struct Habits {
     pub(crate) shortages: f64,
     /// Clients that hang for a while.
     pub(crate) hangs: f64,
+    /// Messages to sessions, beside those with which agents answer.
+    pub(crate) messages: f64,
     /// A window in which the account of all clients is at its usage limit, milliseconds.
     pub(crate) window: Option<Range<u64>>,
     /// Whether the path of coordctl has plain characters only.
@@ -103,6 +107,7 @@ impl Habits {
             ignore_term: some(0.3),
             shortages: some(4.0),
             hangs: some(10.0),
+            messages: some(120.0),
             window: window(random),
             is_line_plain: random.chance(0.95),
             is_dir_locked: random.chance(0.03),

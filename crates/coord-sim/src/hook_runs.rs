@@ -11,31 +11,53 @@ use crate::client::Truth;
 use crate::hooks::{self, Hook};
 use crate::host_events::SOCKET;
 use crate::machine::PID_NS;
-use crate::serving::{CONFIG_DIR, Post, spool_dir};
+use crate::serving::{CONFIG_DIR, Post, Posted, spool_dir};
 use crate::simulation::{MS, SECOND, Simulation, Time, What};
 
 /// The answer comes within this, or it comes too late (H-37).
-const EXCHANGE: u64 = 150 * MS;
+pub(crate) const EXCHANGE: u64 = 150 * MS;
 /// A miss is remembered for this long (H-37).
-const MISS: u64 = 10 * SECOND;
+pub(crate) const MISS: u64 = 10 * SECOND;
 
 /// One run of a hook.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Run {
     pub(crate) id: u128,
     pub(crate) event: String,
     pub(crate) reason: Option<String>,
     pub(crate) of_agent: bool,
+    /// Its session's id, and the prompt's.
+    pub(crate) session_id: String,
+    pub(crate) prompt_id: Option<String>,
+    /// Its turn goes on by a Stop hook's word already.
+    pub(crate) is_again: bool,
+    /// It tells of a prompt that was typed into a running turn.
+    pub(crate) is_queued: bool,
     /// It tells of a usage limit, and when it was fired.
     is_limit: bool,
-    fired: Time,
+    pub(crate) fired: Time,
     /// The life of the client that fired it, for what its SessionEnd proves.
     pub(crate) owner: (String, ProcessRef),
     post: Post,
     /// It ends at this point by a signal.
     killed: Option<KilledAt>,
     /// Its answer comes too late: it spools as well.
-    is_slow: bool,
+    pub(crate) is_slow: bool,
+    /// It waits for no answer: it has spooled, and ended, before its request was read.
+    pub(crate) is_gone: bool,
+}
+
+impl Run {
+    /// It is killed between its answer and its end.
+    pub(crate) fn is_killed_at_answer(&self) -> bool {
+        self.killed == Some(KilledAt::Answer)
+    }
+
+    /// It can be seen to be its client's own (H-25).
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.post.caller.parent == Some(self.owner.1.pid)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +82,13 @@ impl Simulation {
         if let Some(life) = process.and_then(|process| self.lives.get_mut(&(boot, process))) {
             life.had_error = true;
         }
+        let is_start = payload.get("hook_event_name").is_some_and(|name| name == "SessionStart");
         if let Some(one) = self.running(place) {
             one.note_tool(payload);
+            let process = one.process;
+            if is_start {
+                self.begins_anew(process);
+            }
         }
         self.end_wait(place, payload);
         self.arm_wake(place, payload);
@@ -128,10 +155,15 @@ impl Simulation {
             is_limit: payload.get("error").is_some_and(|error| error == "rate_limit"),
             fired: self.time,
             of_agent: payload.get("agent_id").is_some(),
+            session_id: field("session_id").unwrap_or_default(),
+            prompt_id: field("prompt_id"),
+            is_again: payload.get("stop_hook_active").is_some_and(|is| is == true),
+            is_queued: payload.get("prompt").is_some_and(|prompt| prompt == "later"),
             owner: (self.boot(), process),
             post: Post { body, caller: Caller { pid, parent: Some(process.pid) } },
             killed,
             is_slow: self.random.chance(self.rates.hook_slow),
+            is_gone: false,
         };
         let late = if self.random.chance(self.rates.hook_late) {
             self.random.below(120 * SECOND)
@@ -158,7 +190,7 @@ impl Simulation {
     }
 
     /// A hook turns to the coordinator.
-    pub(crate) fn exchange(&mut self, run: Run) {
+    pub(crate) fn exchange(&mut self, mut run: Run) {
         if run.killed == Some(KilledAt::Start) {
             return self.note(|| format!("  {:x} {} is killed", run.id, run.event));
         }
@@ -173,6 +205,9 @@ impl Simulation {
         if self.time < self.stalled_until {
             self.missed_until = self.time + MISS;
             self.at(EXCHANGE, What::Spools(run.clone()));
+            // By the time that its request is read nobody sees whose child it was.
+            run.is_gone = true;
+            run.post.caller.parent = None;
         }
         self.posts.push(run);
     }
@@ -208,22 +243,29 @@ impl Simulation {
         let mut answered = Vec::with_capacity(posts.len());
         for run in posts {
             let before = Checks::before_post(&run, serving.coordinator(), self.now());
-            let status = serving.post(&run.post);
-            Checks::after_post(&run, before, status, serving.coordinator())?;
-            answered.push((run, status));
+            let posted = serving.take(run.id, &run.post);
+            Checks::after_post(&run, before, posted.status(), serving.coordinator())?;
+            if let Posted::Handed(text) = &posted {
+                self.check_handed(&run, text, &serving)?;
+            }
+            answered.push((run, posted));
         }
         self.put_claims(&mut serving);
         self.put_orders(&mut serving);
+        self.put_sends(&mut serving);
         serving.end_turn(spool_changed);
         let happenings = self.machine.get().take_happenings();
         let answers = serving.take_answers();
         let wakes = serving.take_wakes();
+        let handed = serving.take_handed();
         let checked = self.checks.after_turn(serving.coordinator(), self.now());
-        for (run, status) in &answered {
-            if *status == 204 {
+        let checked = checked.and_then(|()| self.check_messages(&serving));
+        for (run, posted) in &answered {
+            if is_taken(posted.status()) {
                 self.reported(run);
             }
         }
+        let accepted = serving.take_accepted();
         self.consider(&serving);
         let watched = self.watch_ends(&serving);
         self.watch_steps(&serving);
@@ -233,9 +275,17 @@ impl Simulation {
         if !was_cut {
             self.on_answers(answers)?;
             self.on_wakes(wakes)?;
+            self.on_accepted(accepted);
         }
-        for (run, status) in answered {
-            self.on_answer(run, status, was_cut);
+        for (run, posted) in answered {
+            match posted {
+                Posted::Handed(_) if !was_cut => self.waits_for_answer(run),
+                Posted::Handed(_) => self.on_answer(run, 500, was_cut),
+                Posted::Answered(status) => self.on_answer(run, status, was_cut),
+            }
+        }
+        if !was_cut {
+            self.on_handed(handed)?;
         }
         self.note_shown();
         // What a coordinator thought that was killed in the midst of its turn is gone with it.
@@ -259,7 +309,7 @@ impl Simulation {
 
     fn on_answer(&mut self, run: Run, status: u16, was_cut: bool) {
         self.note(|| format!("  {:x} {} answered {status}", run.id, run.event));
-        let is_taken = status == 204 && !was_cut;
+        let is_taken = is_taken(status) && !was_cut;
         if is_taken && run.is_slow {
             self.missed_until = self.time + MISS;
             return self.at(EXCHANGE, What::Spools(run));
@@ -267,11 +317,16 @@ impl Simulation {
         if !is_taken {
             return self.at(MS, What::Spools(run));
         }
-        if run.killed != Some(KilledAt::Answer) {
-            self.meter.acknowledged += 1;
-            self.checks.acknowledged(run.id, self.time);
-            self.end_told(&run);
+        if !run.is_killed_at_answer() {
+            self.acknowledge(&run);
         }
+    }
+
+    /// A hook was told that its event is taken.
+    pub(crate) fn acknowledge(&mut self, run: &Run) {
+        self.meter.acknowledged += 1;
+        self.checks.acknowledged(run.id, self.time);
+        self.end_told(run);
     }
 
     /// A SessionEnd that was accepted: from now on nobody may take that session for crashed. After a
@@ -284,4 +339,9 @@ impl Simulation {
             life.end_told.clone_from(&run.reason);
         }
     }
+}
+
+/// Whether an event that was answered so is taken in.
+pub(crate) fn is_taken(status: u16) -> bool {
+    status == 204 || status == 200
 }

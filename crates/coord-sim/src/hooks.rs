@@ -79,6 +79,7 @@ pub fn envelope(hook: &Hook, payload: &Value) -> serde_json::Result<Envelope> {
         "background_tasks": tasks.map(Vec::len),
         "background_subagents": tasks.map(|tasks| tasks.iter().filter(is_subagent).count()),
         "session_crons": count("session_crons"),
+        "stop_hook_active": payload.get("stop_hook_active").and_then(Value::as_bool),
         "tool_input_digest": payload.get("tool_input").map(digest),
         "hook": coord_wire::VERSION,
     }))

@@ -402,6 +402,7 @@ impl Simulation {
         self.boot_anew(disk.after_crash(damage));
         let known = reopen(&self.machine.get().disk)?;
         self.said.reread(known.state(), self.time);
+        self.check_kept(known.state())?;
         self.checks.power_lost(&self.machine.get().disk, self.time)
     }
 

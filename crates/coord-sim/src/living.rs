@@ -6,6 +6,7 @@ use coord_wire::stamp::ProcessRef;
 
 use crate::client::{Client, End, Move, Plan, Truth};
 use crate::host_events::SOCKET;
+use crate::messages::{Context, Unwritten};
 use crate::meter::Judged;
 use crate::people::SIGNATURE;
 use crate::places::{Parent, Place};
@@ -36,6 +37,12 @@ pub(crate) struct Running {
     pub(crate) is_woken: bool,
     /// It is one of Claude Code's own supervisor.
     pub(crate) is_foreign: bool,
+    /// What stands in its conversation, in no request yet that was answered.
+    pub(crate) contexts: Vec<Context>,
+    /// What wake hooks brought while it was at something.
+    pub(crate) held: Vec<String>,
+    /// Lines of its transcript that it has not written yet.
+    pub(crate) unwritten: Unwritten,
 }
 
 impl Running {
@@ -146,6 +153,7 @@ impl Simulation {
         }
         let mut client = Client::new(self.life, session_id, is_interactive);
         client.window.clone_from(&self.habits.window);
+        client.mode = self.draw_mode(&client.session_id);
         let source = if way == Way::New { "startup" } else { "resume" };
         let plan = client.start(source, &mut self.random);
         self.move_in(place, process, client, false);
@@ -195,8 +203,12 @@ impl Simulation {
             tools: Vec::new(),
             is_woken: false,
             is_foreign: parent == Parent::Supervisor && is_interactive,
+            contexts: Vec::new(),
+            held: Vec::new(),
+            unwritten: Unwritten::new(),
         });
         one.last_session = Some(session_id.clone());
+        self.follows(place, &session_id);
         let life = Life {
             session_id: session_id.clone(),
             truth: Truth::Started,
@@ -267,7 +279,11 @@ impl Simulation {
                 }
                 self.becomes(place, truth);
             }
-            Move::Fires(payload) => self.fire(place, &payload),
+            Move::Fires(payload) => {
+                self.takes_held(place, &payload);
+                self.fire(place, &payload);
+            }
+            Move::Interrupts { has_output } => self.is_interrupted(place, has_output),
             Move::Registry(status, waiting_for) => {
                 if let Some(one) = self.running(place) {
                     one.status = (status, waiting_for);
@@ -295,6 +311,7 @@ impl Simulation {
                         life.session_id.clone_from(&session_id);
                     }
                 }
+                self.follows(place, &session_id);
                 if let Some(one) = self.places.get_mut(place) {
                     one.last_session = Some(session_id);
                 }
@@ -384,6 +401,7 @@ impl Simulation {
             self.note_death(place);
         }
         self.becomes(place, truth);
+        self.leaves_conversation(place, end);
         let Some(one) = self.places.get_mut(place).and_then(|one| one.client.take()) else {
             return;
         };

@@ -84,6 +84,44 @@ pub struct Stalls {
     pub missed: u64,
 }
 
+/// Messages to sessions, by what became of them.
+#[derive(Debug, Clone, Default)]
+pub struct Sent {
+    /// Accepted, and their senders were told so.
+    pub sent: u64,
+    /// Sent again, and folded into the first.
+    pub folded: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Handed over, by the way that they left.
+    pub doors: BTreeMap<String, u64>,
+    /// Read by a model, in a request that it answered; and how often of that not for the first time.
+    pub read: u64,
+    /// The latter.
+    pub repeats: u64,
+    /// Those from coord, about the end of a session.
+    pub told: u64,
+    /// Those to which so many others led that a person has to let them pass.
+    pub deep: u64,
+    /// Where they were in the end.
+    pub fates: BTreeMap<&'static str, u64>,
+}
+
+/// The ways by which messages leave, as they are counted.
+const DOORS: [&str; 5] =
+    ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "the wake hook"];
+
+impl Sent {
+    /// What never happened, in words: nothing is proved of it.
+    pub fn missing(&self) -> Option<String> {
+        if self.deep == 0 {
+            return Some("no message had to wait for a person".to_owned());
+        }
+        let unused = DOORS.into_iter().find(|door| !self.doors.contains_key(*door));
+        unused.map(|door| format!("no message left by {door}"))
+    }
+}
+
 /// Counts and times of one simulation, or of many.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
@@ -131,6 +169,8 @@ pub struct Meter {
     pub went_on: u64,
     /// A person's orders that were taken.
     pub orders: u64,
+    /// Messages to sessions.
+    pub messages: Sent,
     /// Headless runs, by how they ended.
     pub runs: BTreeMap<&'static str, u64>,
     /// Faults of the machine, by number.
@@ -177,6 +217,24 @@ impl AddAssign for Stalls {
     }
 }
 
+impl AddAssign<&Self> for Sent {
+    fn add_assign(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.folded += other.folded;
+        self.refused += other.refused;
+        self.read += other.read;
+        self.repeats += other.repeats;
+        self.told += other.told;
+        self.deep += other.deep;
+        for (door, n) in &other.doors {
+            *self.doors.entry(door.clone()).or_default() += n;
+        }
+        for (fate, n) in &other.fates {
+            *self.fates.entry(fate).or_default() += n;
+        }
+    }
+}
+
 impl AddAssign<&Self> for Meter {
     fn add_assign(&mut self, other: &Self) {
         self.time += other.time;
@@ -204,6 +262,7 @@ impl AddAssign<&Self> for Meter {
         self.probes += other.probes;
         self.went_on += other.went_on;
         self.orders += other.orders;
+        self.messages += &other.messages;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;
         }

@@ -32,11 +32,20 @@ pub(crate) enum Deed {
     Shortage,
     /// A client hangs.
     Hang,
+    /// A message is sent.
+    Message,
 }
 
 impl Deed {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Crash, Self::Burst, Self::Person, Self::Order, Self::Shortage, Self::Hang];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Crash,
+        Self::Burst,
+        Self::Person,
+        Self::Order,
+        Self::Shortage,
+        Self::Hang,
+        Self::Message,
+    ];
 }
 
 /// What is over after a while.
@@ -67,6 +76,7 @@ impl Simulation {
             Deed::Order => self.habits.orders,
             Deed::Shortage => self.habits.shortages,
             Deed::Hang => self.habits.hangs,
+            Deed::Message => self.habits.messages,
         };
         let after = self.after(rate);
         if 0.0 < rate {
@@ -91,6 +101,7 @@ impl Simulation {
             }
             Deed::Person => self.does_something(place),
             Deed::Order => self.gives_order(),
+            Deed::Message => self.sends_something(),
             Deed::Shortage => self.lacks_something(place),
             Deed::Hang => {
                 let place = self.working_place().unwrap_or(place);

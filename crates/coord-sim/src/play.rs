@@ -6,6 +6,7 @@ mod clock;
 mod compare;
 mod doings;
 mod launch;
+mod letters;
 mod player;
 mod run;
 
@@ -63,8 +64,10 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                unreadable: true
   forward      run, signal: a signal from outside is passed on to it
   command      what coordctl is told: hold (for: seconds), release, recover, reset_failed, attend
-               (unattended, recover, answers: true or false; name, parent, task_dir), each with a
-               session, "--all" or a directory where coordctl takes one; restore with a list of sessions
+               (unattended, recover, answers: true or false; name, parent, task_dir, accept), each with
+               a session, "--all" or a directory where coordctl takes one; restore with a list of
+               sessions. Or a message: send (to which session), text, name (what the file calls it),
+               from: operator, program:NAME, or a session; key, ttl (seconds), urgent: true
   coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
@@ -74,13 +77,15 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
   expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
                object the named fields count, of a list the named items; an empty list is empty.
                Or run and fields of: state, hold (reason, remaining: seconds), session_id, results,
-               background, spared (pids), exit_reason, status, outcome
+               background, spared (pids), exit_reason, status, outcome. Or message (its name) and
+               fields of `coord queue show --json`; or inbox (a session), totals and messages
   expect_effects, forbid_effects
                since the last such step, in this order; what was carried out: signal (signal, pid),
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line
-               became: pid, text), notify (pane, text), answer_hook (the wake hook of an interactive client,
-               which waits from its SessionStart, Stop or StopFailure on, was handed a text: session,
-               text; what the client does then are steps); of runs signal (signal, pids), record
+               became: pid, text), notify (pane, text), answer_hook (a hook was
+               answered with a text for its agent: session, event, text; or, with no event, the wake
+               hook of an interactive client, which waits from its SessionStart, Stop or StopFailure
+               on. The client writes it to its transcript 0.2 s later; what it does then are steps); of runs signal (signal, pids), record
                (reason, quarantine, kept) and note (name, warning, text), each with run; write_file, remove_file (path, text: the
                .auto-stop of a task directory), and the looks: capture_pane
 World: registry present, absent; client_keys_age: so many seconds ago came the newest key of a

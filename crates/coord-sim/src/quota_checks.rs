@@ -59,17 +59,18 @@ impl Simulation {
             return Ok(());
         };
         let id = life.session_id.clone();
-        if self.habits.mode == "observe" {
-            return violation("S0-25g", format!("{id}: woken while observing"));
-        }
         if !life.is_interactive {
             return violation("H-02", format!("{id}: a headless run was woken"));
         }
-        if !text.contains("usage limit") {
-            return Ok(());
-        }
         if self.habits.is_dir_locked {
             return violation("H-14", format!("{id}: woken in another's directory"));
+        }
+        // A message is its sender's act, and no mode of recovery holds it back.
+        if self.habits.mode == "observe" && !text.starts_with("[coord] Message ") {
+            return violation("S0-25g", format!("{id}: woken while observing"));
+        }
+        if !text.contains("usage limit") {
+            return Ok(());
         }
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
         let session = coord_daemon::convert::process_ref(process);

@@ -194,6 +194,7 @@ impl Simulation {
     /// Whoever waits for an answer of the coordinator gets none.
     pub(crate) fn hang_up(&mut self) {
         self.claims.clear();
+        self.hang_up_hooks();
         let asking: Vec<ProcessRef> =
             self.takers.iter().filter(|(_, one)| one.has_asked).map(|(of, _)| *of).collect();
         for process in asking {
@@ -267,6 +268,7 @@ impl Simulation {
         self.life += 1;
         let mut client = Client::new(self.life, order.session_id.clone(), true);
         client.window.clone_from(&self.habits.window);
+        client.mode = self.mode_in(&order.argv, &order.session_id);
         let comes = self.comes();
         let plan = self.plan_of(comes, &mut client);
         if let Some(one) = self.places.get_mut(taker.place) {

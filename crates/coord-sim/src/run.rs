@@ -43,6 +43,9 @@ pub struct Run {
     replay: Option<PathBuf>,
 }
 
+/// In so many seeds messages leave by every way.
+const MANY: u64 = 100;
+
 /// The first line of a log begins with this; the seed follows.
 const HEAD: &str = "coord-sim seed ";
 
@@ -98,6 +101,10 @@ impl Run {
         let mut out = std::io::stdout();
         if !self.json {
             report::text(&mut out, seeds, &meter)?;
+        }
+        let missing = meter.messages.missing().filter(|_| MANY <= seeds && found.is_none());
+        if let Some(missing) = missing {
+            bail!("in {seeds} seeds {missing}: nothing is proved of that");
         }
         let Some((seed, violation)) = found else {
             if self.json {

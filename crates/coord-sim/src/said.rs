@@ -7,6 +7,7 @@ use coord_core::{SessionKey, State};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 
 use crate::act_checks::Case;
+use crate::messages::checks::allowable;
 use crate::serving::Serving;
 use crate::simulation::{MS, SECOND, Simulation, Time, What};
 
@@ -25,6 +26,10 @@ pub(crate) struct Word {
     pub(crate) held: Option<(Time, Time)>,
     /// A person asked for it.
     pub(crate) is_asked: bool,
+    /// Its name, its parent's id, and whom it takes messages from although it does not ask (H-04).
+    pub(crate) name: Option<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) accepts: Vec<String>,
     /// When its marks were changed last.
     marked_at: Time,
 }
@@ -72,6 +77,11 @@ impl Said {
         }
     }
 
+    /// What was said of one session.
+    pub(crate) fn of(&self, key: SessionKey) -> Option<&Word> {
+        self.of.get(&key)
+    }
+
     /// Whether a person asked for it.
     pub(crate) fn is_asked(&self, key: SessionKey) -> bool {
         self.of.get(&key).is_some_and(|one| one.is_asked)
@@ -87,6 +97,9 @@ impl Said {
         let marks = |marks: &coord_core::Marks| Word {
             unattended: marks.unattended,
             opted_in: marks.recover,
+            name: marks.name.clone(),
+            parent: marks.parent.clone(),
+            accepts: marks.accepts.clone(),
             marked_at: now,
             ..Word::default()
         };
@@ -131,6 +144,9 @@ impl Said {
             OperatorVerb::Attend => {
                 word.unattended = order.marks.unattended.or(word.unattended);
                 word.opted_in = order.marks.recover.or(word.opted_in);
+                word.name = order.marks.name.clone().or(word.name.take());
+                word.parent = order.marks.parent.clone().or(word.parent.take());
+                word.accepts.extend(order.marks.accepts.clone());
                 word.marked_at = now;
             }
             OperatorVerb::Recover | OperatorVerb::Restore => word.is_asked = true,
@@ -156,16 +172,30 @@ impl Simulation {
             .filter(|session| !self.said.considered.contains(&session.key))
             .map(|session| (session.key, session.session_id.clone()))
             .collect();
+        let ids: Vec<String> = state.sessions().map(|one| one.session_id.clone()).collect();
         for (key, session_id) in new {
             self.said.considered.insert(key);
             let unattended = self.random.chance(self.habits.unattended).then_some(true);
             let recover = self.random.chance(self.habits.opted_in).then_some(true);
             // Who has a name may be sent messages: a wake hook waits there, watched or not (H-02).
             let name = self.random.chance(NAMED).then(|| format!("of-{session_id}"));
-            if unattended.is_none() && recover.is_none() && name.is_none() {
+            let others: Vec<&String> = ids.iter().filter(|id| **id != session_id).collect();
+            let is_child = self.random.chance(NAMED);
+            let parent = self.random.pick(&others).filter(|_| is_child).map(|id| (*id).clone());
+            let is_open = self.random.chance(NAMED);
+            let other = self.random.pick(&others).map_or("any", |id| id.as_str());
+            let accepts = self.random.pick(&allowable(other)).filter(|_| is_open).cloned();
+            let marks = OperatorMarks {
+                unattended,
+                recover,
+                name,
+                parent,
+                accepts: accepts.into_iter().collect(),
+                ..OperatorMarks::default()
+            };
+            if marks == OperatorMarks::default() {
                 continue;
             }
-            let marks = OperatorMarks { unattended, recover, name, ..OperatorMarks::default() };
             let new = OperatorRequest::new(OperatorVerb::Attend);
             let after = self.random.below(20 * SECOND);
             let order = OperatorRequest { sessions: vec![session_id], marks, ..new };

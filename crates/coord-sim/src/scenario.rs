@@ -5,6 +5,7 @@
 
 mod act;
 mod fields;
+mod letter;
 mod order;
 mod run;
 mod words;
@@ -18,6 +19,7 @@ use serde_json::Value;
 pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Subject, Switch};
 use fields::Fields;
 pub(crate) use fields::nearest;
+pub(crate) use letter::Letter;
 pub(crate) use run::{Begin, InTree, RunDoing};
 pub(crate) use words::{Dialog, Resume, Words};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use coord_core::MessageId;
+use coord_core::{MessageId, Sender};
 use coord_daemon::config::Config;
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
@@ -17,9 +17,10 @@ use coord_daemon::waiters::WaiterId;
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
 use coord_wire::api::{OperatorRequest, ResumeClaim};
+use coord_wire::message::{Send, Sent};
 use coord_wire::paths::Paths;
 use coord_wire::stamp::ProcessRef;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fake_disk::FakeFile;
 use crate::machine::{MACHINE, PID_NS, SharedMachine};
@@ -48,14 +49,46 @@ pub struct Serving {
     coordinator: Coordinator<SharedMachine>,
     machine: SharedMachine,
     /// Answers that wait until the record with this number is on disk.
-    awaiting: Vec<(u64, ProcessRef, Response)>,
+    awaiting: Vec<(u64, Asker, Response)>,
+    /// The leases of the messages in those for hooks, by the ids of their events.
+    handed: BTreeMap<u128, Vec<(MessageId, u64)>>,
     /// Answers that are ready.
-    answers: Vec<(ProcessRef, Response)>,
-    /// Wake hooks that wait, by number, and those that were handed a text.
-    waiting: BTreeMap<usize, WakeHook>,
+    answers: Vec<(Asker, Response)>,
+    /// Wake hooks that wait, by number, since when (CLOCK_MONOTONIC); and those that were handed a text.
+    waiting: BTreeMap<usize, (WakeHook, u64)>,
     wakes: Vec<(WakeHook, String)>,
     hooks: usize,
     _lock: Held<FakeFile>,
+}
+
+/// Who waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    /// The line that resumes a session.
+    Line(ProcessRef),
+    /// A hook, by the id of its event.
+    Hook(u128),
+    /// Whoever sent a message.
+    Sender,
+}
+
+/// What becomes of a hook's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Posted {
+    /// It is answered at once, with this status.
+    Answered(u16),
+    /// It is answered with this text for its agent, once that is on disk.
+    Handed(String),
+}
+
+impl Posted {
+    /// The status of its answer.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Answered(status) => *status,
+            Self::Handed(_) => 200,
+        }
+    }
 }
 
 /// One request of a hook: its body, and who sends it.
@@ -108,9 +141,17 @@ impl Serving {
         let mut coordinator = Coordinator::start(parts, now)?;
         coordinator.watch_registry(CONFIG_DIR, now);
         let machine = machine.clone();
-        let (awaiting, answers) = (Vec::new(), Vec::new());
-        let (waiting, wakes, hooks) = (BTreeMap::new(), Vec::new(), 0);
-        Ok(Self { coordinator, machine, awaiting, answers, waiting, wakes, hooks, _lock: lock })
+        Ok(Self {
+            coordinator,
+            machine,
+            awaiting: Vec::new(),
+            handed: BTreeMap::new(),
+            answers: Vec::new(),
+            waiting: BTreeMap::new(),
+            wakes: Vec::new(),
+            hooks: 0,
+            _lock: lock,
+        })
     }
 
     /// The coordinator.
@@ -131,7 +172,7 @@ impl Serving {
     pub fn begin_turn(&mut self) {
         let now = self.machine.get().now;
         let lives = |hook: &WakeHook| self.machine.get().is_alive(hook.harness);
-        let gone = self.waiting.iter().filter(|(_, hook)| !lives(hook));
+        let gone = self.waiting.iter().filter(|(_, (hook, _))| !lives(hook));
         let gone: Vec<usize> = gone.map(|(number, _)| *number).collect();
         for number in gone {
             self.waiting.remove(&number);
@@ -155,11 +196,12 @@ impl Serving {
         self.coordinator.take_results(now);
         self.coordinator.end_turn(!self.awaiting.is_empty(), now);
         for (WaiterId(number), text) in self.coordinator.take_wake_answers(now) {
-            self.wakes.extend(self.waiting.remove(&number).zip(text));
+            let hook = self.waiting.remove(&number).map(|(hook, _)| hook);
+            self.wakes.extend(hook.zip(text));
         }
         let synced = self.coordinator.synced_through();
         let ready = self.awaiting.extract_if(.., |(seq, _, _)| *seq <= synced);
-        self.answers.extend(ready.map(|(_, process, response)| (process, response)));
+        self.answers.extend(ready.map(|(_, asker, response)| (asker, response)));
     }
 
     /// A wake hook asks to wait beside its session.
@@ -178,13 +220,20 @@ impl Serving {
         if let Route::Wait(ask) = self.coordinator.route(&request, caller, now) {
             self.hooks += 1;
             self.coordinator.begin_wait(WaiterId(self.hooks), ask, now);
-            self.waiting.insert(self.hooks, hook);
+            self.waiting.insert(self.hooks, (hook, now.mono_ns));
         }
     }
 
     /// Whether a wake hook of this client waits.
     pub fn has_waiter(&self, harness: ProcessRef) -> bool {
-        self.waiting.values().any(|hook| hook.harness == harness)
+        self.waiting.values().any(|(hook, _)| hook.harness == harness)
+    }
+
+    /// The clients beside which wake hooks wait that have done so for `ns` or longer; one for each hook.
+    pub fn waiters_for(&self, ns: u64) -> impl Iterator<Item = ProcessRef> {
+        let now = self.machine.get().now.mono_ns;
+        let old = self.waiting.values().filter(move |(_, since)| ns <= now.saturating_sub(*since));
+        old.map(|(hook, _)| hook.harness)
     }
 
     /// Wake hooks that were handed a text since the last call.
@@ -206,15 +255,81 @@ impl Serving {
         };
         let caller = Caller { pid: process.pid, parent: Some(parent) };
         match self.coordinator.route(&request, caller, now) {
-            Route::Answer(response) => self.answers.push((process, response)),
-            Route::AfterSync(seq, response) => self.awaiting.push((seq, process, response)),
+            Route::Answer(response) => self.answers.push((Asker::Line(process), response)),
+            Route::AfterSync(seq, response) => {
+                self.awaiting.push((seq, Asker::Line(process), response));
+            }
             Route::Handed(..) | Route::History(_) | Route::Wait(_) | Route::Down => (),
         }
     }
 
     /// Answers to claims that are ready.
     pub fn take_answers(&mut self) -> Vec<(ProcessRef, Response)> {
-        std::mem::take(&mut self.answers)
+        self.take_of(|asker| match asker {
+            Asker::Line(process) => Some(process),
+            Asker::Hook(_) | Asker::Sender => None,
+        })
+    }
+
+    /// Texts for agents that are ready, by the ids of the events whose hooks wait for them.
+    pub fn take_handed(&mut self) -> Vec<(u128, String)> {
+        let ready = self.take_of(|asker| match asker {
+            Asker::Hook(id) => Some(id),
+            Asker::Line(_) | Asker::Sender => None,
+        });
+        ready.iter().for_each(|(id, _)| drop(self.handed.remove(id)));
+        ready.into_iter().map(|(id, response)| (id, context_of(&response))).collect()
+    }
+
+    /// Messages whose senders were told that they are accepted.
+    pub fn take_accepted(&mut self) -> Vec<Sent> {
+        let ready = self.take_of(|asker| (asker == Asker::Sender).then_some(()));
+        let sent = ready.iter().map(|((), response)| serde_json::from_slice(&response.body));
+        sent.flatten().collect()
+    }
+
+    fn take_of<T>(&mut self, of: impl Fn(Asker) -> Option<T>) -> Vec<(T, Response)> {
+        let mut taken = Vec::new();
+        for (asker, response) in std::mem::take(&mut self.answers) {
+            match of(asker) {
+                Some(of) => taken.push((of, response)),
+                None => self.answers.push((asker, response)),
+            }
+        }
+        taken
+    }
+
+    /// Somebody sends a message; that it is accepted is told by [`Self::take_accepted`].
+    ///
+    /// # Errors
+    /// It is not: what is answered instead.
+    pub fn send(&mut self, ask: &Send, from: Sender) -> anyhow::Result<Sent> {
+        let now = self.machine.get().now;
+        let refused = |response: Response| String::from_utf8_lossy(&response.body).into_owned();
+        let sent = self.coordinator.send(ask, from, now);
+        let sent = sent.map_err(refused).map_err(anyhow::Error::msg)?;
+        // What was recorded so far is what the sender waits for.
+        let query = vec![("sync".to_owned(), String::new())];
+        let request = Request {
+            method: "POST".to_owned(),
+            path: "/v1/events".to_owned(),
+            query,
+            body: b"[]".to_vec(),
+            keep_alive: false,
+        };
+        match self.coordinator.route(&request, ASKER, now) {
+            Route::AfterSync(seq, _) => {
+                self.awaiting.push((seq, Asker::Sender, Response::json(&sent)));
+                Ok(sent)
+            }
+            Route::Answer(_)
+            | Route::Handed(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::Down => {
+                bail!("nobody tells when it is on disk")
+            }
+        }
     }
 
     /// What a person asks for by `coordctl`.
@@ -229,6 +344,12 @@ impl Serving {
 
     /// Takes one request of a hook; the status of the answer.
     pub fn post(&mut self, post: &Post) -> u16 {
+        self.take(0, post).status()
+    }
+
+    /// Takes one request of the hook that reports the event with this id. A text for its agent comes by
+    /// [`Self::take_handed`].
+    pub fn take(&mut self, id: u128, post: &Post) -> Posted {
         let now = self.machine.get().now;
         let request = Request {
             method: "POST".to_owned(),
@@ -238,16 +359,31 @@ impl Serving {
             keep_alive: false,
         };
         match self.coordinator.route(&request, post.caller, now) {
-            Route::Answer(response) => response.status,
-            Route::AfterSync(..)
-            | Route::Handed(..)
-            | Route::History(_)
-            | Route::Wait(_)
-            | Route::Down => 500,
+            Route::Answer(response) => Posted::Answered(response.status),
+            Route::Handed(seq, response, leases) => {
+                let text = context_of(&response);
+                self.awaiting.push((seq, Asker::Hook(id), response));
+                self.handed.insert(id, leases);
+                Posted::Handed(text)
+            }
+            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => {
+                Posted::Answered(500)
+            }
         }
     }
 
-    /// A hook was gone before it could be answered.
+    /// A hook no longer waits for its answer.
+    pub fn hang_up(&mut self, id: u128) {
+        let before = self.awaiting.len();
+        self.awaiting.retain(|(_, asker, _)| *asker != Asker::Hook(id));
+        // What was answered by then is on its way.
+        let is_unheard = self.awaiting.len() < before;
+        if let Some(leases) = self.handed.remove(&id).filter(|_| is_unheard) {
+            self.take_back(&leases);
+        }
+    }
+
+    /// A hook was gone before it could be answered with these.
     pub fn take_back(&mut self, leases: &[(MessageId, u64)]) {
         let now = self.machine.get().now;
         self.coordinator.take_back(leases, now);
@@ -265,10 +401,12 @@ impl Serving {
     /// The path has no plain answer.
     pub fn ask(&mut self, path: &str) -> anyhow::Result<Response> {
         let now = self.machine.get().now;
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let fields = query.split('&').filter_map(|field| field.split_once('='));
         let request = Request {
             method: "GET".to_owned(),
             path: path.to_owned(),
-            query: Vec::new(),
+            query: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             body: Vec::new(),
             keep_alive: false,
         };
@@ -307,6 +445,13 @@ impl Serving {
         drop(self);
         machine.get().forget_coordinator();
     }
+}
+
+/// What a hook's answer has for its agent.
+fn context_of(response: &Response) -> String {
+    let output: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    let context = output.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
+    context.unwrap_or_default().to_owned()
 }
 
 /// The directory of the spool.

@@ -21,6 +21,7 @@ use crate::hook_runs::Run;
 use crate::host_events::HostFault;
 use crate::living::{Life, Running};
 use crate::machine::{Pace, Registry, SharedMachine};
+use crate::messages::{Hearing, Messages, Sending};
 use crate::meter::{Conditions, Judged, Meter};
 use crate::people::{Deed, Passing};
 use crate::places::Place;
@@ -93,7 +94,14 @@ pub(crate) enum What {
     Orders(Box<OperatorRequest>),
     /// A wake hook asks to wait; a text that one was handed reaches its client.
     Waits(WakeHook),
-    Wakes(ProcessRef),
+    Wakes(ProcessRef, String),
+    /// Somebody sends a message.
+    Sends(Box<Sending>),
+    /// A hook's time for its answer is over; what it printed reaches its client.
+    GivesUp(u128),
+    Hears(Box<Hearing>),
+    /// A client writes to its transcript.
+    Lands(ProcessRef),
 }
 
 /// What a seed came to.
@@ -129,6 +137,7 @@ pub struct Simulation {
     pub(crate) acts: Acts,
     pub(crate) quota: Waits,
     pub(crate) stalls: StallWatch,
+    pub(crate) messages: Messages,
     /// When a key was pressed last, in any pane.
     pub(crate) key_at: Option<Time>,
     pub(crate) shells: u32,
@@ -183,6 +192,7 @@ impl Simulation {
             acts: Acts::default(),
             quota: Waits::default(),
             stalls: StallWatch::default(),
+            messages: Messages::default(),
             key_at: None,
             shells: 0,
             posts: Vec::new(),
@@ -240,7 +250,7 @@ impl Simulation {
         // Whoever is at something finishes it: NextPlan is not followed any more. Who waits for its quota is
         // woken when it is there again.
         let is_busy =
-            |what: &What| matches!(what, What::Moves(..) | What::Starts(_) | What::Wakes(_));
+            |what: &What| matches!(what, What::Moves(..) | What::Starts(_) | What::Wakes(..));
         loop {
             while self.time < LAST_PLAN_END
                 && (self.queue.values().any(is_busy) || self.quota.is_awaited())
@@ -253,6 +263,7 @@ impl Simulation {
             }
         }
         self.check_rest()?;
+        self.check_messages_rest()?;
         self.check_recoveries()
     }
 
@@ -328,6 +339,7 @@ impl Simulation {
                 let what = entry.remove();
                 self.happens(what)?;
             }
+            self.take_wrong()?;
             self.serve(wake.is_some_and(|at| at <= self.time))?;
             self.judge()?;
             self.judge_waits()?;
@@ -382,7 +394,15 @@ impl Simulation {
             What::Becomes(process, order) => self.becomes_client(process, &order)?,
             What::Orders(order) => self.orders.push(*order),
             What::Waits(hook) => self.waits(hook),
-            What::Wakes(process) => self.is_woken(process),
+            What::Wakes(process, text) => self.is_woken(process, text),
+            What::Sends(sending) => self.sends(*sending),
+            What::GivesUp(id) => self.gives_up(id),
+            What::Hears(hearing) => self.hears(*hearing),
+            What::Lands(process) => {
+                if let Some(place) = self.place_of_client(&self.boot(), process) {
+                    self.lands(place, self.time);
+                }
+            }
         }
         Ok(())
     }
@@ -400,7 +420,8 @@ impl Simulation {
     }
 
     fn has_requests(&self) -> bool {
-        !(self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty())
+        let is_empty = self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty();
+        !is_empty || self.has_sends()
     }
 
     /// Whatever a client planned it does so much later.
@@ -418,12 +439,21 @@ impl Simulation {
         self.queue.retain(|_, what| !matches!(what, What::Moves(of, ..) if *of == place));
     }
 
+    /// Whether a client is to fire more hooks of what it has planned.
+    pub(crate) fn has_fires(&self, place: usize) -> bool {
+        let is_its =
+            |what: &What| matches!(what, What::Moves(of, _, Move::Fires(_)) if *of == place);
+        self.queue.values().any(is_its)
+    }
+
     /// Hooks that run at a restart of the machine end with it.
     pub(crate) fn forget_runs(&mut self) {
         self.queue.retain(|_, what| {
-            !matches!(what, What::Exchange(_) | What::Spools(_) | What::Waits(_))
+            let is_hook = matches!(what, What::Exchange(_) | What::Spools(_) | What::Waits(_));
+            !is_hook && !matches!(what, What::GivesUp(_) | What::Hears(_) | What::Wakes(..))
         });
         self.forget_takers();
+        self.forget_messages();
     }
 
     pub(crate) fn boot(&self) -> String {

@@ -60,13 +60,20 @@ impl Simulation {
 
     pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
         let at = coord_wire::stamp::rfc3339(self.now().wall_ms);
+        self.says(place, &line);
+        let due = self.time + self.lag();
+        let time = self.time;
         let Some(one) = self.running(place) else { return };
         let (path, session_id) = (one.client.transcript.clone(), one.session_id.clone());
         if let Some(line) = line.as_object_mut() {
             line.insert("sessionId".to_owned(), session_id.into());
             line.insert("timestamp".to_owned(), at.into());
         }
-        self.machine.get().write_transcript(&path, &line.to_string());
+        // In their order, whatever each takes.
+        let due = one.unwritten.back().map_or(due, |(last, ..)| due.max(*last));
+        one.unwritten.push_back((due, path, line.to_string()));
+        let process = one.process;
+        self.at(due - time, What::Lands(process));
     }
 }
 

@@ -5,7 +5,7 @@ use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 
 use crate::checks::Violation;
-use crate::client::{Client, Move};
+use crate::client::{Client, Move, Truth};
 use crate::hooks::ARMING;
 use crate::serving::WakeHook;
 use crate::simulation::{MS, SECOND, Simulation, WORK_END, What};
@@ -47,18 +47,19 @@ impl Simulation {
     /// Wake hooks were handed a text.
     pub(crate) fn on_wakes(&mut self, wakes: Vec<(WakeHook, String)>) -> Result<(), Violation> {
         for (hook, text) in wakes {
-            self.note(|| format!("  WAKE pid {}: {text}", hook.harness.pid));
+            self.note(|| format!("  WAKE pid {}: {text:?}", hook.harness.pid));
             self.check_wake(hook.harness, &text)?;
+            self.check_woken(&hook, &text)?;
             self.meter.wakes += 1;
             let after = self.random.range(WAKES_AFTER);
-            self.at(after, What::Wakes(hook.harness));
+            self.at(after, What::Wakes(hook.harness, text));
         }
         Ok(())
     }
 
     /// A client takes what its wake hook brought: at rest it starts a turn, in a turn that one takes the
     /// text along.
-    pub(crate) fn is_woken(&mut self, process: ProcessRef) {
+    pub(crate) fn is_woken(&mut self, process: ProcessRef, text: String) {
         let is_its = |client: &crate::living::Running| client.process == process;
         let mut all = self.places.iter();
         let Some(place) = all.position(|one| one.client.as_ref().is_some_and(is_its)) else {
@@ -69,9 +70,11 @@ impl Simulation {
             one.is_stopped || one.hung_at.is_some()
         });
         if is_stopped {
-            return self.at(SECOND, What::Wakes(process));
+            return self.at(SECOND, What::Wakes(process, text));
         }
-        let Some(client) = self.running(place).and_then(|one| one.before_plan.take()) else {
+        let Some(one) = self.running(place) else { return };
+        let Some(client) = one.before_plan.take() else {
+            one.held.push(text);
             return self.note(|| format!("place {place}: woken in the midst of something"));
         };
         self.drop_plan(place);
@@ -81,7 +84,7 @@ impl Simulation {
         };
         one.client = client;
         one.is_woken = true;
-        let plan = one.client.woken(now_ms, &mut self.random);
+        let plan = one.client.woken(text, now_ms, &mut self.random);
         self.note(|| format!("place {place}: is woken"));
         self.follow(place, plan);
     }
@@ -93,7 +96,15 @@ impl Simulation {
             return;
         };
         one.is_woken = false;
-        one.before_plan = one.truth.is_at_rest().then(|| one.client.clone());
+        let is_at_prompt =
+            one.truth.is_at_rest() || matches!(one.truth, Truth::Subagent | Truth::Shell);
+        one.before_plan = is_at_prompt.then(|| one.client.clone());
+        if one.before_plan.is_some()
+            && let Some(text) = one.held.pop()
+        {
+            let process = one.process;
+            return self.is_woken(process, text);
+        }
         if time < WORK_END {
             let plan = one.client.next_plan(now_ms, &mut self.random);
             self.follow(place, plan);
@@ -115,6 +126,7 @@ pub(crate) fn leaves_at_rest(a_move: &Move) -> bool {
         | Move::Stops(_)
         | Move::TakesLeave
         | Move::Dies(_)
+        | Move::Interrupts { .. }
         | Move::Follows(_) => false,
     }
 }

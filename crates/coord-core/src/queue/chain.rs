@@ -54,7 +54,7 @@ impl State {
                 message.depth, message.id
             ));
         }
-        let mode = session.permission_mode.as_deref().unwrap_or("an unknown");
+        let mode = mode_of(session).unwrap_or("an unknown");
         Some(format!(
             "its session runs in {mode} mode, where messages come only from senders that its user allowed: coordctl attend {} --accept SENDER (H-04)",
             session.session_id.get(..8).unwrap_or(&session.session_id)
@@ -92,8 +92,14 @@ fn is_child_of(child: &Session, parent: &Session) -> bool {
     child.marks.parent.as_ref().is_some_and(is_it)
 }
 
+/// The mode that its process was heard to run in. A conversation may be opened again in another one, and
+/// nothing tells of that before its first prompt does.
+fn mode_of(session: &Session) -> Option<&str> {
+    let is_its = session.owner.as_ref().is_some_and(|owner| owner.has_named_mode);
+    session.permission_mode.as_deref().filter(|_| is_its)
+}
+
 /// Whether its agent asks before it acts.
 fn asks(session: &Session) -> bool {
-    let mode = session.permission_mode.as_deref();
-    mode.is_some_and(|mode| ASKING.contains(&mode))
+    mode_of(session).is_some_and(|mode| ASKING.contains(&mode))
 }

@@ -1,7 +1,8 @@
 //! What becomes of a message that left (H-30, S4-23, S4-25, G3, G10): proved, given back, failed, across restarts.
 
 use coord_core::{
-    Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource, Turn,
+    Background, Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource,
+    Turn, Word,
 };
 
 use crate::crashes::{PID, at_rest};
@@ -347,6 +348,18 @@ impl World {
         let counts = self.state.message_counts(&to);
         [counts.pending, counts.processing, counts.failed]
     }
+}
+
+// R-11, S1-22: a turn that a message made go on and that fails at a limit waits for quota, whatever its Stop told.
+#[test]
+fn a_turn_that_went_on_and_failed() {
+    let mut world = at_rest();
+    world.hook("s1", PID, PROMPT);
+    world.sent([1]);
+    let stop = HookKind::Stop(Background { tasks: 1, ..Background::default() });
+    assert_eq!(world.takes(stop), [id(1)]);
+    world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+    assert_eq!(world.session("s1").word.word, Word::QuotaWait);
 }
 
 // S4-09, R-02: a prompt that came while a Stop waited for its answer has its own turn, and no other.

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use super::{Client, End, Move, Ms, Plan, Truth};
 use crate::Random;
 
+/// Begins such a prompt as no user types.
+pub(crate) const WAKE: &str = "<task-notification>";
+
 /// How a turn begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
@@ -17,6 +20,8 @@ pub(super) enum Begin {
     Queued,
     /// `!cmd`.
     Bang,
+    /// The answer to its Stop made the turn before go on.
+    Continued,
 }
 
 /// A plan in the making.
@@ -73,6 +78,10 @@ impl Draft<'_> {
                 payload.insert("prompt_id".to_owned(), prompt_id.into());
             }
             payload.extend(about.clone());
+            // The others do not name it (measured).
+            if ["UserPromptSubmit", "Stop", "SubagentStop"].contains(&event) {
+                payload.insert("permission_mode".to_owned(), self.client.mode.into());
+            }
         }
         self.push(0, Move::Fires(payload));
     }
@@ -80,6 +89,26 @@ impl Draft<'_> {
     pub(super) fn writes(&mut self, kind: &str, content: &Value) {
         let line = json!({"type": kind, "message": {"role": kind, "content": content}});
         self.push(30, Move::Writes(line));
+    }
+
+    /// The agent says something, or calls a tool.
+    fn speaks(&mut self, kind: &str) {
+        let line = json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": kind}]}});
+        self.push(0, Move::Writes(line));
+    }
+
+    /// What stands at the beginning of a turn in its transcript.
+    fn begins(&mut self, begin: Begin) {
+        match begin {
+            Begin::Prompt | Begin::Wake => {
+                let text = self.client.wake_text.take().filter(|_| begin == Begin::Wake);
+                self.pass(50..100);
+                self.fires("UserPromptSubmit", &json!({"prompt": "x"}));
+                self.writes("user", &text.map_or("x".to_owned(), |text| in_wake(&text)).into());
+            }
+            Begin::Bang => self.writes("user", &"<bash-input>ls</bash-input>".into()),
+            Begin::Queued | Begin::Continued => (),
+        }
     }
 
     /// One turn, with whatever happens in it, and the turns of prompts that were queued in it.
@@ -90,16 +119,13 @@ impl Draft<'_> {
         self.is(Truth::Running);
         self.registry("busy", None);
         self.paints(Screen::Working);
-        if begin != Begin::Bang {
+        if !matches!(begin, Begin::Bang | Begin::Continued) {
             self.client.prompt_id = Some(self.name("prompt"));
         }
-        self.client.is_woken = begin == Begin::Wake;
-        if matches!(begin, Begin::Prompt | Begin::Wake) {
-            self.pass(50..100);
-            self.fires("UserPromptSubmit", &json!({"prompt": "x"}));
-            self.writes("user", &"x".into());
-        }
-        let (mut is_queued, mut has_output) = (false, begin == Begin::Queued);
+        self.client.is_again = matches!(begin, Begin::Wake | Begin::Continued);
+        self.begins(begin);
+        let (mut is_queued, mut has_output) =
+            (false, matches!(begin, Begin::Queued | Begin::Continued));
         let n = self.random.below(5);
         for _ in 0..n {
             self.think();
@@ -115,7 +141,7 @@ impl Draft<'_> {
                     is_queued = true;
                 }
                 18 if self.random.chance(0.3) => return self.end(End::Kill),
-                _ => (),
+                _ => self.speaks("text"),
             }
             has_output = true;
         }
@@ -149,8 +175,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn tool_event(&mut self, event: &str, tool: &str, id: &str, agent: Option<&str>) {
-        let mut about =
-            json!({"tool_name": tool, "tool_input": {"of": id}, "permission_mode": "default"});
+        let mut about = json!({"tool_name": tool, "tool_input": {"of": id}, "permission_mode": self.client.mode});
         if let Some(about) = about.as_object_mut() {
             if event != "PermissionRequest" {
                 about.insert("tool_use_id".to_owned(), id.into());
@@ -167,6 +192,8 @@ impl Draft<'_> {
         let id = self.name("tool");
         // A model that calls a tool was reached.
         self.client.rest = Truth::Idle;
+        self.speaks("tool_use");
+        self.pass(2..10);
         self.tool_event("PreToolUse", "Bash", &id, None);
         if self.client.is_interactive && self.random.chance(0.4) && !self.permission(&id, None) {
             return false;
@@ -174,8 +201,13 @@ impl Draft<'_> {
         self.work();
         let event = if self.random.chance(0.1) { "PostToolUseFailure" } else { "PostToolUse" };
         self.tool_event(event, "Bash", &id, None);
-        self.writes("assistant", &json!([{"type": "text", "text": "so"}]));
+        self.gives_back();
         true
+    }
+
+    /// What a tool gave back goes into the next request.
+    fn gives_back(&mut self) {
+        self.writes("user", &json!([{"type": "tool_result", "content": "so"}]));
     }
 
     pub(super) fn work(&mut self) {
@@ -217,6 +249,8 @@ impl Draft<'_> {
             return;
         }
         let id = self.name("question");
+        self.speaks("tool_use");
+        self.pass(2..10);
         self.tool_event("PreToolUse", "AskUserQuestion", &id, None);
         self.pass(80..120);
         self.tool_event("PermissionRequest", "AskUserQuestion", &id, None);
@@ -229,12 +263,15 @@ impl Draft<'_> {
         self.paints(Screen::Working);
         self.pass(5..40);
         self.tool_event("PostToolUse", "AskUserQuestion", &id, None);
+        self.gives_back();
     }
 
     /// A subagent in the foreground.
     pub(super) fn subagent(&mut self) {
         let (id, agent) = (self.name("tool"), self.name("agent"));
         let about = json!({"agent_id": agent, "agent_type": "general-purpose"});
+        self.speaks("tool_use");
+        self.pass(2..10);
         self.tool_event("PreToolUse", "Agent", &id, None);
         self.fires("SubagentStart", &about);
         for _ in 0..self.random.below(4) {
@@ -257,6 +294,7 @@ impl Draft<'_> {
         self.fires("SubagentStop", &about);
         self.pass(1..50);
         self.tool_event("PostToolUse", "Agent", &id, None);
+        self.gives_back();
     }
 
     /// Esc: no hook. Before any output neither screen nor transcript keep a mark.
@@ -274,6 +312,7 @@ impl Draft<'_> {
             let text = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
             self.writes("user", &text);
         }
+        self.push(29, Move::Interrupts { has_output });
         self.ends_or_goes_on(is_queued, self.client.rest, "idle", Screen::Prompt);
     }
 
@@ -289,6 +328,7 @@ impl Draft<'_> {
 
     fn fails(&mut self, error: &str, truth: Truth, is_queued: bool) {
         self.fires("StopFailure", &json!({"error": error}));
+        self.writes_queued(is_queued);
         self.ends_or_goes_on(is_queued, truth, "idle", Screen::Error);
     }
 
@@ -305,8 +345,9 @@ impl Draft<'_> {
             None => json!([]),
         };
         self.writes("assistant", &json!([{"type": "text", "text": "done"}]));
-        let about = json!({"stop_hook_active": self.client.is_woken, "background_tasks": tasks, "session_crons": []});
+        let about = json!({"stop_hook_active": self.client.is_again, "background_tasks": tasks, "session_crons": []});
         self.fires("Stop", &about);
+        self.writes_queued(is_queued);
         self.client.background = work;
         let (truth, status) = match work {
             Some(Truth::Subagent) => (Truth::Subagent, "busy"),
@@ -314,6 +355,14 @@ impl Draft<'_> {
             None => (Truth::Idle, "idle"),
         };
         self.ends_or_goes_on(is_queued, truth, status, Screen::Prompt);
+    }
+
+    /// Queued prompts begin the next turn behind the last word of this one.
+    fn writes_queued(&mut self, is_queued: bool) {
+        if is_queued {
+            let line = json!({"type": "user", "message": {"role": "user", "content": "later"}});
+            self.push(32, Move::Writes(line));
+        }
     }
 
     /// A turn is over: its queued prompts become the next one, or `truth` holds.
@@ -441,4 +490,11 @@ impl Draft<'_> {
         }
         self.plan
     }
+}
+
+/// The prompt that the client makes of a wake hook's text (measured).
+fn in_wake(text: &str) -> String {
+    format!(
+        "{WAKE}\n<summary>Stop hook feedback</summary>\n</task-notification>\n<system-reminder>\nStop hook blocking error from command \"Stop\": {text}\n</system-reminder>"
+    )
 }

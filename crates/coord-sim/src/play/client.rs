@@ -79,6 +79,9 @@ pub(crate) struct Fired {
     pub(crate) post: Post,
     pub(crate) id: u128,
     pub(crate) session: String,
+    pub(crate) event: String,
+    /// Whose it is.
+    pub(crate) process: ProcessRef,
     /// The wake hook that the client starts beside it, if it does.
     pub(crate) wake: Option<WakeHook>,
 }
@@ -238,7 +241,8 @@ impl Clients {
             harness: client.process,
             pid: known.pid,
         });
-        Ok(Fired { post: Post { body, caller }, id, session, wake })
+        let (post, process) = (Post { body, caller }, client.process);
+        Ok(Fired { post, id, session, event, process, wake })
     }
 
     /// Ids begin with their time; a word of the file always means the same one.

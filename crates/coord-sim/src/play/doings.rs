@@ -52,6 +52,10 @@ pub(super) enum Doing {
     Entry { process: ProcessRef, status: Option<&'static str> },
     /// It paints this.
     Paint { process: ProcessRef, screen: Option<Screen>, farewell: Option<String> },
+    /// It writes a line to its transcript.
+    Writes { process: ProcessRef, line: Value },
+    /// Its hook has waited for as long as it may.
+    GivesUp { process: ProcessRef, id: u128 },
     /// It ends.
     End { process: ProcessRef },
 }
@@ -63,6 +67,8 @@ impl Doing {
             | Self::Report { process, .. }
             | Self::Entry { process, .. }
             | Self::Paint { process, .. }
+            | Self::Writes { process, .. }
+            | Self::GivesUp { process, .. }
             | Self::End { process } => *process,
         }
     }
@@ -91,7 +97,7 @@ impl Doings {
         Some(first.remove())
     }
 
-    fn add(&mut self, at_ns: u64, doing: Doing) {
+    pub(super) fn add(&mut self, at_ns: u64, doing: Doing) {
         self.number += 1;
         self.queue.insert((at_ns, self.number), doing);
     }
@@ -104,11 +110,7 @@ impl Player {
         for happening in happenings {
             self.on_happening(happening)?;
         }
-        let wakes = self.serving.as_mut().map(Serving::take_wakes);
-        for (hook, text) in wakes.unwrap_or_default() {
-            let session = hook.session_id;
-            self.show_effect(json!({"kind": "answer_hook", "session": session, "text": text}))?;
-        }
+        self.take_letters()?;
         let answers = self.serving.as_mut().map(Serving::take_answers);
         for (process, response) in answers.unwrap_or_default() {
             let order = serde_json::from_slice::<ResumeOrder>(&response.body).ok();
@@ -255,6 +257,10 @@ impl Player {
                 let pane = self.clients.pane_of(process.pid).unwrap_or_default();
                 self.clients.paint(&pane, Reading { screen, farewell, ..Reading::default() });
             }
+            Doing::Writes { line, .. } => {
+                self.clients.write_transcript(&line, self.clock.now())?;
+            }
+            Doing::GivesUp { id, .. } => self.gives_up(id)?,
             Doing::End { .. } => self.clients.exit(process.pid)?,
         }
         Ok(())

@@ -15,10 +15,11 @@ use coord_wire::journal::{Entry, Record};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::client::{Clients, Fired};
+use super::client::Clients;
 use super::clock::Clock;
 use super::compare::{compare, is_effect};
 use super::doings::Doings;
+use super::letters::Letters;
 use super::run::Runs;
 use crate::machine::Pace;
 use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, Words};
@@ -68,6 +69,7 @@ pub(super) struct Player {
     effects: Vec<Value>,
     /// What clients are about to do by themselves.
     pub(super) doings: Doings,
+    pub(super) letters: Letters,
     runs: Runs,
     /// Sessions that are marked unattended as soon as they are known.
     pub(super) unattended: BTreeSet<String>,
@@ -123,6 +125,7 @@ impl Player {
             shown: BTreeMap::new(),
             effects: Vec::new(),
             doings: Doings::default(),
+            letters: Letters::default(),
             runs: Runs::default(),
             unattended: BTreeSet::new(),
             next_seq: 0,
@@ -177,8 +180,14 @@ impl Player {
                 self.show_effects(effects)?;
             }
             Act::Coordinator(Switch::Start) => self.start()?,
-            Act::Coordinator(Switch::Stop) => self.running()?.end()?,
-            Act::Coordinator(Switch::Kill) => self.running()?.kill(),
+            Act::Coordinator(Switch::Stop) => {
+                self.running()?.end()?;
+                self.hang_up()?;
+            }
+            Act::Coordinator(Switch::Kill) => {
+                self.running()?.kill();
+                self.hang_up()?;
+            }
             Act::Clock { jump_ms } => {
                 self.clock.jump(*jump_ms);
                 self.set_time(self.clock.at_ns);
@@ -197,6 +206,7 @@ impl Player {
             }
             Act::World(words) => self.set_world(words),
             Act::Command(order) => self.order(order)?,
+            Act::Send(letter) => self.send(letter)?,
             Act::Check(check) => return self.check(check),
         }
         Ok(None)
@@ -235,26 +245,11 @@ impl Player {
     /// A hook of a client fires; where the client starts its wake hook beside it, that one waits from now
     /// on (H-02).
     pub(super) fn fire(&mut self, hook: &Hook) -> Result<()> {
-        let Fired { post, id, session, wake } = self.clients.fire(hook, &self.clock)?;
-        self.deliver(&post, id, &session)?;
+        let fired = self.clients.fire(hook, &self.clock)?;
+        let wake = fired.wake.clone();
+        self.deliver(fired)?;
         if let Some((serving, wake)) = self.serving.as_mut().zip(wake) {
             serving.wait(wake);
-        }
-        Ok(())
-    }
-
-    /// Hands an event to the coordinator, or else to the spool, as its hook does.
-    fn deliver(&mut self, post: &Post, id: u128, session: &str) -> Result<()> {
-        if self.turn(std::slice::from_ref(post), false).first() == Some(&204) {
-            return Ok(());
-        }
-        let (disk, dir) = (self.machine.get().disk.clone(), paths().spool());
-        match crate::hooks::spool(&disk, &dir, id, &post.body, usize::MAX) {
-            Ok(_) => drop(self.turn(&[], true)),
-            Err(error) => {
-                let lost = format!("neither the coordinator nor the spool took it: {error}");
-                self.show(&LostLine { t: self.seconds(), session, lost: &lost })?;
-            }
         }
         Ok(())
     }
@@ -317,10 +312,27 @@ impl Player {
     pub(super) fn turn(&mut self, posts: &[Post], spool_changed: bool) -> Vec<u16> {
         let Some(serving) = &mut self.serving else { return Vec::new() };
         let statuses = serving.turn(posts, spool_changed);
+        self.observe_or_say();
+        statuses
+    }
+
+    /// What is left of a turn whose requests are taken.
+    pub(super) fn ends_turn(&mut self) {
+        if let Some(serving) = &mut self.serving {
+            serving.end_turn(false);
+            self.observe_or_say();
+        }
+    }
+
+    fn observe_or_say(&mut self) {
         if let Err(error) = self.observe() {
             self.lines.push(format!("{{\"unreadable\":{:?}}}", error.to_string()));
         }
-        statuses
+    }
+
+    /// Shows that an event is lost.
+    pub(super) fn show_lost(&mut self, session: &str, lost: &str) -> Result<()> {
+        self.show(&LostLine { t: self.seconds(), session, lost })
     }
 
     /// Shows what a turn changed.
@@ -439,6 +451,14 @@ impl Player {
         let id = match &expect.subject {
             Subject::Session(id) => id,
             Subject::Run(run) => return Ok(self.expect_run(run, expect)),
+            Subject::Message(name) => {
+                let path = format!("/v1/messages/{}", self.letters.id(name)?);
+                return self.expect_one(name, &path, expect);
+            }
+            Subject::Inbox(session) => {
+                let path = format!("/v1/messages?session={}", encoded(session));
+                return self.expect_one(session, &path, expect);
+            }
         };
         let path = format!("/v1/sessions/{}", encoded(id));
         let found: Option<Value> = self.ask(&path)?;
@@ -457,6 +477,22 @@ impl Player {
                 let first = differences.into_iter().flatten().next().filter(|_| all_differ);
                 first.map(|one| {
                     format!("expect {id:?}: {}: wanted {}, got {}", one.path, one.wanted, one.got)
+                })
+            }
+        })
+    }
+
+    /// What of an answer is not as wanted.
+    fn expect_one(&mut self, name: &str, path: &str, expect: &Expect) -> Result<Option<String>> {
+        let found: Option<Value> = self.ask(path)?;
+        Ok(match (&expect.fields, found) {
+            (None, None) => None,
+            (None, Some(_)) => Some(format!("expect: wanted no {name:?}, got one")),
+            (Some(_), None) => Some(format!("expect: wanted {name:?}, got none")),
+            (Some(fields), Some(got)) => {
+                let one = compare("", &Value::Object(fields.clone()), &got);
+                one.map(|one| {
+                    format!("expect {name:?}: {}: wanted {}, got {}", one.path, one.wanted, one.got)
                 })
             }
         })

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use crate::{Conditions, Meter, Shown, Stalls, Violation};
+use crate::{Conditions, Meter, Sent, Shown, Stalls, Violation};
 
 /// In nanoseconds.
 pub(super) const HOUR: u64 = 3_600_000_000_000;
@@ -44,6 +44,7 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
         "wakes: {}, {} of them to see whether a quota is back; {} sessions went on by that",
         meter.wakes, meter.probes, meter.went_on
     )?;
+    messages(out, &meter.messages)?;
     let runs: Vec<String> = meter.runs.iter().map(|(how, n)| format!("{how} {n}")).collect();
     writeln!(out, "runs: {}", runs.join(", "))?;
     let faults: Vec<String> =
@@ -51,6 +52,25 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
     writeln!(out, "faults: {}", faults.join(", "))?;
     states(out, meter)?;
     stalls(out, meter)
+}
+
+fn messages(out: &mut impl Write, sent: &Sent) -> anyhow::Result<()> {
+    let doors: Vec<String> = sent.doors.iter().map(|(door, n)| format!("{door} {n}")).collect();
+    let fates: Vec<String> = sent.fates.iter().map(|(fate, n)| format!("{fate} {n}")).collect();
+    writeln!(
+        out,
+        "messages: {} accepted, {} folded, {} refused, {} of coord's own, {} too deep; left by {}; read {} times, {} of them again; in the end {}",
+        sent.sent,
+        sent.folded,
+        sent.refused,
+        sent.told,
+        sent.deep,
+        doors.join(", "),
+        sent.read,
+        sent.repeats,
+        fates.join(", ")
+    )?;
+    Ok(())
 }
 
 const CONDITIONS: [Conditions; 4] = [
@@ -134,6 +154,13 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
         "shown": shown.collect::<Vec<Value>>(),
         "stalls": stalls.collect::<Vec<Value>>(),
         "wakes": {"all": meter.wakes, "quota": meter.probes, "went_on": meter.went_on},
+        "messages": {
+            "accepted": meter.messages.sent,
+            "doors": meter.messages.doors,
+            "read": meter.messages.read,
+            "repeats": meter.messages.repeats,
+            "fates": meter.messages.fates,
+        },
         "acts": meter.tried + meter.signals,
         "deaths": meter.deaths,
         "recoveries": meter.ended,

@@ -6,6 +6,7 @@ use coord_wire::api::OperatorRequest;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, nearest};
+use super::letter::{self, Letter};
 use super::nanoseconds;
 use super::order;
 use super::run::{self, Begin, RunStep};
@@ -49,6 +50,7 @@ pub(crate) enum Act {
     Disk(Option<Fault>),
     World(Box<Words>),
     Command(Box<OperatorRequest>),
+    Send(Box<Letter>),
     Check(Check),
 }
 
@@ -138,6 +140,10 @@ pub(crate) struct Check {
 pub(crate) enum Subject {
     Session(String),
     Run(String),
+    /// A message, by the name that the file gives it.
+    Message(String),
+    /// The messages of a session.
+    Inbox(String),
 }
 
 /// What must hold of a session, or of a run.
@@ -224,6 +230,9 @@ impl Act {
             }
             "disk" => Self::Disk(disk(value)?),
             "world" => Self::World(Box::new(Words::parse(value)?)),
+            "command" if value.get("send").is_some() => {
+                Self::Send(Box::new(letter::letter(value)?))
+            }
             "command" => Self::Command(Box::new(order::order(value)?)),
             "run" => Self::Run(Begin::parse(value)?),
             "stream" | "eof" | "stderr" | "tree" | "forward" => {
@@ -444,11 +453,17 @@ impl Expect {
     fn parse(value: &Value) -> Result<Self> {
         let expect = Fields::open("expect", value)?;
         let mut fields = value.as_object().cloned().unwrap_or_default();
-        let subject = match expect.text("run")? {
-            Some(run) => Subject::Run(run.to_owned()),
-            None => Subject::Session(expect.needed("session", expect.text("session"))?.to_owned()),
+        let named = |name| expect.text(name).map(|value| value.map(str::to_owned));
+        let (word, subject) = if let Some(run) = named("run")? {
+            ("run", Subject::Run(run))
+        } else if let Some(name) = named("message")? {
+            ("message", Subject::Message(name))
+        } else if let Some(session) = named("inbox")? {
+            ("inbox", Subject::Inbox(session))
+        } else {
+            ("session", Subject::Session(expect.needed("session", named("session"))?))
         };
-        fields.remove(if matches!(subject, Subject::Run(_)) { "run" } else { "session" });
+        fields.remove(word);
         match expect.flag("absent")? {
             Some(true) if fields.len() == 1 => return Ok(Self { subject, fields: None }),
             Some(_) => bail!("expect.absent: is true and stands alone beside \"session\""),
