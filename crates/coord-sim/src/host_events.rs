@@ -441,6 +441,7 @@ impl Simulation {
         }
         for place in 0..self.places.len() {
             self.becomes(place, Truth::TakenAlong);
+            self.leaves_conversation(place, End::Kill);
             if let Some(one) = self.places.get_mut(place) {
                 one.client = None;
             }

@@ -304,6 +304,8 @@ impl Simulation {
             Move::Dies(end) => self.dies(place, end),
             Move::Follows(session_id) => {
                 let boot = self.boot();
+                let before = self.running(place).map(|one| one.session_id.clone());
+                self.leaves(place, before);
                 if let Some(one) = self.running(place) {
                     one.session_id.clone_from(&session_id);
                     let process = one.process;

@@ -41,7 +41,7 @@ pub(crate) struct Messages {
     accepted: BTreeSet<MessageId>,
     /// How often a model has read one, in requests that it answered.
     read: BTreeMap<MessageId, Read>,
-    /// What a killed client's conversation holds, and no answered request has held.
+    /// What a conversation that no client has open holds, and no answered request has held.
     left: BTreeMap<String, Vec<Context>>,
     /// The mode that a conversation was in last.
     modes: BTreeMap<String, &'static str>,

@@ -213,15 +213,21 @@ impl Simulation {
         }
     }
 
-    /// A client ends: what it had to write it writes, if it can; what stands in its conversation may stay.
+    /// A client ends: what it had to write it writes, if it can.
     pub(crate) fn leaves_conversation(&mut self, place: usize, end: End) {
         if end != End::Kill {
             self.lands(place, Time::MAX);
         }
-        let stays = self.random.coin();
-        let Some(one) = self.running(place).filter(|_| stays) else { return };
-        let (id, contexts) = (one.session_id.clone(), std::mem::take(&mut one.contexts));
-        self.messages.left.insert(id, contexts);
+        let id = self.running(place).map(|one| one.session_id.clone());
+        self.leaves(place, id);
+    }
+
+    /// Whoever opens a conversation again finds what stands in its transcript.
+    pub(crate) fn leaves(&mut self, place: usize, session_id: Option<String>) {
+        let contexts = self.running(place).map(|one| std::mem::take(&mut one.contexts));
+        if let Some((id, contexts)) = session_id.zip(contexts) {
+            self.messages.left.insert(id, contexts);
+        }
     }
 
     /// How much later a line stands in its transcript.
