@@ -113,7 +113,7 @@ impl State {
         if self.get(key).is_some_and(|session| session.last.is_none()) {
             // Known from the registry alone, which was read before older events came: it names the
             // conversation that the process will have gone over to by then.
-            self.fail_messages_of(key, at, fx);
+            self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
             self.remove(key);
             return None;
         }

@@ -54,7 +54,7 @@ impl State {
             && !after_death
             && self.is_beginning(key, entry)
         {
-            self.fail_messages_of(key, at, fx);
+            self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
             self.remove(key);
             return self.take_over(owner, entry, at, fx);
         }

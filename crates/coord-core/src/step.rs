@@ -268,7 +268,7 @@ fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
             Presence::Alive | Presence::Dying { .. } => false,
         });
         if is_old {
-            state.fail_messages_of(key, at, fx);
+            state.fail_messages_of(key, "its session ended long ago and was not resumed", at, fx);
             state.remove(key);
         }
     }

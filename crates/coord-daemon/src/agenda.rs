@@ -144,8 +144,8 @@ impl<W: World> Coordinator<W> {
             self.agenda.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
             self.look_for_registries(now);
             self.watch_unwatched(now);
-            self.restore_reserve();
             self.check_invariants(now);
+            self.restore_reserve();
             self.agenda.spool_at.get_or_insert(now.mono_ns);
             self.mark(now);
         }

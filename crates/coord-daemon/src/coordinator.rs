@@ -429,6 +429,11 @@ impl<W: World> Coordinator<W> {
         }
     }
 
+    /// Whether the disk is full: what time alone would change is not recorded, and so does not happen.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// Whether an event may be written now: with a full disk only turn edges are.
     pub(crate) fn has_room_for(&self, event: &str) -> bool {
         !self.is_full || is_reserved(event)

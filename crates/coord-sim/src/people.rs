@@ -219,9 +219,9 @@ impl Simulation {
         let Some(one) = self.running(place).filter(|one| one.client.is_interactive) else { return };
         let process = one.process;
         if self.random.chance(0.3) {
-            let text = json!([{"type": "text", "text": SIGNATURE}]);
-            let line =
-                json!({"type": "assistant", "message": {"role": "assistant", "content": text}});
+            // A tool printed it.
+            let text = json!([{"type": "tool_result", "content": SIGNATURE}]);
+            let line = json!({"type": "user", "message": {"role": "user", "content": text}});
             self.write_transcript(place, line);
         }
         self.with_pane(place, |pane| pane.shown.signature = Some(SIGNATURE.to_owned()));

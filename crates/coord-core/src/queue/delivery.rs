@@ -356,10 +356,16 @@ impl State {
     }
 
     /// Its record is dropped: nobody will ever read what waits for it.
-    pub(crate) fn fail_messages_of(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
+    pub(crate) fn fail_messages_of(
+        &mut self,
+        key: SessionKey,
+        why: &str,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let ids: Vec<MessageId> = self.messages.open(key).map(|one| one.id).collect();
         for id in ids {
-            self.fail_message(id, "its session ended long ago and was not resumed", at, fx);
+            self.fail_message(id, why, at, fx);
         }
     }
 }

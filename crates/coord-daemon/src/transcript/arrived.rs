@@ -4,7 +4,8 @@
 //! A line *carries* a message if the client wrote it for a hook's answer or a wake hook's text, and the
 //! message's frame stands in it outside of any quote. Between it and the answer no prompt may stand: an
 //! interrupt before any output takes the context of the prompt out again, and the next prompt's request goes
-//! without it, though the file names both in one line of descent (measured). What SessionStart was answered
+//! without it, though the file names both in one line of descent (measured). A further block of the message that
+//! the agent was saying already answers nothing either. What SessionStart was answered
 //! stays in the conversation whatever becomes of its first prompt (measured).
 
 use std::collections::BTreeSet;
@@ -23,18 +24,25 @@ const SYNTHETIC: &str = "<synthetic>";
 pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
     let frames: Vec<(MessageId, String)> =
         ids.iter().map(|id| (*id, format!("[coord] Message {id} "))).collect();
+    let names: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let lines: Vec<&[u8]> =
+        end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     let (mut arrived, mut asked) = (Vec::new(), Vec::new());
-    for line in end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let is_named = || ids.iter().any(|id| holds(line, id.to_string().as_bytes()));
-        if asked.is_empty() && !is_named() {
-            continue;
+    // The message that the agent was saying when the first of them came: it goes on, block by block.
+    let mut under_way = None;
+    for (at, line) in lines.iter().enumerate() {
+        if asked.is_empty() {
+            if !names.iter().any(|name| holds(line, name.as_bytes())) {
+                continue;
+            }
+            under_way = lines.iter().take(at).rev().find_map(|line| said(line));
         }
         let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
         if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
             continue;
         }
         match line.get("type").and_then(Value::as_str) {
-            Some("assistant") if is_agents(&line) => {
+            Some("assistant") if is_agents(&line) && is_another(&line, under_way.as_deref()) => {
                 arrived.extend(asked.drain(..).map(|(id, _)| id));
             }
             Some("user") => {
@@ -89,6 +97,24 @@ fn attached(line: &Value) -> (Vec<&str>, bool) {
         }
         Some(_) | None => (Vec::new(), false),
     }
+}
+
+/// The id of the message that a line of the agent's is part of.
+fn said(line: &[u8]) -> Option<String> {
+    if !holds(line, b"assistant") {
+        return None;
+    }
+    let line = serde_json::from_slice::<Value>(line).ok()?;
+    let is_its = line.get("type").is_some_and(|is| is == "assistant")
+        && line.get("isSidechain").and_then(Value::as_bool) != Some(true);
+    let id = line.pointer("/message/id").and_then(Value::as_str);
+    id.filter(|_| is_its).map(ToOwned::to_owned)
+}
+
+/// Whether it is no further block of that message.
+fn is_another(line: &Value, under_way: Option<&str>) -> bool {
+    let id = line.pointer("/message/id").and_then(Value::as_str);
+    id.is_none() || id != under_way
 }
 
 /// An entry of the agent's own, no error that the client wrote in its place.

@@ -3,6 +3,7 @@
 use coord_core::MessageId;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::arrived_in;
 
@@ -48,11 +49,14 @@ fn context(event: &str, content: &str) -> Value {
     })
 }
 
+/// An entry of the agent's; each is a message of its own.
 fn says(text: &str) -> Value {
+    static SAID: AtomicU64 = AtomicU64::new(0);
+    let id = format!("msg_{}", SAID.fetch_add(1, Ordering::Relaxed));
     json!({
         "parentUuid": "u2", "isSidechain": false, "type": "assistant",
         "message": {
-            "id": "msg_1", "role": "assistant", "model": "claude-opus-5-5", "stop_reason": "end_turn",
+            "id": id, "role": "assistant", "model": "claude-opus-5-5", "stop_reason": "end_turn",
             "content": [{"type": "text", "text": text}],
         },
     })
@@ -365,4 +369,23 @@ proptest! {
             before = now;
         }
     }
+}
+
+// H-30: the agent's message goes on behind a tool's result with a block that it said before it read anything.
+#[test]
+fn a_further_block_of_the_same_message_proves_nothing() {
+    let id = MessageId::from_random(7);
+    let block = |message: &str| {
+        json!({"type": "assistant", "message": {"id": message, "content": []}}).to_string()
+    };
+    let carries = json!({"type": "attachment", "attachment": {
+        "type": "hook_additional_context", "hookEvent": "PostToolUse",
+        "content": [format!("[coord] Message {id} was sent")],
+    }});
+    let arrives = |lines: &[String]| {
+        !arrived_in(lines.join("\n").as_bytes(), &std::collections::BTreeSet::from([id])).is_empty()
+    };
+    let before = [block("one"), carries.to_string(), block("one")];
+    assert!(!arrives(&before));
+    assert!(arrives(&[&before[..], &[block("two")]].concat()));
 }
