@@ -208,7 +208,13 @@ impl State {
     /// What a message that waits for a session waits for, in words.
     pub fn waits_for(&self, message: &Message, at: Moment) -> Option<String> {
         let session = self.get(message.session()?)?;
-        let why = self.barred(message, session).or_else(|| self.shut(session, Door::Wake, at));
+        // In which mode one that is gone will come back nobody knows.
+        let person =
+            self.waits_for_person(message).then(|| self.barred(message, session)).flatten();
+        let why = person
+            .or_else(|| self.away(session, at))
+            .or_else(|| self.barred(message, session))
+            .or_else(|| self.shut(session, Door::Wake, at));
         Some(why.unwrap_or_else(|| {
             "its session is idle: it comes by its wake hook, or with its next prompt".into()
         }))
