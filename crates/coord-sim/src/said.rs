@@ -255,7 +255,11 @@ impl Simulation {
                 .flat_map(|id| state.sessions_with_id(id).map(|session| session.key))
                 .collect();
             let taken = serving.order(&order);
-            self.note(|| format!("  ORDER {order:?}: {taken:?}"));
+            // An error's words, without where it was made: that is another place in a replay.
+            self.note(|| match &taken {
+                Ok(()) => format!("  ORDER {order:?}"),
+                Err(error) => format!("  ORDER {order:?}: {error}"),
+            });
             if taken.is_err() {
                 continue;
             }

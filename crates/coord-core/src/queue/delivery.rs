@@ -309,6 +309,14 @@ impl State {
         let Some(message) = self.messages.get(id) else { return };
         let stop = message.lease().filter(|lease| lease.holder == Door::Stop.event());
         let Some((at, key)) = stop.map(|lease| lease.since).zip(message.session()) else { return };
+        let is_beside = |other: &Message| {
+            let lease = other.lease().filter(|lease| lease.holder == Door::Stop.event());
+            other.id != id && lease.is_some_and(|lease| lease.since == at)
+        };
+        if self.messages.open(key).any(is_beside) {
+            // It goes on with the others.
+            return;
+        }
         let Some(mut session) = self.take(key) else { return };
         match session.turn {
             Turn::Open { since, queued } if since == at => {
