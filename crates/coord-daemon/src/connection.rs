@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Whether the peer still waits: it neither left nor sent more, which nobody would read.
-    fn is_quiet(&mut self) -> bool {
+    pub(crate) fn is_quiet(&mut self) -> bool {
         matches!(self.read(), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 

@@ -292,6 +292,10 @@ impl Server {
                 return self.answer_after_sync(seq, (token, response, keep_alive), Vec::new());
             }
             Route::Handed(seq, response, handed) => {
+                // A hook that leaves meanwhile is to be noticed.
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.park();
+                }
                 return self.answer_after_sync(seq, (token, response, keep_alive), handed);
             }
             Route::History(_) if HISTORIES_MAX <= self.histories => {
@@ -379,7 +383,12 @@ impl Server {
             .into_iter()
             .partition(|one| one.seq <= synced || is_over);
         self.awaiting_sync = waiting;
-        for Awaiting { seq, answer: (token, response, keep_alive), .. } in done {
+        for Awaiting { seq, answer: (token, response, keep_alive), handed } in done {
+            if !handed.is_empty() && self.is_gone(token) {
+                self.coordinator.take_back(&handed, now());
+                self.close(token);
+                continue;
+            }
             let response = if seq <= synced {
                 response
             } else {
@@ -387,6 +396,11 @@ impl Server {
             };
             self.answer_later(token, &response, keep_alive);
         }
+    }
+
+    /// Whether nobody waits at this connection any more.
+    fn is_gone(&mut self, token: Token) -> bool {
+        self.connections.get_mut(&token).is_none_or(|connection| !connection.is_quiet())
     }
 
     fn read_history(&mut self, token: Token, wanted: Wanted, keep_alive: bool) {

@@ -120,6 +120,12 @@ impl World {
     /// A hook of this session reports.
     #[track_caller]
     fn report(&mut self, session: &str, name: &str, fields: &serde_json::Value) {
+        let mut stream = self.begin_report(session, name, fields);
+        assert_eq!(self.answer(&mut stream), Some((204, String::new())));
+    }
+
+    /// The same, and it has no answer yet.
+    fn begin_report(&mut self, session: &str, name: &str, fields: &serde_json::Value) -> StdStream {
         let here = Here::read(now().wall_ms);
         self.n_events += 1;
         let mut event = json!({
@@ -130,8 +136,7 @@ impl World {
             "harness": harness_as("interactive"),
         });
         event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let mut stream = self.send("/v1/events", &event);
-        assert_eq!(self.answer(&mut stream), Some((204, String::new())));
+        self.send("/v1/events", &event)
     }
 
     /// A session of no harness that is known.
@@ -423,4 +428,37 @@ fn at_the_end_they_get_an_empty_answer() {
     server.run().unwrap();
     assert_eq!(read(&mut waiter, &mut Vec::new()), Some(NOTHING));
     drop(dir);
+}
+
+// S4-09, S4-24: a hook that does not wait for the disk takes no message along; one that does has it.
+#[test]
+fn a_hook_that_leaves_takes_no_message_along() {
+    let mut world = World::new("");
+    let session = world.start_session("s1");
+    let ask = coord_wire::message::Send {
+        queue: None,
+        session: Some("s1".to_owned()),
+        text: "rebase".to_owned(),
+        key: None,
+        urgent: false,
+        ttl_ms: None,
+    };
+    let sent = world.coordinator().send(&ask, coord_core::Sender::Operator, now()).unwrap();
+    let id = coord_core::MessageId::parse(&sent.id).unwrap();
+    let has_left = move |server: &Server| {
+        server.coordinator.state().message(id).is_some_and(|one| one.lease().is_some())
+    };
+    let prompt = json!({"permission_mode": "default"});
+    let stream = world.begin_report("s1", "UserPromptSubmit", &prompt);
+    world.turn_until("it leaves", has_left);
+    drop(stream);
+    world.turn_until("it waits again", |server| !has_left(server));
+    let message = world.server.coordinator.state().message(id).unwrap();
+    assert!(message.is_ready() && !message.maybe_duplicate && message.attempts == 0);
+    world.report("s1", "Stop", &json!({"stop_hook_active": true}));
+    let mut stream = world.begin_report("s1", "UserPromptSubmit", &prompt);
+    let (status, body) = world.answer(&mut stream).unwrap();
+    assert!(status == 200 && body.contains(&sent.id), "{body}");
+    assert!(has_left(&world.server));
+    assert_eq!(world.key("s1"), session);
 }
