@@ -444,7 +444,7 @@ fn a_hook_that_leaves_takes_no_message_along() {
         ttl_ms: None,
     };
     let sent = world.coordinator().send(&ask, coord_core::Sender::Operator, now()).unwrap();
-    let id = coord_core::MessageId::parse(&sent.id).unwrap();
+    let id = MessageId::parse(&sent.id).unwrap();
     let has_left = move |server: &Server| {
         server.coordinator.state().message(id).is_some_and(|one| one.lease().is_some())
     };
