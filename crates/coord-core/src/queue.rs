@@ -212,6 +212,8 @@ pub struct Lease {
 /// The transcript that tells whether a message reached its agent (H-30).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sought {
+    /// By which way it left.
+    pub door: Door,
     /// The transcript.
     pub path: String,
     /// The configuration directory it must lie in (H-27).
@@ -376,6 +378,11 @@ impl Message {
     /// Where the proof of its arrival is looked for.
     pub fn sought(&self) -> Option<&Sought> {
         self.lease()?.sought.as_ref()
+    }
+
+    /// Whether it left by this way, and may be on its way still.
+    fn left_by(&self, door: Door) -> bool {
+        self.sought().is_some_and(|sought| sought.door == door)
     }
 
     /// The session it is for.

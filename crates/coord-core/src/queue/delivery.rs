@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Lease, Message, MessageId, MessageState, Sought};
+use super::{Address, Message, MessageId, MessageState, Sought};
 use crate::effect::{Effect, Effects};
 use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase, Via};
 use crate::session::{Presence, Session, SessionKey, Starter, Turn};
@@ -179,9 +179,7 @@ impl State {
     fn busy(&self, session: &Session) -> Option<String> {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
-        let is_its = |message: &Message| {
-            message.lease().is_some_and(|lease| lease.holder == Door::Wake.event())
-        };
+        let is_its = |message: &Message| message.left_by(Door::Wake);
         let why = if session.kind != Some(Kind::Interactive) {
             "its run is headless: it comes with the next turn of it"
         } else if !is_ours {
@@ -248,19 +246,13 @@ impl State {
             Door::Start | Door::Prompt | Door::Tool => (),
         }
         let sought = Sought {
+            door,
             path: session.transcript_path.clone(),
             config_dir: session.config_dir.clone(),
             is_last: false,
         };
         self.put(session);
-        let fence = self.header.queue.next_fence.saturating_add(1);
-        self.header.queue.next_fence = fence;
-        let (until, holder) = (at.awake.plus_ms(lease_ms), door.event().to_string());
-        self.messages.change(id, |message| {
-            message.attempts = message.attempts.saturating_add(1);
-            let lease = Lease { holder, since: at, until, fence, sought: Some(sought) };
-            message.state = MessageState::Processing(lease);
-        });
+        self.lend(id, (door.event(), Some(sought)), lease_ms, at);
         let did =
             format!("handed over by {}; its transcript tells whether it arrived", door.event());
         fx.decide_about(id.to_string(), "S4-24", "its session can read it now", &did);
@@ -307,11 +299,11 @@ impl State {
     /// The turn that it was to make go on is over: nobody was told to.
     fn forget_continuation(&mut self, id: MessageId) {
         let Some(message) = self.messages.get(id) else { return };
-        let stop = message.lease().filter(|lease| lease.holder == Door::Stop.event());
+        let stop = message.lease().filter(|_| message.left_by(Door::Stop));
         let Some((at, key)) = stop.map(|lease| lease.since).zip(message.session()) else { return };
         let is_beside = |other: &Message| {
-            let lease = other.lease().filter(|lease| lease.holder == Door::Stop.event());
-            other.id != id && lease.is_some_and(|lease| lease.since == at)
+            let since = other.lease().filter(|_| other.left_by(Door::Stop)).map(|one| one.since);
+            other.id != id && since == Some(at)
         };
         if self.messages.open(key).any(is_beside) {
             // It goes on with the others.
@@ -334,10 +326,8 @@ impl State {
 
     /// No turn followed the wake that was to bring it: the next one is its user's.
     pub(super) fn forget_wake(&mut self, id: MessageId) {
-        let message = self.messages.get(id);
-        let is_woken =
-            message.and_then(Message::lease).is_some_and(|one| one.holder == Door::Wake.event());
-        let key = message.and_then(Message::session).filter(|_| is_woken);
+        let woken = self.messages.get(id).filter(|message| message.left_by(Door::Wake));
+        let key = woken.and_then(Message::session);
         if let Some(mut session) = key.and_then(|key| self.take(key)) {
             if session.starter == Starter::Awaited {
                 session.starter = Starter::User;

@@ -5,7 +5,7 @@
 
 use alloc::format;
 
-use super::{Lease, Message, MessageId, MessageState, Refused};
+use super::{Lease, Message, MessageId, MessageState, Refused, Sought};
 use crate::effect::Effects;
 use crate::state::State;
 use crate::time::{Awake, Moment};
@@ -60,12 +60,23 @@ impl State {
         if !self.messages.get(id).is_some_and(Message::is_ready) {
             return;
         }
+        self.lend(id, (holder, None), lease_ms.min(LEASE_MS_MAX), at);
+    }
+
+    /// Gives somebody the right to it: whoever had it before has lost it.
+    pub(super) fn lend(
+        &mut self,
+        id: MessageId,
+        (holder, sought): (&str, Option<Sought>),
+        lease_ms: u64,
+        at: Moment,
+    ) {
         let fence = self.header.queue.next_fence.saturating_add(1);
         self.header.queue.next_fence = fence;
-        let until = at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX));
+        let until = at.awake.plus_ms(lease_ms);
         self.messages.change(id, |message| {
             message.attempts = message.attempts.saturating_add(1);
-            let lease = Lease { holder: holder.into(), since: at, until, fence, sought: None };
+            let lease = Lease { holder: holder.into(), since: at, until, fence, sought };
             message.state = MessageState::Processing(lease);
         });
     }

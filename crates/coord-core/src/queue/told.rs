@@ -1,6 +1,6 @@
 //! Decides who is told of a session's end (S4-25, S4-27, S0-34): its parent, and the sessions whose messages
-//! wait for it; and of a message that failed, who sent it. What is told is a message like any other, from coord, with a key that names the end: the
-//! messages themselves remember what was told, through every restart.
+//! wait for it; and of a message that failed, who sent it. What is told is a message like any other, from coord,
+//! with a key that names the end: the messages themselves remember what was told, through every restart.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
