@@ -103,6 +103,21 @@ impl World {
         stream
     }
 
+    /// A person sends this session a message.
+    #[track_caller]
+    fn send_to(&mut self, session: &str) -> MessageId {
+        let ask = coord_wire::message::Send {
+            queue: None,
+            session: Some(session.to_owned()),
+            text: "rebase".to_owned(),
+            key: None,
+            urgent: false,
+            ttl_ms: None,
+        };
+        let sent = self.coordinator().send(&ask, coord_core::Sender::Operator, now()).unwrap();
+        MessageId::parse(&sent.id).unwrap()
+    }
+
     /// A wake hook of this session asks.
     fn ask(&self, session: &str) -> StdStream {
         self.send("/v1/wake", &asking(session))
@@ -435,16 +450,7 @@ fn at_the_end_they_get_an_empty_answer() {
 fn a_hook_that_leaves_takes_no_message_along() {
     let mut world = World::new("");
     let session = world.start_session("s1");
-    let ask = coord_wire::message::Send {
-        queue: None,
-        session: Some("s1".to_owned()),
-        text: "rebase".to_owned(),
-        key: None,
-        urgent: false,
-        ttl_ms: None,
-    };
-    let sent = world.coordinator().send(&ask, coord_core::Sender::Operator, now()).unwrap();
-    let id = MessageId::parse(&sent.id).unwrap();
+    let id = world.send_to("s1");
     let has_left = move |server: &Server| {
         server.coordinator.state().message(id).is_some_and(|one| one.lease().is_some())
     };
@@ -458,7 +464,20 @@ fn a_hook_that_leaves_takes_no_message_along() {
     world.report("s1", "Stop", &json!({"stop_hook_active": true}));
     let mut stream = world.begin_report("s1", "UserPromptSubmit", &prompt);
     let (status, body) = world.answer(&mut stream).unwrap();
-    assert!(status == 200 && body.contains(&sent.id), "{body}");
+    assert!(status == 200 && body.contains(&id.to_string()), "{body}");
     assert!(has_left(&world.server));
     assert_eq!(world.key("s1"), session);
+}
+
+// H-02: a session that was sent a message has a waiter from then on, whatever its marks.
+#[test]
+fn a_message_arms_a_session() {
+    let mut world = World::new("");
+    let session = world.start_session("s1");
+    let mut early = world.wait("s1");
+    assert_eq!(world.answer(&mut early), NOTHING, "nobody sends it anything");
+    world.send_to("s1");
+    let mut waiter = world.wait("s1");
+    world.assert_waits(&mut waiter);
+    assert!(world.coordinator().is_waiting(session));
 }
