@@ -8,10 +8,13 @@ use std::collections::BTreeSet;
 
 const MAP: &str = "crates/README.md";
 /// What the top level may hold, beside hidden files and the licences.
-const TOP: [&str; 10] = [
+const TOP: [&str; 13] = [
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
     "README.md",
+    "SECURITY.md",
     "clippy.toml",
     "crates",
     "deny.toml",
