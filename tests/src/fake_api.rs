@@ -245,7 +245,14 @@ impl FakeApi {
     /// Waits for the `nth` such request, from 1.
     #[track_caller]
     pub fn wait_for_nth(&self, text: &str, nth: usize) -> Request {
-        let deadline = Instant::now() + PATIENCE;
+        self.wait_for_nth_beyond(Duration::ZERO, text, nth)
+    }
+
+    /// The same for a request that the client makes only after `own` time of its own.
+    #[track_caller]
+    pub fn wait_for_nth_beyond(&self, own: Duration, text: &str, nth: usize) -> Request {
+        let limit = own + PATIENCE;
+        let deadline = Instant::now() + limit;
         let mut state = self.shared.lock();
         loop {
             let fits = |r: &&Request| !r.is_background && r.last_user_text.contains(text);
@@ -256,7 +263,7 @@ impl FakeApi {
             if left == Duration::ZERO {
                 let seen = state.requests.clone();
                 drop(state);
-                panic!("waited {PATIENCE:?} in vain for request {nth} with {text:?}: {seen:#?}");
+                panic!("waited {limit:?} in vain for request {nth} with {text:?}: {seen:#?}");
             }
             state = self.shared.changed.wait_timeout(state, left).expect("no panic under it").0;
         }
