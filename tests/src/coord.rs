@@ -1,7 +1,7 @@
 //! coord's built programs, run in a test's home.
 
 use crate::home::Home;
-use crate::process::{Finished, Running, run};
+use crate::process::{Finished, Running, run, run_as_orphan};
 use crate::wait::wait_until;
 use coord_wire::api::Health;
 use coord_wire::exchange::{exchange, mono_ns, request};
@@ -10,6 +10,7 @@ use coord_wire::limits::BODY_BYTES_MAX;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// The directory of the built programs, which is where cargo put this test program too.
@@ -135,7 +136,17 @@ pub fn health(home: &Home) -> Option<Health> {
 pub fn coord(home: &Home, arguments: &[&str]) -> Finished {
     let mut command = home.command(programs().join("coord"));
     command.args(arguments).env("COORD_HOME", home.root());
-    run(command, &home.tmp(), "coord")
+    run_coord(command, home, arguments)
+}
+
+/// Runs such a command, as nobody's child where its verb refuses agents.
+#[track_caller]
+pub fn run_coord(command: Command, home: &Home, arguments: &[&str]) -> Finished {
+    if matches!(arguments, ["down", ..] | ["queue", "drop" | "retry", ..]) {
+        run_as_orphan(&command, &home.tmp(), "coord")
+    } else {
+        run(command, &home.tmp(), "coord")
+    }
 }
 
 /// `coord inspect --json`.

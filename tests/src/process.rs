@@ -3,7 +3,7 @@
 //! Only processes that a test started are ever signalled: the child itself while it is not reaped,
 //! its process group for as long, and what inherited the test's own `HOME`.
 
-use crate::wait::{PATIENCE, readable};
+use crate::wait::{PATIENCE, readable, wait_until};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use std::fmt::{Debug, Formatter};
@@ -160,6 +160,42 @@ pub fn session_of(pid: u32) -> u32 {
 pub fn run(mut command: Command, dir: &Path, name: &str) -> Finished {
     command.stdin(Stdio::null());
     Running::start(command, dir, name).finish()
+}
+
+/// Waits until its own parent is gone, so that nothing leads back to the test, and leaves what the command
+/// said beside the path that it is given first.
+const ORPHAN: &str = r#"out=$1
+shift
+(
+    while kill -0 $$; do :; done
+    "$@" </dev/null >"$out.out" 2>"$out.err"
+    echo $? >"$out.new"
+    mv "$out.new" "$out.code"
+) </dev/null >/dev/null 2>&1 &"#;
+
+/// Runs a command as a child of nobody's, and waits for its end: what refuses agents may not be refused
+/// because the tests run below one. The command has the variables that it was given and no others.
+#[track_caller]
+pub fn run_as_orphan(command: &Command, dir: &Path, name: &str) -> Finished {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let at = dir.join(format!("{name}-orphan-{number}"));
+    let mut orphan = Command::new("/bin/sh");
+    orphan.env_clear().args(["-c", ORPHAN, "sh"]).arg(&at);
+    orphan.arg(command.get_program()).args(command.get_args());
+    orphan.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(dir) = command.get_current_dir() {
+        orphan.current_dir(dir);
+    }
+    run(orphan, dir, name).expect_success();
+    let read = |end: &str| {
+        let bytes = std::fs::read(at.with_extension(end));
+        bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let code = wait_until(&format!("{name} has ended"), || read("code"));
+    let code: i32 = code.trim().parse().expect("an exit code");
+    let [stdout, stderr] = ["out", "err"].map(|end| read(end).expect("its output"));
+    Finished { status: ExitStatus::from_raw(code << 8), stdout, stderr }
 }
 
 /// Kills every process that runs with `home` as its `HOME`: what a hook or a tool left behind.

@@ -66,7 +66,7 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<Result<T, Failure>, Miss
 }
 
 /// The coordinator's own words for an error.
-fn failure(answer: &Answer) -> Failure {
+pub(crate) fn failure(answer: &Answer) -> Failure {
     match serde_json::from_slice::<ErrorAnswer>(&answer.body) {
         Ok(ErrorAnswer { error }) if error.code == "no_such_session" => {
             Failure::NoSuchSession(error.message)

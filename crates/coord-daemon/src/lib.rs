@@ -23,7 +23,7 @@ pub mod messages;
 mod notify;
 mod observe;
 pub mod offline;
-mod operator;
+pub mod operator;
 pub mod process;
 mod real_world;
 pub mod registry;

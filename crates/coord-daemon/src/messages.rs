@@ -28,7 +28,7 @@ use siphasher::sip::SipHasher13;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::lookup::{self, LookupError};
-use crate::operator::caller::{self, Who};
+use crate::operator::caller::{self, Refusal, Who};
 use crate::process::{self, Caller};
 use crate::routes::{Route, no_such_session, refused, unavailable};
 use crate::world::World;
@@ -47,6 +47,7 @@ impl<W: World> Coordinator<W> {
             Who::Person => Sender::Operator,
             Who::Program(name) => Sender::Program(name),
             Who::Harness(pid) => self.sender_of(pid),
+            Who::Agent => Sender::Agent,
         };
         let sent = parsed(request).and_then(|ask| self.send(&ask, from, now));
         self.answered(sent)
@@ -255,10 +256,14 @@ impl<W: World> Coordinator<W> {
         let done = match verb {
             "retry" if self.is_for_person(id) => match self.who(caller) {
                 Who::Person => self.order_message(id, &QueueEvent::Released(id), now),
-                Who::Program(_) | Who::Harness(_) => Err(only_a_person()),
+                Who::Program(_) | Who::Harness(_) | Who::Agent => Err(only_a_person()),
             },
-            "retry" => self.order_message(id, &QueueEvent::Retried(id), now),
-            "drop" => self.order_message(id, &QueueEvent::Dropped(id), now),
+            "retry" => self
+                .check_may_change(id, verb, caller)
+                .and_then(|()| self.order_message(id, &QueueEvent::Retried(id), now)),
+            "drop" => self
+                .check_may_change(id, verb, caller)
+                .and_then(|()| self.order_message(id, &QueueEvent::Dropped(id), now)),
             verb => parsed(request).and_then(|settle| self.settle(id, verb, &settle, now)),
         };
         self.answered(done)
@@ -305,6 +310,20 @@ impl<W: World> Coordinator<W> {
             Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
             Some(_) => Err(bad("a lease lasts up to 24 hours: renew it for longer work")),
         }
+    }
+
+    /// H-50: an agent drops and retries the messages that its own session sent, and no others.
+    fn check_may_change(&self, id: MessageId, verb: &str, caller: Caller) -> Result<(), Response> {
+        let checked = caller::check_no_agent(&caller::Machine, caller, &self.harnesses());
+        let Err(refusal) = checked else { return Ok(()) };
+        if let Refusal::BelowHarness(pid) = refusal
+            && let Sender::Session(agent) = self.sender_of(pid)
+            && self.engine.state().message(id).is_some_and(|one| one.from == Sender::Session(agent))
+        {
+            return Ok(());
+        }
+        let why = refusal.line(&format!("`coord queue {verb} {id}`"));
+        Err(Response::error(FORBIDDEN, refusal.code(), &why))
     }
 
     /// What a person asks for.

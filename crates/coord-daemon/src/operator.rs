@@ -1,4 +1,5 @@
-//! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`: what a person asks for by `coordctl`.
+//! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`: what a person asks for by `coordctl`; and
+//! `POST /v1/down`.
 //!
 //! Decides who may ask ([`caller`]) and what exactly is meant; what follows from it is the core's.
 //! Answered with 200 once it is durable. Nothing is recorded of a request that is refused, and of a
@@ -21,7 +22,7 @@ use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::lookup;
-use crate::process::Caller;
+use crate::process::{self, Caller};
 use crate::routes::{Route, no_such_session, refused};
 use crate::world::World;
 
@@ -84,6 +85,18 @@ impl<W: World> Coordinator<W> {
             Ok(answer) if asked.dry_run => Route::Answer(Response::json(&answer)),
             Ok(answer) => self.after_sync(Response::json(&answer)),
             Err(response) => Route::Answer(response),
+        }
+    }
+
+    /// `POST /v1/down`: no agent stops what every session relies on (H-50).
+    pub(crate) fn post_down(&self, caller: Caller) -> Route {
+        match caller::check_no_agent(&caller::Machine, caller, &self.harnesses()) {
+            Ok(_) => Route::Down,
+            Err(refusal) => {
+                tracing::warn!(%refusal, "an order to end was refused");
+                let why = refusal.line("`coord down`");
+                Route::Answer(Response::error(FORBIDDEN, refusal.code(), &why))
+            }
         }
     }
 
@@ -342,6 +355,18 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
     )?;
     let paths = [directory, marks.task_dir.as_deref()];
     must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")
+}
+
+/// Whether this process comes from no agent (H-50), before it asks a coordinator or where none is
+/// asked; `command` is what a person would run.
+///
+/// # Errors
+/// Why it is refused, in one line.
+pub fn check_self(command: &str) -> Result<(), String> {
+    let pid = std::process::id();
+    let caller = Caller { pid, parent: process::stat(pid).map(|stat| stat.ppid) };
+    let checked = caller::check_no_agent(&caller::Machine, caller, &[]);
+    checked.map(|_| ()).map_err(|refusal| refusal.line(command))
 }
 
 fn is_name(name: &str) -> bool {

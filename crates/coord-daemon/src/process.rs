@@ -192,6 +192,19 @@ pub fn program(pid: u32) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// An environment is read up to here, in bytes: more than the kernel lets a program start with.
+const ENVIRONMENT_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The environment that a process was started with, each variable ended by a zero byte; empty where
+/// that cannot be read, as for another user's.
+pub(crate) fn environment(pid: u32) -> Vec<u8> {
+    let mut environment = Vec::new();
+    let Some(file) = open_proc(&format!("/proc/{pid}/environ")) else { return environment };
+    // What was read before an error counts.
+    let _ = std::fs::File::from(file).take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut environment);
+    environment
+}
+
 /// The client's options; behind `--` there are none.
 pub(crate) fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
     cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())

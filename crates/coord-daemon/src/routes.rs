@@ -77,7 +77,7 @@ impl<W: World> Coordinator<W> {
                 return self.post_claim(queue, request, now);
             }
             ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
-            ("POST", ["v1", "down"]) => return Route::Down,
+            ("POST", ["v1", "down"]) => return self.post_down(caller),
             (
                 _,
                 ["v1", "events" | "sessions" | "messages" | "operator" | "wake" | "down"]

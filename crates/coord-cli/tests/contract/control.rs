@@ -180,7 +180,9 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
     assert!(from_file(&file).refused(1).starts_with(&format!("{below}{pid})")));
     // A job that its shell left behind: nothing leads back to the harness.
     let orphan = |line: &str| {
-        format!("/bin/sh -c '( while kill -0 $$; do :; done; {line} ) </dev/null 2>/dev/null &'")
+        format!(
+            "env -u CLAUDECODE -u CLAUDE_PID /bin/sh -c '( while kill -0 $$; do :; done; {line} ) </dev/null 2>/dev/null &'"
+        )
     };
     for (before, wanted) in [
         ("", format!("coordctl: refused: Claude Code (process {pid}) holds this terminal; run")),
@@ -199,6 +201,126 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
     assert_eq!(orders(&home), []);
     at_terminal(&home, &tmux, words, "").done();
     assert_eq!(orders(&home).len(), 1, "a pane beside it is a person's");
+}
+
+/// What an agent's shell does to look like a person: the line of shell `FILE` runs with a terminal of its
+/// own, and no client is among its ancestors.
+fn disguises(home: &Home) -> Vec<(&'static str, String)> {
+    let socket = home.tmp().join("agents-tmux");
+    vec![
+        ("plain", "/bin/sh FILE".to_owned()),
+        ("script", "setsid -f script -qec '/bin/sh FILE' /dev/null >/dev/null 2>&1".to_owned()),
+        (
+            "tmux",
+            format!("tmux -S '{}' -f /dev/null new-session -d '/bin/sh FILE'", socket.display()),
+        ),
+        ("nohup", "(nohup setsid /bin/sh FILE >/dev/null 2>&1 &)".to_owned()),
+    ]
+}
+
+/// A command of `program` that the agent of this harness runs in disguise.
+#[track_caller]
+fn by_agent(home: &Home, harness: &mut Harness, program: &str, arguments: &str, as_: &str) -> Said {
+    let file = new_file(home);
+    let line = into_file(home, arguments, &file).replace("/coordctl'", &format!("/{program}'"));
+    let script = home.tmp().join("disguised");
+    fs::write(&script, line).unwrap();
+    harness.run(&as_.replace("FILE", &script.display().to_string()));
+    let said = from_file(&file);
+    // A server of the agent's ends with its last window; the next one is a new one.
+    wait_until("its tmux server is gone", || {
+        let mut ask = home.command("tmux");
+        ask.arg("-S").arg(home.tmp().join("agents-tmux")).arg("list-sessions");
+        if run(ask, &home.tmp(), "tmux").code() == Some(0) { Err("not yet") } else { Ok(()) }
+    });
+    said
+}
+
+// H-50: setsid, script and a tmux server of its own do not make an agent a person.
+#[test]
+fn an_agent_that_detaches_itself_gives_no_orders() {
+    let (home, _coordinator) = started();
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, "harness-one");
+    harness.begin_turn();
+    for (what, as_) in disguises(&home) {
+        for arguments in
+            ["hold --all", "recover aaaa1111", "attend aaaa1111 --recover", "release --all"]
+        {
+            let said = by_agent(&home, &mut harness, "coordctl", arguments, &as_);
+            let line = said.refused(1);
+            assert!(line.starts_with("coordctl: refused: "), "{what} {arguments}: {line}");
+        }
+        let config = home.paths().config_file();
+        let before = fs::read_to_string(&config).ok();
+        let said = by_agent(&home, &mut harness, "coordctl", "recovery-mode act", &as_);
+        assert!(said.refused(1).contains("`coordctl recovery-mode`"), "{what}: {said:?}");
+        assert_eq!(fs::read_to_string(&config).ok(), before, "{what}");
+    }
+    assert_eq!(orders(&home), []);
+    at_terminal(&home, &tmux, "hold --all", "").done();
+}
+
+// H-50: no agent stops the coordinator that every session relies on.
+#[test]
+fn an_agent_does_not_stop_the_coordinator() {
+    let (home, coordinator) = started();
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, "harness-one");
+    harness.begin_turn();
+    for (what, as_) in disguises(&home) {
+        let said = by_agent(&home, &mut harness, "coord", "down", &as_);
+        let line = said.refused(1);
+        assert!(
+            line.starts_with("coord: refused: ") && line.contains("`coord down`"),
+            "{what}: {line}"
+        );
+        assert!(!home.paths().down().exists(), "{what}");
+    }
+    // Without the client's variables the program itself finds nothing, and the coordinator does.
+    let bare = "env -u CLAUDECODE -u CLAUDE_PID /bin/sh FILE";
+    let said = by_agent(&home, &mut harness, "coord", "down", bare);
+    assert!(said.refused(1).contains("this comes from Claude Code (process "), "{said:?}");
+    assert!(!home.paths().down().exists());
+    assert_eq!(coord_tests::coord::health(&home).unwrap().pid, coordinator.pid());
+    // A person may.
+    let file = new_file(&home);
+    let line = into_file(&home, "down", &file).replace("/coordctl'", "/coord'");
+    tmux.run(&["new-window", "-d", &line]);
+    assert!(from_file(&file).done().contains("coordinator ended"));
+}
+
+// H-50, H-04: an agent changes no messages of others, and is no person by detaching itself.
+#[test]
+fn an_agent_changes_its_own_messages_alone() {
+    let (home, _coordinator) = started();
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, "harness-one");
+    harness.begin_turn();
+    let sent = |said: &Said| said.text.split(' ').next().unwrap().to_owned();
+    let coord = |arguments: &[&str]| coord_tests::coord::coord(&home, arguments);
+    let others = coord(&["queue", "send", "builds", "one"]).expect_success().stdout;
+    let others = others.split(' ').next().unwrap();
+    let from = |id: &str| {
+        let shown = coord(&["queue", "show", id, "--json"]).expect_success().stdout;
+        serde_json::from_str::<Value>(&shown).unwrap()["from"].as_str().unwrap().to_owned()
+    };
+    for (what, as_) in disguises(&home) {
+        for verb in ["drop", "retry"] {
+            let words = format!("queue {verb} {others}");
+            let said = by_agent(&home, &mut harness, "coord", &words, &as_);
+            assert!(said.refused(1).starts_with("coord: refused: "), "{what}: {said:?}");
+        }
+        let words = format!("queue send builds by-{what}");
+        let said = by_agent(&home, &mut harness, "coord", &words, &as_);
+        let own = sent(&said);
+        let wanted = if what == "plain" { "session harness-one" } else { "an agent" };
+        assert_eq!(from(&own), wanted, "{what}");
+        let said =
+            by_agent(&home, &mut harness, "coord", &format!("queue drop {own}"), "/bin/sh FILE");
+        assert_eq!(said.code == 0, what == "plain", "{what}: {said:?}");
+    }
+    coord(&["queue", "drop", others]).expect_success();
 }
 
 /// Sessions whose tmux server is dead; where it listened.

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs each line it is sent, and says how that ended.
 const SCRIPT: &str = r#"
-CLAUDE_PID=$$
-export CLAUDE_PID
+CLAUDECODE=1 CLAUDE_PID=$$
+export CLAUDECODE CLAUDE_PID
 exec 3<"$1/in" 4>"$1/out"
 echo "$$" >&4
 while IFS= read -r line <&3; do

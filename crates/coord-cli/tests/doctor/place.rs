@@ -1,6 +1,6 @@
 //! One installation that works, to be broken: hooks under a prefix, settings, a client.
 
-use coord_tests::coord::programs;
+use coord_tests::coord::{programs, run_coord};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_wire::frame;
@@ -62,7 +62,7 @@ impl Place {
         let mut command = self.home.command(programs().join("coord"));
         command.args(arguments).env("COORD_HOME", &self.root);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.bin.display()));
-        run(command, &self.home.tmp(), "coord")
+        run_coord(command, &self.home, arguments)
     }
 
     /// `coord doctor` with the hooks and settings of this place.

@@ -1,8 +1,10 @@
-//! Decides who may give orders (H-22): a person at a terminal, and no agent. Judged from the process
-//! table, by the socket's peer.
+//! Decides who may give orders (H-22, H-50): a person at a terminal, and no agent. Judged from the
+//! process table, by the socket's peer.
 //!
-//! It holds against agents that the client confines. Whoever runs any code as the user can make a
-//! terminal of its own and leave its ancestors behind.
+//! An agent is known by a client among the caller's ancestors, and by the variables that the client sets
+//! for what it starts: they stay in the environment of a process that detached itself, and of a tmux
+//! server that an agent started. It holds against agents that the client confines. Arbitrary code of the
+//! user can clear both, and a window that an agent opens in its user's own tmux server has neither.
 
 use core::fmt;
 
@@ -19,12 +21,20 @@ const INIT: u32 = 1;
 /// Name of the client's program.
 const CLIENT: &str = "claude";
 
+/// Variables that the client sets for every process it starts.
+const MARKS: [&str; 2] = ["CLAUDECODE", "CLAUDE_PID"];
+
+/// Environments are read up to here, all ancestors together. The kernel allows 6 MiB for one.
+const ENVIRONMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// What is asked of the process table.
 pub(crate) trait Processes {
     /// The process that has this pid, if it can be seen.
     fn stat(&self, pid: u32) -> Option<Stat>;
     /// The file name of the program as its command line has it; empty where that cannot be read.
     fn program(&self, pid: u32) -> String;
+    /// The environment that the process was started with; empty where that cannot be read.
+    fn environment(&self, pid: u32) -> Vec<u8>;
 }
 
 /// This machine's.
@@ -39,6 +49,10 @@ impl Processes for Machine {
     fn program(&self, pid: u32) -> String {
         process::program(pid)
     }
+
+    fn environment(&self, pid: u32) -> Vec<u8> {
+        process::environment(pid)
+    }
 }
 
 /// Why an order is not taken. One line, with what to do instead.
@@ -50,6 +64,8 @@ pub(crate) enum Refusal {
     NoTerminal,
     /// A harness is among its ancestors.
     BelowHarness(u32),
+    /// The client started it, or one of its ancestors: this process has the client's variables.
+    Marked(u32),
     /// A harness holds its terminal.
     HeldTerminal(u32),
 }
@@ -61,29 +77,39 @@ impl Refusal {
             Self::Unseen => "unseen_caller",
             Self::NoTerminal => "no_terminal",
             Self::BelowHarness(_) => "below_harness",
+            Self::Marked(_) => "started_by_client",
             Self::HeldTerminal(_) => "held_terminal",
         }
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Refusal {
+    /// Why, and what a person does instead, who would run `command`.
+    pub(crate) fn line(self, command: &str) -> String {
         match self {
-            Self::Unseen => f.write_str(
-                "refused: the processes that this comes from have ended or cannot be seen; run coordctl yourself, in a terminal",
+            Self::Unseen => format!(
+                "refused: the processes that this comes from have ended or cannot be seen; run {command} yourself, in a terminal"
             ),
-            Self::NoTerminal => f.write_str(
-                "refused: this comes without a terminal, so nobody knows that a person asks; run coordctl yourself, in a terminal",
+            Self::NoTerminal => format!(
+                "refused: this comes without a terminal, so nobody knows that a person asks; run {command} yourself, in a terminal"
             ),
-            Self::BelowHarness(pid) => write!(
-                f,
-                "refused: this comes from Claude Code (process {pid}), and agents may not give such orders; run coordctl yourself, in another terminal"
+            Self::BelowHarness(pid) => format!(
+                "refused: this comes from Claude Code (process {pid}), and agents may not give such orders; run {command} yourself, in another terminal"
             ),
-            Self::HeldTerminal(pid) => write!(
-                f,
-                "refused: Claude Code (process {pid}) holds this terminal; run coordctl in another one"
+            Self::Marked(pid) => format!(
+                "refused: process {pid}, which this comes from, was started by Claude Code (CLAUDECODE or CLAUDE_PID is in its environment); run {command} in a terminal that Claude Code did not start"
+            ),
+            Self::HeldTerminal(pid) => format!(
+                "refused: Claude Code (process {pid}) holds this terminal; run {command} in another one"
             ),
         }
+    }
+}
+
+/// Names `coordctl`, which is what most orders are given by.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line("coordctl"))
     }
 }
 
@@ -94,6 +120,8 @@ pub(crate) enum Who {
     Person,
     /// An agent, by its harness's pid.
     Harness(u32),
+    /// An agent, of a session that nobody can tell.
+    Agent,
     /// A program without a terminal, by the name of what started the caller; `unknown` where nobody can
     /// tell.
     Program(String),
@@ -104,6 +132,7 @@ pub(crate) fn who(table: &impl Processes, caller: Caller, harnesses: &[ProcessRe
     match check(table, caller, harnesses) {
         Ok(()) => Who::Person,
         Err(Refusal::BelowHarness(pid) | Refusal::HeldTerminal(pid)) => Who::Harness(pid),
+        Err(Refusal::Marked(_)) => Who::Agent,
         Err(Refusal::NoTerminal) => {
             let name = caller.parent.map_or_else(String::new, |parent| table.program(parent));
             let name: String = name.chars().filter(|one| !one.is_control()).take(64).collect();
@@ -121,14 +150,7 @@ pub(crate) fn check(
     caller: Caller,
     harnesses: &[ProcessRef],
 ) -> Result<(), Refusal> {
-    let Some(own) = table.stat(caller.pid).filter(|stat| !stat.is_zombie) else {
-        return Err(Refusal::Unseen);
-    };
-    // Whose parent has ended since it connected is another's child by now: nothing leads back.
-    if caller.parent != Some(own.ppid) {
-        return Err(Refusal::Unseen);
-    }
-    check_ancestors(table, (caller.pid, own), harnesses)?;
+    let own = check_no_agent(table, caller, harnesses)?;
     if own.tty == 0 {
         return Err(Refusal::NoTerminal);
     }
@@ -142,26 +164,75 @@ pub(crate) fn check(
     }
 }
 
+/// Whether the caller comes from no agent; a program without a terminal passes. Its own entry in the
+/// process table.
+pub(crate) fn check_no_agent(
+    table: &impl Processes,
+    caller: Caller,
+    harnesses: &[ProcessRef],
+) -> Result<Stat, Refusal> {
+    let Some(own) = table.stat(caller.pid).filter(|stat| !stat.is_zombie) else {
+        return Err(Refusal::Unseen);
+    };
+    // Whose parent has ended since it connected is another's child by now: nothing leads back.
+    if caller.parent != Some(own.ppid) {
+        return Err(Refusal::Unseen);
+    }
+    let pids = check_ancestors(table, (caller.pid, own), harnesses)?;
+    check_environments(table, &pids)?;
+    Ok(own)
+}
+
+/// Whether no process among these was started by the client.
+fn check_environments(table: &impl Processes, pids: &[u32]) -> Result<(), Refusal> {
+    let mut bytes = 0;
+    for pid in pids {
+        let environment = table.environment(*pid);
+        if has_mark(&environment) {
+            return Err(Refusal::Marked(*pid));
+        }
+        bytes += environment.len();
+        if ENVIRONMENT_BYTES_MAX < bytes {
+            return Err(Refusal::Unseen);
+        }
+    }
+    Ok(())
+}
+
+/// Whether one of the client's variables has a value there.
+fn has_mark(environment: &[u8]) -> bool {
+    environment.split(|byte| *byte == 0).any(|entry| {
+        MARKS.iter().any(|name| {
+            let value =
+                entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+            value.is_some_and(|value| !value.is_empty())
+        })
+    })
+}
+
+/// The caller and its ancestors, if none of them is a harness.
 fn check_ancestors(
     table: &impl Processes,
     caller: (u32, Stat),
     harnesses: &[ProcessRef],
-) -> Result<(), Refusal> {
+) -> Result<Vec<u32>, Refusal> {
     let (mut pid, mut stat) = caller;
+    let mut pids = Vec::new();
     for _ in 0..DEPTH_MAX {
+        pids.push(pid);
         let is_known = harnesses.contains(&ProcessRef { pid, start_time: stat.start_time });
         // One that no hook and no registry told of is known by its name.
         if is_known || table.program(pid) == CLIENT {
             return Err(Refusal::BelowHarness(pid));
         }
         if pid == INIT || stat.ppid == 0 {
-            return Ok(());
+            return Ok(pids);
         }
         match table.stat(stat.ppid) {
             Some(parent) => (pid, stat) = (stat.ppid, parent),
             // Where other users' processes are hidden (hidepid), so is the first one; what starts
             // there is another user's, and no harness of ours.
-            None if table.stat(INIT).is_none() => return Ok(()),
+            None if table.stat(INIT).is_none() => return Ok(pids),
             None => return Err(Refusal::Unseen),
         }
     }
@@ -176,7 +247,14 @@ mod tests {
     /// Pid, parent, terminal, program. Every process began at the tick of its pid.
     type Row = (u32, u32, i64, &'static str);
 
-    struct Table(BTreeMap<u32, Row>);
+    /// The processes, and the environments of some.
+    struct Table(BTreeMap<u32, Row>, BTreeMap<u32, Vec<u8>>);
+
+    impl Table {
+        fn of(rows: &[Row]) -> Self {
+            Self(rows.iter().map(|row| (row.0, *row)).collect(), BTreeMap::new())
+        }
+    }
 
     impl Processes for Table {
         fn stat(&self, pid: u32) -> Option<Stat> {
@@ -197,6 +275,10 @@ mod tests {
         fn program(&self, pid: u32) -> String {
             self.0.get(&pid).map_or_else(String::new, |row| row.3.to_owned())
         }
+
+        fn environment(&self, pid: u32) -> Vec<u8> {
+            self.1.get(&pid).cloned().unwrap_or_default()
+        }
     }
 
     const INIT_ROW: Row = (1, 0, 0, "init");
@@ -206,7 +288,7 @@ mod tests {
     /// What is said to process 30, whose parent was 20 when it connected; 40 is a known harness, and
     /// so was 41, whose pid is another's now.
     fn said(rows: &[Row]) -> Result<(), Refusal> {
-        let table = Table(rows.iter().map(|row| (row.0, *row)).collect());
+        let table = Table::of(rows);
         let harnesses = [(40, 40), (41, 7)].map(|(pid, start_time)| ProcessRef { pid, start_time });
         check(&table, Caller { pid: 30, parent: Some(20) }, &harnesses)
     }
@@ -253,11 +335,56 @@ mod tests {
         }
     }
 
+    // H-50: what the client starts keeps its variables, whatever its ancestors are.
+    #[test]
+    fn the_environment_of_an_ancestor_tells_of_an_agent() {
+        let tmux: Row = (10, 1, 0, "tmux");
+        let rows = [CTL, SHELL, tmux, INIT_ROW];
+        let caller = Caller { pid: 30, parent: Some(20) };
+        for (what, pid, environment, wanted) in [
+            ("its own", 30, &b"A=1\0CLAUDECODE=1\0"[..], Err(Refusal::Marked(30))),
+            ("its shell's", 20, b"CLAUDE_PID=77\0A=1\0", Err(Refusal::Marked(20))),
+            ("the tmux server's", 10, b"CLAUDECODE=1\0", Err(Refusal::Marked(10))),
+            ("cut short", 10, b"CLAUDECODE=1", Err(Refusal::Marked(10))),
+            ("not set", 20, b"CLAUDECODE=\0CLAUDE_PID=\0", Ok(())),
+            ("other names", 20, b"XCLAUDECODE=1\0CLAUDE_PIDS=1\0A=CLAUDE_PID=1\0", Ok(())),
+        ] {
+            let environments = BTreeMap::from([(pid, environment.to_vec())]);
+            let table = Table(Table::of(&rows).0, environments);
+            assert_eq!(check(&table, caller, &[]), wanted, "{what}");
+            let no_agent = check_no_agent(&table, caller, &[]).map(|_| ());
+            assert_eq!(no_agent, wanted, "{what}");
+            let sender = if wanted.is_ok() { Who::Person } else { Who::Agent };
+            assert_eq!(who(&table, caller, &[]), sender, "{what}");
+        }
+        // More than can be read at a time may hide anything.
+        let large = vec![b'x'; ENVIRONMENT_BYTES_MAX + 1];
+        let table = Table(Table::of(&rows).0, BTreeMap::from([(20, large)]));
+        assert_eq!(check(&table, caller, &[]), Err(Refusal::Unseen));
+    }
+
+    // H-50: a program without a terminal is no agent, and neither is who stopped a client with Ctrl-Z.
+    #[test]
+    fn a_program_is_no_agent() {
+        let tmux: Row = (10, 1, 0, "tmux");
+        let harness: Row = (40, 1, 7, "node");
+        let caller = Caller { pid: 30, parent: Some(20) };
+        let harnesses = [ProcessRef { pid: 40, start_time: 40 }];
+        let cron = [(30, 20, 0, "x"), (20, 1, 0, "cron"), INIT_ROW];
+        for rows in [&cron[..], &[CTL, SHELL, tmux, INIT_ROW, harness]] {
+            assert!(check_no_agent(&Table::of(rows), caller, &harnesses).is_ok());
+            assert!(check(&Table::of(rows), caller, &harnesses).is_err());
+        }
+        let below = [(30, 20, 0, "x"), (20, 40, 0, "bash"), harness, INIT_ROW];
+        let refused = check_no_agent(&Table::of(&below), caller, &harnesses).map(|_| ());
+        assert_eq!(refused, Err(Refusal::BelowHarness(40)));
+    }
+
     // H-04: whom a message comes from, by the same table.
     #[test]
     fn a_sender_is_who_the_table_says() {
         let of = |rows: &[Row]| {
-            let table = Table(rows.iter().map(|row| (row.0, *row)).collect());
+            let table = Table::of(rows);
             let harnesses = [ProcessRef { pid: 40, start_time: 40 }];
             who(&table, Caller { pid: 30, parent: Some(20) }, &harnesses)
         };
@@ -289,11 +416,13 @@ mod tests {
             Refusal::Unseen,
             Refusal::NoTerminal,
             Refusal::BelowHarness(7),
+            Refusal::Marked(7),
             Refusal::HeldTerminal(7),
         ] {
             let line = refusal.to_string();
             assert!(line.starts_with("refused: ") && line.contains("; run coordctl "), "{line}");
             assert!(!line.contains('\n'));
+            assert!(refusal.line("coord down").contains("; run coord down "));
         }
     }
 }

@@ -6,9 +6,10 @@ use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use coord_core::Mode;
 use coord_daemon::config::Config;
+use coord_daemon::operator::check_self;
 use toml::de::{DeTable, DeValue};
 
 use crate::context::Context;
@@ -62,6 +63,7 @@ impl Word {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    check_self("`coordctl recovery-mode`").map_err(|why| anyhow!(why))?;
     let file = context.paths.config_file();
     let (word, meaning) = (args.mode.word(), args.mode.meaning());
     let what = if write(&file, args.mode)? { "wrote" } else { "stands already:" };
