@@ -2,7 +2,7 @@
 
 use coord_tests::coord::{programs, run_coord};
 use coord_tests::home::Home;
-use coord_tests::process::{Finished, Running, run};
+use coord_tests::process::{Finished, Running};
 use coord_wire::frame;
 use serde_json::{Value, json};
 use std::fs;
