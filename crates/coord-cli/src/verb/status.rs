@@ -74,11 +74,12 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
 
 /// One line with the remedy.
 pub(crate) fn not_reachable(miss: Miss, context: &Context) -> String {
-    let config = Config::load(&context.paths.config_file());
-    if let (Miss::Absent, Err(error)) = (miss, config) {
+    let config = context.paths.config_file();
+    if let (Miss::Absent, Err(error)) = (miss, Config::load(&config)) {
         return format!(
-            "the coordinator is not running, and cannot start: {error}; correct the file, then \
-             `coord up`"
+            "the coordinator is not running, and cannot start with {}: {error}; correct the file, \
+             then `coord up`",
+            config.display()
         );
     }
     match miss {
