@@ -127,13 +127,13 @@ impl Place {
         assert_eq!(fs::read_to_string(self.path("code")).unwrap(), "0\n");
         assert_eq!(fs::read_to_string(self.path("code.out")).unwrap(), "");
     }
+}
 
-    /// Whether anything lies in a spool below this directory.
-    fn has_spooled(&self, below: &Path) -> bool {
-        let entries = fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path());
-        let mut directories = entries.filter(|path| path.is_dir());
-        directories.any(|path| path.ends_with("spool") || self.has_spooled(&path))
-    }
+/// Whether a hook made a spool below this directory.
+fn has_spooled(below: &Path) -> bool {
+    let entries = fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path());
+    let mut directories = entries.filter(|path| path.is_dir());
+    directories.any(|path| path.ends_with("spool") || has_spooled(&path))
 }
 
 impl Drop for Place {
@@ -154,7 +154,7 @@ fn a_planted_installation_is_neither_run_nor_reported_to() {
     place.start_session(&place.variables());
     assert_eq!(wait(WaitOptions::NOHANG).err(), Some(Errno::CHILD), "something was started");
     assert!(!place.path("ran").exists(), "the planted program ran");
-    assert!(!place.has_spooled(&place.path("planted")));
+    assert!(!has_spooled(&place.path("planted")));
     let inspect = place.coord(&["inspect", "--json"]).stdout;
     let inspect: Value = serde_json::from_slice(&inspect).unwrap();
     assert_eq!(inspect["coordinator"]["spool_pending"], 1, "{inspect}");
@@ -170,5 +170,5 @@ fn a_planted_installation_is_neither_run_nor_reported_to() {
     let home = format!("HOME={}", place.path("home").display());
     assert!(environ.split('\0').any(|variable| variable == home), "{environ}");
     assert!(!environ.contains("planted"), "{environ}");
-    assert!(!place.path("ran").exists() && !place.has_spooled(&place.path("planted")));
+    assert!(!place.path("ran").exists() && !has_spooled(&place.path("planted")));
 }

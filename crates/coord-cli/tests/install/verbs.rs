@@ -284,14 +284,14 @@ fn hooks_that_report_elsewhere_are_told() {
         command.envs(root.map(|root| ("COORD_HOME", root)));
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
-    let root = scratch.path("home/root");
+    let root = scratch.path("home/place");
     for verb in ["inspect", "status"] {
         let warning = said(verb, Some(&root));
         let warning = warning.lines().next().unwrap_or_default();
         assert_eq!(
             warning,
             "coord: warning: the hooks in ~/.claude/settings.json report to ~/.local/state/coord, \
-             this coord works with ~/root/state; unset COORD_HOME, or run `coord install` with it"
+             this coord works with ~/place/state; unset COORD_HOME, or run `coord install` with it"
         );
         assert!(!said(verb, None).contains("warning"));
     }
