@@ -11,6 +11,7 @@ use crate::event::{HookEvent, HookKind, Kind, StartSource, Via};
 use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
 use crate::pane;
+use crate::recovery;
 use crate::seen::REMEMBERED_MS;
 use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
 use crate::state::{State, Taken};
@@ -196,6 +197,7 @@ fn apply(
     if let Some(harness) = &event.harness {
         session.kind = harness.kind.or(session.kind);
     }
+    recovery::harm::on_prompt(session, event, fx);
     let was_applied = turn::apply(session, event, stamp, at);
     if was_applied {
         state.note_quota(session, event, at, fx);
@@ -275,10 +277,17 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
         Presence::Dying { .. } => {
             fx.ask(Effect::ReadRegistry { process, config_dir, after_death: true });
         }
+        // Its end was told, and its process may still be there: a recovery waits for its death.
         Presence::Ended { .. }
         | Presence::Interrupted { .. }
         | Presence::Crashed { .. }
-        | Presence::Gone { .. } => return,
+        | Presence::Gone { .. } => {
+            let is_seen_dead = matches!(owner.seen_alive, Some((false, _)));
+            if session.recovery.pending.is_some() && !is_seen_dead {
+                fx.ask(Effect::WatchProcess { process });
+            }
+            return;
+        }
     }
     if let Some(pane) = session.pane().filter(|pane| pane.server.start_time != 0) {
         fx.ask(Effect::WatchProcess { process: pane.server });

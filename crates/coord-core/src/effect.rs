@@ -108,6 +108,9 @@ pub enum Effect {
     Do(Box<Deed>),
 }
 
+/// A text that asks for nothing is shown for so long, in milliseconds.
+pub(crate) const SHOWN_MS: u32 = 5_000;
+
 /// What is done to a session. Each is answered once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deed {
@@ -188,6 +191,8 @@ pub enum Deed {
         pane: TmuxPane,
         /// One line of our own words.
         text: String,
+        /// For so long, milliseconds, or until a key.
+        for_ms: u32,
     },
 }
 

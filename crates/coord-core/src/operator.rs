@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::Effects;
 use crate::hold::Hold;
-use crate::recovery::Cause;
+use crate::recovery::{Cause, Wish};
 use crate::session::{Session, SessionKey};
 use crate::state::State;
 use crate::time::Moment;
@@ -44,6 +44,12 @@ pub enum Command {
     Recover {
         /// Which.
         session: SessionKey,
+        /// End its living harness for it (H-53).
+        #[serde(default)]
+        restart: bool,
+        /// Wait until the living harness is idle. Otherwise the order is for the moment.
+        #[serde(default)]
+        when_idle: bool,
     },
     /// Bring back what a host event interrupted, one after the other (H-10, S0-25f).
     Restore {
@@ -144,13 +150,14 @@ impl State {
             }
             Command::Release { session } => self.set_hold(*session, None, fx),
             Command::Attend { whom, marks } => self.mark(whom, marks, fx),
-            Command::Recover { session } => {
-                self.ask_for(*session, Cause::Operator, at, fx);
+            Command::Recover { session, restart, when_idle } => {
+                let wish = Wish { restart: *restart, when_idle: *when_idle };
+                self.ask_for(*session, Cause::Operator, wish, at, fx);
                 Vec::from([*session])
             }
             Command::Restore { sessions } => {
                 for key in sessions {
-                    self.ask_for(*key, Cause::Interrupted, at, fx);
+                    self.ask_for(*key, Cause::Interrupted, Wish::default(), at, fx);
                 }
                 sessions.clone()
             }
@@ -233,7 +240,8 @@ impl State {
             Some(key) => Vec::from([*key]),
             None => self.keys_of(Session::may_live),
         };
-        let brought_back = |cause| move |session: &Session| self.would_bring_back(session, cause);
+        let brought_back =
+            |cause, wish| move |session: &Session| self.would_bring_back(session, cause, wish);
         match command {
             Command::Hold { session, for_ms } => {
                 let until = match for_ms {
@@ -252,8 +260,13 @@ impl State {
                 };
                 each(&self.keys_of(is_there), &|_| "its marks are changed".into())
             }
-            Command::Recover { session } => each(&[*session], &brought_back(Cause::Operator)),
-            Command::Restore { sessions } => each(sessions, &brought_back(Cause::Interrupted)),
+            Command::Recover { session, restart, when_idle } => {
+                let wish = Wish { restart: *restart, when_idle: *when_idle };
+                each(&[*session], &brought_back(Cause::Operator, wish))
+            }
+            Command::Restore { sessions } => {
+                each(sessions, &brought_back(Cause::Interrupted, Wish::default()))
+            }
             Command::ResetFailed { session: None } => {
                 let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());
                 each(&keys, &|_| "its limits begin anew".into())
@@ -264,11 +277,17 @@ impl State {
         }
     }
 
-    fn would_bring_back(&self, session: &Session, cause: Cause) -> String {
-        match self.may_be_asked_for(session, cause) {
+    fn would_bring_back(&self, session: &Session, cause: Cause, wish: Wish) -> String {
+        match self.may_be_asked_for(session, cause, wish) {
             Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),
+            Ok(()) if session.may_live() && wish.when_idle => {
+                "its process is ended once it is idle and nobody uses its terminal, and the session is \
+                 resumed; what was typed and not sent is lost"
+                    .into()
+            }
             Ok(()) if session.may_live() => {
-                "its harness is ended by SIGTERM once it is at rest and nobody is at it, then resumed"
+                "its process is ended now, if it is idle and nobody uses its terminal, and the session \
+                 is resumed; what was typed and not sent is lost"
                     .into()
             }
             Ok(()) => "resumed in its pane, or in a new window".into(),

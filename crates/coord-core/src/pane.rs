@@ -14,6 +14,7 @@ use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef, Screen};
 use crate::facts::{PaneFact, PaneView, Signature};
 use crate::fusion::{self, LOOKS, Source};
 use crate::last_words::Failure;
+use crate::recovery::Cause;
 use crate::session::{Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
@@ -21,6 +22,8 @@ use crate::turn;
 
 /// A screen that contradicts the hooks is looked at again after this.
 const AGAIN_MS: u64 = 500;
+/// Whether a signature is content of the conversation is known within this, or not at all.
+const CONTENT_WITHIN_MS: u64 = 60_000;
 /// Between looks for a dead client's farewell.
 const FAREWELL_MS: u64 = 300;
 
@@ -149,7 +152,8 @@ fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
         (PaneFound::NotThere | PaneFound::Its(_) | PaneFound::Unreadable { .. }, _) => return true,
     };
     let is_other = seen.pane != view.pane || seen.proof != view.proof || seen.screen != view.screen;
-    let has_signature = seen.signature.is_some() && session.signature.is_none();
+    let has_signature =
+        seen.signature.as_ref().is_some_and(|name| is_new_signature(session, name, awake));
     let is_weighed = session.registry.level().is_none();
     let is_confirmed = LOOKS <= view.looks && fusion::is_painted(session, view.at.awake);
     let is_old = view.at.awake.plus_ms(fusion::SCREEN_FRESH_MS / 2) <= awake;
@@ -245,11 +249,24 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
     }
 }
 
+/// H-07: whether a signature on the screen counts: each does once per harness process, and none that is
+/// known to be content. The one that a recovery or a look at the transcript is under way for stays.
+fn is_new_signature(session: &Session, name: &str, awake: Awake) -> bool {
+    let is_known = session.signatures().any(|one| one.name == name);
+    let pending = session.recovery.pending.as_ref();
+    let is_evidence = pending.is_some_and(|pending| pending.cause == Cause::Signature);
+    let is_being_read = session.signature.as_ref().is_some_and(|one| {
+        one.is_content.is_none() && awake.ms_since(one.at.awake) < CONTENT_WITHIN_MS
+    });
+    !(is_known || session.signature.is_some() && (is_evidence || is_being_read))
+}
+
 /// H-07: text counts once per harness process, and only as evidence.
 fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment, fx: &mut Effects) {
-    if session.signature.is_some() {
+    if !is_new_signature(session, name, at.awake) {
         return;
     }
+    session.retire_signature();
     // A redrawn conversation shows what was said before this process began.
     let is_old = is_first || session.turn == Turn::None;
     let is_content = is_old.then_some(true);

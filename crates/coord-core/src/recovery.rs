@@ -8,6 +8,7 @@
 
 mod attempt;
 mod guards;
+pub(crate) mod harm;
 mod hung;
 mod machine;
 mod opening;
@@ -28,6 +29,7 @@ use crate::time::{Awake, Moment};
 pub(crate) use attempt::{intent, subject};
 pub use hung::Still;
 pub use machine::Machine;
+pub(crate) use opening::Wish;
 
 /// What is known of a session's recoveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,9 @@ pub struct Recovery {
     pub passed_on: Option<ProcessRef>,
     /// The harness whose death opened or closed a case: one death is one case.
     pub judged: Option<ProcessRef>,
+    /// Prompts that arrived while its harness was being ended (H-53).
+    #[serde(default)]
+    pub harmed_prompts: u32,
 }
 
 impl Recovery {
@@ -194,6 +199,9 @@ pub struct Pending {
     pub died_at: Option<Moment>,
     /// A person asked for it.
     pub by_hand: bool,
+    /// That person lets it wait until the living harness is idle (H-53).
+    #[serde(default)]
+    pub when_idle: bool,
     /// A turn was open when it crashed: its work was cut off.
     pub was_working: bool,
     /// Its living harness was sent a signal for it: SIGTERM at rest, or proved hung.
@@ -212,6 +220,13 @@ pub struct Pending {
     pub is_told: bool,
     /// Its person was told and had the time to cancel it (H-06).
     pub is_graced: bool,
+    /// When that time began (H-54).
+    #[serde(default)]
+    pub graced_at: Option<Moment>,
+    /// When the prompt was entered that arrived after the end of its harness was decided, milliseconds
+    /// since 1970 (H-53).
+    #[serde(default)]
+    pub prompt_ms: Option<u64>,
     /// Its living harness does nothing in the midst of a turn (H-07).
     #[serde(default)]
     pub still: Option<Still>,

@@ -233,6 +233,10 @@ pub struct Session {
     pub look: Awake,
     /// A crash signature seen on the pane.
     pub signature: Option<Signature>,
+    /// Those seen before it that count no more: each counts once per process, and none that was content of
+    /// the conversation (H-07).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_signatures: Vec<Signature>,
     /// Whether the harness is there.
     pub presence: Presence,
     /// How its conversation ended, if its process goes on and has not named the next one yet: cleared,
@@ -344,6 +348,7 @@ impl Session {
             pane: PaneFact::Unknown,
             look: at.awake,
             signature: None,
+            old_signatures: Vec::new(),
             presence: Presence::Alive,
             left: None,
             turn: Turn::None,
@@ -431,7 +436,8 @@ impl Session {
             self.left = None;
             self.tmux = None;
             self.pane = PaneFact::Unknown;
-            self.signature = None;
+            self.retire_signature();
+            self.old_signatures.retain(|one| one.is_content == Some(true));
             self.forked_from = None;
             self.kind = None;
             self.launch = None;
@@ -446,6 +452,22 @@ impl Session {
             lived_until_ms: 0,
         });
         self.presence = Presence::Alive;
+    }
+
+    /// Makes room for another crash signature; this one counts no more (H-07).
+    pub(crate) fn retire_signature(&mut self) {
+        if let Some(signature) = self.signature.take() {
+            self.old_signatures.retain(|one| one.name != signature.name);
+            self.old_signatures.push(signature);
+            if FORMER_MAX < self.old_signatures.len() {
+                self.old_signatures.remove(0);
+            }
+        }
+    }
+
+    /// The crash signatures seen on its pane, the newest first.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = &Signature> {
+        self.signature.iter().chain(self.old_signatures.iter().rev())
     }
 
     /// Its id changed within one process.

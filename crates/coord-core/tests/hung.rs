@@ -42,7 +42,7 @@ fn is_end(acts: &[Deed], with: Signal) -> bool {
     matches!(acts, [Deed::End { signal, proof, .. }] if *signal == with && proof.ran_ns.is_some())
 }
 
-// H-07, S0-25: SIGTERM after a minute; SIGKILL only to one that went on hanging for ten seconds.
+// H-07, S0-25: SIGTERM after a minute; SIGKILL only after another whole minute.
 #[test]
 fn a_main_thread_that_never_runs_is_hung() {
     let mut world = signed();
@@ -53,7 +53,7 @@ fn a_main_thread_that_never_runs_is_hung() {
     world.acted(intent, Outcome::Done);
     world.pass(10.5);
     // The signal woke it for a moment.
-    assert_eq!(look_on(&mut world, 1, |_| Some(6)), []);
+    assert_eq!(look_on(&mut world, 6, |_| Some(6)), [], "not within a minute");
     let proof = busy(&world, Some(6));
     let (intent, deed) = world.act(proof);
     assert!(is_end(&[deed], Signal::Kill));
@@ -90,6 +90,58 @@ fn one_that_wakes_is_not_killed() {
     world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
     world.pass(10.5);
     assert_eq!(look_on(&mut world, 60, |look| Some(u64::from(look))), []);
+}
+
+/// Hangs, gets SIGTERM, does not end, and hangs on for this many looks.
+fn outlived(looks: u32) -> World {
+    let mut world = signed();
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    assert!(is_end(&acts, Signal::Term));
+    world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
+    world.pass(10.5);
+    assert_eq!(look_on(&mut world, looks, |_| Some(6)), []);
+    world
+}
+
+// H-07: any sign of life after SIGTERM withdraws the case. SIGKILL is never next.
+#[test]
+fn any_sign_of_life_withdraws_the_case() {
+    type Sign = fn(&mut World);
+    let signs: [(&str, Sign); 4] = [
+        ("a hook", |world| world.hook("s1", PID, world::TOOL)),
+        ("the registry", |world| world.says("s1", PID, RegistryStatus::Shell)),
+        ("its main thread", |world| {
+            let proof = busy(world, Some(7));
+            assert_eq!(world.prove(proof), []);
+            world.pass(10.0);
+        }),
+        ("its screen", |world| {
+            let proof = Proof { pane: crashes::EMPTY, ..busy(world, Some(6)) };
+            assert_eq!(world.prove(proof), []);
+            world.pass(10.0);
+        }),
+    ];
+    for (name, sign) in signs {
+        let mut world = outlived(3);
+        sign(&mut world);
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(10.0);
+        assert_eq!(look_on(&mut world, 6, |_| Some(9)), [], "{name}: not within a minute");
+        let acts = look_on(&mut world, 2, |_| Some(9));
+        assert!(is_end(&acts, Signal::Term), "{name}: {acts:?}");
+    }
+}
+
+// S0-25: what it did between SIGTERM and the first look after it counts, too.
+#[test]
+fn a_hook_right_after_the_signal_is_a_sign_of_life() {
+    let mut world = signed();
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    world.acted(crashes::intent_of(&acts[0]), Outcome::Done);
+    world.pass(5.0);
+    world.hook("s1", PID, world::TOOL);
+    world.pass(5.5);
+    assert!(is_end(&look_on(&mut world, 7, |_| Some(6)), Signal::Term));
 }
 
 // S0-25, S0-04: one that outlived a signal and went on working is asked anew when it hangs again.
@@ -136,7 +188,7 @@ fn a_person_who_asks_gets_a_hung_one_back() {
     world.hook("s1", PID, PROMPT);
     world.says("s1", PID, RegistryStatus::Busy);
     let session = world.key();
-    world.command(Command::Recover { session });
+    world.command(Command::Recover { session, restart: true, when_idle: true });
     world.pass(61.0);
     assert_eq!(look_on(&mut world, 20, |look| Some(u64::from(look))), []);
     assert!(is_end(&look_on(&mut world, 8, |_| Some(99)), Signal::Term));

@@ -29,7 +29,7 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
     world.crash(PID);
     world.hook("s1", 200, PROMPT);
     world.hook("s1", 200, EXIT);
-    world.command(Command::Recover { session: first });
+    world.command(Command::Recover { session: first, restart: true, when_idle: true });
     world.pass(600.0);
     let recovery = &world.state.session(first).unwrap().recovery;
     assert!(recovery.pending.is_none());
@@ -129,6 +129,9 @@ fn about_to_be_ended() -> (World, Intent) {
     assert_eq!(world.prove(proof), []);
     world.pass(32.0);
     let proof = living(&world);
+    assert_eq!(world.prove(proof), [], "H-54: its person is told first");
+    world.pass(10.5);
+    let proof = living(&world);
     let (intent, deed) = world.act(proof);
     assert!(matches!(deed, Deed::End { signal: Signal::Term, .. }), "{deed:?}");
     (world, intent)
@@ -176,7 +179,7 @@ fn a_resumed_client_that_dies_is_not_ours_to_bring_back_unasked() {
 fn a_look_at_the_living_says_nothing_of_the_dead() {
     let mut world = at_rest();
     let session = world.key();
-    world.command(Command::Recover { session });
+    world.command(Command::Recover { session, restart: true, when_idle: true });
     let (intent, subject) = world.asked();
     assert!(subject.lives);
     world.exit(PID);

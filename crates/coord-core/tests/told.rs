@@ -29,7 +29,7 @@ fn a_long_hold_is_told_of() {
 fn a_long_wait_for_a_person_costs_few_looks() {
     let mut world = at_rest();
     let session = world.key();
-    world.command(Command::Recover { session });
+    world.command(Command::Recover { session, restart: true, when_idle: true });
     let pane = PaneState::Client { screen: None, input: Input::Draft, signature: None };
     let mut looked_at = Vec::new();
     for second in 0..600 {

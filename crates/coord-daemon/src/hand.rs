@@ -180,8 +180,8 @@ impl Tools {
                 }
                 return None;
             }
-            Deed::Notify { pane, text } => {
-                if let Err(why) = self.notify(&pane, &text) {
+            Deed::Notify { pane, text, for_ms } => {
+                if let Err(why) = self.notify(&pane, &text, for_ms) {
                     tracing::debug!(why, "nobody was told");
                 }
                 return None;

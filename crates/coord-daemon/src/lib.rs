@@ -15,7 +15,6 @@ pub mod history;
 pub mod host;
 pub mod http;
 mod intake;
-pub mod json;
 pub mod launch;
 mod log;
 pub mod looker;

@@ -43,6 +43,8 @@ struct Order {
 #[serde(default, deny_unknown_fields)]
 struct Recover {
     dry_run: bool,
+    restart: bool,
+    when_idle: bool,
 }
 
 impl<W: World> Coordinator<W> {
@@ -67,10 +69,11 @@ impl<W: World> Coordinator<W> {
             body => serde_json::from_slice(body),
         };
         match recover {
-            Ok(Recover { dry_run }) => {
+            Ok(Recover { dry_run, restart, when_idle }) => {
                 let sessions = vec![id.to_owned()];
                 let new = OperatorRequest::new(OperatorVerb::Recover);
-                self.on_request(&OperatorRequest { sessions, dry_run, ..new }, caller, now)
+                let asked = OperatorRequest { sessions, dry_run, restart, when_idle, ..new };
+                self.on_request(&asked, caller, now)
             }
             Err(error) => Route::Answer(bad(&error.to_string())),
         }
@@ -170,9 +173,11 @@ impl<W: World> Coordinator<W> {
             (OperatorVerb::ResetFailed, _) => {
                 each_or_all(&|session| Command::ResetFailed { session })
             }
-            (OperatorVerb::Recover, _) => {
-                each(&|session| Command::Recover { session: session.key })
-            }
+            (OperatorVerb::Recover, _) => each(&|session| Command::Recover {
+                session: session.key,
+                restart: asked.restart,
+                when_idle: asked.when_idle,
+            }),
             (OperatorVerb::Restore, _) => {
                 let sessions = found.iter().map(|session| session.key).collect();
                 one(Command::Restore { sessions })
@@ -284,6 +289,11 @@ fn words(asked: &OperatorRequest) -> String {
     if let Some(ms) = asked.for_ms {
         say(&format!("for {}", span(ms)));
     }
+    for (is_said, flag) in [(asked.restart, "--restart"), (asked.when_idle, "--when-idle")] {
+        if is_said {
+            say(flag);
+        }
+    }
     if let Some(directory) = &asked.directory {
         say(&format!("all of {directory}"));
     }
@@ -331,6 +341,11 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
     must(!all || !matches!(verb, Attend | Recover | Restore), "this verb takes sessions, not all")?;
     must(directory.is_none() || verb == Attend, "only attend takes a directory")?;
     must(asked.for_ms.is_none() || verb == Hold, "only hold takes a time")?;
+    must(
+        !(asked.restart || asked.when_idle) || verb == Recover,
+        "only recover takes restart and when_idle",
+    )?;
+    must(asked.restart || !asked.when_idle, "when_idle goes with restart")?;
     must(asked.for_ms != Some(0), "a hold of no time is none")?;
     let marks = &asked.marks;
     let is_change = *marks != OperatorMarks::default();

@@ -268,7 +268,8 @@ fn the_recorded_command_is_the_one_that_was_meant() {
         Order::Release { session: Some(key) },
         Order::Attend { whom: Whom::Session(key), marks: marks.clone() },
         Order::Attend { whom: Whom::Directory("/x".to_owned()), marks },
-        Order::Recover { session: key },
+        Order::Recover { session: key, restart: false, when_idle: false },
+        Order::Recover { session: key, restart: true, when_idle: true },
         Order::Restore { sessions: vec![key, SessionKey(3)] },
         Order::ResetFailed { session: None },
     ] {

@@ -88,7 +88,7 @@ pub(crate) fn is_prompt(line: &str) -> bool {
         && !not.iter().any(|pattern| fits(pattern, line.trim()))
 }
 
-/// Blanks do not count: a terminal breaks lines anywhere, and the client indents what follows.
+/// The lowest one of several: it is the newest. Blanks do not count: a terminal breaks lines anywhere, and the client indents what follows.
 pub(crate) fn signature_in(text: &str) -> Option<&'static str> {
     let text = without_blanks(text);
     let own = OWN.get().map_or(&[][..], Vec::as_slice);
@@ -96,8 +96,9 @@ pub(crate) fn signature_in(text: &str) -> Option<&'static str> {
         .signatures
         .iter()
         .chain(own)
-        .find(|one| text.contains(&without_blanks(one)))
-        .map(String::as_str)
+        .filter_map(|one| Some((text.rfind(&without_blanks(one))?, one.as_str())))
+        .max_by_key(|(at, _)| *at)
+        .map(|(_, one)| one)
 }
 
 fn without_blanks(text: &str) -> String {

@@ -223,6 +223,9 @@ impl Simulation {
             return violation("H-07", format!("{id}: a signal that nobody wanted"));
         }
         self.check_at_rest(process, life, holds.is_asked)?;
+        if !(holds.unattended || holds.is_asked || holds.is_fresh || life.is_signalled) {
+            self.check_told_before(process, case)?;
+        }
         let is_known = |session: &Session| {
             let pending = session.recovery.pending.as_ref();
             pending.is_none_or(|one| one.ended_by_us || matches!(one.stage, Stage::Ending { .. }))
@@ -231,6 +234,25 @@ impl Simulation {
         // A second signal belongs to what the first began.
         if !life.is_signalled {
             self.acts.begins(self.time);
+        }
+        Ok(())
+    }
+
+    /// H-54: the person who watches it was told 10 s before, and pressed no key since.
+    fn check_told_before(&self, process: ProcessRef, case: &Case) -> Result<(), Violation> {
+        let id = &case.session_id;
+        let Some(graced) = self.acts.graced.get(&case.key) else {
+            return violation("H-54", format!("{id}: ended, and its person was not told"));
+        };
+        if self.time + 200 * MS < graced + 10 * SECOND {
+            return violation("H-54", format!("{id}: ended before its person could cancel it"));
+        }
+        let place = self
+            .places
+            .iter()
+            .find(|one| one.client.as_ref().is_some_and(|client| client.process == process));
+        if place.and_then(|one| one.key_at).is_some_and(|at| graced + 200 * MS < at) {
+            return violation("H-54", format!("{id}: a key in the grace did not cancel it"));
         }
         Ok(())
     }
@@ -254,11 +276,8 @@ impl Simulation {
         let is_error = matches!(life.truth, Truth::Quota | Truth::Authentication | Truth::Billing);
         let has_registry = self.rates.has_registry && self.has_registry_now();
         let is_asked_blindly = is_asked && !has_registry;
-        // No hook tells of a dialog of the client's own.
-        let is_silent = is_asked_blindly && life.truth == Truth::AwaitingInput;
         // An error that looks like an interrupt is rest, to a person who asks.
-        let is_untold = is_silent
-            || (is_error && is_asked)
+        let is_untold = (is_error && is_asked)
             || (!self.rates.are_hooks_sure && (is_error || is_asked_blindly));
         let is_hung = self.hung_for(process).is_some_and(|for_ns| HUNG <= for_ns);
         let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle) || is_hung;
@@ -429,7 +448,10 @@ impl Simulation {
         if !self.habits.is_line_plain {
             return violation("H-18", format!("{id}: typed a path that is not plain"));
         }
-        if one.key_at.is_some_and(|at| died < at) {
+        // Who asks for it has used the shell since; a key a moment ago is another matter.
+        let from =
+            if self.said.is_asked(case.key) { self.time.saturating_sub(9 * SECOND) } else { died };
+        if one.key_at.is_some_and(|at| from < at) {
             return violation("H-18", format!("{id}: typed, and a key came since the death"));
         }
         Ok(())

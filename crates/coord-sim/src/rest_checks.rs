@@ -69,6 +69,8 @@ impl Simulation {
         let tells = |text: &str| pending.waits_for.contains(text);
         (tells("held by its operator") && self.said.may_be_held(session.key))
             || (tells("needs its operator") && session.recovery.needs_operator.is_some())
+            || (tells("recoveries in") && session.recovery.needs_operator.is_some())
+            || (tells("is on its way to it") && lives)
             || (tells("harnesses crashed within") && 3 <= self.meter.deaths)
             || (tells("in a row failed") && self.meter.ended.get("failed").is_some_and(|n| 3 <= *n))
             || (tells("another coordinator acts") && self.habits.is_dir_locked)
@@ -156,5 +158,7 @@ impl Simulation {
             || tells("signature was of another process")
             || tells("content of the conversation")
             || tells("ended by itself")
+            || tells("the order expired")
+            || tells("its person cancelled it")
     }
 }

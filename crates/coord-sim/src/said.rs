@@ -219,7 +219,12 @@ impl Simulation {
             1 => OperatorRequest { all: true, for_ms, ..new(OperatorVerb::Hold) },
             2 => of_one(OperatorVerb::Release),
             3 => OperatorRequest { all: true, ..new(OperatorVerb::Release) },
-            4 | 5 => of_one(OperatorVerb::Recover),
+            // Flags that cost no draw keep the lives of older seeds.
+            4 | 5 => {
+                let n = (self.time / MS) % 4;
+                let (restart, when_idle) = (n != 0, n == 1 || (n == 2 && yes));
+                OperatorRequest { restart, when_idle, ..of_one(OperatorVerb::Recover) }
+            }
             6 => OperatorRequest { sessions: ids.clone(), ..new(OperatorVerb::Restore) },
             7 if yes => OperatorRequest { all: true, ..new(OperatorVerb::ResetFailed) },
             7 => of_one(OperatorVerb::ResetFailed),
@@ -265,6 +270,13 @@ impl Simulation {
             }
             self.meter.orders += 1;
             self.said.take(&order, &keys, self.time);
+            let state = serving.coordinator().state();
+            for key in &keys {
+                let pending = state.session(*key).and_then(|one| one.recovery.pending.as_ref());
+                if pending.is_none_or(|pending| !pending.by_hand) {
+                    self.said.is_over(*key);
+                }
+            }
             if order.verb == OperatorVerb::ResetFailed {
                 self.lives.values_mut().for_each(|life| life.probes = 0);
                 self.acts.reset(if order.all { None } else { Some(&keys) }, self.time);

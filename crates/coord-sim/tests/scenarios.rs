@@ -71,8 +71,8 @@ fn what_cannot_be_played_is_refused_by_name_before_anything_is_played() {
             r#"world.resume: unknown word "work"; the nearest known one is "works""#,
         ),
         (
-            r#"{"at": 12.0, "command": {"restart": "s1"}}"#,
-            r#"step 1 (at 12.0): command: unknown field "restart"; the nearest known one is "restore""#,
+            r#"{"at": 12.0, "command": {"restored": "s1"}}"#,
+            r#"step 1 (at 12.0): command: unknown field "restored"; the nearest known one is "restore""#,
         ),
         (
             r#"{"at": 1, "command": {"hold": "s1", "task_dir": "/t"}}"#,

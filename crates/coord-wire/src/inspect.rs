@@ -266,6 +266,9 @@ pub struct Recovery {
     pub last_at: Option<String>,
     /// How it ended.
     pub last_outcome: Option<String>,
+    /// Prompts that arrived while coord ended its process, and may be lost (H-53).
+    #[serde(default)]
+    pub harmed_prompts: u32,
     /// Detections that were dropped because the last attempt was a moment before (S0-14).
     #[serde(default)]
     pub dropped: u32,

@@ -7,7 +7,7 @@ use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 
 /// What a decision says of the grace.
-const GRACE: &str = "it comes back in 2 s unless a key is pressed";
+const GRACE: &str = "it is brought back in 2 s unless a key is pressed";
 
 // H-06
 pub(crate) fn its_user_opted_in() {
@@ -64,7 +64,9 @@ pub(crate) fn a_key_in_the_grace() {
         if activity < now { Ok(()) } else { Err((activity, now)) }
     });
     place.signal(Signal::KILL);
-    viewer.wait_screen("coord: this session crashed and comes back in 5 s; any key here cancels");
+    viewer.wait_screen(
+        "coord: this session crashed and is brought back in 5 s; press any key to cancel",
+    );
     place.assert_untouched();
     // The line is as it was.
     viewer.keys(&["x", "BSpace"]);

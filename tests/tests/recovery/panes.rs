@@ -104,7 +104,7 @@ pub(crate) fn a_suspended_client() {
     place.pane.keys(&["C-z"]);
     place.when("it is suspended", |session| session.state == State::Suspended);
     let id = place.id.clone();
-    place.order(&["recover", &id]);
+    place.order(&["recover", &id, "--restart", "--when-idle"]);
     place.when_held("it is stopped by Ctrl-Z");
     place.assert_untouched();
     place.when_clients(&[place.pid]);

@@ -80,6 +80,6 @@ pub(crate) fn before_it_is_verified() {
 pub(crate) fn after_the_end_was_decided() {
     let mut place = at_rest();
     let id = place.id.clone();
-    place.order(&["recover", &id]);
+    place.order(&["recover", &id, "--restart", "--when-idle"]);
     killed_at(&mut place, "Decision", "SIGTERM to its harness");
 }

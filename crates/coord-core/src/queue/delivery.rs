@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Address, Message, MessageId, MessageState, Sought};
 use crate::effect::{Effect, Effects};
 use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase, Via};
+use crate::recovery::Pending;
 use crate::session::{Presence, Session, SessionKey, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;
@@ -156,7 +157,7 @@ impl State {
         if let Some(hold) = self.operators_hold(session, at.awake) {
             return Some(format!("its session: {}", hold.reason));
         }
-        if session.recovery.pending.is_some() {
+        if session.recovery.pending.as_ref().is_some_and(Pending::is_under_way) {
             return Some("its session is being brought back".into());
         }
         let gone = match session.presence {
@@ -179,18 +180,21 @@ impl State {
     fn busy(&self, session: &Session) -> Option<String> {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
-        let is_its = |message: &Message| message.left_by(Door::Wake);
         let why = if session.kind != Some(Kind::Interactive) {
             "its run is headless: it comes with the next turn of it"
         } else if !is_ours {
             "its session is not this coordinator's to wake: it comes with its next prompt"
-        } else if session.starter == Starter::Awaited || self.messages.open(session.key).any(is_its)
-        {
+        } else if session.starter == Starter::Awaited || self.is_being_woken(session) {
             "its session is just being woken"
         } else {
             not_at_rest(session)?
         };
         Some(why.into())
+    }
+
+    /// Whether a message left for it by its wake hook, and its turn has not been heard of.
+    pub(crate) fn is_being_woken(&self, session: &Session) -> bool {
+        self.messages.open(session.key).any(|message| message.left_by(Door::Wake))
     }
 
     /// Why coord starts no turn in it now (H-21).

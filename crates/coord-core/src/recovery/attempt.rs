@@ -3,11 +3,12 @@
 use alloc::format;
 
 use super::guards::{Living, Stop, Then};
+use super::harm;
 use super::hung::{TURN_OPEN, said_of_end};
 use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
-use super::{Cause, Ending, NEVER, Pending, Stage, Way};
+use super::{Cause, Ending, NEVER, Pending, Stage, Way, opening};
 use crate::effect::{Deed, Effects, Signal};
 use crate::event::{Outcome, ProcessRef};
 use crate::proof::{Intent, PaneState, Proof, Subject};
@@ -38,6 +39,7 @@ impl State {
     /// When a recovery goes on by time alone.
     pub(crate) fn recovery_at(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
+        let expires = opening::expires_at(session).unwrap_or(NEVER);
         let due = match &session.recovery.pending.as_ref()?.stage {
             Stage::Waiting { until } => (*until).min(told_at(session).unwrap_or(NEVER)),
             Stage::Grace { until } => *until,
@@ -63,6 +65,7 @@ impl State {
                 }
             },
         };
+        let due = due.min(expires);
         (due != NEVER).then_some(due)
     }
 
@@ -82,6 +85,10 @@ impl State {
             self.header.machine.take_back_death(session.key, &settings);
             let why = "a host event interrupted it; `coordctl restore` lists it".into();
             return self.close(session, ("H-10", Ending::Closed { why }), at, fx);
+        }
+        if opening::expires_at(session).is_some_and(|due| due <= at.awake) {
+            let ending = opening::expired(pending);
+            return self.close(session, ("H-53", ending), at, fx);
         }
         let is_resumed = matches!(pending.stage, Stage::Claimed { .. } | Stage::Started { .. });
         if !is_resumed
@@ -224,9 +231,10 @@ impl State {
             .as_ref()
             .filter(|_| lives)
             .map(|pending| self.may_be_ended(session, pending, at));
+        let sign = session.sign;
         if let Some(pending) = &mut session.recovery.pending {
             match living {
-                Some(Ok(Living::InTurn)) => pending.note_still(proof, at.awake),
+                Some(Ok(Living::InTurn)) => pending.note_still(proof, sign, at.awake),
                 Some(Ok(Living::AtRest) | Err(_)) | None => pending.still = None,
             }
         }
@@ -256,18 +264,29 @@ impl State {
         let until = at.awake.plus_ms(grace_ms);
         if let Some(pending) = &mut session.recovery.pending {
             pending.stage = Stage::Grace { until };
+            pending.is_graced = false;
+            pending.graced_at = Some(at);
             pending.waits_for = "its person may cancel it with any key in its pane".into();
             pending.waits_since = at;
         }
         let seconds = grace_ms / 1_000;
         if let Some((pane, _)) = session.proved_pane() {
-            let text = format!(
-                "coord: this session crashed and comes back in {seconds} s; any key here cancels"
-            );
-            fx.do_it(Deed::Notify { pane: pane.clone(), text });
+            let what = if session.may_live() {
+                "this session shows a crash and is restarted"
+            } else {
+                "this session crashed and is brought back"
+            };
+            let text = format!("coord: {what} in {seconds} s; press any key to cancel");
+            let for_ms = u32::try_from(grace_ms).unwrap_or(u32::MAX);
+            fx.do_it(Deed::Notify { pane: pane.clone(), text, for_ms });
         }
-        let did = format!("it comes back in {seconds} s unless a key is pressed");
-        fx.decide(session, "H-06", "an attended session that may come back", &did);
+        let (rule, saw, did) = if session.may_live() {
+            ("H-54", "an opted-in session that may be ended", "ended")
+        } else {
+            ("H-06", "an attended session that may come back", "brought back")
+        };
+        let did = format!("it is {did} in {seconds} s unless a key is pressed");
+        fx.decide(session, rule, saw, &did);
     }
 
     fn end_harness(
@@ -283,6 +302,7 @@ impl State {
         let mut is_hung = false;
         if let Some(pending) = &mut session.recovery.pending {
             pending.stage = Stage::Ending { number, since: at.awake, signal };
+            pending.prompt_ms = None;
             is_hung = pending.still.is_some();
             pending.was_working |= is_hung;
         }
@@ -401,18 +421,26 @@ impl State {
                 pending.died_at = Some(at);
                 pending.stage = Stage::Waiting { until: at.awake };
             }
+            harm::record(session, fx);
             return self.try_now(session, at.awake, at, fx);
         }
         if at.awake < since.plus_ms(self.header.settings.end_within_ms) {
             return;
         }
         let was_sent = session.recovery.pending.as_ref().is_some_and(|pending| pending.ended_by_us);
+        let shows_life = since < session.sign;
         let still = session.recovery.pending.as_mut().and_then(|pending| pending.still.as_mut());
         let stop = match (was_sent, signal, still) {
             // The coordinator was away when it was to be sent: it is decided anew, on a new look.
             (false, ..) => {
                 let why = "whether its harness was sent the signal is not known";
                 Stop::wait("G10", why, at.awake)
+            }
+            (true, Signal::Term, Some(_)) if shows_life => {
+                if let Some(pending) = &mut session.recovery.pending {
+                    pending.still = None;
+                }
+                Stop::wait("S0-25", "its harness showed life after SIGTERM", at.awake)
             }
             (true, Signal::Term, Some(still)) => {
                 still.asked_at = Some(at.awake);

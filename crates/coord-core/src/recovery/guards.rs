@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::hung::in_a_turn;
+use super::hung::{TURN_OPEN, in_a_turn};
 use super::verdict::is_of_its_own;
 use super::{Cause, NEVER, Pending, Stage};
 use crate::budget::{BudgetDecision, Delay, Limits};
@@ -38,6 +38,9 @@ pub(crate) enum Then {
     Close,
     /// A person has to look.
     Operator,
+    /// A limit on repeated acts is reached: a person has to look, and a dead session stays pending for
+    /// `reset-failed` (G5, S0-21).
+    Limit,
 }
 
 impl Stop {
@@ -52,6 +55,10 @@ impl Stop {
 
     pub(crate) fn close(rule: &'static str, why: impl Into<String>) -> Self {
         Self { rule, why: why.into(), then: Then::Close }
+    }
+
+    pub(crate) fn limit(why: impl Into<String>) -> Self {
+        Self { rule: "G5", why: why.into(), then: Then::Limit }
     }
 
     pub(crate) fn operator(rule: &'static str, why: impl Into<String>) -> Self {
@@ -178,11 +185,11 @@ impl State {
             }
             BudgetDecision::SpentThisTurn => {
                 let n = settings.recoveries_per_turn;
-                return Err(Stop::operator("G5", format!("{n} recoveries in this turn")));
+                return Err(Stop::limit(format!("{n} recoveries in this turn")));
             }
             BudgetDecision::Spent => {
                 let n = settings.recoveries_total;
-                return Err(Stop::operator("G5", format!("{n} recoveries in all")));
+                return Err(Stop::limit(format!("{n} recoveries in all")));
             }
         }
         self.header.machine.admits(session.key, settings, pending.by_hand, at)
@@ -233,29 +240,14 @@ impl State {
             return Err(Stop::until_told("R-21", "two sources disagree about it"));
         }
         let word = self.word(session, at.awake).word;
-        match word {
-            Word::Idle | Word::Starting => (),
-            Word::AwaitingPermission | Word::AwaitingInput => {
-                return Err(Stop::until_told("S0-15", "a prompt waits for its user"));
-            }
-            Word::Running | Word::Stalled => return in_a_turn(session, at),
-            Word::Background => {
-                return Err(Stop::until_told("S0-20", "background work goes on"));
-            }
-            Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
-                return Err(Stop::until_told("R-11", "its account is limited or blocked"));
-            }
-            Word::Suspended => return Err(Stop::until_told("R-10", "it is stopped by Ctrl-Z")),
-            Word::Unknown
-            | Word::Foreign
-            | Word::Interrupted
-            | Word::Crashed
-            | Word::Elsewhere
-            | Word::Stopped
-            | Word::RecoveryPending
-            | Word::Recovering => {
-                return Err(Stop::until_told("G4", "what it is doing is not known"));
-            }
+        if matches!(word, Word::Running | Word::Stalled) {
+            return in_a_turn(session, at);
+        }
+        if let Some((rule, why)) = busy(word) {
+            return Err(Stop::until_told(rule, why));
+        }
+        if self.is_being_woken(session) {
+            return Err(Stop::until_told("H-02", "a message is on its way to it"));
         }
         let is_idle =
             session.registry.level().is_some_and(|level| level.status == RegistryStatus::Idle);
@@ -282,6 +274,30 @@ impl State {
             }
             None => Err(Stop::close("H-07", "the signature was of another process")),
         }
+    }
+}
+
+/// What a living session does that is no rest: the rule that leaves it alone, and why in words.
+pub(super) fn busy(word: Word) -> Option<(&'static str, &'static str)> {
+    match word {
+        Word::Idle | Word::Starting => None,
+        Word::AwaitingPermission | Word::AwaitingInput => {
+            Some(("S0-15", "a prompt waits for its user"))
+        }
+        Word::Running | Word::Stalled => Some(("S0-08", TURN_OPEN)),
+        Word::Background => Some(("S0-20", "background work goes on")),
+        Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
+            Some(("R-11", "its account is limited or blocked"))
+        }
+        Word::Suspended => Some(("R-10", "it is stopped by Ctrl-Z")),
+        Word::Unknown
+        | Word::Foreign
+        | Word::Interrupted
+        | Word::Crashed
+        | Word::Elsewhere
+        | Word::Stopped
+        | Word::RecoveryPending
+        | Word::Recovering => Some(("G4", "what it is doing is not known")),
     }
 }
 

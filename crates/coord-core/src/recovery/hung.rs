@@ -1,5 +1,5 @@
-//! Decides whether a living harness in the midst of a turn is proved hung (H-07), and when what did not
-//! end on SIGTERM is killed (S0-25).
+//! Decides whether a living harness in an open turn is proved hung (H-07), and when one that did not end on
+//! SIGTERM is killed (S0-25).
 //!
 //! A still screen and a silent registry prove nothing: where motion is reduced, a client that waits for
 //! its model shows the same screen and writes nothing for as long as it waits (measured). Its main thread
@@ -19,49 +19,61 @@ use crate::time::{Awake, Moment};
 
 /// What a recovery waits for while its harness works.
 pub(super) const TURN_OPEN: &str = "a turn is open";
-/// Its main thread has not run for so long, in a turn that has been open for as long.
+/// Its main thread has not run for so long, in a turn that has been open for as long. SIGKILL needs the
+/// same proof again, made after SIGTERM and after the last sign of life.
 const HUNG_MS: u64 = 60_000;
-/// One that was asked to end has not run for so long.
-const ASKED_MS: u64 = 10_000;
-/// And was asked no longer ago than this: what ran on for longer has outlived that signal, and hangs anew.
-const ASKED_WITHIN_MS: u64 = 60_000;
 /// Meanwhile it is looked at so often.
 const LOOK_EVERY_MS: u64 = 10_000;
 
-/// A main thread that did not run between looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A client that showed no sign of life between looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Still {
-    /// What it has run in all, nanoseconds.
+    /// What its main thread has run in all, nanoseconds.
     pub ran_ns: u64,
     /// Since the look that found this first.
     pub since: Awake,
-    /// When it was found not to have ended on SIGTERM.
+    /// When it was found not to have ended on SIGTERM. Any sign of life after that withdraws it.
     #[serde(default)]
     pub asked_at: Option<Awake>,
+    /// What its pane showed.
+    #[serde(default)]
+    pub pane: Option<PaneState>,
 }
 
 impl Pending {
-    /// A look at a harness in a turn.
-    pub(super) fn note_still(&mut self, proof: &Proof, awake: Awake) {
-        let asked_at = self.still.and_then(|still| still.asked_at);
-        self.still = proof.ran_ns.map(|ran_ns| match self.still {
-            Some(still) if still.ran_ns == ran_ns => still,
-            Some(_) | None => Still { ran_ns, since: awake, asked_at },
+    /// Takes in a look at a harness in a turn. `sign` is the last sign of life that hooks, registry and
+    /// screen gave: any of them ends what was proved so far.
+    pub(super) fn note_still(&mut self, proof: &Proof, sign: Awake, awake: Awake) {
+        let before = self.still.take();
+        let Some(ran_ns) = proof.ran_ns else { return };
+        let anew =
+            |asked_at| Still { ran_ns, since: awake, asked_at, pane: Some(proof.pane.clone()) };
+        self.still = Some(match before {
+            // The signal itself wakes the main thread: what follows it is measured from this look.
+            Some(Still { since, asked_at: Some(asked), .. }) if since < asked && sign <= asked => {
+                anew(Some(asked))
+            }
+            Some(still) if still.is_unchanged(ran_ns, &proof.pane, sign) => still,
+            Some(_) | None => anew(None),
         });
     }
 
     fn is_hung(&self, awake: Awake) -> bool {
-        self.still.is_some_and(|still| {
-            let for_ms = if still.is_asked(awake) { ASKED_MS } else { HUNG_MS };
-            for_ms <= awake.ms_since(still.since)
-        })
+        let is_proof = |still: &Still| {
+            let is_of_now = still.asked_at.is_none_or(|asked| asked <= still.since);
+            is_of_now && HUNG_MS <= awake.ms_since(still.since)
+        };
+        self.still.as_ref().is_some_and(is_proof)
     }
 }
 
 impl Still {
-    /// Whether the next signal is the one that cannot be ignored.
-    fn is_asked(&self, awake: Awake) -> bool {
-        self.asked_at.is_some_and(|asked| awake.ms_since(asked) < ASKED_WITHIN_MS)
+    fn is_unchanged(&self, ran_ns: u64, pane: &PaneState, sign: Awake) -> bool {
+        // A pane that could not be read tells nothing.
+        let is_read = |pane: &PaneState| matches!(pane, PaneState::Client { .. });
+        let before = self.pane.as_ref().filter(|before| is_read(before) && is_read(pane));
+        let is_same_screen = before.is_none_or(|before| before == pane);
+        self.ran_ns == ran_ns && is_same_screen && sign <= self.since
     }
 }
 
@@ -89,7 +101,8 @@ pub(super) fn said_of_end(is_hung: bool, signal: Signal) -> (&'static str, &'sta
             "SIGTERM to its harness",
         ),
         (true, Signal::Kill) => {
-            ("its hung harness did not end on SIGTERM", "SIGKILL to its harness")
+            let saw = "its hung harness did not end on SIGTERM, and did not run for another minute";
+            (saw, "SIGKILL to its harness")
         }
     }
 }
@@ -105,6 +118,7 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         let again = at.awake.plus_ms(LOOK_EVERY_MS);
+        let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
         if !pending.is_hung(at.awake) {
             return Err(Stop::wait("S0-08", TURN_OPEN, again));
         }
@@ -112,7 +126,11 @@ impl State {
         if !matches!(proof.pane, PaneState::Client { .. }) {
             return Err(Stop::wait("H-08", "its screen cannot be read", again));
         }
-        let is_asked = pending.still.is_some_and(|still| still.is_asked(at.awake));
-        Ok(if is_asked { Move::Kill } else { Move::End })
+        let is_asked = pending.still.as_ref().is_some_and(|still| still.asked_at.is_some());
+        Ok(match (is_told, is_asked) {
+            (false, _) => Move::Grace,
+            (true, false) => Move::End,
+            (true, true) => Move::Kill,
+        })
     }
 }

@@ -5,13 +5,25 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use super::guards::Stop;
+use super::guards::{Stop, busy};
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
 use crate::effect::Effects;
 use crate::event::{Kind, ProcessRef};
 use crate::session::{Presence, Session, SessionKey, Turn};
 use crate::state::State;
-use crate::time::Moment;
+use crate::time::{Awake, Moment};
+
+/// An order by hand for a living session is for the moment: it expires after this (H-53).
+const ORDER_MS: u64 = 10_000;
+
+/// What a person who asks for a session allows (H-53).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// Its living harness may be ended.
+    pub(crate) restart: bool,
+    /// The order waits until the harness is idle.
+    pub(crate) when_idle: bool,
+}
 
 impl Pending {
     /// One that is tried at once.
@@ -23,6 +35,7 @@ impl Pending {
             detected_at: at,
             died_at: None,
             by_hand: matches!(cause, Cause::Operator | Cause::Interrupted),
+            when_idle: false,
             was_working: false,
             ended_by_us: false,
             attempts: 0,
@@ -32,6 +45,8 @@ impl Pending {
             waits_since: at,
             is_told: false,
             is_graced: false,
+            graced_at: None,
+            prompt_ms: None,
             still: None,
             prompt: None,
             typed: None,
@@ -114,10 +129,17 @@ impl State {
     }
 
     /// A person asks for a session. Says what will be done, or why it is refused.
-    pub(crate) fn ask_for(&mut self, key: SessionKey, cause: Cause, at: Moment, fx: &mut Effects) {
+    pub(crate) fn ask_for(
+        &mut self,
+        key: SessionKey,
+        cause: Cause,
+        wish: Wish,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
         let Some(mut session) = self.take(key) else { return };
         let process = session.owner.as_ref().map(|owner| owner.id.process);
-        match (self.may_be_asked_for(&session, cause), process) {
+        match (self.may_be_asked_for(&session, cause, wish), process) {
             (Err(stop), _) => fx.decide(&session, stop.rule, "its operator asks for it", &stop.why),
             (Ok(()), None) => (),
             (Ok(()), Some(process)) => {
@@ -126,6 +148,7 @@ impl State {
                 let died = (!session.may_live()).then_some(at);
                 let mut pending = Pending::new(cause, process, at);
                 pending.died_at = died;
+                pending.when_idle = wish.when_idle;
                 // What a look locked before is released under its name (H-13).
                 let before = session.recovery.pending.take();
                 pending.session_id = before.map(|before| before.session_id).unwrap_or_default();
@@ -137,7 +160,12 @@ impl State {
     }
 
     /// Whether a person's wish can be taken up.
-    pub(crate) fn may_be_asked_for(&self, session: &Session, cause: Cause) -> Result<(), Stop> {
+    pub(crate) fn may_be_asked_for(
+        &self,
+        session: &Session,
+        cause: Cause,
+        wish: Wish,
+    ) -> Result<(), Stop> {
         if cause == Cause::Interrupted && session.may_live() {
             // Its user may have been quicker than the list was read.
             return Err(Stop::close("H-42", "its harness lives: nothing is to be restored"));
@@ -146,8 +174,45 @@ impl State {
         if under_way {
             return Err(Stop::close("S0-09", "a recovery is under way"));
         }
-        self.is_ours(session, false)
+        self.is_ours(session, false)?;
+        if session.may_live() { may_be_restarted(session, wish) } else { Ok(()) }
     }
+}
+
+/// H-53: a session that lives and works is left alone; one that is idle needs an explicit word.
+fn may_be_restarted(session: &Session, wish: Wish) -> Result<(), Stop> {
+    let why = match (busy(session.word.word), wish) {
+        (_, Wish { restart: true, when_idle: true })
+        | (None, Wish { restart: true, when_idle: false }) => return Ok(()),
+        (Some((_, why)), Wish { restart: true, when_idle: false }) => {
+            format!("it lives and works: {why}; with --when-idle the order waits for its end")
+        }
+        (Some((_, why)), Wish { restart: false, .. }) => format!("it lives and works: {why}"),
+        (None, Wish { restart: false, .. }) => {
+            "it lives, and waits for a prompt; --restart ends its process and resumes the session, and \
+             what was typed and not sent is lost"
+                .to_owned()
+        }
+    };
+    Err(Stop::close("H-53", why))
+}
+
+/// When an order by hand for this living session expires.
+pub(super) fn expires_at(session: &Session) -> Option<Awake> {
+    let pending = session.recovery.pending.as_ref()?;
+    let is_for_now = pending.by_hand && !pending.when_idle && session.may_live();
+    let is_open = is_for_now && !pending.is_under_way();
+    is_open.then(|| pending.detected_at.awake.plus_ms(ORDER_MS))
+}
+
+/// What is recorded of an order that expired.
+pub(super) fn expired(pending: &Pending) -> Ending {
+    let seconds = ORDER_MS / 1_000;
+    let why = match pending.waits_for.as_str() {
+        "" => "it could not be looked at",
+        why => why,
+    };
+    Ending::Closed { why: format!("the order expired after {seconds} s: {why}") }
 }
 
 impl Session {

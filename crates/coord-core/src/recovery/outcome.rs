@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 
 use super::guards::{Stop, Then};
-use super::{Ending, Flag, Last, Stage};
-use crate::effect::{Deed, Effects};
+use super::{Ending, Flag, Last, NEVER, Stage};
+use crate::effect::{Deed, Effects, SHOWN_MS};
 use crate::session::Session;
 use crate::state::State;
 use crate::time::{Awake, Moment};
@@ -56,7 +56,16 @@ impl State {
                 let why = stop.why;
                 self.close(session, (stop.rule, Ending::Closed { why }), at, fx);
             }
-            Then::Operator => {
+            // Only a reset lifts the limit: then what is pending is tried again.
+            Then::Limit if !session.may_live() => {
+                self.header.machine.end(session.key);
+                flag(session, stop.rule, &stop.why, at, fx);
+                if let Some(flag) = &mut session.recovery.needs_operator {
+                    flag.is_limit = true;
+                }
+                wait(session, (stop.rule, &stop.why), NEVER, at, fx);
+            }
+            Then::Limit | Then::Operator => {
                 flag(session, stop.rule, &stop.why, at, fx);
                 self.close(session, (stop.rule, Ending::Failed { why: stop.why }), at, fx);
             }
@@ -108,7 +117,7 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     let saw = format!("its recovery has waited for half an hour: {}", pending.waits_for);
     if let Some(pane) = pane {
         let text = format!("coord: {saw}");
-        fx.do_it(Deed::Notify { pane, text });
+        fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
     }
     fx.decide(session, "H-35", &saw, "told, once");
 }

@@ -3,6 +3,7 @@
 
 use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
+use super::harm;
 use super::outcome::flag;
 use super::{Ending, Stage, Way};
 use crate::effect::{Deed, Effect, Effects, Signal};
@@ -277,6 +278,7 @@ impl State {
         session.recovery.cooldown =
             Some(Hold::new("it was brought back a moment ago", at, quiet_ms));
         self.header.machine.on_success();
+        harm::tell(session, fx);
         self.go_on(session, at, fx);
         self.close(session, ("H-33", Ending::Verified), at, fx);
     }

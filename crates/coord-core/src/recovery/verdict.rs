@@ -20,6 +20,10 @@ const SHELL_AGAIN_MS: u64 = 300;
 /// costs, and those who wait for long wait for somebody who is away.
 const PERSON_AGAIN_MS: u64 = 20_000;
 const PERSON_AGAIN_MAX_MS: u64 = 120_000;
+/// What was told of an end counts for so long after the grace; then its person is told again.
+const GRACE_KEPT_MS: u64 = 60_000;
+/// An order by hand waits for the shell's prompt for so long: it may have been given in that very shell.
+const SHELL_BY_HAND_MS: u64 = 15_000;
 /// Whether the machine has room again is looked at after this.
 const ROOM_AGAIN_MS: u64 = 20_000;
 
@@ -46,16 +50,22 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         let settings = &self.header.settings;
+        let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
         can_be_ended(self, session, proof, at)?;
+        let is_idle_by_registry = proof.idle_since_ms.is_some();
+        let is_prompt_shown = matches!(
+            &proof.pane,
+            PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. }
+        );
         match &proof.pane {
-            PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. } => (),
+            PaneState::Client { .. } if is_prompt_shown => (),
             PaneState::Client { input: Input::Draft, .. } => {
                 return Err(for_person(session, "H-08", "a draft stands in its input line", at));
             }
             PaneState::Client { screen: Some(Screen::Prompt), .. }
             | PaneState::None
             | PaneState::Unreadable { .. }
-                if pending.by_hand => {}
+                if pending.by_hand && is_idle_by_registry => {}
             PaneState::Client { .. } => {
                 return Err(for_person(
                     session,
@@ -86,8 +96,8 @@ impl State {
                     return Err(Stop::wait("H-08", "it has not been idle for long enough", until));
                 }
             }
-            // Without a registry, what hooks told last is as old.
-            None if pending.by_hand => {
+            // Without a registry its screen shows it, and what hooks told last is as old (H-53).
+            None if pending.by_hand && is_prompt_shown => {
                 let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);
                 if at.awake < rested {
                     return Err(Stop::wait("H-08", "it has not been idle for long enough", rested));
@@ -102,7 +112,29 @@ impl State {
                 ));
             }
         }
-        Ok(Move::End)
+        Ok(if is_told { Move::End } else { Move::Grace })
+    }
+
+    /// H-54: whether the person who watches an opted-in session was told that its living harness is going to
+    /// be ended, and did not cancel it. Nobody has to be told where nobody watches, or where a person asked.
+    pub(super) fn is_told_of_its_end(
+        &self,
+        session: &Session,
+        pending: &Pending,
+        proof: &Proof,
+        at: Moment,
+    ) -> Result<bool, Stop> {
+        if pending.by_hand || self.is_unattended(session) {
+            return Ok(true);
+        }
+        let Some(began) = pending.graced_at.filter(|_| pending.is_graced) else { return Ok(false) };
+        // tmux tells of keys by the second.
+        if proof.any_key_ms.is_some_and(|key_ms| began.wall_ms / 1_000 <= key_ms / 1_000) {
+            return Err(Stop::close("H-54", "a key was pressed: its person cancelled it"));
+        }
+        let was_set = self.header.clock_set_at.is_some_and(|set| began.awake <= set);
+        let lasts_ms = self.header.settings.grace_ms.saturating_add(GRACE_KEPT_MS);
+        Ok(!was_set && at.awake.ms_since(began.awake) <= lasts_ms)
     }
 
     /// What follows from a proof of a dead harness.
@@ -117,9 +149,10 @@ impl State {
             return Err(Stop::operator("G4", "its harness is said to be dead and is alive"));
         }
         // Content of the conversation is everyday output, on whatever screen it still stands (H-07).
-        let is_content =
-            session.signature.as_ref().is_some_and(|signature| signature.is_content == Some(true));
-        let is_shown = signature_on(&proof.pane) && !is_content;
+        let is_content = |name: &str| {
+            session.signatures().any(|one| one.name == name && one.is_content == Some(true))
+        };
+        let is_shown = signature_on(&proof.pane).is_some_and(|name| !is_content(name));
         let has_signature = is_shown || is_of_its_own(session);
         if !pending.is_ended_by_us() {
             self.comes_back(session, pending, has_signature)?;
@@ -130,7 +163,12 @@ impl State {
         }
         let is_watched = !(pending.by_hand || self.is_unattended(session));
         let way = way(session, pending, proof, is_watched, at)?;
-        if is_watched && !pending.is_graced && !pending.is_ended_by_us() {
+        // What was told while it lived was told of another act (H-54).
+        let is_graced = pending.is_graced
+            && pending
+                .graced_at
+                .is_none_or(|began| pending.died_at.is_none_or(|died| died.awake <= began.awake));
+        if is_watched && !is_graced && !pending.is_ended_by_us() {
             return Ok(Move::Grace);
         }
         Ok(Move::Place(way))
@@ -282,7 +320,8 @@ fn shell(
     if first != Some(launch.parent.process.pid) {
         return not("the shell that started it is not its pane's first process");
     }
-    if key_since_death(session, proof) {
+    // Who asks for it by hand has seen the shell since: its empty prompt, and no key for a while, will do.
+    if !pending.by_hand && key_since_death(session, proof) {
         return not("a key was pressed since it died");
     }
     if proof.is_synchronized {
@@ -333,26 +372,27 @@ fn for_person(session: &Session, rule: &'static str, why: &str, at: Moment) -> S
 
 fn may_still_come(pending: &Pending, awake: Awake) -> bool {
     let died = pending.died_at.map(|died| died.awake).unwrap_or_default();
-    awake.ms_since(died) < SHELL_WITHIN_MS
+    let within_ms = if pending.by_hand { SHELL_BY_HAND_MS } else { SHELL_WITHIN_MS };
+    awake.ms_since(died) < within_ms
 }
 
-fn signature_on(pane: &PaneState) -> bool {
+fn signature_on(pane: &PaneState) -> Option<&str> {
     match pane {
         PaneState::Client { signature, .. } | PaneState::Shell { signature, .. } => {
-            signature.is_some()
+            signature.as_deref()
         }
         PaneState::None
         | PaneState::Unreadable { .. }
         | PaneState::NoServer
         | PaneState::Closed
         | PaneState::Dead
-        | PaneState::Other => false,
+        | PaneState::Other => None,
     }
 }
 
 /// Whether a signature was seen on it that was not content of its conversation (H-07).
 pub(super) fn is_of_its_own(session: &Session) -> bool {
-    session.signature.as_ref().is_some_and(|signature| signature.is_content == Some(false))
+    session.signatures().any(|signature| signature.is_content == Some(false))
 }
 
 /// When `quiet_ms` have passed since `happened_ms`, wall time to the second; none if they have. A time in

@@ -172,7 +172,14 @@ pub(crate) fn symbols() -> Vec<Symbol> {
         ),
         Symbol::new("hold all", command(|_| Command::Hold { session: None, for_ms: None })),
         Symbol::new("release", command(|world| Command::Release { session: Some(key_of(world)) })),
-        Symbol::new("recover", command(|world| Command::Recover { session: key_of(world) })),
+        Symbol::new(
+            "recover",
+            command(|world| Command::Recover {
+                session: key_of(world),
+                restart: true,
+                when_idle: true,
+            }),
+        ),
         Symbol::new("restore", command(|world| Command::Restore { sessions: vec![key_of(world)] })),
         Symbol::new(
             "reset failed",

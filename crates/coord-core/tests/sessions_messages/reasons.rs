@@ -53,7 +53,7 @@ fn each_reason_is_said() {
                 world.attend(true);
                 world.crash(PID);
             },
-            "is being brought back",
+            "crashed: it comes when that is back",
         ),
         (
             Word::Unknown,

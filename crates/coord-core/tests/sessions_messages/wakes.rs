@@ -5,7 +5,7 @@ use coord_core::{
     Starter, Turn, WakeLimits, Word,
 };
 
-use crate::crashes::{PID, at_rest, unattended};
+use crate::crashes::{PID, at_rest, living, unattended};
 use crate::mail::{LEASE_S, OTHER, id};
 use crate::world::{PROMPT, STOP, World, process};
 
@@ -80,10 +80,12 @@ fn who_is_at_something_is_not_woken() {
 fn whom_coord_may_not_touch_is_not_woken() {
     let makes: [(&str, Make, &str); 6] = [
         (
-            "it is to be brought back",
+            "it is being ended",
             |world| {
                 let session = world.key();
-                world.command(Command::Recover { session });
+                world.command(Command::Recover { session, restart: true, when_idle: false });
+                let proof = living(world);
+                assert_eq!(world.prove(proof).len(), 1);
             },
             "being brought back",
         ),
@@ -122,7 +124,7 @@ fn whom_coord_may_not_touch_is_not_woken() {
             },
             "not this coordinator's to wake",
         ),
-        ("it crashed", |world| world.crash(PID), "being brought back"),
+        ("it crashed", |world| world.crash(PID), "when that is back"),
         (
             "its user left",
             |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
@@ -141,6 +143,28 @@ fn is_not_woken((name, make, why): (&str, Make, &str)) {
     assert_eq!(world.wakes(), [], "{name}");
     assert!(world.why_waits(id(1)).contains(why), "{name}: {}", world.why_waits(id(1)));
     assert_eq!(world.message(id(1)).word(), "pending", "H-21: held, never dropped");
+}
+
+// S0-25a: a recovery that waits holds no message back, and does not end what a message is starting.
+#[test]
+fn a_recovery_that_waits_holds_no_message_back() {
+    let mut world = at_rest();
+    let session = world.key();
+    world.sent([1]);
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.command(Command::Recover { session, restart: true, when_idle: true });
+    world.pass(3_600.0);
+    assert!(world.why_waits(id(1)).contains("works"), "{}", world.why_waits(id(1)));
+    world.hook("s1", PID, STOP);
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.deeds();
+    assert!(world.session("s1").recovery.pending.is_some());
+    world.wakes_with(1);
+    world.pass(40.0);
+    assert!(!world.deeds().iter().any(crate::crashes::is_act));
+    let pending = world.session("s1").recovery.pending.as_ref();
+    assert_eq!(pending.unwrap().waits_for, "a message is on its way to it");
 }
 
 // H-02: no wake hook waits in a headless run.

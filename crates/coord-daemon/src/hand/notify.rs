@@ -8,15 +8,19 @@ use super::Tools;
 use super::pane::{is_plain, is_server};
 use crate::tmux::answer;
 
-/// So long it is shown, in milliseconds, or until a key.
-const SHOWN_MS: u32 = 5000;
 /// A status line is one line.
 const TEXT_CHARS_MAX: usize = 200;
 const CLIENTS: &str = "#{window_id} #{client_control_mode} #{client_name}";
 
 impl Tools {
-    /// Shows a text to each client that shows the pane's window. Harmless if there is none.
-    pub(super) fn notify(&mut self, pane: &TmuxPane, text: &str) -> Result<(), String> {
+    /// Shows a text for `for_ms`, or until a key, to each client that shows the pane's window. Harmless if
+    /// there is none.
+    pub(super) fn notify(
+        &mut self,
+        pane: &TmuxPane,
+        text: &str,
+        for_ms: u32,
+    ) -> Result<(), String> {
         let id = answer::pane_id(&pane.pane).ok_or("no such pane id")?;
         let script =
             format!("display-message -p -t %{id} '#{{window_id}}'\nlist-clients -F '{CLIENTS}'\n");
@@ -32,7 +36,7 @@ impl Tools {
         let text = quoted(text);
         let mut script = String::new();
         for name in clients {
-            let _ = writeln!(script, "display-message -d {SHOWN_MS} -c {name} {text}");
+            let _ = writeln!(script, "display-message -d {for_ms} -c {name} {text}");
         }
         if !script.is_empty() {
             self.asker.ask(&pane.socket, |door| is_server(door, pane), &script)?;

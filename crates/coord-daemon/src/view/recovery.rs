@@ -28,6 +28,7 @@ pub(super) fn so_far(session: &Session) -> inspect::Recovery {
         total,
         last_at: last.map(|last| rfc3339(last.at.wall_ms)),
         last_outcome: last.map(|last| last.outcome.word().to_owned()),
+        harmed_prompts: session.recovery.harmed_prompts,
         dropped: session.recovery.dropped,
     }
 }

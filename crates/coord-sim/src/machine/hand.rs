@@ -119,7 +119,7 @@ impl Machine {
                 self.remove_stop(format!("{dir}/.auto-stop"), text);
                 return None;
             }
-            Deed::Notify { pane, text } => {
+            Deed::Notify { pane, text, .. } => {
                 self.tell(&pane, text);
                 return None;
             }

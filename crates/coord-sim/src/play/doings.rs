@@ -1,7 +1,7 @@
 //! What follows from an act: how a client takes a signal, and what becomes of a line that resumes a
 //! session. The clients of a scenario do this by themselves, as its world says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coord_core::{Screen, Signal, Way};
@@ -39,6 +39,8 @@ pub(super) struct Doings {
     asks_for_trust: bool,
     /// Processes that took a line: their parents and panes.
     placed: BTreeMap<u32, (u32, String)>,
+    /// Those that wait for the answer to their claim.
+    claiming: BTreeSet<ProcessRef>,
 }
 
 /// One thing that a client does.
@@ -113,6 +115,7 @@ impl Player {
         self.take_letters()?;
         let answers = self.serving.as_mut().map(Serving::take_answers);
         for (process, response) in answers.unwrap_or_default() {
+            self.doings.claiming.remove(&process);
             let order = serde_json::from_slice::<ResumeOrder>(&response.body).ok();
             match order.filter(|_| response.status == 200) {
                 Some(order) => {
@@ -125,6 +128,13 @@ impl Player {
             }
         }
         Ok(())
+    }
+
+    /// The coordinator is gone: a process that waits for its answer gives up.
+    pub(super) fn refuse_claims(&mut self) {
+        for process in std::mem::take(&mut self.doings.claiming) {
+            self.doings.add(self.clock.at_ns + REFUSED_AFTER, Doing::End { process });
+        }
     }
 
     fn on_happening(&mut self, happening: Happening) -> Result<()> {
@@ -233,7 +243,10 @@ impl Player {
             return Ok(());
         }
         match doing {
-            Doing::Claim { nonce, .. } => self.claim(process, &nonce),
+            Doing::Claim { nonce, .. } => {
+                self.doings.claiming.insert(process);
+                self.claim(process, &nonce);
+            }
             Doing::Report { payload, .. } => {
                 let hook = Hook {
                     payload,

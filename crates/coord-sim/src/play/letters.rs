@@ -93,6 +93,7 @@ impl Player {
 
     /// The coordinator is gone: whoever waits for it spools.
     pub(super) fn hang_up(&mut self) -> Result<()> {
+        self.refuse_claims();
         let all = std::mem::take(&mut self.letters.asking);
         all.iter().try_for_each(|(id, asking)| self.spools(*id, asking))
     }

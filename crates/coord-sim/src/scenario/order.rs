@@ -22,8 +22,12 @@ const MARKS: [&str; 6] = ["unattended", "answers", "name", "parent", "task_dir",
 /// Reads `{"hold": "s1", "for": 600}`, `{"release": "--all"}`, `{"attend": "/a/directory", …}` and the
 /// like.
 pub(super) fn order(value: &Value) -> Result<OperatorRequest> {
-    let known: Vec<&str> =
-        VERBS.iter().map(|(name, _)| *name).chain(["for"]).chain(MARKS).collect();
+    let known: Vec<&str> = VERBS
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(["for", "restart", "when_idle"])
+        .chain(MARKS)
+        .collect();
     let fields = Fields::of("command", value, &known)?;
     // Beside "attend", "recover" is a mark.
     let is_mark = |name: &str| name == "recover" && fields.value("attend").is_some();
@@ -46,6 +50,8 @@ pub(super) fn order(value: &Value) -> Result<OperatorRequest> {
         let ns = nanoseconds(seconds).context("command.for: takes seconds from 0 on")?;
         order.for_ms = Some(ns / 1_000_000);
     }
+    order.restart = fields.flag("restart")?.unwrap_or(false);
+    order.when_idle = fields.flag("when_idle")?.unwrap_or(false);
     if name == "attend" {
         order.marks = marks(&fields)?;
     } else if let Some(mark) = MARKS.iter().find(|mark| fields.value(mark).is_some()) {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::fix::Outcome;
 use super::{Finding, Level};
-use crate::out::{Colour, Failure, Painter, escape, pad, print_json};
+use crate::out::{Colour, Failure, Painter, escape, pad};
 
 /// Schema of the JSON.
 const SCHEMA: u32 = 1;
@@ -36,7 +36,8 @@ pub(super) fn json(
     fixes: Option<&[Outcome]>,
 ) -> Result<(), Failure> {
     let answer = Answer { schema: SCHEMA, ok: is_ok(findings), findings, fixes };
-    print_json(out, &answer)
+    serde_json::to_writer(&mut *out, &answer)?;
+    Ok(writeln!(out)?)
 }
 
 /// For people.

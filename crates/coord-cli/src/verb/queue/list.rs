@@ -10,7 +10,7 @@ use coord_wire::message::{MessageInfo, Messages, Totals};
 use super::answered;
 use crate::client::{self, segment};
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, pad, print_json};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, pad};
 use crate::verb::inspect::read_store;
 use crate::verb::status::not_reachable;
 
@@ -85,7 +85,8 @@ pub(crate) fn run(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     };
     let mut out = std::io::stdout().lock();
     if args.json {
-        return print_json(&mut out, &found);
+        serde_json::to_writer(&mut out, &found)?;
+        return Ok(writeln!(out)?);
     }
     let (painter, width) = (Painter::for_stdout(), columns());
     for message in &found.messages {
@@ -176,7 +177,8 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     let message: MessageInfo = answered(client::get(context, &path), context)?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        return print_json(&mut out, &message);
+        serde_json::to_writer(&mut out, &message)?;
+        return Ok(writeln!(out)?);
     }
     let local = |at: &str| {
         DateTime::parse_from_rfc3339(at).map_or_else(

@@ -330,7 +330,7 @@ fn who_looks_at_the_pane_is_told() {
     let mut world = World::new();
     let pane = world.subject(world.server, true).pane.unwrap().0;
     let text = "coord: #{pane_id} 100% \"quoted\" $HOME";
-    let notify = Deed::Notify { pane: pane.clone(), text: text.to_owned() };
+    let notify = Deed::Notify { pane: pane.clone(), text: text.to_owned(), for_ms: 5_000 };
     assert_eq!(world.tools.do_deed(notify.clone()), None, "nobody is there");
     let client = world.attach();
     until("the text", || {
@@ -338,7 +338,7 @@ fn who_looks_at_the_pane_is_told() {
         client.shown().contains(text).then_some(())
     });
     world.tell(&["new-window", "cat"]);
-    let elsewhere = Deed::Notify { pane, text: "not here".to_owned() };
+    let elsewhere = Deed::Notify { pane, text: "not here".to_owned(), for_ms: 5_000 };
     assert_eq!(world.tools.do_deed(elsewhere), None);
     world.tell(&["new-window", "printf 'a later sign'; exec cat"]);
     until("a later sign", || client.shown().contains("a later sign").then_some(()));

@@ -1,0 +1,63 @@
+//! Records a prompt that arrives while coord ends its session's harness, and tells its person (H-08, H-53).
+//!
+//! SIGTERM is decided on a look that finds nobody there. A prompt that is entered between that look and the
+//! signal's effect may be lost with the process: nothing can prevent that, so it is said.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::effect::{Deed, Effects, SHOWN_MS};
+use crate::event::{HookEvent, HookKind};
+use crate::session::Session;
+
+/// Takes in a prompt of a harness that is being ended, or was.
+pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effects) {
+    if event.kind != HookKind::UserPromptSubmit || event.agent.is_some() {
+        return;
+    }
+    let is_alive = session.may_live();
+    let Some(pending) = &mut session.recovery.pending else { return };
+    let is_its = event.harness.as_ref().is_some_and(|one| one.process == pending.harness);
+    if !is_its || !pending.is_ended_by_us() {
+        return;
+    }
+    if pending.is_under_way() || !is_alive {
+        pending.prompt_ms = Some(event.wall_ms);
+    } else {
+        // It outlived the signal, and its person goes on with it: its next end is not coord's.
+        pending.ended_by_us = false;
+    }
+    if !is_alive && pending.died_at.is_some() {
+        record(session, fx);
+    }
+}
+
+/// The harness is gone, and its prompt may be with it.
+pub(super) fn record(session: &mut Session, fx: &mut Effects) {
+    let pending = session.recovery.pending.as_ref().filter(|pending| pending.ended_by_us);
+    let Some(prompt_ms) = pending.and_then(|pending| pending.prompt_ms) else { return };
+    let recovery = &mut session.recovery;
+    recovery.harmed_prompts = recovery.harmed_prompts.saturating_add(1);
+    let time = time_of(prompt_ms);
+    let saw = format!("a prompt of {time} arrived while its harness was being ended");
+    fx.decide(session, "H-53", &saw, "recorded as harm; its person is told");
+    tell(session, fx);
+}
+
+/// Tells its person of a prompt that may be lost: at once, and when the session is back.
+pub(super) fn tell(session: &Session, fx: &mut Effects) {
+    let prompt_ms = session.recovery.pending.as_ref().and_then(|pending| pending.prompt_ms);
+    let (Some(prompt_ms), Some((pane, _))) = (prompt_ms, session.proved_pane()) else { return };
+    let time = time_of(prompt_ms);
+    let text = format!(
+        "coord: your prompt of {time} arrived while coord restarted this session and may be lost"
+    );
+    fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
+}
+
+/// The time of day.
+fn time_of(wall_ms: u64) -> String {
+    let seconds = wall_ms / 1_000 % 86_400;
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02} UTC")
+}
