@@ -122,8 +122,15 @@ impl Run {
         if matches!(fact, StreamFact::Init { .. } | StreamFact::ToolBegan { .. }) {
             self.failure = None;
         }
-        if matches!(fact, StreamFact::Init { .. } | StreamFact::Said | StreamFact::ToolBegan { .. })
-        {
+        let goes_on = matches!(
+            fact,
+            StreamFact::Init { .. }
+                | StreamFact::Said
+                | StreamFact::ToolBegan { .. }
+                | StreamFact::ToolEnded { .. }
+                | StreamFact::ControlOpened { .. }
+        );
+        if goes_on {
             // What hung does not speak; what it said just before comes by another stream, and later perhaps.
             self.case.take_if(|case| RACE_MS < at.ms_since(case.at));
         }

@@ -35,7 +35,7 @@ pub(super) struct Checks {
     has_tasks: bool,
     results: u32,
     /// It named an error, and nothing that it said since says that it goes on.
-    has_case: bool,
+    case_ms: Option<u64>,
     limited_ms: Option<u64>,
     waited_ms: u64,
     gap_ms: Option<u64>,
@@ -60,7 +60,7 @@ impl Checks {
             wakes_ms: None,
             has_tasks: false,
             results: 0,
-            has_case: false,
+            case_ms: None,
             limited_ms: None,
             waited_ms: 0,
             gap_ms: None,
@@ -94,7 +94,9 @@ impl Checks {
                 self.end_of_limit(now_ms);
             }
             RunEvent::Eof => self.eof_ms = Some(now_ms),
-            RunEvent::ErrorText(_) => self.has_case = true,
+            RunEvent::ErrorText(_) => {
+                self.case_ms.get_or_insert(now_ms);
+            }
             RunEvent::Gap => {
                 self.gap_ms = Some(now_ms);
                 self.gaps += 1;
@@ -132,15 +134,18 @@ impl Checks {
         }
         match fact {
             StreamFact::Init { .. } => {
-                (self.has_result, self.wakes_ms, self.has_case) = (false, None, false);
+                (self.has_result, self.wakes_ms) = (false, None);
+                self.goes_on(now_ms);
             }
             StreamFact::ToolBegan { call } => {
                 self.tools.push(*call);
-                (self.has_result, self.has_case) = (false, false);
+                self.has_result = false;
+                self.goes_on(now_ms);
             }
             StreamFact::ToolEnded { call } => {
                 self.tools.retain(|open| open != call);
                 self.close(|(_, about)| *about == Some(*call), now_ms);
+                self.goes_on(now_ms);
             }
             StreamFact::Tasks(tasks) => self.has_tasks = tasks.is_any(),
             StreamFact::Wakeup { after_ms } => {
@@ -152,7 +157,10 @@ impl Checks {
                     self.limited_ms.get_or_insert(now_ms);
                 }
             }
-            StreamFact::ControlOpened { request, call } => self.requests.push((*request, *call)),
+            StreamFact::ControlOpened { request, call } => {
+                self.requests.push((*request, *call));
+                self.goes_on(now_ms);
+            }
             StreamFact::ControlClosed { request } => {
                 self.close(|(open, _)| open == request, now_ms);
             }
@@ -163,9 +171,15 @@ impl Checks {
                 // No line tells of the answer to a question that is about no call.
                 self.requests.retain(|(_, call)| call.is_some());
             }
-            StreamFact::Said => self.has_case = false,
+            StreamFact::Said => self.goes_on(now_ms),
             StreamFact::RateLimit { .. } | StreamFact::Failed { .. } => (),
         }
+    }
+
+    /// A run that does something after its error does not hang. What it does within a second of it may have come
+    /// before it: the two streams have no order among each other.
+    fn goes_on(&mut self, now_ms: u64) {
+        self.case_ms.take_if(|case| *case + SECOND < now_ms);
     }
 
     fn close(&mut self, is_over: impl Fn(&(u64, Option<u64>)) -> bool, now_ms: u64) {
@@ -244,7 +258,7 @@ impl Checks {
             ExitReason::ReaderDoneButAlive => self.eof_ms?.max(self.closed_ms) + 600 * SECOND,
             ExitReason::PostResultLimbo if self.has_result => from_ms + 660 * SECOND,
             ExitReason::FirstResult if !self.has_result => from_ms + 3_600 * SECOND,
-            ExitReason::ErrorHang if self.has_case => from_ms + confirm * SECOND,
+            ExitReason::ErrorHang if self.case_ms.is_some() => from_ms + confirm * SECOND,
             ExitReason::PostResultLimbo
             | ExitReason::FirstResult
             | ExitReason::ErrorHang
