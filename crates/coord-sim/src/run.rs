@@ -19,6 +19,7 @@ use crate::{Meter, Outcome, Simulation, Violation, run_lives};
   coord-sim run --seeds 1000
   coord-sim run --session-hours 100000      # as many as that takes
   coord-sim run --seeds 1 --from 276        # one seed again
+  coord-sim run --fresh 100                 # seeds that the commit's hash draws; a finding is no failure
   coord-sim run --replay coord-sim-276.log  # step through a failure, Enter for the next line
 
 Exit code 1: something happened that must not. The faults are listed in crates/coord-sim/src/faults.rs.")]
@@ -32,14 +33,21 @@ pub struct Run {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Where the log of a failure goes; the directory for temporary files otherwise
+    /// So many seeds in a row that were never run before: the hash of a commit draws the first. A finding is
+    /// printed and logged, and the exit code stays 0
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "session_hours", "from"])]
+    fresh: Option<u64>,
+    /// The hash that draws fresh seeds; that of the checked out commit otherwise
+    #[arg(long, value_name = "HASH", requires = "fresh")]
+    of: Option<String>,
+    /// Where the log of a failure goes, created if need be; the directory for temporary files otherwise
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// Print one object of JSON
     #[arg(long)]
     json: bool,
     /// Step through the log of a failure: the seed runs again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "session_hours", "from", "logs", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "session_hours", "from", "fresh", "logs", "json"])]
     replay: Option<PathBuf>,
 }
 
@@ -62,11 +70,28 @@ impl Run {
         })
     }
 
+    /// The first seed, and how many.
+    fn range(&self) -> anyhow::Result<(u64, u64)> {
+        let Some(n) = self.fresh else { return Ok((self.from, self.seeds)) };
+        let hash = match &self.of {
+            Some(hash) => hash.clone(),
+            None => commit().context("no commit is checked out here: name a hash with --of")?,
+        };
+        Ok((fresh_from(&hash)?, n))
+    }
+
     fn seeds(&self) -> anyhow::Result<ExitCode> {
-        let (next, is_over) = (AtomicU64::new(self.from), AtomicBool::new(false));
+        let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
+        std::fs::create_dir_all(&dir).with_context(|| format!("--logs {}", dir.display()))?;
+        let (first, n) = self.range()?;
+        let mut out = std::io::stdout();
+        if self.fresh.is_some() && !self.json {
+            writeln!(out, "{n} fresh seeds, the first is {first}")?;
+        }
+        let (next, is_over) = (AtomicU64::new(first), AtomicBool::new(false));
         let (end, hours) = match self.session_hours {
             Some(hours) => (u64::MAX, hours),
-            None => (self.from.saturating_add(self.seeds), u64::MAX),
+            None => (first.saturating_add(n), u64::MAX),
         };
         let results = Mutex::new((0_u64, Meter::default(), None::<(u64, Violation)>));
         let work = || {
@@ -98,11 +123,11 @@ impl Run {
         });
         let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (seeds, meter, found) = results;
-        let mut out = std::io::stdout();
         if !self.json {
             report::text(&mut out, seeds, &meter)?;
         }
-        let missing = meter.messages.missing().filter(|_| MANY <= seeds && found.is_none());
+        let is_many = MANY <= seeds && self.fresh.is_none();
+        let missing = meter.messages.missing().filter(|_| is_many && found.is_none());
         if let Some(missing) = missing {
             bail!("in {seeds} seeds {missing}: nothing is proved of that");
         }
@@ -115,23 +140,25 @@ impl Run {
             writeln!(out, "{seeds} seeds, {hours} session-hours, {acts} acts, none of them wrong")?;
             return Ok(ExitCode::SUCCESS);
         };
-        let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
-        let log = write_log(&dir, seed)?;
+        // What a fresh seed finds is the next thing to mend, and no change for the worse.
+        let code = if self.fresh.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) };
         if self.json {
             writeln!(out, "{}", report::json(seeds, &meter, Some((seed, &violation))))?;
-            return Ok(ExitCode::from(1));
+            write_log(&dir, seed)?;
+            return Ok(code);
         }
         writeln!(out, "violation: seed {seed}: {violation}")?;
-        writeln!(out, "at commit {}", commit())?;
+        writeln!(out, "at commit {}", commit_name())?;
         writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}")?;
+        let log = write_log(&dir, seed)?;
         writeln!(out, "stepwise: coord-sim run --replay {}", log.display())?;
-        Ok(ExitCode::from(1))
+        Ok(code)
     }
 }
 
 fn write_log(dir: &Path, seed: u64) -> anyhow::Result<PathBuf> {
     let path = dir.join(format!("coord-sim-{seed}.log"));
-    let text = [vec![format!("{HEAD}{seed}, commit {}", commit())], lines(seed)].concat();
+    let text = [vec![format!("{HEAD}{seed}, commit {}", commit_name())], lines(seed)].concat();
     std::fs::write(&path, text.join("\n") + "\n").with_context(|| path.display().to_string())?;
     Ok(path)
 }
@@ -188,15 +215,29 @@ fn replay(file: &Path, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn commit() -> String {
-    let asked = Command::new("git")
-        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"])
-        .output();
-    let told = asked.ok().filter(|output| output.status.success());
-    told.map_or_else(
-        || "unknown".to_owned(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+/// Fresh seeds lie above this: nobody has come here by counting.
+const FRESH_FROM: u64 = 1 << 40;
+
+/// The first of the seeds that a commit draws.
+fn fresh_from(hash: &str) -> anyhow::Result<u64> {
+    let digits: String = hash.chars().take(7).collect();
+    let drawn = u64::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 7);
+    let drawn = drawn.with_context(|| format!("--of {hash}: no hash of a commit"))?;
+    // Those of two commits do not overlap, unless there are a thousand of each.
+    Ok(FRESH_FROM + drawn * 1_000)
+}
+
+/// The hash of the commit that is checked out.
+fn commit() -> Option<String> {
+    let asked =
+        Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"]).output();
+    let told = asked.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&told.stdout).trim().to_owned())
+}
+
+fn commit_name() -> String {
+    let name = commit().map(|hash| hash.chars().take(9).collect());
+    name.unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]
@@ -219,6 +260,41 @@ mod tests {
         std::fs::write(&log, "something else").unwrap();
         let error = replay(&log, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("no log of a seed"), "{error}");
+    }
+
+    // A finding is never hidden by the place of its log: a directory is made, and what cannot be one is refused
+    // before anything runs.
+    #[test]
+    fn the_directory_of_logs_is_made_or_refused_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let (logs, file) = (dir.path().join("a/b"), dir.path().join("file"));
+        std::fs::write(&file, "").unwrap();
+        let of = |logs: PathBuf| Run {
+            seeds: 1,
+            session_hours: None,
+            from: 0,
+            fresh: None,
+            of: None,
+            logs: Some(logs),
+            json: true,
+            replay: None,
+        };
+        of(logs.clone()).seeds().unwrap();
+        assert!(logs.is_dir());
+        let error = of(file).seeds().unwrap_err();
+        assert!(error.to_string().contains("--logs"), "{error}");
+    }
+
+    // Fresh seeds follow from the commit alone, and no two commits draw the same.
+    #[test]
+    fn a_commit_draws_its_seeds() {
+        let first = fresh_from("78d0841deadbeef").unwrap();
+        assert_eq!(first, fresh_from("78d0841").unwrap());
+        assert!(FRESH_FROM <= first);
+        assert_ne!(first, fresh_from("55cd493eadbeef").unwrap());
+        for odd in ["", "main", "78d", "78d084x"] {
+            assert!(fresh_from(odd).is_err(), "{odd}");
+        }
     }
 
     #[test]
