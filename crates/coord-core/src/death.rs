@@ -132,8 +132,13 @@ pub(crate) fn judge_by_pane(
     };
     let is_own = |id: &String| *id == session.session_id || session.previous_ids.contains(id);
     if seen.farewell.as_ref().is_some_and(is_own) {
-        let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
-        return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
+        if is_fresh {
+            let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
+            return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
+        }
+        // Another client may have resumed the conversation there since, and left it.
+        let saw = "process found gone, no SessionEnd, no registry; the farewell on the pane may be another client's";
+        return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
     }
     if at.awake.ms_since(since.awake) < FAREWELL_WITHIN_MS {
         return;

@@ -294,6 +294,27 @@ fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
     }
 }
 
+// H-05: where nobody saw the death, a farewell on the pane may be that of a client that was started there later.
+#[test]
+fn h_05_a_farewell_that_nobody_saw_come_proves_nothing() {
+    for is_behind_gap in [false, true] {
+        let mut world = in_a_turn();
+        world.seen_on_pane(100, its(blank()), false);
+        if is_behind_gap {
+            world.take(&Event::Gap { ns: 60_000_000_000 });
+            world.exit(100);
+        } else {
+            world.start_coordinator();
+            world.seen_dead(100);
+        }
+        world.registry(100, Registry::Unreadable, true);
+        world.pass(0.4);
+        let farewell = Some(ID.to_owned());
+        world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
+        assert_eq!(world.word(ID), Word::Unknown, "gap: {is_behind_gap}");
+    }
+}
+
 #[test]
 fn h_05_neither_provable_is_unknown() {
     let mut world = in_a_turn();

@@ -306,6 +306,7 @@ impl Simulation {
     fn plan_of(&mut self, comes: Comes, client: &mut Client) -> Plan {
         if comes == Comes::OtherId {
             client.session_id = format!("session-{}", self.life);
+            client.transcript = crate::client::transcript_of(&client.session_id);
         }
         let source = if comes == Comes::OtherId { "startup" } else { "resume" };
         let start = client.start(source, &mut self.random);

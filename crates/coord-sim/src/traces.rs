@@ -48,6 +48,7 @@ impl Simulation {
     }
 
     pub(crate) fn take_leave(&mut self, place: usize) {
+        let boot = self.boot();
         let Some(one) = self.running(place) else { return };
         one.is_registered = false;
         let (pid, session_id) = (one.process.pid, one.session_id.clone());
@@ -56,6 +57,11 @@ impl Simulation {
         let of_pid = self.lives.iter_mut().filter(|((_, process), _)| process.pid == pid);
         of_pid.for_each(|(_, life)| life.lost_entry |= !life.truth.is_alive());
         self.paint(place, Some(Screen::Shell), Some(session_id));
+        // Whatever kills it from now on, it was ending itself, and left what a clean end leaves.
+        let owner = self.running(place).map(|one| (boot, one.process));
+        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
+            life.is_ending = true;
+        }
     }
 
     pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
