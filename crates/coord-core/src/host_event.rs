@@ -45,13 +45,19 @@ impl State {
     /// A new boot: what lived on the old one, or ended just before, was interrupted. `boot_at_ms`
     /// is the wall time of the new boot.
     pub(crate) fn on_new_boot(&mut self, boot_at_ms: u64, at: Moment, fx: &mut Effects) {
-        self.header.machine.rebase();
+        self.header.machine.begin_boot();
         let from_ms = boot_at_ms.saturating_sub(self.header.settings.interrupted_before_boot_ms);
         for key in self.keys() {
             let Some(mut session) = self.take(key) else { continue };
-            session.rebase(at.awake);
+            session.begin_boot();
             let was_owed = session.recovery.pending.is_some();
-            session.recovery.rebase(at);
+            session.recovery.begin_boot(at);
+            if self.is_local(&session)
+                && let Some(owner) = &mut session.owner
+            {
+                // No process outlives its boot.
+                owner.seen_alive = Some((false, at));
+            }
             if self.is_local(&session)
                 && session.may_live()
                 && session.left == Some(EndReason::Clear)

@@ -18,6 +18,7 @@ extern crate std;
 
 mod arrival;
 mod budget;
+mod clocks;
 mod death;
 mod effect;
 mod event;

@@ -94,11 +94,10 @@ impl Recovery {
         }
     }
 
-    /// A new boot: clocks began anew, and what was under way is over with the harness.
-    pub(crate) fn rebase(&mut self, at: Moment) {
+    /// A new boot: what was under way is over with the harness.
+    pub(crate) fn begin_boot(&mut self, at: Moment) {
         self.cooldown = None;
         self.verified_at = None;
-        self.budget.rebase(at.awake);
         if self.pending.take().is_some() {
             let why = "the machine was restarted".into();
             self.last = Some(Last { at, outcome: Ending::Closed { why } });

@@ -495,11 +495,8 @@ impl Session {
         }
     }
 
-    /// A new boot: clocks began anew, so every age counts from now (H-32).
-    pub(crate) fn rebase(&mut self, awake: Awake) {
-        self.sign = awake;
-        self.edge_at.awake = awake;
-        self.look = awake;
+    /// A new boot: its pane is another one, and what was counted on the old boot's clock begins anew (H-32).
+    pub(crate) fn begin_boot(&mut self) {
         self.old_pane = self.proved_pane().map(|(pane, _)| pane);
         self.pane = PaneFact::Unknown;
         if let Some(launch) = &mut self.launch {
@@ -508,22 +505,7 @@ impl Session {
         if let RegistryFact::Present { seen_changing, .. } = &mut self.registry {
             *seen_changing = None;
         }
-        self.wakes.rebase(awake);
+        self.over.clear();
         (self.stall, self.quota, self.reminded_at) = (None, None, None);
-        self.word.since.awake = awake;
-        match &mut self.presence {
-            Presence::Alive => (),
-            Presence::Dying { since: at, .. }
-            | Presence::Ended { at, .. }
-            | Presence::Interrupted { at, .. }
-            | Presence::Crashed { at }
-            | Presence::Gone { at } => at.awake = awake,
-        }
-        match &mut self.turn {
-            Turn::None => (),
-            Turn::Open { since: at, .. } | Turn::Closed { at } | Turn::Interrupted { at, .. } => {
-                at.awake = awake;
-            }
-        }
     }
 }

@@ -8,12 +8,13 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::Clocks;
 use crate::event::{EventId, Host, ProcessRef};
 use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
 use crate::pane;
-use crate::queue::{Message, QueueHead, Shelf};
+use crate::queue::{Message, MessageId, QueueHead, Shelf};
 use crate::recovery::Machine;
 use crate::registry;
 use crate::seen::SeenIds;
@@ -243,6 +244,21 @@ impl State {
     /// The records for which this holds.
     pub(crate) fn keys_of(&self, is_one: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
         self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
+    }
+
+    /// Changes everything that stores a time.
+    pub(crate) fn each_stored(&mut self, mut change: impl FnMut(&mut dyn Clocks)) {
+        change(&mut self.header);
+        for key in self.keys() {
+            if let Some(mut session) = self.take(key) {
+                change(&mut *session);
+                self.put(session);
+            }
+        }
+        let ids: Vec<MessageId> = self.messages.all().map(|message| message.id).collect();
+        for id in ids {
+            self.messages.change(id, |message| change(message));
+        }
     }
 
     /// A number for a new record.

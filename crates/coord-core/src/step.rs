@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::arrival::{self, ask_about, ask_for_dir};
+use crate::clocks;
 use crate::effect::{Effect, Effects};
 use crate::event::{Event, EventId, Host, Kind, ProcessRef};
 use crate::hold::Hold;
@@ -143,6 +144,7 @@ fn on_started(
 ) -> Vec<SessionKey> {
     let is_new_boot = state.header.host.as_ref().is_some_and(|before| before.boot != host.boot);
     let down_ns = state.header.last.map_or(0, |last| now.mono_ns.saturating_sub(last.mono_ns));
+    let last = state.header.last.map_or(Awake::default(), |last| state.moment(last).awake);
     state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
     state.header.host = Some(host.clone());
     state.header.settings = settings.clone();
@@ -155,12 +157,15 @@ fn on_started(
         state.header.recent_ends.clear();
         state.header.dead_servers.clear();
         let at = state.moment(now);
+        state.each_stored(|stored| clocks::rebase(stored, last, at.awake));
         state.on_new_boot(host.boot_at_ms, at, fx);
         state.rebase_messages(at, fx);
         settle(state, 0, "settling after a start", now);
     } else {
         note_clock(state, now);
         settle(state, down_ns, "settling after a start", now);
+        let at = state.moment(now);
+        state.each_stored(|stored| clocks::set_back(stored, at.awake));
     }
     let [before, _] = state.header.started_at;
     let before = if is_new_boot { Awake::default() } else { before };

@@ -64,6 +64,8 @@ pub struct WakeBudget {
     at: Vec<Awake>,
 }
 
+crate::clocks::clocks!(struct WakeBudget { at } until {});
+
 impl WakeBudget {
     /// Charges one turn that begins at `now`, if it is within the budget. The windows slide on time
     /// that the machine was awake: a night's sleep frees nothing.
@@ -88,11 +90,6 @@ impl WakeBudget {
     pub fn used(&self, now: Awake) -> (usize, usize) {
         let within = |window_ms| self.at.iter().filter(|at| now.ms_since(**at) < window_ms).count();
         (within(SHORT_MS), within(LONG_MS))
-    }
-
-    /// A new boot, whose clock began anew: what was charged before counts as charged now (H-32).
-    pub fn rebase(&mut self, now: Awake) {
-        self.at.fill(now);
     }
 
     /// When a window has room again, if it has none now: as soon as the oldest of the last `limit`
@@ -243,7 +240,7 @@ mod tests {
         let stored = serde_json::to_string(&budget).unwrap();
         let mut budget: WakeBudget = serde_json::from_str(&stored).unwrap();
         assert_eq!(budget.charge(LIMITS, at(91 * MINUTE_MS)), held(100 * MINUTE_MS));
-        budget.rebase(at(0));
+        crate::clocks::rebase(&mut budget, at(91 * MINUTE_MS), at(0));
         assert_eq!(budget.charge(LIMITS, at(MINUTE_MS)), held(10 * MINUTE_MS));
     }
 

@@ -150,12 +150,11 @@ impl Machine {
         self.starts.clear();
     }
 
-    /// A new boot: clocks began anew, and nothing that was under way still is.
-    pub(crate) fn rebase(&mut self) {
+    /// A new boot: nothing that was under way still is.
+    pub(crate) fn begin_boot(&mut self) {
         self.under_way.clear();
         self.starts.clear();
         self.deaths.clear();
-        self.held = self.held.take().filter(|hold| hold.until == super::NEVER);
     }
 }
 

@@ -2,6 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its own part of the world")]
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
+mod stored_times;
+
+use std::collections::BTreeMap;
+
 use coord_core::{
     Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
     Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Registry, RegistryEntry,
@@ -9,9 +13,18 @@ use coord_core::{
     step,
 };
 
+use stored_times::{StoredTime, stored_times};
+
 pub(crate) const MACHINE: &str = "machine-1";
 pub(crate) const NS: u64 = 4_026_531_836;
 const BOOT_AT_MS: u64 = 1_800_000_000_000;
+
+/// Nothing is concluded from silence for so long after a start.
+const SETTLE_NS: u64 = 30_000_000_000;
+/// The longest wait before a message is tried again.
+const RETRY_NS: u64 = 300_000_000_000;
+/// How long a message that failed is kept.
+const FAILED_KEPT_NS: u64 = 30 * 24 * 3_600_000_000_000;
 
 /// The core with a clock. Every event happens at the world's time.
 #[derive(Clone)]
@@ -58,7 +71,12 @@ impl World {
 
     pub(crate) fn take(&mut self, event: &Event) {
         let now = self.now();
+        let is_start = matches!(event, Event::Started(..));
+        let waits = if is_start { self.waits_left() } else { BTreeMap::new() };
         let fx = step(&mut self.state, event, now);
+        if is_start {
+            self.no_time_is_of_an_older_clock(&waits);
+        }
         for effect in &fx.effects {
             acts_only_where_it_may(&self.state, effect, self.state.moment(now).awake);
         }
@@ -70,6 +88,45 @@ impl World {
         let messages = self.state.messages().cloned().collect();
         let (header, seen) = (self.state.header().clone(), self.state.seen().clone());
         assert_eq!(self.state, State::from_parts(header, sessions, messages, seen));
+    }
+
+    /// What is left of each wait, nanoseconds, by the name of its field: the longest of each name.
+    fn waits_left(&self) -> BTreeMap<String, u64> {
+        let last = self.state.header().last.unwrap_or_else(|| self.now());
+        let last_ns = self.state.moment(last).awake.0;
+        let mut left = BTreeMap::new();
+        for time in self.stored_times().into_iter().filter(|time| time.is_wait()) {
+            let longest = left.entry(time.path).or_insert(0);
+            *longest = time.awake_ns.saturating_sub(last_ns).max(*longest);
+        }
+        left
+    }
+
+    /// H-32: after any start of the coordinator no stored time is ahead of now, and no wait is longer than
+    /// what was left of it.
+    fn no_time_is_of_an_older_clock(&self, waits: &BTreeMap<String, u64>) {
+        let now_ns = self.state.moment(self.now()).awake.0;
+        for time in self.stored_times() {
+            if time.is_wait() {
+                // A message that was worked on is tried again, and one whose time is over is kept for a while.
+                let begins = match &*time.path {
+                    ".state.until" => FAILED_KEPT_NS,
+                    ".state.not_before" => RETRY_NS,
+                    _ => SETTLE_NS,
+                };
+                let left = waits.get(&time.path).copied().unwrap_or(0).max(begins);
+                assert!(time.awake_ns.saturating_sub(now_ns) <= left, "{time:?} at {now_ns}");
+            } else if !time.is_deadline() {
+                assert!(time.awake_ns <= now_ns, "{time:?} at {now_ns}");
+            }
+        }
+    }
+
+    fn stored_times(&self) -> Vec<StoredTime> {
+        let mut times = stored_times(self.state.header());
+        times.extend(self.state.sessions().flat_map(|session| stored_times(session)));
+        times.extend(self.state.messages().flat_map(|message| stored_times(message)));
+        times
     }
 
     /// Lets time pass, serving each deadline when it is due, as the loop does.
