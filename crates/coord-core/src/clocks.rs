@@ -202,7 +202,7 @@ clocks!(struct PaneView { at, pane, proof, screen, looks } until {});
 clocks!(struct Stall { digest, since, at, count } until {});
 clocks!(struct QuotaWait { since, waited_for, resets_ms, probes } until { until });
 clocks!(struct Rest {
-    asked, is_seen, answering, answers, is_summary_asked,
+    asked, is_seen, answering, answers, is_summary_asked, is_at_limit,
 } until {});
 clocks!(struct Task { is_read, signal, stop, wrote, looked } until {});
 clocks!(struct WordOf { word, since, rule, because } until {});
@@ -210,7 +210,7 @@ clocks!(struct Flag { reason, since, is_limit } until {});
 clocks!(struct Last { at, outcome } until {});
 clocks!(struct Still { ran_ns, since, asked_at } until {});
 clocks!(struct Recovery {
-    pending, budget, last, needs_operator, cooldown, dropped, verified_at, passed_on, judged,
+    pending, budget, last, needs_operator, cooldown, dropped, verified_at, passed_on, judged, nothing_left,
 } until {});
 clocks!(struct Pending {
     cause, harness, session_id, detected_at, died_at, by_hand, was_working, ended_by_us, attempts, is_charged, changes,

@@ -177,6 +177,16 @@ pub enum TranscriptState {
     Held,
 }
 
+impl TranscriptState {
+    /// Whether nothing can be resumed from it (H-36).
+    pub(crate) fn is_without_turn(self) -> bool {
+        match self {
+            Self::Absent | Self::Empty => true,
+            Self::Locked | Self::Held => false,
+        }
+    }
+}
+
 impl Proof {
     /// The same of a harness that does not hang: its main thread may run on.
     pub(crate) fn of_a_running(&self) -> Self {

@@ -57,6 +57,8 @@ pub struct Recovery {
     /// Prompts that arrived while its harness was being ended (H-53).
     #[serde(default)]
     pub harmed_prompts: u32,
+    /// The id whose conversation was found to have no turn, or no transcript (H-36).
+    pub nothing_left: Option<String>,
 }
 
 impl Recovery {

@@ -77,12 +77,15 @@ pub struct Rest {
     pub answers: Budget,
     /// It was asked for a summary since its conversation began or was compacted.
     pub is_summary_asked: bool,
+    /// Its last message speaks of a limit: it waits, and does not stall (S1-13).
+    pub is_at_limit: bool,
 }
 
 impl Rest {
     /// A turn began.
     pub(crate) fn on_turn(&mut self, is_ours: bool) {
         self.is_seen = false;
+        self.is_at_limit = false;
         self.asked = None;
         if !is_ours {
             self.answers.next_turn();
@@ -189,6 +192,8 @@ impl State {
         let is_named = session.marks.answers == Some(true);
         let (rule, saw, answer) = match words.question {
             Some(Question::Limit) => {
+                session.rest.is_at_limit = true;
+                session.stall = None;
                 let saw = "its last message speaks of a limit";
                 fx.decide(session, "S1-13", saw, "no stall; nothing is answered");
                 return true;

@@ -387,6 +387,16 @@ impl Session {
         }
     }
 
+    /// Whether its conversation can be resumed, as far as is known: it has a turn, and was not cleared away
+    /// (H-36).
+    pub fn is_resumable(&self) -> bool {
+        let is_cleared =
+            matches!(self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
+        let has_turn = 0 < self.counts.turns
+            && self.recovery.nothing_left.as_deref() != Some(&*self.session_id);
+        has_turn && !is_cleared && self.left != Some(EndReason::Clear)
+    }
+
     /// Whether its harness may still be there.
     pub fn may_live(&self) -> bool {
         matches!(self.presence, Presence::Alive)
@@ -442,6 +452,7 @@ impl Session {
             self.kind = None;
             self.launch = None;
             self.old_pane = None;
+            self.recovery.nothing_left = None;
         }
         self.owner = Some(Owner {
             id,

@@ -205,7 +205,8 @@ impl State {
             session.word.word,
             Word::Running | Word::Stalled | Word::Idle | Word::Background
         );
-        session.may_live() && !is_explained && self.is_unattended(session)
+        let is_counted = !is_explained && !session.rest.is_at_limit;
+        session.may_live() && is_counted && self.is_unattended(session)
     }
 
     /// Whether a look is a heartbeat that has to be recorded: another screen than the one that is

@@ -152,6 +152,20 @@ fn a_message_that_speaks_of_a_limit_is_not_answered() {
     assert_eq!(told_words(&mut world, asks(Question::Limit)), (vec![], "S1-13"));
 }
 
+// S1-13: words of a limit are no stall: nothing is counted until the next turn.
+#[test]
+fn a_message_that_speaks_of_a_limit_ends_the_count() {
+    let mut world = answering();
+    a_turn(&mut world);
+    told_words(&mut world, asks(Question::Limit));
+    assert_eq!(world.session("s1").stall, None);
+    rests(&mut world, 5);
+    assert_eq!(world.session("s1").stall, None, "while it waits");
+    a_turn(&mut world);
+    rests(&mut world, 5);
+    assert!(world.session("s1").stall.is_some_and(|stall| 3 <= stall.count));
+}
+
 // S1-13, R-11: the hook of the error was lost; the transcript tells.
 #[test]
 fn an_error_that_no_hook_told_of_is_taken_from_the_transcript() {

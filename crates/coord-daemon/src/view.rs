@@ -4,8 +4,8 @@
 mod recovery;
 
 use coord_core::{
-    Address, EndReason, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen,
-    Session, Source, State, Turn, WaitKind, Word,
+    Address, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen, Session, Source,
+    State, Turn, WaitKind, Word,
 };
 use coord_wire::envelope;
 use coord_wire::inspect;
@@ -28,7 +28,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         forked_from: session.forked_from.clone(),
         host: session.host.clone(),
         config_dir: session.config_dir.clone(),
-        resumable: is_resumable(session),
+        resumable: session.is_resumable(),
         name: session.marks.name.clone(),
         provider: "claude".to_owned(),
         kind: session.kind.map(kind),
@@ -107,13 +107,6 @@ fn answers(state: &State, session: &Session) -> Option<inspect::Answers> {
         total,
         questions: session.marks.answers == Some(true),
     })
-}
-
-/// A resume needs at least one turn, and an id that was not cleared away (H-36).
-fn is_resumable(session: &Session) -> bool {
-    let is_cleared =
-        matches!(session.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
-    0 < session.counts.turns && !is_cleared && session.left != Some(EndReason::Clear)
 }
 
 /// The open permission dialog, with the tool where a hook named it.

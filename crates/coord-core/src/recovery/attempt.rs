@@ -219,6 +219,10 @@ impl State {
 
     fn decide_on(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
         let lives = session.may_live();
+        if !lives {
+            let is_empty = proof.transcript.is_without_turn();
+            session.recovery.nothing_left = is_empty.then(|| session.session_id.clone());
+        }
         if let Some(pending) = &mut session.recovery.pending
             && let PaneState::Shell { prompt: prompt @ Some(_), .. } = &proof.pane
             && pending.prompt.is_none()
