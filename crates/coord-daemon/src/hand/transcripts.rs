@@ -94,6 +94,34 @@ struct Line {
     kind: Option<String>,
     #[serde(rename = "sessionId")]
     session_id: Option<String>,
+    #[serde(rename = "isMeta", default)]
+    is_meta: bool,
+    message: Option<Message>,
+}
+
+/// What a line of a conversation says.
+#[derive(Deserialize)]
+struct Message {
+    content: Option<serde_json::Value>,
+}
+
+/// What the client writes into the conversation that `/clear` begins: the command, and what it printed.
+const OF_CLEAR: [&str; 3] =
+    ["<command-name>/clear</command-name>", "<local-command-caveat>", "<local-command-stdout>"];
+
+impl Line {
+    /// Whether its user or the agent says something by it.
+    fn is_turn(&self) -> bool {
+        match self.kind.as_deref() {
+            Some("assistant") => true,
+            Some("user") => {
+                let content = self.message.as_ref().and_then(|message| message.content.as_ref());
+                let text = content.and_then(serde_json::Value::as_str).unwrap_or_default();
+                !self.is_meta && !OF_CLEAR.iter().any(|begin| text.trim_start().starts_with(begin))
+            }
+            Some(_) | None => false,
+        }
+    }
 }
 
 /// Whether a line of its user or of the agent stands in it, for this session.
@@ -107,9 +135,8 @@ fn has_turn(mut file: &File, session_id: &str) -> std::io::Result<bool> {
             return Ok(false);
         }
         // A line that is not understood says nothing.
-        let Ok(Line { kind, session_id: of }) = serde_json::from_slice(&line) else { continue };
-        let is_turn = matches!(kind.as_deref(), Some("user" | "assistant"));
-        if is_turn && of.as_deref() == Some(session_id) {
+        let Ok(line) = serde_json::from_slice::<Line>(&line) else { continue };
+        if line.is_turn() && line.session_id.as_deref() == Some(session_id) {
             return Ok(true);
         }
     }
@@ -160,6 +187,25 @@ mod tests {
         }
         write(&format!("{{}}\nnot JSON\n{TURN}\n"));
         assert_eq!(look(), TranscriptState::Held);
+    }
+
+    // H-36: what `/clear` itself writes into the conversation that it begins is no turn.
+    #[test]
+    fn a_conversation_in_which_only_a_clear_stands_is_empty() {
+        const CAVEAT: &str = r#"{"type":"user","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>Caveat: these were typed by the user.</local-command-caveat>"},"sessionId":"s1"}"#;
+        const CLEAR: &str = r#"{"type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>\n            <command-message>clear</command-message>\n            <command-args></command-args>"},"sessionId":"s1"}"#;
+        const PRINTED: &str = r#"{"type":"user","message":{"role":"user","content":"<local-command-stdout></local-command-stdout>"},"sessionId":"s1"}"#;
+        const COMMAND: &str = r#"{"type":"user","message":{"role":"user","content":"<command-name>/review</command-name>"},"sessionId":"s1"}"#;
+        let dir = tempfile::tempdir().unwrap();
+        let subject = subject(dir.path());
+        std::fs::create_dir_all(dir.path().join("projects/p")).unwrap();
+        let of = |lines: &[&str]| {
+            std::fs::write(&subject.transcript_path, lines.join("\n") + "\n").unwrap();
+            Transcripts::default().look(&Readable::default(), &subject)
+        };
+        assert_eq!(of(&[CAVEAT, CLEAR, PRINTED]), TranscriptState::Empty);
+        assert_eq!(of(&[CAVEAT, CLEAR, PRINTED, TURN]), TranscriptState::Held);
+        assert_eq!(of(&[CLEAR, COMMAND]), TranscriptState::Held, "a command of its user's own");
     }
 
     // H-27
