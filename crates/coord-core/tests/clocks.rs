@@ -115,6 +115,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     // H-32: whatever happened, no stored time is ahead of now after any start.
     #[test]
     fn h_32_no_stored_time_is_ahead_of_now_after_any_start(steps in steps()) {
