@@ -4,8 +4,8 @@
 mod recovery;
 
 use coord_core::{
-    Address, Kind, Now, PaneFact, Presence, RegistryFact, RegistryStatus, Screen, Session, Source,
-    State, Turn, WaitKind, Word,
+    Address, Kind, Now, PaneFact, RegistryFact, RegistryStatus, Screen, Session, Source, State,
+    Turn, WaitKind, Word,
 };
 use coord_wire::envelope;
 use coord_wire::inspect;

@@ -95,7 +95,7 @@ impl World {
         let last = self.state.header().last.unwrap_or_else(|| self.now());
         let last_ns = self.state.moment(last).awake.0;
         let mut left = BTreeMap::new();
-        for time in self.stored_times().into_iter().filter(|time| time.is_wait()) {
+        for time in self.stored_times().into_iter().filter(StoredTime::is_wait) {
             let longest = left.entry(time.path).or_insert(0);
             *longest = time.awake_ns.saturating_sub(last_ns).max(*longest);
         }
@@ -124,8 +124,8 @@ impl World {
 
     fn stored_times(&self) -> Vec<StoredTime> {
         let mut times = stored_times(self.state.header());
-        times.extend(self.state.sessions().flat_map(|session| stored_times(session)));
-        times.extend(self.state.messages().flat_map(|message| stored_times(message)));
+        times.extend(self.state.sessions().flat_map(stored_times));
+        times.extend(self.state.messages().flat_map(stored_times));
         times
     }
 

@@ -97,7 +97,7 @@ impl ser::Serializer for &mut Finder {
 
     fn serialize_u64(self, value: u64) -> Done {
         if std::mem::take(&mut self.is_awake) {
-            let path = self.path.iter().map(|name| format!(".{name}")).collect();
+            let path = format!(".{}", self.path.join("."));
             self.times.push(StoredTime { path, awake_ns: value });
         }
         Ok(())
