@@ -19,7 +19,7 @@ use crate::host_event::{DeadServer, HostEvent};
 use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait, WaitKind};
-use crate::proof::Prompt;
+use crate::proof::{PaneState, Prompt};
 use crate::queue::{
     Address, Inbox, Lease, Message, MessageId, MessageState, QueueHead, Same, Sender, Sought,
 };
@@ -173,7 +173,7 @@ pub(crate) use clocks;
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, ProcessRef, Stamp, EndReason, Kind,
     Via, Background, Counts, Starter, Source, HostEvent, TmuxPane, PaneProof, Screen, RegistryStatus, Launch, Marks,
-    WaitKind, Over, UnderWay, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
+    WaitKind, Over, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
     MessageId, Address, Sender, Same, Sought,
 );
 
@@ -184,7 +184,7 @@ clocks!(struct Header {
 
 clocks!(struct Session {
     key, session_id, previous_ids, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
-    look, signature, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, reminded_at, over,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, reminded_at, over,
     background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, word,
 } until {});
@@ -208,13 +208,14 @@ clocks!(struct Task { is_read, signal, stop, wrote, looked } until {});
 clocks!(struct WordOf { word, since, rule, because } until {});
 clocks!(struct Flag { reason, since, is_limit } until {});
 clocks!(struct Last { at, outcome } until {});
-clocks!(struct Still { ran_ns, since, asked_at } until {});
+clocks!(struct Still { ran_ns, since, asked_at, pane } until {});
 clocks!(struct Recovery {
-    pending, budget, last, needs_operator, cooldown, dropped, verified_at, passed_on, judged, nothing_left,
+    pending, budget, last, needs_operator, cooldown, dropped, verified_at, passed_on, judged, harmed_prompts,
+    nothing_left,
 } until {});
 clocks!(struct Pending {
-    cause, harness, session_id, detected_at, died_at, by_hand, was_working, ended_by_us, attempts, is_charged, changes,
-    waits_for, waits_since, is_told, is_graced, still, prompt, typed, claimed, stage,
+    cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, is_charged, changes,
+    waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, stage,
 } until {});
 clocks!(struct Machine {
     last_number, under_way, starts, deaths, failures, breaker, is_for_deaths, held, marks,

@@ -450,24 +450,6 @@ fn a_named_error_is_closed_by_what_goes_on() {
     }
 }
 
-// S2-05: a tool that began within that second, and was heard to end later, proves that it goes on.
-#[test]
-fn a_named_error_is_closed_by_a_later_end_of_a_tool_or_question() {
-    let end = StreamFact::ToolEnded { call: 1 };
-    for later in [end, StreamFact::ControlOpened { request: 5, call: Some(1) }] {
-        let mut run = Watched::new();
-        run.says(init());
-        run.stderr_says(ErrorText::NoMessages);
-        run.says(StreamFact::ToolBegan { call: 1 });
-        run.pass(100);
-        run.says(later);
-        run.says(StreamFact::ToolEnded { call: 1 });
-        run.says(result());
-        run.pass(659);
-        assert!(run.is_untouched());
-    }
-}
-
 // S2-05: the tree has to be idle, and a tool of the stream explains silence whatever the tree does.
 #[test]
 fn a_named_error_ends_nothing_that_works() {

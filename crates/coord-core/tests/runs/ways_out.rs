@@ -276,3 +276,21 @@ fn a_forced_end_says_what_it_was_decided_on() {
     let expected = "post_result_limbo_timeout: silent for 660 s, no live work, its tree quiet";
     assert_eq!(because, [expected]);
 }
+
+// S2-05: a tool that began within that second, and was heard to end later, proves that it goes on.
+#[test]
+fn a_named_error_is_closed_by_a_later_end_of_a_tool_or_question() {
+    let end = StreamFact::ToolEnded { call: 1 };
+    for later in [end, StreamFact::ControlOpened { request: 5, call: Some(1) }] {
+        let mut run = Watched::new();
+        run.says(init());
+        run.stderr_says(ErrorText::NoMessages);
+        run.says(StreamFact::ToolBegan { call: 1 });
+        run.pass(100);
+        run.says(later);
+        run.says(StreamFact::ToolEnded { call: 1 });
+        run.says(result());
+        run.pass(659);
+        assert!(run.is_untouched());
+    }
+}
