@@ -5,12 +5,11 @@
 //! the loop is woken.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use coord_store::{Disk, SnapshotWriter, StateLock, SyncJob, Synced};
-use mio::Waker;
+
+use crate::worker::{Supervisor, Worker};
 
 /// Something to wait for.
 pub enum Job<D: Disk> {
@@ -47,26 +46,25 @@ pub enum Done {
 
 /// The thread's two ends.
 pub(crate) struct Background<D: Disk> {
-    /// Both are taken when the thread is to end.
+    /// Taken when the thread is to end.
     jobs: Option<Sender<Job<D>>>,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker,
     done: Receiver<Done>,
 }
 
 impl<D: Disk> Background<D> {
-    /// Starts the thread; `waker` wakes the loop when a result is there.
-    pub(crate) fn start(waker: Arc<Waker>) -> std::io::Result<Self> {
+    /// Starts the thread; the loop is woken when a result is there.
+    pub(crate) fn start(supervisor: &Supervisor) -> std::io::Result<Self> {
         let (jobs, todo) = channel::<Job<D>>();
         let (results, done) = channel();
-        let thread = std::thread::Builder::new().name("coord-disk".to_owned());
-        let thread = thread.spawn(move || {
+        let worker = supervisor.start("coord-disk", move |waker| {
             for job in todo {
                 if results.send(run(job)).is_err() || waker.wake().is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread), done })
+        Ok(Self { jobs: Some(jobs), worker, done })
     }
 
     /// Gives a job. It is lost only when the thread is gone, which ends the coordinator.
@@ -78,16 +76,23 @@ impl<D: Disk> Background<D> {
 
     /// Waits until all jobs are done; their results.
     pub(crate) fn finish(&mut self) -> Vec<Done> {
+        self.worker.expect_end();
         self.jobs = None;
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the disk thread panicked");
-        }
+        self.worker.join();
         self.done.try_iter().collect()
     }
 
     /// A result, if one is there.
     pub(crate) fn take(&self) -> Option<Done> {
         self.done.try_recv().ok()
+    }
+}
+
+impl<D: Disk> Drop for Background<D> {
+    /// Ends the thread, after the jobs it was given.
+    fn drop(&mut self) {
+        self.worker.expect_end();
+        self.jobs = None;
     }
 }
 

@@ -22,7 +22,6 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use coord_core::{Deed, Intent, Outcome, Proof};
 use mio::Waker;
@@ -30,6 +29,7 @@ use mio::Waker;
 use crate::registry::Readable;
 use crate::task_dir;
 use crate::tmux::Asker;
+use crate::worker::{Supervisor, Worker};
 pub use processes::owners;
 pub(crate) use transcripts::Transcripts;
 
@@ -63,7 +63,7 @@ pub(crate) struct Tools {
 #[derive(Debug)]
 pub(crate) struct Hand {
     desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker,
     replies: Receiver<Reply>,
 }
 
@@ -101,21 +101,18 @@ impl Desk {
 }
 
 impl Hand {
-    /// Starts the thread; `waker` wakes the loop when there is a reply.
-    pub(crate) fn start(tools: Tools, waker: Arc<Waker>) -> std::io::Result<Self> {
+    /// Starts the thread; the loop is woken when there is a reply.
+    pub(crate) fn start(tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
         let desk = Arc::new(Desk::default());
         let (answers, replies) = channel();
-        let thread = std::thread::Builder::new().name("coord-hand".to_owned());
         let work = Arc::clone(&desk);
-        let thread = thread.spawn(move || work_on(tools, &work, &answers, &waker))?;
-        Ok(Self { desk, thread: Some(thread), replies })
+        let worker =
+            supervisor.start("coord-hand", move |waker| work_on(tools, &work, &answers, waker))?;
+        Ok(Self { desk, worker, replies })
     }
 
     /// Takes a deed, behind those it was given before.
     pub(crate) fn act(&self, deed: Deed) {
-        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            tracing::error!("the thread that acts is gone; restart the coordinator");
-        }
         self.desk.put(|deeds| deeds.waiting.push_back(deed));
     }
 
@@ -128,10 +125,9 @@ impl Hand {
 impl Drop for Hand {
     /// Ends the thread, after the deed that is under way.
     fn drop(&mut self) {
+        self.worker.expect_end();
         self.desk.put(|deeds| deeds.is_over = true);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that acts panicked");
-        }
+        self.worker.join();
     }
 }
 

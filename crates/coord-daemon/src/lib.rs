@@ -43,4 +43,5 @@ pub mod transcript_watch;
 pub mod view;
 pub mod waiters;
 mod watches;
+mod worker;
 pub mod world;

@@ -29,6 +29,15 @@ pub(crate) fn start(dir: &Path, filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Appends one line to the log in `dir` past everything that is being written there: for the end of a
+/// process that panics.
+pub(crate) fn append_line(dir: &Path, line: &str) {
+    let at = coord_wire::stamp::rfc3339(crate::engine::now().wall_ms);
+    if let Ok(mut file) = open(&dir.join("coord.log")) {
+        let _nowhere_to_say_so = file.write_all(format!("{at} ERROR coord: {line}\n").as_bytes());
+    }
+}
+
 struct Clock;
 
 impl tracing_subscriber::fmt::time::FormatTime for Clock {

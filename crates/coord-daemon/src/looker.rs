@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use coord_core::{Failure, MessageId, TaskFound};
 use coord_wire::stamp::ProcessRef;
@@ -18,6 +17,7 @@ use crate::registry::Readable;
 use crate::task_dir;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
+use crate::worker::{Supervisor, Worker};
 
 /// What was seen.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Eyes {
 #[derive(Debug)]
 pub struct Looker {
     desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker,
     seen: Receiver<Seen>,
 }
 
@@ -111,19 +111,21 @@ impl Desk {
 }
 
 impl Looker {
-    /// Starts the thread; `waker` wakes the loop when something was seen.
-    pub fn start(eyes: Eyes, waker: Arc<Waker>) -> std::io::Result<Self> {
+    /// Starts the thread; the loop is woken when something was seen.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    pub fn start(eyes: Eyes, supervisor: &Supervisor) -> std::io::Result<Self> {
         let desk = Arc::new(Desk::default());
         let (answers, seen) = channel();
-        let thread = std::thread::Builder::new().name("coord-looker".to_owned());
         let work = Arc::clone(&desk);
-        let thread = thread.spawn(move || look_on(eyes, &work, &answers, &waker))?;
-        Ok(Self { desk, thread: Some(thread), seen })
+        let worker =
+            supervisor.start("coord-looker", move |waker| look_on(eyes, &work, &answers, waker))?;
+        Ok(Self { desk, worker, seen })
     }
 
     /// Wishes for looks at panes. Of two for one process the more urgent one is answered.
     pub fn look_at_panes(&self, wishes: Vec<PaneWish>) {
-        self.warn_if_gone();
         self.desk.put(|all| {
             for wish in wishes {
                 match all.panes.get(&wish.process) {
@@ -136,13 +138,11 @@ impl Looker {
 
     /// Wishes for the end of a transcript.
     pub fn read_transcript(&self, wish: TranscriptWish) {
-        self.warn_if_gone();
         self.desk.put(|all| drop(all.transcripts.insert(wish.process, wish)));
     }
 
     /// Wishes for a look for messages; one that waits for the same transcript takes it along.
     pub fn seek_messages(&self, wish: MessageWish) {
-        self.warn_if_gone();
         self.desk.put(|all| {
             let ids = wish.ids.clone();
             let waiting = all.messages.entry((wish.path.clone(), wish.is_last)).or_insert(wish);
@@ -152,7 +152,6 @@ impl Looker {
 
     /// Wishes for the files of a task directory.
     pub fn read_task(&self, dir: String) {
-        self.warn_if_gone();
         self.desk.put(|all| {
             let _ = all.tasks.insert(dir);
         });
@@ -162,21 +161,14 @@ impl Looker {
     pub fn take(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
     }
-
-    fn warn_if_gone(&self) {
-        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            tracing::error!("the thread that looks at panes is gone; restart the coordinator");
-        }
-    }
 }
 
 impl Drop for Looker {
     /// Ends the thread, after the look that is under way.
     fn drop(&mut self) {
+        self.worker.expect_end();
         self.desk.put(|all| all.is_over = true);
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that looks at panes panicked");
-        }
+        self.worker.join();
     }
 }
 
@@ -289,7 +281,7 @@ mod tests {
         std::fs::write(dir.path().join("projects/s.jsonl"), format!("{SIGNATURE}\n")).unwrap();
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let looker = Looker::start(eyes(), waker).unwrap();
+        let looker = Looker::start(eyes(), &Supervisor::new(waker)).unwrap();
         looker.read_transcript(transcript(dir.path()));
         let found = Seen::Transcript {
             process: PROCESS,
@@ -323,8 +315,8 @@ mod tests {
         let desk = Arc::new(Desk::default());
         let (_, seen) = channel();
         // Nobody works at this desk.
-        let thread = std::thread::spawn(move || drop(waker));
-        let looker = Looker { desk, thread: Some(thread), seen };
+        let worker = Supervisor::new(waker).start("nobody", |_| ()).unwrap();
+        let looker = Looker { desk, worker, seen };
         let other = ProcessRef { pid: 8, start_time: 1 };
         looker.look_at_panes(vec![pane(PROCESS, Look::Sweep), pane(other, Look::AfterDeath)]);
         looker.look_at_panes(vec![pane(PROCESS, Look::Decision), pane(other, Look::Sweep)]);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use coord_core::Deed;
-use coord_store::RealDisk;
+use coord_store::Disk;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 use mio::Token;
@@ -12,19 +12,20 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::background::{Background, Done, Job};
 use crate::config_dirs::ConfigDirs;
-use crate::hand::{Hand, Reply};
-use crate::looker::{Looker, Seen};
+use crate::hand::{Hand, Reply, Tools};
+use crate::looker::{Eyes, Looker, Seen};
 use crate::registry::{Found, Readable};
 use crate::registry_watch::RegistryWatch;
 use crate::tmux::PaneWish;
 use crate::transcript::{MessageWish, TranscriptWish};
 use crate::transcript_watch::TranscriptWatch;
 use crate::watches::Watches;
+use crate::worker::Supervisor;
 use crate::world::{Change, World};
 use crate::{process, registry};
 
 /// The adapters.
-pub(crate) struct RealWorld {
+pub(crate) struct RealWorld<D: Disk> {
     watches: Watches,
     /// The loop's poll set.
     poll: mio::Registry,
@@ -34,29 +35,35 @@ pub(crate) struct RealWorld {
     pub(crate) transcript_watch: TranscriptWatch,
     looker: Looker,
     hand: Hand,
-    background: Background<RealDisk>,
+    background: Background<D>,
+    supervisor: Supervisor,
 }
 
-impl RealWorld {
-    /// Puts the adapters together.
-    pub(crate) fn new(
+impl<D: Disk> RealWorld<D> {
+    /// Starts the workers, and puts the adapters together.
+    pub(crate) fn start(
         poll: mio::Registry,
-        readable: Readable,
-        looker: Looker,
-        hand: Hand,
-        background: Background<RealDisk>,
+        eyes: Eyes,
+        tools: Tools,
+        supervisor: Supervisor,
     ) -> io::Result<Self> {
         Ok(Self {
             watches: Watches::default(),
             poll,
-            readable,
+            readable: eyes.readable.clone(),
             config_dirs: ConfigDirs::default(),
             registry_watch: RegistryWatch::new()?,
             transcript_watch: TranscriptWatch::new()?,
-            looker,
-            hand,
-            background,
+            looker: Looker::start(eyes, &supervisor)?,
+            hand: Hand::start(tools, &supervisor)?,
+            background: Background::start(&supervisor)?,
+            supervisor,
         })
+    }
+
+    /// Who watches the workers.
+    pub(crate) fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
     }
 
     /// The watched process that the poll set says is gone.
@@ -65,8 +72,8 @@ impl RealWorld {
     }
 }
 
-impl World for RealWorld {
-    type Disk = RealDisk;
+impl<D: Disk> World for RealWorld<D> {
+    type Disk = D;
 
     fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool> {
         self.watches.add(&self.poll, process)
@@ -161,7 +168,7 @@ impl World for RealWorld {
         self.hand.take()
     }
 
-    fn give(&mut self, job: Job<RealDisk>) {
+    fn give(&mut self, job: Job<D>) {
         self.background.give(job);
     }
 

@@ -18,19 +18,19 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, inotify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::background::Background;
 use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
-use crate::hand::{Hand, Tools, Transcripts};
+use crate::hand::{Tools, Transcripts};
 use crate::host::Here;
-use crate::looker::{Eyes, Looker};
+use crate::looker::Eyes;
 use crate::notify::Notifier;
 use crate::real_world::RealWorld;
 use crate::registry::Readable;
 use crate::server::{Doors, Server, WAKER};
 use crate::tmux::{Asker, Tmux};
-use crate::{log, process, state_dir};
+use crate::worker::Supervisor;
+use crate::{log, process, state_dir, worker};
 
 /// Connections that may wait to be accepted: every session's hooks at once.
 const BACKLOG: i32 = 1024;
@@ -52,8 +52,20 @@ pub struct Options {
     pub notify_socket: Option<OsString>,
 }
 
-/// Runs a coordinator until it is asked to end. `ready` is called once it takes events.
+/// Runs a coordinator until it is asked to end. `ready` is called once it takes events. A panic
+/// anywhere in the process aborts it from then on.
+///
+/// # Errors
+/// It cannot start, or not go on: another one runs, the store is damaged, a worker thread is lost.
 pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
+    serve_on(&RealDisk, options, ready)
+}
+
+/// The same on another disk, so that tests can let one fail under the whole of it.
+///
+/// # Errors
+/// As with [`serve`].
+pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let Options { paths, root, log_filter, notify_socket } = options;
     // G11: whatever is made from here on is private, whatever the caller's umask.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
@@ -63,8 +75,9 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     state_dir::prepare(&paths)?;
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
     let _lock = take_lock(&paths.coordinator_lock())?;
+    worker::abort_on_panic(paths.logs());
     log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
-    let (engine, findings) = Engine::open(&RealDisk, &paths.state, &paths.journal())?;
+    let (engine, findings) = Engine::open(disk, &paths.state, &paths.journal())?;
     for finding in &findings {
         tracing::warn!(finding, "store");
     }
@@ -74,15 +87,10 @@ pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
     let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
-    let world = RealWorld::new(
-        poll.registry().try_clone()?,
-        eyes.readable.clone(),
-        Looker::start(eyes, Arc::clone(&waker))?,
-        Hand::start(tools, Arc::clone(&waker))?,
-        Background::start(Arc::clone(&waker))?,
-    )?;
+    let supervisor = Supervisor::new(Arc::clone(&waker));
+    let world = RealWorld::start(poll.registry().try_clone()?, eyes, tools, supervisor)?;
     let here = Here::read(started.wall_ms);
-    let parts = Parts { world, disk: RealDisk, paths: paths.clone(), here, config, engine };
+    let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
     coordinator.problems.extend(findings);
     for config_dir in &registries {

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use coord_core::MessageId;
+use coord_store::Disk;
 use coord_wire::peer::Peer;
 use mio::net::UnixListener;
 use mio::unix::SourceFd;
@@ -52,9 +53,9 @@ const HISTORIES_MAX: usize = 4;
 mod tests;
 
 /// The loop.
-pub(crate) struct Server {
+pub(crate) struct Server<D: Disk> {
     poll: Poll,
-    coordinator: Coordinator<RealWorld>,
+    coordinator: Coordinator<RealWorld<D>>,
     listener: UnixListener,
     /// Kept open: the poll set knows it by its number only.
     _signals: StdStream,
@@ -100,11 +101,11 @@ pub(crate) struct Doors {
     pub(crate) notifier: Notifier,
 }
 
-impl Server {
+impl<D: Disk> Server<D> {
     /// Puts the loop together.
     pub(crate) fn new(
         poll: Poll,
-        coordinator: Coordinator<RealWorld>,
+        coordinator: Coordinator<RealWorld<D>>,
         doors: Doors,
     ) -> io::Result<Self> {
         let Doors { listener, signals, spool_watch, waker, notifier } = doors;
@@ -138,7 +139,7 @@ impl Server {
     }
 
     /// Turns until asked to end; returns the coordinator, to be finished.
-    pub(crate) fn run(mut self) -> io::Result<Coordinator<RealWorld>> {
+    pub(crate) fn run(mut self) -> io::Result<Coordinator<RealWorld<D>>> {
         let mut events = Events::with_capacity(256);
         self.notifier.ready();
         while !self.is_ending {
@@ -157,6 +158,12 @@ impl Server {
         match self.poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             result => result?,
+        }
+        // H-52: nothing more is taken in or answered.
+        if let Some(name) = self.coordinator.world.supervisor().lost() {
+            let what = format!("the worker thread {name} ended; the coordinator ends with it");
+            tracing::error!("{what}");
+            return Err(io::Error::other(what));
         }
         self.coordinator.begin_turn(now());
         for event in &*events {
@@ -406,7 +413,7 @@ impl Server {
     fn read_history(&mut self, token: Token, wanted: Wanted, keep_alive: bool) {
         self.histories += 1;
         let (answers, waker) = (self.answered.clone(), Arc::clone(&self.waker));
-        let disk = self.coordinator.disk;
+        let disk = self.coordinator.disk.clone();
         let dir = self.coordinator.paths.journal();
         let thread = std::thread::Builder::new().name("coord-history".to_owned());
         let spawned = thread.spawn(move || {

@@ -1,16 +1,14 @@
 //! The loop with real sockets: this test is the wake hook, and whoever started it is the harness.
 
 use super::*;
-use crate::background::Background;
 use crate::config::Config;
 use crate::coordinator::Parts;
 use crate::engine::Engine;
-use crate::hand::Hand;
 use crate::host::Here;
-use crate::looker::Looker;
 use crate::process;
 use crate::serve::adapters;
 use crate::state_dir;
+use crate::worker::Supervisor;
 use coord_core::SessionKey;
 use coord_store::{Disk, RealDisk};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
@@ -25,7 +23,7 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// A coordinator whose loop turns when it is told to.
 struct World {
-    server: Server,
+    server: Server<RealDisk>,
     events: Events,
     n_events: u32,
     dir: tempfile::TempDir,
@@ -47,13 +45,9 @@ impl World {
         let config = format!("[recovery]\nmode = \"observe\"\n{config}");
         let config = Config::parse(&config).unwrap();
         let (eyes, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
-        let world = RealWorld::new(
-            poll.registry().try_clone().unwrap(),
-            eyes.readable.clone(),
-            Looker::start(eyes, Arc::clone(&waker)).unwrap(),
-            Hand::start(tools, Arc::clone(&waker)).unwrap(),
-            Background::start(Arc::clone(&waker)).unwrap(),
-        );
+        let supervisor = Supervisor::new(Arc::clone(&waker));
+        let registry = poll.registry().try_clone().unwrap();
+        let world = RealWorld::start(registry, eyes, tools, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,
@@ -81,7 +75,7 @@ impl World {
     }
 
     #[track_caller]
-    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Server) -> bool) {
+    fn turn_until(&mut self, what: &str, is_so: impl Fn(&Server<RealDisk>) -> bool) {
         let deadline = now().mono_ns + PATIENCE_NS;
         while !is_so(&self.server) {
             assert!(now().mono_ns < deadline, "never: {what}");
@@ -202,7 +196,7 @@ impl World {
         assert_eq!(read(stream, &mut Vec::new()), None, "it waits");
     }
 
-    fn coordinator(&mut self) -> &mut Coordinator<RealWorld> {
+    fn coordinator(&mut self) -> &mut Coordinator<RealWorld<RealDisk>> {
         &mut self.server.coordinator
     }
 }
@@ -451,7 +445,7 @@ fn a_hook_that_leaves_takes_no_message_along() {
     let mut world = World::new("");
     let session = world.start_session("s1");
     let id = world.send_to("s1");
-    let has_left = move |server: &Server| {
+    let has_left = move |server: &Server<RealDisk>| {
         server.coordinator.state().message(id).is_some_and(|one| one.lease().is_some())
     };
     let prompt = json!({"permission_mode": "default"});
@@ -480,4 +474,21 @@ fn a_message_arms_a_session() {
     let mut waiter = world.wait("s1");
     world.assert_waits(&mut waiter);
     assert!(world.coordinator().is_waiting(session));
+}
+
+// H-52: nothing is taken in, and nothing answered, once a worker is lost.
+#[test]
+fn the_loop_ends_at_once_when_a_worker_ends_unasked() {
+    let mut world = World::new("");
+    world.turn();
+    let mut stream = world.connect();
+    write!(stream, "GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+    let supervisor = world.server.coordinator.world.supervisor().clone();
+    let _brief = supervisor.start("coord-brief", |_| ()).unwrap();
+    while supervisor.lost().is_none() {
+        std::thread::yield_now();
+    }
+    let ended = world.server.turn(&mut world.events).unwrap_err();
+    assert!(ended.to_string().contains("coord-brief"), "{ended}");
+    assert_eq!(stream.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
 }

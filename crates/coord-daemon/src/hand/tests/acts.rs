@@ -366,7 +366,7 @@ fn deeds_are_answered_in_their_order() {
     let intent = |number| Intent { session: SessionKey(1), number };
     let mut poll = Poll::new().unwrap();
     let waker = std::sync::Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-    let hand = Hand::start(tools, waker).unwrap();
+    let hand = Hand::start(tools, &crate::worker::Supervisor::new(waker)).unwrap();
     hand.act(Deed::Prove { intent: intent(1), subject: subject.clone() });
     hand.act(Deed::Release { session_id: world.session.clone() });
     hand.act(Deed::End {

@@ -1,0 +1,149 @@
+//! The coordinator's worker threads, and what happens when one of them ends unasked (H-52).
+//!
+//! The loop cannot work without its workers: without the disk's thread nothing becomes durable, without
+//! the others nothing is seen or done. A worker that ends unasked is therefore noted, the loop is woken,
+//! and the coordinator ends; the next hook or the service manager starts it anew. A panic in any thread
+//! ends the process at once, with one line that names the thread.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use mio::Waker;
+
+use crate::log;
+
+/// Starts workers, and knows whether one was lost. Clones share this knowledge.
+#[derive(Debug, Clone)]
+pub struct Supervisor {
+    lost: Arc<OnceLock<&'static str>>,
+    waker: Arc<Waker>,
+}
+
+/// A running worker thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    is_asked_to_end: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Lives in a worker's thread, and notes its end however it comes.
+struct Watch {
+    name: &'static str,
+    is_asked_to_end: Arc<AtomicBool>,
+    supervisor: Supervisor,
+}
+
+impl Supervisor {
+    /// `waker` wakes the loop.
+    pub fn new(waker: Arc<Waker>) -> Self {
+        Self { lost: Arc::default(), waker }
+    }
+
+    /// The name of the first worker that ended unasked, if one did.
+    pub(crate) fn lost(&self) -> Option<&'static str> {
+        self.lost.get().copied()
+    }
+
+    /// Starts a worker that the coordinator cannot work without.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    pub(crate) fn start(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&Waker) + Send + 'static,
+    ) -> io::Result<Worker> {
+        let is_asked_to_end = Arc::new(AtomicBool::new(false));
+        let watch =
+            Watch { name, is_asked_to_end: Arc::clone(&is_asked_to_end), supervisor: self.clone() };
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || work(&watch.supervisor.waker))?;
+        Ok(Worker { is_asked_to_end, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.is_asked_to_end.load(Ordering::SeqCst) {
+            // The first one lost is named; a loop that cannot be woken turns by its heartbeat.
+            let _named = self.supervisor.lost.set(self.name);
+            let _woken = self.supervisor.waker.wake();
+        }
+    }
+}
+
+impl Worker {
+    /// Its end is no loss from here on.
+    pub(crate) fn expect_end(&self) {
+        self.is_asked_to_end.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for its end, which is expected.
+    pub(crate) fn join(&mut self) {
+        self.expect_end();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("a worker thread panicked");
+        }
+    }
+}
+
+/// From here on a panic of any thread ends the process, after one line in the log and on standard
+/// error. The message is left out unless it is a text of the program: it may hold a piece of what was
+/// being worked on (G11).
+pub(crate) fn abort_on_panic(logs: PathBuf) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
+        let message = panic.payload().downcast_ref::<&'static str>();
+        let message = message.map_or_else(String::new, |text| format!(": {text}"));
+        let line = format!("thread {name} panicked{place}{message}; the coordinator ends");
+        // The log's own lock may be held by this very thread.
+        log::append_line(&logs, &line);
+        let _nobody_reads = writeln!(io::stderr(), "coord: {line}");
+        std::process::abort();
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+    use std::sync::mpsc::channel;
+
+    fn supervisor() -> (Poll, Supervisor) {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        (poll, Supervisor::new(waker))
+    }
+
+    // H-52
+    #[test]
+    fn a_worker_that_ends_unasked_is_named_and_the_loop_is_woken() {
+        let (mut poll, supervisor) = supervisor();
+        let (end, ended) = channel::<()>();
+        let lasting = supervisor.start("lasting", move |_| assert!(ended.recv().is_err())).unwrap();
+        assert_eq!(supervisor.lost(), None);
+        let _brief = supervisor.start("brief", |_| ()).unwrap();
+        poll.poll(&mut Events::with_capacity(4), None).unwrap();
+        assert_eq!(supervisor.lost(), Some("brief"));
+        drop((lasting, end));
+        assert_eq!(supervisor.lost(), Some("brief"), "the first one lost is the cause");
+    }
+
+    // H-52
+    #[test]
+    fn a_worker_that_is_asked_to_end_is_not_missed() {
+        let (_poll, supervisor) = supervisor();
+        let (end, ended) = channel::<()>();
+        let mut worker =
+            supervisor.start("worker", move |_| assert!(ended.recv().is_err())).unwrap();
+        worker.expect_end();
+        drop(end);
+        worker.join();
+        assert_eq!(supervisor.lost(), None);
+    }
+}
