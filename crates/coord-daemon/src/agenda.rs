@@ -58,7 +58,8 @@ impl<W: World> Coordinator<W> {
         let core = owed.or(self.engine.state().next_deadline());
         let core = core.map(|at| at.max(agenda.deadlines_from));
         let timers = [agenda.heartbeat_at, agenda.stopped_at];
-        let all = timers.into_iter().chain(agenda.spool_at).chain(core).chain(self.sync_at());
+        let all = timers.into_iter().chain(agenda.spool_at).chain(core);
+        let all = all.chain(self.sync_at()).chain(self.reopen_at());
         all.min().unwrap_or(agenda.heartbeat_at)
     }
 
@@ -79,6 +80,12 @@ impl<W: World> Coordinator<W> {
     /// The spool may hold something.
     pub fn on_spool(&mut self) {
         self.agenda.spool_at = Some(0);
+    }
+
+    /// The journal takes records again: what waits for it comes before any deadline.
+    pub(crate) fn take_up_again(&mut self, now: Now) {
+        self.agenda.spool_at = Some(now.mono_ns);
+        self.agenda.deadlines_from = now.mono_ns;
     }
 
     /// Whether a death waits for its judgement: whatever the socket holds is to be taken in before
@@ -105,7 +112,7 @@ impl<W: World> Coordinator<W> {
         let stays = met.is_ok() && self.engine.state().is_due(now);
         self.agenda.stayed_due = if stays { self.agenda.stayed_due.saturating_add(1) } else { 0 };
         if let Err(error) = met {
-            self.problems.insert(error.to_string());
+            tracing::warn!(%error, "a deadline was not met");
         } else if self.agenda.stayed_due < STAYED_DUE_MAX {
             return;
         } else {
@@ -134,6 +141,7 @@ impl<W: World> Coordinator<W> {
             self.meet_deadlines(now);
         }
         self.look_at_panes();
+        self.reopen_if_due(now);
         self.sync_if_due(is_sync_awaited, now);
         if is_due(self.agenda.stopped_at) {
             self.agenda.stopped_at = now.mono_ns.saturating_add(STOPPED_NS);

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use coord_store::{Disk, SnapshotWriter, StateLock, SyncJob, Synced};
+use coord_store::{Disk, ReopenJob, Reopened, SnapshotWriter, StateLock, SyncJob, Synced};
 
 use crate::worker::{Supervisor, Worker};
 
@@ -17,6 +17,8 @@ pub enum Job<D: Disk> {
     Sync(SyncJob<D>),
     /// Write and publish a snapshot.
     Snapshot(Box<SnapshotJob<D>>),
+    /// Open the journal again after a failed sync.
+    Reopen(Box<ReopenJob<D>>),
 }
 
 /// A snapshot to write.
@@ -36,12 +38,13 @@ pub struct SnapshotJob<D> {
 }
 
 /// What became of a job.
-#[derive(Debug)]
-pub enum Done {
+pub enum Done<D: Disk> {
     /// The result for the journal.
     Synced(Synced),
     /// A snapshot is in place up to this record, or why it is not.
     Snapshot(Result<u64, String>),
+    /// The result for the journal.
+    Reopened(Reopened<D>),
 }
 
 /// The thread's two ends.
@@ -49,7 +52,7 @@ pub(crate) struct Background<D: Disk> {
     /// Taken when the thread is to end.
     jobs: Option<Sender<Job<D>>>,
     worker: Worker,
-    done: Receiver<Done>,
+    done: Receiver<Done<D>>,
 }
 
 impl<D: Disk> Background<D> {
@@ -75,7 +78,7 @@ impl<D: Disk> Background<D> {
     }
 
     /// Waits until all jobs are done; their results.
-    pub(crate) fn finish(&mut self) -> Vec<Done> {
+    pub(crate) fn finish(&mut self) -> Vec<Done<D>> {
         self.worker.expect_end();
         self.jobs = None;
         self.worker.join();
@@ -83,7 +86,7 @@ impl<D: Disk> Background<D> {
     }
 
     /// A result, if one is there.
-    pub(crate) fn take(&self) -> Option<Done> {
+    pub(crate) fn take(&self) -> Option<Done<D>> {
         self.done.try_recv().ok()
     }
 }
@@ -97,9 +100,10 @@ impl<D: Disk> Drop for Background<D> {
 }
 
 /// Runs one job to its end.
-pub fn run<D: Disk>(job: Job<D>) -> Done {
+pub fn run<D: Disk>(job: Job<D>) -> Done<D> {
     match job {
         Job::Sync(sync) => Done::Synced(sync.run()),
+        Job::Reopen(reopen) => Done::Reopened(reopen.run()),
         Job::Snapshot(job) => {
             let through_seq = job.through_seq;
             Done::Snapshot(

@@ -78,7 +78,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
         }
-        Entry::Decision(_) => return None,
+        Entry::JournalReopened { .. } | Entry::Decision(_) => return None,
     })
 }
 

@@ -14,6 +14,7 @@ use coord_wire::stamp::ProcessRef;
 use serde_json::value::RawValue;
 
 use crate::agenda::Agenda;
+use crate::conditions::{Condition, Conditions};
 use crate::config::Config;
 use crate::convert::wire_process;
 use crate::engine::Engine;
@@ -22,7 +23,9 @@ use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::process::Caller;
 use crate::registry;
+use crate::reopen::Reopening;
 use crate::share::Shares;
+use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
 use crate::world::World;
@@ -41,8 +44,10 @@ pub struct Coordinator<W: World> {
     pub(crate) started: Now,
     pub(crate) agenda: Agenda,
     pub(crate) spool: Spool<W::Disk>,
-    /// Why things are not as they should be, for people.
-    pub(crate) problems: BTreeSet<String>,
+    /// What is not as it should be, for people.
+    pub(crate) conditions: Conditions,
+    /// What is done about a journal that could not be synced.
+    pub(crate) reopening: Option<Reopening>,
     /// Drained spool files that go once the journal is synced up to the number.
     pub(crate) drained: Vec<(String, u64)>,
     /// Deaths to be judged once socket and spool are empty (H-05).
@@ -79,6 +84,9 @@ pub struct Coordinator<W: World> {
     pub(crate) unsynced_since: Option<u64>,
     pub(crate) sync_out: bool,
     pub(crate) snapshot_out: bool,
+    /// No snapshot is tried before this, CLOCK_MONOTONIC, and after the next failure for so long.
+    pub(crate) snapshot_from_ns: u64,
+    pub(crate) snapshot_delay_ns: u64,
 }
 
 /// Everything a coordinator is made of.
@@ -110,7 +118,8 @@ impl<W: World> Coordinator<W> {
             started: now,
             agenda: Agenda::new(now),
             spool: Spool::new(disk.clone(), &paths.spool()),
-            problems: BTreeSet::new(),
+            conditions: Conditions::default(),
+            reopening: None,
             drained: Vec::new(),
             deaths: VecDeque::new(),
             invariant_violations: 0,
@@ -132,6 +141,8 @@ impl<W: World> Coordinator<W> {
             unsynced_since: None,
             sync_out: false,
             snapshot_out: false,
+            snapshot_from_ns: 0,
+            snapshot_delay_ns: SNAPSHOT_AGAIN_NS,
             disk,
             paths,
             here,
@@ -216,7 +227,7 @@ impl<W: World> Coordinator<W> {
         self.engine.journal().synced_through()
     }
 
-    /// Whether the journal could not be synced: nothing is taken until a restart.
+    /// Whether the journal could not be synced: nothing is taken until it is reopened.
     pub fn is_read_only(&self) -> bool {
         self.engine.journal().is_read_only()
     }
@@ -271,7 +282,6 @@ impl<W: World> Coordinator<W> {
         let result = self.record(entry, now);
         if let Err(error) = &result {
             tracing::error!(%error, "not recorded");
-            self.problems.insert(error.to_string());
         }
         result.is_ok()
     }
@@ -348,7 +358,7 @@ impl<W: World> Coordinator<W> {
             }
             Err(error) => {
                 let is_first = self.unwatched.insert(process);
-                self.problems.insert(format!("process {} cannot be watched: {error}", process.pid));
+                self.show_unwatched(Some(&error));
                 let alive = self.world.is_alive(process);
                 if alive && !is_first {
                     return;
@@ -359,8 +369,22 @@ impl<W: World> Coordinator<W> {
         if !alive {
             self.unwatched.remove(&process);
         }
+        self.show_unwatched(None);
         let seen = self.world.seen(process, alive);
         self.record_or_owe(Entry::ProcessSeen(seen), now);
+    }
+
+    fn show_unwatched(&mut self, error: Option<&std::io::Error>) {
+        match (self.unwatched.len(), error) {
+            (0, _) => self.conditions.clear(Condition::Unwatched),
+            (n, Some(error)) => {
+                let text = format!(
+                    "the ends of {n} clients cannot be watched ({error}): they are looked at every 5 s"
+                );
+                self.conditions.raise(Condition::Unwatched, text);
+            }
+            (_, None) => (),
+        }
     }
 
     /// Tries the processes again whose end could not be watched.
@@ -394,6 +418,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn mark_unsynced(&mut self, now: Now) {
+        self.conditions.clear(Condition::Append);
         self.unsynced_since.get_or_insert(now.mono_ns);
     }
 
@@ -402,14 +427,14 @@ impl<W: World> Coordinator<W> {
         match error {
             AppendError::Full { .. } => {
                 self.is_full = true;
-                self.problems.insert(FULL.to_owned());
+                self.conditions.raise(Condition::DiskFull, FULL);
                 true
             }
             AppendError::Failed { source, .. } => {
-                self.problems.insert(format!("{error}: {source}"));
+                self.conditions.raise(Condition::Append, format!("{error}: {source}"));
                 false
             }
-            // Read-only: the journal itself says so for as long as it lasts.
+            // Read-only: that is shown for as long as it lasts.
             AppendError::ReadOnly { .. } | _ => false,
         }
     }
@@ -425,7 +450,7 @@ impl<W: World> Coordinator<W> {
         let has_room = !self.is_full || RESERVE_FILE_BYTES <= free();
         if has_room && let Ok(true) = self.reserve.restore() {
             self.is_full = false;
-            self.problems.remove(FULL);
+            self.conditions.clear(Condition::DiskFull);
         }
     }
 

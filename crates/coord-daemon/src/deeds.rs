@@ -86,7 +86,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn record_outcome(&mut self, intent: Intent, outcome: &Outcome, now: Now) {
+    pub(crate) fn record_outcome(&mut self, intent: Intent, outcome: &Outcome, now: Now) {
         let (Some(session_id), Some(number), Some(outcome)) =
             (self.id_of(intent.session), raw(&intent), raw(outcome))
         else {

@@ -51,6 +51,8 @@ pub struct Engine<D: Disk> {
     state: State,
     /// What the next start has to replay, in records.
     since_snapshot: u64,
+    /// Up to which record the last snapshot was begun, and what of the tail it covers.
+    snapshot_begun: (u64, u64),
     duplicates: u64,
     line: Vec<u8>,
 }
@@ -74,8 +76,14 @@ impl<D: Disk> Engine<D> {
         let (state, replayed) = replay(snapshot.as_ref(), &tail)?;
         let findings = snapshot.iter().flat_map(|snapshot| &snapshot.report).chain(&tail.report);
         let findings = findings.map(ToString::to_string).collect();
-        let engine =
-            Self { journal, state, since_snapshot: replayed, duplicates: 0, line: Vec::new() };
+        let engine = Self {
+            journal,
+            state,
+            since_snapshot: replayed,
+            snapshot_begun: (0, 0),
+            duplicates: 0,
+            line: Vec::new(),
+        };
         Ok((engine, findings))
     }
 
@@ -118,15 +126,19 @@ impl<D: Disk> Engine<D> {
     /// [`Self::take_hook_in`], which spares reading the envelope a second time.
     pub fn append(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
         let seq = self.journal.next_seq();
-        let record = RecordRef { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry };
-        self.line.clear();
-        if let Err(error) = serde_json::to_writer(&mut self.line, &record) {
-            tracing::error!(%error, "an entry could not be written as JSON");
-        }
-        self.journal.append(&self.line)?;
+        self.append_as_json(&RecordRef { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry })?;
         let cost = replay_cost(entry, &self.state);
         self.since_snapshot = self.since_snapshot.saturating_add(cost);
         Ok(())
+    }
+
+    /// Appends a value as one record. One that cannot be written as JSON leaves nothing behind.
+    fn append_as_json(&mut self, value: &impl serde::Serialize) -> Result<u64, AppendError> {
+        self.line.clear();
+        match serde_json::to_writer(&mut self.line, value) {
+            Ok(()) => self.journal.append(&self.line),
+            Err(error) => Err(self.journal.refuse(error.into())),
+        }
     }
 
     /// Lets the core take in a hook's event that was appended.
@@ -179,8 +191,17 @@ impl<D: Disk> Engine<D> {
             let keys: Vec<&str> = key.iter().map(String::as_str).collect();
             writer.entry(&keys, &payload);
         }
-        self.since_snapshot = 0;
+        self.snapshot_begun = (through_seq, self.since_snapshot);
         Ok((writer, self.state.seen().to_bytes()))
+    }
+
+    /// The snapshot up to this record is in its place: what it covers need not be replayed.
+    pub fn snapshot_taken(&mut self, through_seq: u64) {
+        let (begun, covered) = self.snapshot_begun;
+        if begun == through_seq {
+            self.since_snapshot = self.since_snapshot.saturating_sub(covered);
+            self.snapshot_begun = (0, 0);
+        }
     }
 
     fn take_in(&mut self, event: &Event, now: Now) -> Vec<Effect> {
@@ -226,6 +247,7 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::Operator { .. }
         | Entry::Message { .. }
         | Entry::ConfigDirLock { .. }
+        | Entry::JournalReopened { .. }
         | Entry::Decision(_) => 1,
     }
 }
@@ -263,4 +285,37 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
         replayed = replayed.saturating_add(replay_cost(&record.entry, &state));
     }
     Ok((state, replayed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coord_store::RealDisk;
+    use serde::ser::{Error as _, SerializeStruct};
+
+    /// Has a part that can be written, and one that cannot.
+    struct HalfWritable;
+
+    impl serde::Serialize for HalfWritable {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut fields = serializer.serialize_struct("HalfWritable", 2)?;
+            fields.serialize_field("seq", &1)?;
+            Err(S::Error::custom("injected"))
+        }
+    }
+
+    // G10: half a record would keep the store from ever being opened again.
+    #[test]
+    fn what_cannot_be_written_as_json_leaves_nothing_in_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal_dir = dir.path().join("journal");
+        let (mut engine, _) = Engine::open(&RealDisk, dir.path(), &journal_dir).unwrap();
+        let refused = engine.append_as_json(&HalfWritable).unwrap_err();
+        assert!(matches!(refused, AppendError::Failed { .. }), "{refused}");
+        assert_eq!(engine.journal().next_seq(), 1);
+        engine.append(&Entry::Due, now()).unwrap();
+        drop(engine);
+        let (engine, findings) = Engine::open(&RealDisk, dir.path(), &journal_dir).unwrap();
+        assert_eq!((engine.journal().next_seq(), findings.len()), (2, 0));
+    }
 }

@@ -186,7 +186,8 @@ pub fn line(record: Record) -> Line {
         | Entry::TranscriptRead { .. }
         | Entry::TaskRead { .. }
         | Entry::Message { .. }
-        | Entry::ConfigDirLock { .. }) => own(&mut line, entry),
+        | Entry::ConfigDirLock { .. }
+        | Entry::JournalReopened { .. }) => own(&mut line, entry),
     }
     line
 }
@@ -300,6 +301,11 @@ fn own(line: &mut Line, entry: Entry) {
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
+        }
+        Entry::JournalReopened { why, after_ms } => {
+            let s = after_ms / 1000;
+            let what = format!("synced again after {s} s in which nothing was recorded: {why}");
+            ("JournalReopened", "coordinator", what)
         }
         Entry::Due => (DUE, "coordinator", "time passed".to_owned()),
         Entry::Hook { .. }

@@ -13,6 +13,7 @@ use coord_wire::journal::{Entry, Via};
 use coord_wire::limits::ENVELOPE_VERSION;
 use serde_json::value::RawValue;
 
+use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
@@ -45,17 +46,18 @@ impl<W: World> Coordinator<W> {
             Ok(taken) => taken,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Intake::Empty,
             Err(error) => {
-                self.problems.insert(format!("spool not read: {error}"));
+                self.conditions.raise(Condition::Spool, format!("spool not read: {error}"));
                 return Intake::Refused;
             }
         };
         let files: Vec<Drained> = match self.spool.drained(now.wall_ms) {
             Ok(files) => files.filter_map(Result::ok).collect(),
             Err(error) => {
-                self.problems.insert(format!("spool not read: {error}"));
+                self.conditions.raise(Condition::Spool, format!("spool not read: {error}"));
                 return Intake::Refused;
             }
         };
+        self.conditions.clear(Condition::Spool);
         for file in files {
             if self.drained.iter().any(|(name, _)| *name == file.file) {
                 continue;
@@ -65,7 +67,7 @@ impl<W: World> Coordinator<W> {
                 return Intake::Refused;
             }
             let through_seq = if is_newer(&file) {
-                self.problems.insert(NEWER.to_owned());
+                self.conditions.raise(Condition::NewerSpool, NEWER);
                 NEVER
             } else {
                 self.engine.journal().next_seq().saturating_sub(1)

@@ -3,6 +3,7 @@
 
 mod agenda;
 pub mod background;
+mod conditions;
 pub mod config;
 mod config_dirs;
 mod connection;
@@ -28,6 +29,7 @@ pub mod process;
 mod real_world;
 pub mod registry;
 mod registry_watch;
+mod reopen;
 mod report;
 pub mod room;
 pub mod routes;

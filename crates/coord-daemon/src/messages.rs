@@ -25,6 +25,7 @@ use coord_wire::message::{
 use serde::de::DeserializeOwned;
 use siphasher::sip::SipHasher13;
 
+use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::lookup::{self, LookupError};
@@ -378,7 +379,8 @@ impl<W: World> Coordinator<W> {
             Ok(0) => (),
             Ok(n) => tracing::info!(n, "texts without a message were removed"),
             Err(error) => {
-                self.problems.insert(format!("texts of old messages were not removed: {error}"));
+                let text = format!("texts of old messages were not removed: {error}");
+                self.conditions.raise(Condition::OldTexts, text);
             }
         }
     }

@@ -172,11 +172,11 @@ impl<D: Disk> World for RealWorld<D> {
         self.background.give(job);
     }
 
-    fn take_done(&mut self) -> Option<Done> {
+    fn take_done(&mut self) -> Option<Done<D>> {
         self.background.take()
     }
 
-    fn finish(&mut self) -> Vec<Done> {
+    fn finish(&mut self) -> Vec<Done<D>> {
         self.background.finish()
     }
 }

@@ -8,13 +8,14 @@ use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::messages;
+use crate::reopen::Reopening;
 use crate::view;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
     /// Everything that is not as it should be, in words.
     pub(crate) fn all_problems(&self) -> Vec<String> {
-        let mut problems: Vec<String> = self.problems.iter().cloned().collect();
+        let mut problems: Vec<String> = self.conditions.texts().cloned().collect();
         for (count, what) in [
             (self.spool.malformed(), "payloads were no hook payloads: spool/malformed"),
             (self.spool.crashes(), "hooks panicked: spool/crashes"),
@@ -29,9 +30,7 @@ impl<W: World> Coordinator<W> {
                 "{dir}: observing only, because another coordinator acts there, or it lies outside COORD_HOME and tracking.config_dirs does not name it (H-14)"
             ));
         }
-        if self.engine.journal().is_read_only() {
-            problems.push("the journal could not be synced: restart the coordinator".to_owned());
-        }
+        problems.extend(self.reopening.as_ref().map(Reopening::text));
         problems
     }
 

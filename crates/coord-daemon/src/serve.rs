@@ -92,7 +92,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
-    coordinator.problems.extend(findings);
+    coordinator.conditions.found_at_start(findings);
     for config_dir in &registries {
         coordinator.watch_registry(&config_dir.to_string_lossy(), started);
     }

@@ -225,13 +225,13 @@ impl<D: Disk> Server<D> {
     }
 
     /// Feeds the watchdog: a turning loop is not enough, what was recorded by the last heartbeat has
-    /// to be durable by now. A journal that can no longer be synced needs the restart that it gets.
+    /// to be durable by now, or the journal is being reopened. A disk that hangs needs the restart that
+    /// it gets.
     fn report_progress(&mut self) {
-        let journal = self.coordinator.engine.journal();
-        if self.owed <= journal.synced_through() && !journal.is_read_only() {
+        if self.coordinator.makes_progress(self.owed, now()) {
             self.notifier.progress();
         }
-        self.owed = journal.next_seq().saturating_sub(1);
+        self.owed = self.coordinator.engine.journal().next_seq().saturating_sub(1);
     }
 
     fn forget_spool_events(&self) {

@@ -6,11 +6,17 @@ use coord_wire::journal::Entry;
 use coord_wire::limits::SYNC_WITHIN_MS;
 
 use crate::background::{Done, Job, SnapshotJob};
+use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
 /// What is synced at the latest (G1), less the time a flush takes.
 const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
+
+/// A snapshot that could not be written is tried again after this, then after twice the time.
+pub(crate) const SNAPSHOT_AGAIN_NS: u64 = 30_000_000_000;
+/// The longest time between tries.
+const SNAPSHOT_LATEST_NS: u64 = 600_000_000_000;
 
 impl<W: World> Coordinator<W> {
     /// When the next sync is due, CLOCK_MONOTONIC.
@@ -61,59 +67,74 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn on_done(&mut self, done: Done, now: Now) {
+    fn on_done(&mut self, done: Done<W::Disk>, now: Now) {
         match done {
-            Done::Synced(synced) => {
+            Done::Synced(mut synced) => {
                 self.sync_out = false;
+                self.bodies.owe(std::mem::take(&mut synced.bodies));
+                let why = synced.result.as_ref().err().map(ToString::to_string);
                 if let Err(error) = self.engine.journal_mut().synced(synced) {
-                    tracing::error!(%error, "sync failed");
-                    self.problems.insert(error.to_string());
+                    self.note_unsynced(&why.unwrap_or_else(|| error.to_string()), now);
                     return;
                 }
                 self.act_on_synced(now);
                 self.remove_drained();
                 self.remove_bodies();
-                if self.engine.wants_snapshot() && !self.snapshot_out {
-                    self.begin_snapshot();
-                }
+                self.begin_snapshot_if_due(now);
             }
+            Done::Reopened(reopened) => self.on_reopened(reopened, now),
             Done::Snapshot(result) => {
                 self.snapshot_out = false;
                 match result {
-                    Ok(through_seq) => self.prune(through_seq, now),
-                    Err(error) => {
-                        tracing::error!(error, "snapshot not written");
-                        self.problems.insert(format!("snapshot not written: {error}"));
+                    Ok(through_seq) => {
+                        self.engine.snapshot_taken(through_seq);
+                        self.snapshot_delay_ns = SNAPSHOT_AGAIN_NS;
+                        self.conditions.clear(Condition::Snapshot);
+                        self.prune(through_seq, now);
                     }
+                    Err(error) => self.note_no_snapshot(&error, now),
                 }
             }
         }
     }
 
-    fn begin_snapshot(&mut self) {
+    fn begin_snapshot_if_due(&mut self, now: Now) {
+        let is_due = self.engine.wants_snapshot() && self.snapshot_from_ns <= now.mono_ns;
+        if !is_due || self.snapshot_out {
+            return;
+        }
         self.begin_sync();
-        if let Some(job) = self.snapshot_job() {
-            self.snapshot_out = true;
-            self.world.give(Job::Snapshot(job));
+        match self.snapshot_job() {
+            Ok(job) => {
+                self.snapshot_out = true;
+                self.world.give(Job::Snapshot(job));
+            }
+            Err(error) => self.note_no_snapshot(&error.to_string(), now),
         }
     }
 
-    fn snapshot_job(&mut self) -> Option<Box<SnapshotJob<W::Disk>>> {
+    /// A snapshot was not written: the journal's tail grows, and the snapshot is tried again later.
+    fn note_no_snapshot(&mut self, why: &str, now: Now) {
+        tracing::error!(why, "snapshot not written");
+        let text = format!(
+            "the last snapshot could not be written ({why}): starts take longer meanwhile; it is tried again at least every 10 minutes"
+        );
+        self.conditions.raise(Condition::Snapshot, text);
+        self.snapshot_from_ns = now.mono_ns.saturating_add(self.snapshot_delay_ns);
+        self.snapshot_delay_ns = self.snapshot_delay_ns.saturating_mul(2).min(SNAPSHOT_LATEST_NS);
+    }
+
+    fn snapshot_job(&mut self) -> serde_json::Result<Box<SnapshotJob<W::Disk>>> {
         let through_seq = self.engine.journal().next_seq().saturating_sub(1);
-        match self.engine.snapshot() {
-            Ok((writer, ids)) => Some(Box::new(SnapshotJob {
-                disk: self.disk.clone(),
-                dir: self.paths.state.clone(),
-                lock: self.paths.state_lock(),
-                writer,
-                ids,
-                through_seq,
-            })),
-            Err(error) => {
-                self.problems.insert(format!("snapshot not written: {error}"));
-                None
-            }
-        }
+        let (writer, ids) = self.engine.snapshot()?;
+        Ok(Box::new(SnapshotJob {
+            disk: self.disk.clone(),
+            dir: self.paths.state.clone(),
+            lock: self.paths.state_lock(),
+            writer,
+            ids,
+            through_seq,
+        }))
     }
 
     fn prune(&mut self, through_seq: u64, now: Now) {
@@ -141,17 +162,30 @@ impl<W: World> Coordinator<W> {
             self.record_or_say(&Entry::Due, now);
         }
         for done in self.world.finish() {
-            if let Done::Synced(synced) = done {
-                self.engine.journal_mut().synced(synced)?;
+            match done {
+                Done::Synced(mut synced) => {
+                    self.bodies.owe(std::mem::take(&mut synced.bodies));
+                    say(self.engine.journal_mut().synced(synced));
+                }
+                Done::Reopened(reopened) => {
+                    say(self.engine.journal_mut().reopened(reopened, &mut self.bodies));
+                }
+                Done::Snapshot(_) => (),
             }
         }
         if let Some(job) = self.engine.journal_mut().unsynced() {
-            self.engine.journal_mut().synced(job.behind(&mut self.bodies).run())?;
+            let mut synced = job.behind(&mut self.bodies).run();
+            self.bodies.owe(std::mem::take(&mut synced.bodies));
+            say(self.engine.journal_mut().synced(synced));
+        }
+        // What a sync could not save is written anew once, here and now.
+        if let Some(job) = self.engine.journal_mut().reopen(&mut self.bodies) {
+            self.engine.journal_mut().reopened(job.run(), &mut self.bodies)?;
         }
         self.remove_drained();
         self.remove_bodies();
         if self.engine.has_tail()
-            && let Some(job) = self.snapshot_job()
+            && let Ok(job) = self.snapshot_job()
         {
             match crate::background::run(Job::Snapshot(job)) {
                 Done::Snapshot(Ok(through_seq)) => {
@@ -159,9 +193,16 @@ impl<W: World> Coordinator<W> {
                     self.engine.journal_mut().close_segment()?;
                 }
                 Done::Snapshot(Err(error)) => tracing::warn!(error, "no last snapshot"),
-                Done::Synced(_) => (),
+                Done::Synced(_) | Done::Reopened(_) => (),
             }
         }
         Ok(())
+    }
+}
+
+/// A failure that is dealt with later is in the log.
+fn say(result: Result<(), impl std::fmt::Display>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "the journal is not on disk yet");
     }
 }

@@ -84,7 +84,7 @@ pub trait World {
     /// Gives the disk something to do, behind what it was given before.
     fn give(&mut self, job: Job<Self::Disk>);
     /// What the disk has done, if there is any.
-    fn take_done(&mut self) -> Option<Done>;
+    fn take_done(&mut self) -> Option<Done<Self::Disk>>;
     /// Waits until all that was given is done; the results.
-    fn finish(&mut self) -> Vec<Done>;
+    fn finish(&mut self) -> Vec<Done<Self::Disk>>;
 }

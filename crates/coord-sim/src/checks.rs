@@ -153,6 +153,8 @@ pub(crate) struct Checks {
     pub(crate) armed: Option<(Armed, u64)>,
     /// Operations before they are counted.
     pub(crate) armed_from: u64,
+    /// The journal could not be synced since then, or a little later.
+    pub(crate) unsynced_from: Option<Time>,
     /// When the last coordinator ended.
     pub(crate) down_since: Time,
     /// When this one started.

@@ -248,11 +248,17 @@ impl Simulation {
         Ok(())
     }
 
-    /// A journal that could not be synced takes nothing more until its coordinator is started anew:
-    /// its watchdog sees to that.
-    fn is_stuck(&self) -> bool {
+    /// A journal that could not be synced is reopened by its coordinator, if that lives long enough.
+    fn is_killed_unsynced(&mut self) -> bool {
         let is_read_only = |one: &Serving| one.coordinator().is_read_only();
-        self.serving.as_ref().is_some_and(is_read_only)
+        let is_unsynced = self.serving.as_ref().is_some_and(is_read_only);
+        let is_news = is_unsynced && self.checks.unsynced_from.is_none();
+        if is_news {
+            self.checks.unsynced_from = Some(self.time.saturating_sub(UNSYNCED));
+        } else if !is_unsynced {
+            self.checks.unsynced_from = None;
+        }
+        is_news && self.random.chance(0.3)
     }
 
     pub(crate) fn start_coordinator(&mut self) -> Result<(), Violation> {
@@ -363,7 +369,7 @@ impl Simulation {
     /// If the armed operation has come: the coordinator, or the machine, ended there. True if so.
     pub(crate) fn follow_disk_fault(&mut self) -> Result<bool, Violation> {
         let Some((armed, at)) = self.checks.armed else {
-            if self.is_stuck() {
+            if self.is_killed_unsynced() {
                 self.kill_coordinator(None)?;
             }
             return Ok(false);
@@ -394,6 +400,10 @@ impl Simulation {
             _ => Damage::Torn(self.random.next()),
         };
         self.meter.power_cuts += 1;
+        // What could not be synced before the power went nobody promised.
+        if let Some(from) = self.checks.unsynced_from {
+            self.checks.forgive(from);
+        }
         for owner in std::mem::take(&mut self.checks.ends_in_spool) {
             if let Some(life) = self.lives.get_mut(&owner) {
                 life.end_told = None;

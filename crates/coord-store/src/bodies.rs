@@ -103,7 +103,12 @@ impl<D: Disk> Bodies<D> {
     pub(crate) fn unsynced(&mut self) -> Option<BodySync<D>> {
         let paths = std::mem::take(&mut self.unsynced);
         let (disk, dir) = (self.disk.clone(), self.dir.clone());
-        (!paths.is_empty()).then_some(BodySync { disk, dir, paths })
+        (!paths.is_empty()).then_some(BodySync { disk, dir, paths, is_anew: false })
+    }
+
+    /// Texts whose sync failed: they are synced again, before the records that tell of them.
+    pub fn owe(&mut self, paths: Vec<PathBuf>) {
+        self.unsynced.extend(paths);
     }
 }
 
@@ -113,9 +118,21 @@ pub(crate) struct BodySync<D: Disk> {
     disk: D,
     dir: PathBuf,
     paths: Vec<PathBuf>,
+    /// An earlier sync failed: the files are written anew, since no sync of theirs would write them.
+    is_anew: bool,
 }
 
 impl<D: Disk> BodySync<D> {
+    /// The same, with new files in the place of the old ones.
+    pub(crate) fn anew(self) -> Self {
+        Self { is_anew: true, ..self }
+    }
+
+    /// The texts that it is about.
+    pub(crate) fn into_paths(self) -> Vec<PathBuf> {
+        self.paths
+    }
+
     pub(crate) fn run(&self) -> io::Result<()> {
         for path in &self.paths {
             // One that is gone by now needs no sync, and must not come back by being opened.
@@ -123,11 +140,23 @@ impl<D: Disk> BodySync<D> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
                 found => {
                     found?;
-                    self.disk.open_append(path)?.sync()?;
+                    self.sync(path)?;
                 }
             }
         }
         self.disk.sync_dir(&self.dir)
+    }
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        if !self.is_anew {
+            return self.disk.open_append(path)?.sync();
+        }
+        let copy = path.with_extension("tmp");
+        let mut file = self.disk.open_append(&copy)?;
+        file.truncate(0)?;
+        file.append(&self.disk.read(path)?)?;
+        file.sync()?;
+        self.disk.rename(&copy, path)
     }
 }
 

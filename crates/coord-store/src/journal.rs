@@ -4,7 +4,7 @@
 //! per record or batch. A record that cannot be written whole is cut off again, so nothing of it
 //! stays. Syncing is a [`SyncJob`] that another thread may run; what it covered is durable. When
 //! a sync fails nothing is known of the disk, so the journal takes no more: it stays read-only
-//! until it is opened anew.
+//! until it is opened anew, by the next start or by a [`ReopenJob`].
 //!
 //! A full segment is synced before the next one is begun, so only the last segment can ever hold
 //! unsynced bytes. What opening finds, by cases:
@@ -27,9 +27,11 @@
 
 mod error;
 mod load;
+mod reopen;
 
 pub use error::{AppendError, JournalError};
 pub use load::{Tail, read_segments};
+pub use reopen::{ReopenJob, Reopened};
 
 use crate::bodies::{Bodies, BodySync};
 use crate::disk::{Disk, DiskFile, is_full};
@@ -153,7 +155,7 @@ impl<D: Disk> Journal<D> {
         self.synced_through
     }
 
-    /// Whether nothing more is taken until the journal is opened anew.
+    /// Whether nothing more is taken until the journal is reopened, here or by the next start.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -172,7 +174,7 @@ impl<D: Disk> Journal<D> {
         }
         if payloads.iter().any(|payload| payload.starts_with(segment::OWN_PREFIX)) {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "a record of the store's own");
-            return Err(AppendError::Failed { file: self.path.clone(), source });
+            return Err(self.refuse(source));
         }
         let size = payloads.iter().map(|payload| frame::HEAD_BYTES + payload.len()).sum::<usize>();
         let is_used = self.first_seq < self.next_seq;
@@ -219,9 +221,9 @@ impl<D: Disk> Journal<D> {
         })
     }
 
-    /// Takes in the result of a job. A failure makes the journal read-only for good.
+    /// Takes in the result of a job. A failure makes the journal read-only until it is reopened.
     pub fn synced(&mut self, synced: Synced) -> Result<(), AppendError> {
-        let Synced { first_seq, len, through_seq, result } = synced;
+        let Synced { first_seq, len, through_seq, result, .. } = synced;
         self.job_out = false;
         self.read_only |= result.is_err();
         if self.read_only {
@@ -269,13 +271,13 @@ impl<D: Disk> Journal<D> {
         Ok(removed)
     }
 
-    /// Closes the full segment, synced, and begins the next.
     /// Closes the segment, if anything is in it. A reader behind a snapshot of everything then has
     /// nothing to read: `coord inspect ID` costs the same after any history.
     pub fn close_segment(&mut self) -> Result<(), AppendError> {
         if self.read_only || self.first_seq == self.next_seq { Ok(()) } else { self.roll() }
     }
 
+    /// Closes the full segment, synced, and begins the next.
     fn roll(&mut self) -> Result<(), AppendError> {
         if self.for_sync.sync().is_err() {
             note_failed_sync(&self.disk, &self.dir);
@@ -298,6 +300,11 @@ impl<D: Disk> Journal<D> {
         self.first_seq = self.next_seq;
         self.mark_due = None;
         Ok(())
+    }
+
+    /// The error of a record that could not even be made, for `source`.
+    pub fn refuse(&self, source: io::Error) -> AppendError {
+        AppendError::Failed { file: self.path.clone(), source }
     }
 
     fn read_only_error(&self) -> AppendError {
@@ -356,8 +363,9 @@ impl<D: Disk> SyncJob<D> {
         if result.is_err() {
             note_failed_sync(&self.disk, &self.dir);
         }
-        let Self { first_seq, len, through_seq, .. } = self;
-        Synced { first_seq, len, through_seq, result }
+        let Self { first_seq, len, through_seq, bodies, .. } = self;
+        let bodies = bodies.filter(|_| result.is_err()).map_or_else(Vec::new, BodySync::into_paths);
+        Synced { first_seq, len, through_seq, result, bodies }
     }
 }
 
@@ -371,6 +379,8 @@ pub struct Synced {
     pub through_seq: u64,
     /// Whether it is durable.
     pub result: io::Result<()>,
+    /// Texts that may not be durable after a failure, for [`Bodies::owe`].
+    pub bodies: Vec<PathBuf>,
 }
 
 /// Makes the segment that begins with `first_seq`, or makes it anew where a failed try left one.
@@ -439,15 +449,20 @@ fn rewrite<D: Disk>(
     flag: &Path,
     report: &mut Vec<Finding>,
 ) -> Result<(), JournalError> {
-    let copy = last.path.with_extension("tmp");
-    let mut file = disk.open_append(&copy).map_err(on(&copy, "open"))?;
-    let written = file.truncate(0).and_then(|()| file.append(&last.bytes));
-    written.and_then(|()| file.sync()).map_err(on(&copy, "write"))?;
-    disk.rename(&copy, &last.path).map_err(on(&copy, "rename"))?;
-    disk.sync_dir(dir).map_err(on(dir, "sync"))?;
+    replace(disk, dir, &last.path, &last.bytes)?;
     disk.remove(flag).map_err(on(flag, "remove"))?;
     report.push(Finding::Rewritten { file: last.path.clone() });
     Ok(())
+}
+
+/// Puts a new file with `bytes` in the place of `path`, durable.
+fn replace<D: Disk>(disk: &D, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    let copy = path.with_extension("tmp");
+    let mut file = disk.open_append(&copy).map_err(on(&copy, "open"))?;
+    let written = file.truncate(0).and_then(|()| file.append(bytes));
+    written.and_then(|()| file.sync()).map_err(on(&copy, "write"))?;
+    disk.rename(&copy, path).map_err(on(&copy, "rename"))?;
+    disk.sync_dir(dir).map_err(on(dir, "sync"))
 }
 
 /// Keeps what stands in a segment without a header, if there are whole records in it.

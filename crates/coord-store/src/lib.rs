@@ -23,7 +23,7 @@ pub use bodies::Bodies;
 pub use clock::{Clock, RealClock};
 pub use disk::{Disk, DiskFile};
 pub use finding::Finding;
-pub use journal::{AppendError, Journal, JournalError, SyncJob, Synced, Tail};
+pub use journal::{AppendError, Journal, JournalError, ReopenJob, Reopened, SyncJob, Synced, Tail};
 pub use lock::{CoordinatorLock, LockError, StateLock};
 pub use place::{PlaceError, check_place};
 pub use real_disk::RealDisk;

@@ -3,8 +3,8 @@
 use coord_sim::{Damage, FakeDisk, Fault};
 use coord_store::journal::{Retention, read_segments};
 use coord_store::{
-    AppendError, Disk, DiskFile, Drained, Finding, Journal, JournalError, Reserve, Snapshot,
-    SnapshotError, SnapshotIndex, SnapshotWriter, Spool, Tail, Taken,
+    AppendError, Bodies, Disk, DiskFile, Drained, Finding, Journal, JournalError, Reserve,
+    Snapshot, SnapshotError, SnapshotIndex, SnapshotWriter, Spool, Tail, Taken,
 };
 use coord_wire::{frame, spool};
 use std::path::{Path, PathBuf};
@@ -237,6 +237,75 @@ fn g1_a_failed_sync_makes_the_journal_read_only_and_a_restart_writes_it_anew() {
     assert_eq!(tail.report, [Finding::Rewritten { file: segment(1) }]);
     let (_, tail) = open(&disk.after_crash(Damage::Dropped), 0, LARGE);
     assert_eq!(texts(&tail), ["record 1", "two"], "what was lost in memory is on the disk now");
+}
+
+/// What reopening comes to.
+fn reopen(
+    journal: &mut Journal<FakeDisk>,
+    bodies: &mut Bodies<FakeDisk>,
+) -> Result<(), JournalError> {
+    let job = journal.reopen(bodies).unwrap();
+    journal.reopened(job.run(), bodies)
+}
+
+// G1, H-52: whatever operation of it fails, a reopening that succeeds leaves all records durable, takes
+// new ones, and until then nothing counts as synced.
+#[test]
+fn a_journal_whose_sync_failed_is_reopened_with_everything_in_it() {
+    for fails_at in 1.. {
+        let disk = journal_of(1, LARGE);
+        let mut bodies = Bodies::new(disk.clone(), Path::new("/s/messages"));
+        let (mut journal, _) = open(&disk, 0, LARGE);
+        assert!(journal.reopen(&mut bodies).is_none(), "there is nothing wrong with it");
+        bodies.write("text", b"rebase").unwrap();
+        journal.append(b"two").unwrap();
+        let job = journal.unsynced().unwrap().behind(&mut bodies);
+        disk.arm(Fault::Sync);
+        let mut synced = job.run();
+        bodies.owe(std::mem::take(&mut synced.bodies));
+        assert!(journal.synced(synced).is_err());
+        assert!(reopen(&mut journal, &mut bodies).is_err(), "the disk fails still");
+        disk.arm(Fault::Error { at: fails_at, kind: std::io::ErrorKind::Other });
+        let mut tries = 0;
+        while let Err(error) = reopen(&mut journal, &mut bodies) {
+            tries += 1;
+            assert_eq!((journal.is_read_only(), journal.synced_through()), (true, 1), "{error}");
+            assert!(tries < 2, "the fault is over: {error}");
+        }
+        assert_eq!((journal.is_read_only(), journal.synced_through()), (false, 2));
+        disk.disarm();
+        assert_eq!(journal.append(b"three").unwrap(), 3);
+        let after = disk.after_crash(Damage::Dropped);
+        assert_eq!(after.read(Path::new("/s/messages/text")).unwrap(), b"rebase");
+        let (_, tail) = open(&after, 0, LARGE);
+        assert_eq!(texts(&tail), ["record 1", "two"], "fault at {fails_at}");
+        let job = journal.unsynced().unwrap();
+        journal.synced(job.run()).unwrap();
+        let (_, tail) = open(&disk.after_crash(Damage::Dropped), 0, LARGE);
+        assert_eq!(texts(&tail), ["record 1", "two", "three"], "fault at {fails_at}");
+        if tries == 0 {
+            assert!(15 < fails_at, "every operation of it has met the fault");
+            return;
+        }
+    }
+}
+
+// H-52: where the page cache lost what the failed sync was to save, the journal is not believed.
+#[test]
+fn a_journal_in_which_records_are_missing_is_not_reopened() {
+    let disk = journal_of(1, LARGE);
+    let mut bodies = Bodies::new(disk.clone(), Path::new("/s/messages"));
+    let (mut journal, _) = open(&disk, 0, LARGE);
+    let durable = disk.read(&segment(1)).unwrap();
+    journal.append(b"two").unwrap();
+    let job = journal.unsynced().unwrap();
+    disk.arm(Fault::Sync);
+    assert!(journal.synced(job.run()).is_err());
+    disk.disarm();
+    disk.write_synced(&segment(1), &durable);
+    let refused = reopen(&mut journal, &mut bodies).unwrap_err();
+    assert!(matches!(refused, JournalError::Gap { first: 2, last: 2, .. }), "{refused}");
+    assert!(journal.is_read_only());
 }
 
 #[test]

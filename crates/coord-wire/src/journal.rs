@@ -192,6 +192,13 @@ pub enum Entry {
         /// The same, as the core writes it.
         event: Box<RawValue>,
     },
+    /// A sync had failed, and the journal was read back, written anew and takes records again (H-52).
+    JournalReopened {
+        /// Why the sync, or the last try to reopen it, had failed.
+        why: String,
+        /// For how long nothing was recorded.
+        after_ms: u64,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.

@@ -13,6 +13,7 @@ use coord_core::{
 use coord_wire::limits::WAKE_BYTES_MAX;
 use serde_json::json;
 
+use crate::conditions::Condition;
 use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::http::Response;
@@ -152,6 +153,14 @@ impl<W: World> Coordinator<W> {
         }
     }
 
+    /// What was to go to wake hooks does not: it waits again.
+    pub(crate) fn return_leaving(&mut self, why: &str, now: Now) {
+        for Leaving { id, fence, .. } in std::mem::take(&mut self.leaving) {
+            let returned = QueueEvent::Returned { id, fence, why: why.to_owned() };
+            self.note_message(id, why, &returned, now);
+        }
+    }
+
     /// Whether messages are on their way to this session.
     pub(crate) fn seeks_messages(&self, session: SessionKey) -> bool {
         !self.engine.state().on_their_way(session).is_empty()
@@ -236,12 +245,15 @@ impl<W: World> Coordinator<W> {
                     // The next look at the session that ended, or the next start, tries again.
                     let why = String::from_utf8_lossy(&response.body).into_owned();
                     tracing::error!(?about, why, "an end was not told");
-                    self.problems.insert(format!("the end of a session was not told: {why}"));
+                    let text = format!("the end of a session was not told: {why}");
+                    self.conditions.raise(Condition::EndNotice, text);
+                } else {
+                    self.conditions.clear(Condition::EndNotice);
                 }
             }
             Admitted::Full(cap) => {
                 let why = format!("{cap} messages wait for a session: an end was not told to it");
-                self.problems.insert(why);
+                self.conditions.raise(Condition::EndNotice, why);
             }
         }
     }
@@ -249,7 +261,10 @@ impl<W: World> Coordinator<W> {
     /// Records what nobody waits for; a failure is a problem that people see.
     fn note_message(&mut self, id: MessageId, what: &str, event: &QueueEvent, now: Now) {
         if self.record_message(id, what, event, now).is_err() {
-            self.problems.insert(format!("message {id}: not recorded: {what}"));
+            let text = format!("a change of a message was not recorded: {what}");
+            self.conditions.raise(Condition::Message, text);
+        } else {
+            self.conditions.clear(Condition::Message);
         }
     }
 }

@@ -183,7 +183,7 @@ impl World for SharedMachine {
         machine.desk.jobs.push_back((due, job));
     }
 
-    fn take_done(&mut self) -> Option<Done> {
+    fn take_done(&mut self) -> Option<Done<FakeDisk>> {
         let mut machine = self.get();
         let now = machine.now.mono_ns;
         let is_over = machine.desk.jobs.front().is_some_and(|(due, _)| *due <= now);
@@ -192,7 +192,7 @@ impl World for SharedMachine {
         Some(run(job))
     }
 
-    fn finish(&mut self) -> Vec<Done> {
+    fn finish(&mut self) -> Vec<Done<FakeDisk>> {
         let jobs = std::mem::take(&mut self.get().desk.jobs);
         jobs.into_iter().map(|(_, job)| run(job)).collect()
     }

@@ -112,7 +112,7 @@ pub enum AppendError {
         source: io::Error,
     },
     /// A sync or a repair failed: what is on the disk is not known, and nothing more is taken
-    /// until the coordinator is started anew.
+    /// until the journal was reopened.
     ReadOnly {
         /// The journal's directory.
         dir: PathBuf,
@@ -128,7 +128,7 @@ impl fmt::Display for AppendError {
             Self::Failed { file, .. } => write!(f, "cannot append to {}", file.display()),
             Self::ReadOnly { dir } => write!(
                 f,
-                "{} is read-only since a sync failed: check the disk, then `coord down` and `coord up`",
+                "{} is read-only since a sync failed: check the disk; the coordinator reopens it as soon as it can",
                 dir.display()
             ),
         }

@@ -1,0 +1,152 @@
+//! Reopens the journal after a failed sync, with growing delays, until it succeeds (G1, H-52).
+//!
+//! Meanwhile nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
+//! decision is acted on. The spool is taken in as soon as the journal takes records again.
+
+use coord_core::{Deed, Intent, Now, Outcome};
+use coord_store::Reopened;
+use coord_wire::journal::Entry;
+
+use crate::background::Job;
+use crate::coordinator::Coordinator;
+use crate::world::World;
+
+/// The first try comes after this, each further one after twice the time before.
+const FIRST_NS: u64 = 1_000_000_000;
+/// The longest time between tries.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// A try that takes longer hangs.
+const TRY_NS_MAX: u64 = 60_000_000_000;
+/// Why nothing was done that was decided before the sync failed.
+const UNSYNCED: &str = "the journal could not be synced";
+
+/// What is done about a journal that could not be synced.
+#[derive(Debug)]
+pub(crate) struct Reopening {
+    /// CLOCK_MONOTONIC.
+    failed_ns: u64,
+    why: String,
+    tries: u32,
+    /// When it is tried, CLOCK_MONOTONIC; while a try is under way, when that began.
+    at_ns: u64,
+    is_out: bool,
+}
+
+impl Reopening {
+    fn new(why: String, now: Now) -> Self {
+        let at_ns = now.mono_ns.saturating_add(FIRST_NS);
+        Self { failed_ns: now.mono_ns, why, tries: 0, at_ns, is_out: false }
+    }
+
+    fn failed(&mut self, why: String, now: Now) {
+        self.tries = self.tries.saturating_add(1);
+        let delay = FIRST_NS.saturating_mul(1_u64.checked_shl(self.tries).unwrap_or(u64::MAX));
+        self.at_ns = now.mono_ns.saturating_add(delay.min(LONGEST_NS));
+        self.is_out = false;
+        self.why = why;
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let Self { why, tries, .. } = self;
+        format!(
+            "the journal could not be synced ({why}): hooks spool their events and nothing is acted on until it is reopened; tried {tries} times, tried again at least every minute; check the disk"
+        )
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// When the journal is tried next, CLOCK_MONOTONIC.
+    pub(crate) fn reopen_at(&self) -> Option<u64> {
+        self.reopening.as_ref().filter(|one| !one.is_out).map(|one| one.at_ns)
+    }
+
+    /// Whether the coordinator does what it can to make its records durable: all are that were made
+    /// before `owed`, or the journal is being reopened and the disk answers.
+    pub(crate) fn makes_progress(&self, owed: u64, now: Now) -> bool {
+        let journal = self.engine.journal();
+        match &self.reopening {
+            Some(one) if one.is_out => now.mono_ns.saturating_sub(one.at_ns) < TRY_NS_MAX,
+            Some(_) => true,
+            None => owed <= journal.synced_through() && !journal.is_read_only(),
+        }
+    }
+
+    /// The journal was found read-only.
+    pub(crate) fn note_unsynced(&mut self, why: &str, now: Now) {
+        if self.reopening.is_none() {
+            tracing::error!(why, "the journal could not be synced; it will be reopened");
+            self.reopening = Some(Reopening::new(why.to_owned(), now));
+        }
+    }
+
+    /// Has the journal reopened if that is due.
+    pub(crate) fn reopen_if_due(&mut self, now: Now) {
+        if self.engine.journal().is_read_only() {
+            self.note_unsynced("a record could not be written or its segment not be closed", now);
+        }
+        if self.reopen_at().is_none_or(|at| now.mono_ns < at) {
+            return;
+        }
+        // None while the failed job is still out.
+        let Some(job) = self.engine.journal_mut().reopen(&mut self.bodies) else { return };
+        if let Some(reopening) = &mut self.reopening {
+            reopening.is_out = true;
+            reopening.at_ns = now.mono_ns;
+        }
+        self.world.give(Job::Reopen(Box::new(job)));
+    }
+
+    /// Takes in what a try came to.
+    pub(crate) fn on_reopened(&mut self, reopened: Reopened<W::Disk>, now: Now) {
+        let result = self.engine.journal_mut().reopened(reopened, &mut self.bodies);
+        if let Err(error) = result {
+            let why = match std::error::Error::source(&error) {
+                Some(source) => format!("{error}: {source}"),
+                None => error.to_string(),
+            };
+            tracing::warn!(why, "the journal was not reopened");
+            if let Some(reopening) = &mut self.reopening {
+                reopening.failed(why, now);
+            }
+            return;
+        }
+        let Some(Reopening { failed_ns, why, .. }) = self.reopening.take() else { return };
+        let after_ms = now.mono_ns.saturating_sub(failed_ns) / 1_000_000;
+        tracing::info!(after_ms, "the journal was reopened");
+        self.record_or_say(&Entry::JournalReopened { why, after_ms }, now);
+        self.drop_stale_acts(now);
+        self.return_leaving(UNSYNCED, now);
+        self.remove_drained();
+        self.remove_bodies();
+        self.take_up_again(now);
+    }
+
+    /// What was decided before is not done now: it is decided anew, on what is true by now. Locks are
+    /// given back all the same.
+    fn drop_stale_acts(&mut self, now: Now) {
+        let changed = Outcome::Changed { what: UNSYNCED.to_owned() };
+        for (_, deed) in std::mem::take(&mut self.acts) {
+            match intent_of(&deed) {
+                Some(intent) => self.record_outcome(intent, &changed, now),
+                None => self.world.act(deed),
+            }
+        }
+    }
+}
+
+/// The intent of an act; none of what only looks, tells or gives back.
+fn intent_of(deed: &Deed) -> Option<Intent> {
+    match deed {
+        Deed::End { intent, .. }
+        | Deed::TypeResume { intent, .. }
+        | Deed::RespawnPane { intent, .. }
+        | Deed::NewWindow { intent, .. }
+        | Deed::Wake { intent, .. } => Some(*intent),
+        Deed::Prove { .. }
+        | Deed::Release { .. }
+        | Deed::WriteStop { .. }
+        | Deed::RemoveStop { .. }
+        | Deed::Notify { .. } => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! A coordinator whose disk fails under it, and what becomes of events meanwhile (G1, H-52).
+#![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
+
+use coord_core::Now;
+use coord_daemon::config::Config;
+use coord_daemon::engine::Engine;
+use coord_daemon::process::Caller;
+use coord_sim::machine::Pace;
+use coord_sim::serving::{Post, Serving, paths};
+use coord_sim::{Damage, Fault, Random, SharedMachine};
+use coord_store::Disk;
+use coord_store::disk::DiskFile;
+use coord_store::journal::read_segments;
+use coord_wire::journal::{Entry, Record};
+use coord_wire::stamp::rfc3339;
+use serde_json::{Value, json};
+
+struct World {
+    machine: SharedMachine,
+    serving: Serving,
+    events: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Now { mono_ns: 1_000_000_000_000, wall_ms: 1_767_225_600_000 };
+        let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
+        let serving = Serving::start(&machine, &Config::defaults()).unwrap();
+        let mut world = Self { machine, serving, events: 0 };
+        world.pass(1_000);
+        world
+    }
+
+    /// So much time passes, in turns of 50 ms.
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms / 50 {
+            let mut machine = self.machine.get();
+            machine.now.mono_ns += 50_000_000;
+            machine.now.wall_ms += 50;
+            drop(machine);
+            self.serving.turn(&[], false);
+        }
+    }
+
+    /// A hook reports the next event; its id and the status it is answered with.
+    fn report(&mut self) -> (u128, u16) {
+        self.events += 1;
+        let now = self.machine.get().now;
+        let id = format!("{:012x}{:020x}", now.wall_ms, self.events);
+        let event = json!({
+            "v": 1, "id": id, "event": "UserPromptSubmit", "session_id": "s",
+            "emitted_at": rfc3339(now.wall_ms), "mono_ns": now.mono_ns, "boot": "boot",
+            "machine": "machine", "pid": 7,
+        });
+        let caller = Caller { pid: 7, parent: Some(1) };
+        let post = Post { body: event.to_string().into_bytes(), caller };
+        let status = self.serving.turn(&[post], false)[0];
+        (u128::from_str_radix(&id, 16).unwrap(), status)
+    }
+
+    fn problems(&mut self) -> String {
+        let answer = self.serving.ask("/healthz").unwrap();
+        serde_json::from_slice::<Value>(&answer.body).unwrap()["problems"].to_string()
+    }
+
+    /// Whether the event is there after a power loss now.
+    fn is_durable(&self, id: u128) -> bool {
+        let disk = self.machine.get().disk.after_crash(Damage::Dropped);
+        let (engine, _) = Engine::open(&disk, &paths().state, &paths().journal()).unwrap();
+        engine.state().has_seen(id)
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let disk = self.machine.get().disk.clone();
+        let dir = paths().journal();
+        let segments = read_segments(&disk, &dir, 0).unwrap();
+        let records = segments.flat_map(|segment| {
+            let segment = segment.unwrap();
+            let records = segment.records();
+            records
+                .map(|(_, text)| serde_json::from_slice::<Record>(text).unwrap())
+                .collect::<Vec<_>>()
+        });
+        records.map(|record| record.entry).collect()
+    }
+}
+
+// G1, H-52
+#[test]
+fn a_journal_that_could_not_be_synced_is_reopened_and_says_so() {
+    let mut world = World::new();
+    world.machine.get().disk.arm(Fault::Sync);
+    let (before, status) = world.report();
+    assert_eq!(status, 204);
+    world.pass(10_000);
+    assert!(world.serving.coordinator().is_read_only());
+    assert!(!world.is_durable(before), "its sync failed");
+    assert_eq!(world.report().1, 503, "it is to be spooled");
+    assert!(world.problems().contains("could not be synced"), "{}", world.problems());
+    // The disk works again.
+    world.machine.get().disk.disarm();
+    world.pass(60_000);
+    assert!(!world.serving.coordinator().is_read_only());
+    assert!(world.is_durable(before), "what was accepted before is there");
+    let (after, status) = world.report();
+    assert_eq!(status, 204);
+    world.pass(1_000);
+    assert!(world.is_durable(after));
+    assert_eq!(world.problems(), "[]");
+    let said = world.entries().into_iter().filter_map(|entry| match entry {
+        Entry::JournalReopened { after_ms, .. } => Some(after_ms),
+        _ => None,
+    });
+    let said: Vec<u64> = said.collect();
+    assert!(matches!(said[..], [10_000..=70_000]), "{said:?}");
+}
+
+// A snapshot that could not be written is no snapshot: it is tried again, and shown until then.
+#[test]
+fn a_failed_snapshot_is_tried_again_and_shown_meanwhile() {
+    let mut world = World::new();
+    let lock = world.machine.get().disk.open_append(&paths().state_lock()).unwrap();
+    assert!(lock.try_lock().unwrap(), "somebody reads the store");
+    for _ in 0..2_500 {
+        world.report();
+    }
+    world.pass(1_000);
+    assert!(world.problems().contains("snapshot could not be written"), "{}", world.problems());
+    let snapshot = paths().state.join("snapshot");
+    let disk = world.machine.get().disk.clone();
+    assert!(disk.read(&snapshot).is_err(), "none is there");
+    drop(lock);
+    world.pass(31_000);
+    world.report();
+    world.pass(1_000);
+    assert!(disk.read(&snapshot).is_ok(), "it was tried again");
+    assert_eq!(world.problems(), "[]");
+}
