@@ -137,8 +137,12 @@ impl State {
         launch(session).map(drop)?;
         match self.header.config_dirs.get(&session.config_dir) {
             Some(true) => Ok(()),
-            Some(false) | None => {
+            Some(false) => {
                 let why = "another coordinator acts in its configuration directory";
+                Err(Stop::until_told("H-14", why))
+            }
+            None => {
+                let why = "the lock on its configuration directory is not taken yet";
                 Err(Stop::until_told("H-14", why))
             }
         }
