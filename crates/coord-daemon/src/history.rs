@@ -236,6 +236,16 @@ fn pane_words(pane: &Pane) -> String {
     }
 }
 
+fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
+    let signal = if has_signal { "an .auto-signal" } else { "no .auto-signal" };
+    let stop = match stop {
+        None => "no .auto-stop".to_owned(),
+        Some("") => "an .auto-stop".to_owned(),
+        Some(reason) => format!("an .auto-stop ({reason})"),
+    };
+    format!("{dir}: {signal}, {stop}")
+}
+
 fn outcome_words(outcome: &str) -> String {
     match serde_json::from_str(outcome) {
         Ok(Outcome::Done) => "done".to_owned(),
@@ -286,13 +296,7 @@ fn own(line: &mut Line, entry: Entry) {
             ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
         }
         Entry::TaskRead { dir, signal, stop } => {
-            let signal = signal.map_or("no .auto-signal", |_| "an .auto-signal");
-            let stop = match stop.as_deref() {
-                None => "no .auto-stop".to_owned(),
-                Some("") => "an .auto-stop".to_owned(),
-                Some(reason) => format!("an .auto-stop ({reason})"),
-            };
-            ("TaskRead", "task", format!("{dir}: {signal}, {stop}"))
+            ("TaskRead", "task", task_words(&dir, signal.is_some(), stop.as_deref()))
         }
         Entry::Message { id, what, .. } => {
             line.session_id = Some(id);

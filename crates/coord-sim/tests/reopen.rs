@@ -107,11 +107,12 @@ fn a_journal_that_could_not_be_synced_is_reopened_and_says_so() {
     world.pass(1_000);
     assert!(world.is_durable(after));
     assert_eq!(world.problems(), "[]");
-    let said = world.entries().into_iter().filter_map(|entry| match entry {
-        Entry::JournalReopened { after_ms, .. } => Some(after_ms),
-        _ => None,
-    });
-    let said: Vec<u64> = said.collect();
+    let mut said = Vec::new();
+    for entry in world.entries() {
+        if let Entry::JournalReopened { after_ms, .. } = entry {
+            said.push(after_ms);
+        }
+    }
     assert!(matches!(said[..], [10_000..=70_000]), "{said:?}");
 }
 

@@ -244,7 +244,7 @@ fn reopen(
     journal: &mut Journal<FakeDisk>,
     bodies: &mut Bodies<FakeDisk>,
 ) -> Result<(), JournalError> {
-    let job = journal.reopen(bodies).unwrap();
+    let job = journal.reopen(bodies).expect("it is read-only, and no job is out");
     journal.reopened(job.run(), bodies)
 }
 
