@@ -238,6 +238,15 @@ remove_programs() {
     done
 }
 
+# Where coord keeps its state; `coord`, which knows, is gone when this is told.
+state_directory() {
+    if [ -n "${COORD_HOME:-}" ]; then
+        printf '%s\n' "$COORD_HOME/state"
+    else
+        printf '%s\n' "${XDG_STATE_HOME:-${HOME:-}/.local/state}/coord"
+    fi
+}
+
 run_uninstall() {
     local coord=$prefix/bin/coord planned
     [ -x "$coord" ] || fail "$coord is not there: nothing to uninstall under this prefix"
@@ -259,7 +268,7 @@ run_uninstall() {
     [ -n "${COORD_HOME:-}" ] || "$coord" service remove || say "the service could not be removed"
     "$coord" down || say "the coordinator could not be stopped, or none runs"
     remove_programs
-    say "removed the programs; recorded state stays (coord uninstall --purge removes it)"
+    say "removed the programs; recorded state stays in $(state_directory): delete that directory to remove it"
 }
 
 parse_arguments "$@"

@@ -1,11 +1,13 @@
 //! What every verb starts from: where the files lie, who and where this process is.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use coord_core::Now;
 use coord_daemon::{engine, host::Here};
+use coord_wire::api::{InstallRecord, RECORDED_VARIABLES};
 use coord_wire::paths::Paths;
 
 /// The environment of one call.
@@ -15,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) root: Option<PathBuf>,
     /// Where the files lie.
     pub(crate) paths: Paths,
+    /// What the last installation recorded in this state directory.
+    recorded: Option<InstallRecord>,
     /// Facts about machine and process.
     pub(crate) here: Here,
     /// The time of the call.
@@ -41,6 +45,41 @@ impl Context {
             None => variable("COORD_HOME").map(PathBuf::from),
         };
         let paths = Paths::resolve(root.as_deref(), &here.machine, here.uid, variable)?;
-        Ok(Self { root, paths, here, now })
+        let recorded = InstallRecord::read(&paths.install_record())
+            .filter(|record| record.machine == here.machine && record.uid == here.uid);
+        // The hooks use these whatever the environment says (H-48), and so does everything else of
+        // this installation: in a shell without XDG_RUNTIME_DIR the socket is where it was.
+        let in_force = recorded.as_ref().and_then(InstallRecord::paths);
+        let in_force = in_force.filter(|in_force| in_force.state == paths.state);
+        Ok(Self { root, paths: in_force.unwrap_or(paths), recorded, here, now })
+    }
+
+    /// The same with the directories that a new installation makes of the environment.
+    pub(crate) fn for_install(&self) -> anyhow::Result<Self> {
+        let Here { machine, uid, .. } = &self.here;
+        let variable = |name: &str| self.variable(name);
+        let paths = Paths::resolve(self.root.as_deref(), machine, *uid, variable)?;
+        Ok(Self { paths, ..self.clone() })
+    }
+
+    /// [`RECORDED_VARIABLES`] as an installation records them.
+    pub(crate) fn recorded_variables(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let set = RECORDED_VARIABLES.iter().filter_map(|name| Some((name, self.variable(name)?)));
+        set.map(|(name, value)| {
+            let value = value.into_string().ok();
+            Ok(((*name).to_owned(), value.with_context(|| format!("{name} is not UTF-8"))?))
+        })
+        .collect()
+    }
+
+    /// A variable of the environment. The runtime directory of the login is that of the last
+    /// installation where this shell has none, as after `su`.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let recorded = || {
+            let recorded = self.recorded.as_ref().filter(|_| name == "XDG_RUNTIME_DIR")?;
+            let directory = recorded.environment.get(name)?;
+            Path::new(directory).is_dir().then(|| directory.into())
+        };
+        variable(name).or_else(recorded)
     }
 }

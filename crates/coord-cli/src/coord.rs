@@ -1,5 +1,6 @@
 //! `coord`: looks at sessions, installs the hooks, runs the coordinator.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -71,12 +72,26 @@ enum Verb {
 /// Says what is wrong with the arguments. 2 as everywhere, but for verbs whose other exit codes belong to
 /// what they run.
 fn wrong_usage(error: &clap::Error) -> ! {
-    let verb = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    if error.use_stderr() && verb.is_some_and(|verb| OWN_CODES.contains(&verb.as_str())) {
+    let verb = verb_of(std::env::args_os().skip(1));
+    if error.use_stderr()
+        && OWN_CODES.iter().any(|own| verb.as_ref().is_some_and(|verb| verb == own))
+    {
         drop(error.print());
         std::process::exit(verb::run::USAGE.into());
     }
     error.exit()
+}
+
+/// The first word that is neither an option nor the value of one.
+fn verb_of(mut words: impl Iterator<Item = OsString>) -> Option<OsString> {
+    loop {
+        let word = words.next()?;
+        if word == "--root" {
+            words.next()?;
+        } else if !word.as_encoded_bytes().starts_with(b"-") {
+            return Some(word);
+        }
+    }
 }
 
 const OWN_CODES: [&str; 2] = ["run", "loop"];

@@ -3,8 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use coord_core::ExitStatus;
+use coord_core::{ExitStatus, is_hidden};
 use coord_daemon::lookup::LookupError;
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::context::variable;
@@ -111,22 +112,17 @@ pub(crate) fn complain(program: &str, text: &str) {
     drop(writeln!(std::io::stderr(), "{program}: {}", escape(text)));
 }
 
-/// Text from elsewhere, safe for a terminal (H-26): no C0 or C1 controls, no bidirectional
-/// controls, no invisible separators.
+/// A value as one line of JSON, as `--json` prints it everywhere.
+pub(crate) fn print_json(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
+    coord_daemon::json::to_writer(&mut *out, value)?;
+    Ok(writeln!(out)?)
+}
+
+/// Text from elsewhere, safe for a terminal (H-26, H-51): control characters below the blank become
+/// a visible mark, and what is not seen is left out.
 pub(crate) fn escape(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\u{0}'..='\u{1f}'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{61c}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    let shown = text.chars().filter(|one| !is_hidden(*one));
+    shown.map(|one| if one.is_control() { '\u{fffd}' } else { one }).collect()
 }
 
 /// The first `width` columns; what is cut is marked.
@@ -232,11 +228,13 @@ pub(crate) fn age(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    // H-26
+    // H-26, H-51
     #[test]
     fn nothing_foreign_can_steer_a_terminal() {
-        assert_eq!(escape("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a�[31mb�c�d�e");
+        assert_eq!(escape("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a�[31mbcd�e");
         assert_eq!(escape("naïve ❯ ünï 漢字"), "naïve ❯ ünï 漢字");
+        // Nor is there anything that is not seen.
+        assert_eq!(escape("a\u{7f}\u{ad}\u{2066}\u{e0041}\u{e0100}\u{3164}b"), "ab");
     }
 
     #[test]

@@ -87,7 +87,10 @@ fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
     assert!(said.contains("run this again in 10 minutes"), "{said}");
     assert_eq!(scratch.hooks().len(), 5);
     let said = scratch.said(&["--uninstall"]);
-    assert!(said.contains("removed the programs"), "{said}");
+    let state = scratch.path(HOME).join(".local/state/coord");
+    let rest = format!("recorded state stays in {}: delete", state.display());
+    assert!(said.contains("removed the programs") && said.contains(&rest), "{said}");
+    assert!(state.is_dir() && !said.contains("--purge"), "the program that could is gone: {said}");
     assert!(!scratch.path("ho m\u{e9}/.local/lib/coord").exists());
     assert!(!scratch.path(HOME).join(".local/bin").exists(), "it came with the programs");
     assert_eq!(scratch.run(&["--uninstall"]).status.code(), Some(1));

@@ -1,6 +1,7 @@
 //! HTTP/1.1 as far as the socket needs it: one bounded request after another on a connection, parsed
 //! by httparse, answered with a Content-Length. Knows no routes.
 
+use crate::json;
 use coord_wire::api::{ErrorAnswer, ErrorBody};
 use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 
@@ -59,7 +60,7 @@ impl Response {
 
     /// JSON.
     pub fn json(value: &impl serde::Serialize) -> Self {
-        match serde_json::to_vec(value) {
+        match json::to_vec(value) {
             Ok(body) => Self { status: 200, body, content_type: "application/json" },
             Err(error) => Self::error(500, "internal", &error.to_string()),
         }
@@ -73,7 +74,7 @@ impl Response {
     /// An error in its one form.
     pub fn error(status: u16, code: &str, message: &str) -> Self {
         let error = ErrorBody { code: code.to_owned(), message: message.to_owned() };
-        let body = serde_json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
+        let body = json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
         Self { status, body, content_type: "application/json" }
     }
 

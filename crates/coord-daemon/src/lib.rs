@@ -16,6 +16,7 @@ pub mod history;
 pub mod host;
 pub mod http;
 mod intake;
+pub mod json;
 pub mod launch;
 mod log;
 pub mod looker;

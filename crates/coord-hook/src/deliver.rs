@@ -13,6 +13,7 @@ use crate::system::ignore_write_signals;
 use crate::text::push_number;
 use coord_wire::exchange::{Miss, exchange, mono_ns};
 use coord_wire::limits::{BODY_BYTES_MAX, EXCHANGE, MISS_MEMORY};
+use coord_wire::trust::is_private;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
@@ -68,7 +69,7 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
 pub(crate) fn run_directory(place: &Place) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let run = open(&place.paths.run, flags, Mode::empty())?;
-    let ours = files::is_private(&fstat(&run)?, FileType::Directory, place.uid);
+    let ours = is_private(&fstat(&run)?, FileType::Directory, place.uid);
     if ours { Ok(run) } else { Err(Errno::PERM) }
 }
 

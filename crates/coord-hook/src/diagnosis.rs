@@ -118,6 +118,11 @@ pub(crate) fn say(place: &Place, wall_ms: u64, session_id: &[u8], line: &str) {
     if spool.is_some_and(|spool| !may_say(&spool, place.uid, wall_ms, session_id)) {
         return;
     }
+    write_line(line);
+}
+
+/// Writes one line to stderr.
+pub(crate) fn write_line(line: &str) {
     ignore_write_signals();
     let text = ["coord: ", line, "\n"].concat();
     let _nobody_reads_it = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());

@@ -3,6 +3,7 @@
 //! Decides which directory or file is ours: of the right type, owned by the effective user, not
 //! writable for others, and never reached through a symbolic link at its last step.
 
+use coord_wire::trust::is_private;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
     FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, fstat, futimens, mkdirat, open,
@@ -24,13 +25,6 @@ pub(crate) fn fill_standard_streams() {
         // Kept open on purpose, to the end of the process.
         core::mem::forget(null);
     }
-}
-
-/// Whether the entry is ours and nobody else may change it.
-pub(crate) fn is_private(stat: &Stat, kind: FileType, uid: u32) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == kind
-        && stat.st_uid == uid
-        && stat.st_mode & (Mode::WGRP | Mode::WOTH).as_raw_mode() == 0
 }
 
 /// Opens the directory `name`, made first where it is missing.

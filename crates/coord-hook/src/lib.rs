@@ -36,7 +36,7 @@ use coord_wire::limits::{HOOK_STDIN, HOOK_TOTAL, is_folded, is_reserved};
 use deliver::{Delivery, nanoseconds};
 use fields::{Fields, Text};
 use payload::{Ending, Payload};
-use place::Place;
+use place::{Given, Place, Unusable};
 use report::{Report, Stamp};
 use spool::{Record, SpoolError, Weight};
 use std::ffi::OsStr;
@@ -65,7 +65,7 @@ pub struct Program {
 
 /// The whole life of a hook that reports an event, from `main` on.
 pub fn enter(program: &Program, n: i32, vector: Args) -> i32 {
-    live(program.name, n, vector, |root, stamp| run(program, root, stamp))
+    live(program.name, n, vector, |given, stamp| run(program, given, stamp))
 }
 
 /// The whole life of the wake hook, from `main` on.
@@ -73,20 +73,24 @@ pub fn enter_wake(n: i32, vector: Args) -> i32 {
     live("coord-hook-wake", n, vector, wake::run)
 }
 
-fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(Option<&OsStr>, Stamp) -> i32) -> i32 {
+fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(&Given<'_>, Stamp) -> i32) -> i32 {
     let stamp = Stamp::now();
     diagnosis::catch_panics();
-    let mut root = None;
+    let mut given = Given::default();
     let mut arguments = system::arguments(n, vector);
     while let Some(argument) = arguments.next() {
-        match argument.to_bytes() {
-            b"--root" => root = arguments.next().map(|root| OsStr::from_bytes(root.to_bytes())),
+        let directory = match argument.to_bytes() {
+            b"--root" => &mut given.root,
+            b"--config" => &mut given.config,
+            b"--state" => &mut given.state,
+            b"--run" => &mut given.run,
             b"--version" => return print_version(name),
             // An argument of a newer installation.
-            _ => (),
-        }
+            _ => continue,
+        };
+        *directory = arguments.next().map(|directory| OsStr::from_bytes(directory.to_bytes()));
     }
-    let code = run(root, stamp);
+    let code = run(&given, stamp);
     system::exit(code)
 }
 
@@ -95,9 +99,18 @@ fn print_version(name: &str) -> i32 {
     if deliver::print(line.as_bytes(), u64::MAX).is_ok() { SAFE } else { LOST }
 }
 
-fn run(program: &Program, root: Option<&OsStr>, stamp: Stamp) -> i32 {
+fn run(program: &Program, given: &Given<'_>, stamp: Stamp) -> i32 {
     files::fill_standard_streams();
-    let Some(place) = Place::find(root) else { return SAFE };
+    let place = match Place::find(given) {
+        Ok(Some(place)) => place,
+        Ok(None) => return SAFE,
+        Err(Unusable) => {
+            diagnosis::write_line(
+                "this event is lost: the state directory cannot be used; see `coord doctor`",
+            );
+            return LOST;
+        }
+    };
     diagnosis::record_panics_in(&place);
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
     let mut payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);

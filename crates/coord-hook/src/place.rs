@@ -1,18 +1,34 @@
 //! Which coord this hook belongs to, or none: then it is inert (G7).
 //!
-//! Decides the root: `COORD_HOME`, where the harness was started with it, before `--root`, before
-//! the XDG directories (H-24). Decides that a hook does nothing where coord is switched off, is not
-//! installed, or belongs to another user (H-29).
+//! Decides the directories: those of the arguments, and nothing of the environment (H-48). A
+//! registration of an earlier version names no state directory; there `COORD_HOME` counts, where the
+//! harness was started with it, before `--root`, before the XDG directories (H-24). Decides that a
+//! hook does nothing where coord is switched off, is not installed, or belongs to another user
+//! (H-29). A state directory that is there and cannot be used loses the event, which is an error.
 
 use crate::files::{self, read_system};
 use crate::process::{self, Process};
 use coord_wire::paths::{Paths, machine_id};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::io::Errno;
 use std::env::{var_os, vars_os};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The directories among the arguments, as `install` wrote them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    pub(crate) root: Option<&'a OsStr>,
+    pub(crate) config: Option<&'a OsStr>,
+    pub(crate) state: Option<&'a OsStr>,
+    pub(crate) run: Option<&'a OsStr>,
+}
+
+/// The state directory is there and cannot be used, or its name is not an absolute path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unusable;
 
 /// coord's directories, and who is asking.
 #[derive(Debug)]
@@ -20,6 +36,8 @@ pub(crate) struct Place {
     pub(crate) paths: Paths,
     /// The root in force; none means the XDG directories.
     pub(crate) root: Option<PathBuf>,
+    /// Whether the arguments named the directories.
+    pub(crate) is_named: bool,
     pub(crate) machine: String,
     pub(crate) host: Vec<u8>,
     pub(crate) uid: u32,
@@ -30,25 +48,40 @@ pub(crate) struct Place {
 
 impl Place {
     /// Where this hook reports to. None: it is inert.
-    pub(crate) fn find(root: Option<&OsStr>) -> Option<Self> {
+    pub(crate) fn find(given: &Given<'_>) -> Result<Option<Self>, Unusable> {
         let harness = process::harness(var_os("CLAUDE_PID"));
         if trusted("COORD_DISABLE", harness).is_some_and(|value| value == "1") {
-            return None;
+            return Ok(None);
         }
-        let root = trusted("COORD_HOME", harness)
-            .or_else(|| root.filter(|root| !root.is_empty()).map(OsString::from))
-            .map(PathBuf::from);
         let uname = rustix::system::uname();
         let host = uname.nodename().to_bytes().to_vec();
         let mut buffer = [0; 128];
         let text = core::str::from_utf8(read_system("/etc/machine-id", &mut buffer)).ok();
         let machine = machine_id(text, core::str::from_utf8(&host).unwrap_or_default());
         let uid = rustix::process::geteuid().as_raw();
-        let paths = Paths::resolve(root.as_deref(), &machine, uid, |name| var_os(name)).ok()?;
+        let given_root = given.root.filter(|root| !root.is_empty());
+        let is_named = given.state.is_some();
+        let (root, paths) = if let Some(state) = given.state {
+            let config = Path::new(given.config.unwrap_or_default());
+            let run = given.run.map(Path::new);
+            let paths = Paths::named(config, Path::new(state), run, &machine, uid);
+            (given_root.map(PathBuf::from), paths.map_err(|_| Unusable)?)
+        } else {
+            let root = trusted("COORD_HOME", harness).or_else(|| given_root.map(OsString::from));
+            let root = root.map(PathBuf::from);
+            let paths = Paths::resolve(root.as_deref(), &machine, uid, |name| var_os(name));
+            let Ok(paths) = paths else { return Ok(None) };
+            (root, paths)
+        };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let state = open(&paths.state, flags, Mode::empty()).ok()?;
-        let is_ours = fstat(&state).ok()?.st_uid == uid;
-        is_ours.then_some(Self { paths, root, machine, host, uid, harness, state })
+        let state = match open(&paths.state, flags, Mode::empty()) {
+            Ok(state) => state,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(_) => return Err(Unusable),
+        };
+        let is_ours = fstat(&state).map_err(|_| Unusable)?.st_uid == uid;
+        let place = Self { paths, root, is_named, machine, host, uid, harness, state };
+        Ok(is_ours.then_some(place))
     }
 
     /// The key of digests, where `coord` has made one.
@@ -60,7 +93,7 @@ impl Place {
     }
 
     /// The spool's directory, made where it is missing.
-    pub(crate) fn spool(&self) -> Result<OwnedFd, rustix::io::Errno> {
+    pub(crate) fn spool(&self) -> Result<OwnedFd, Errno> {
         files::directory(&self.state, "spool".as_ref(), self.uid)
     }
 }

@@ -1,22 +1,29 @@
 //! Starts the coordinator for an interactive session that found nobody listening.
 //!
 //! Decides when: not after `coord down`, and only on the machine, as the user and in the pid
-//! namespace of the install record (H-15, R-16). Decides how: detached, from `/`, with an
-//! environment built from a list, so that nothing of the client's leaks into it (H-41, R-15).
+//! namespace of the install record (H-15, R-16). Decides whom: the program that the record names, if
+//! nobody but its user and root can change it, the record or the state directory, and if the record
+//! was made for the directories of this hook (H-48). Decides how: detached, from `/`, with an
+//! environment built from lists, so that nothing of the client's leaks into it (H-41, R-15).
 
 use crate::files;
 use crate::place::Place;
 use coord_wire::api::InstallRecord;
-use rustix::fs::{AtFlags, FileType, OFlags, stat, statat};
+use coord_wire::trust::{is_private, is_trusted_program};
+use rustix::fs::{AtFlags, FileType, OFlags, fstat, statat};
 use std::env::vars_os;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that the coordinator gets as they are.
-const KEPT: [&str; 7] = ["HOME", "USER", "LOGNAME", "LANG", "TZ", "TMUX_TMPDIR", "COORD_LOG"];
-const KEPT_PREFIXES: [&[u8]; 2] = [b"LC_", b"XDG_"];
+/// Variables that the coordinator gets as they are: language and user name, no place.
+const KEPT: [&str; 4] = ["USER", "LOGNAME", "LANG", "TZ"];
+const KEPT_PREFIX: &[u8] = b"LC_";
+/// Variables that it gets besides where the hook was registered without its directories.
+const KEPT_UNNAMED: [&str; 3] = ["HOME", "TMUX_TMPDIR", "COORD_LOG"];
+const KEPT_UNNAMED_PREFIX: &[u8] = b"XDG_";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The install record is one short object.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
@@ -31,9 +38,10 @@ pub fn start_coordinator(place: &Context<'_>) {
     let matches = record.machine == place.machine
         && record.uid == place.uid
         && record.pid_ns == *pid_ns
-        && rustix::process::getuid().as_raw() == place.uid;
-    if matches && is_trustworthy(&record.coord, place.uid) {
-        spawn(place, &record.coord);
+        && rustix::process::getuid().as_raw() == place.uid
+        && is_of_here(&record, place);
+    if matches && is_trusted_program(Path::new(&record.coord), place.uid) {
+        spawn(place, &record);
     }
 }
 
@@ -41,31 +49,37 @@ pub fn start_coordinator(place: &Context<'_>) {
 #[derive(Debug)]
 pub struct Context<'a>(pub(crate) &'a Place, pub(crate) u64);
 
+/// The record, if nobody else can have written it.
 fn install_record(place: &Place) -> Option<InstallRecord> {
-    let (file, _) = files::file(&place.state, "install.json", OFlags::RDONLY, place.uid).ok()?;
+    let directory = fstat(&place.state).ok()?;
+    let (file, found) =
+        files::file(&place.state, "install.json", OFlags::RDONLY, place.uid).ok()?;
+    let is_ours = is_private(&directory, FileType::Directory, place.uid)
+        && is_private(&found, FileType::RegularFile, place.uid);
     let mut buffer = vec![0; RECORD_BYTES_MAX];
-    serde_json::from_slice(files::read_start(&file, &mut buffer)).ok()
+    let text = files::read_start(&file, &mut buffer);
+    if is_ours { serde_json::from_slice(text).ok() } else { None }
 }
 
-/// Whether a program of this path was put there by us or by root, and nobody else can change it.
-fn is_trustworthy(program: &str, uid: u32) -> bool {
-    program.starts_with('/')
-        && stat(program).is_ok_and(|found| {
-            [uid, 0]
-                .into_iter()
-                .any(|owner| files::is_private(&found, FileType::RegularFile, owner))
-        })
+/// Whether the record was made for the directories that this hook was given.
+fn is_of_here(record: &InstallRecord, place: &Place) -> bool {
+    let root = record.root.as_deref().map(Path::new);
+    !place.is_named
+        || (root == place.root.as_deref() && record.paths().as_ref() == Some(&place.paths))
 }
 
-fn spawn(place: &Place, program: &str) {
-    let mut command = Command::new(program);
+fn spawn(place: &Place, record: &InstallRecord) {
+    let mut command = Command::new(&record.coord);
     command.arg("up").arg("--from-hook");
     if let Some(root) = &place.root {
         command.arg("--root").arg(root);
     }
     command.env_clear().env("PATH", PATH);
-    for (name, value) in vars_os().filter(|(name, _)| is_kept(name)) {
+    for (name, value) in vars_os().filter(|(name, _)| is_kept(name, place.is_named)) {
         command.env(name, value);
+    }
+    if place.is_named {
+        command.envs(&record.environment);
     }
     command.current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -73,7 +87,9 @@ fn spawn(place: &Place, program: &str) {
     let _starts_next_time = command.spawn();
 }
 
-fn is_kept(name: &OsStr) -> bool {
-    KEPT.iter().any(|kept| *kept == name)
-        || KEPT_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix))
+fn is_kept(name: &OsStr, is_named: bool) -> bool {
+    let is_one_of = |kept: &[&str], prefix: &[u8]| {
+        kept.iter().any(|kept| *kept == name) || name.as_bytes().starts_with(prefix)
+    };
+    is_one_of(&KEPT, KEPT_PREFIX) || (!is_named && is_one_of(&KEPT_UNNAMED, KEPT_UNNAMED_PREFIX))
 }

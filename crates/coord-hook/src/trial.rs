@@ -5,7 +5,7 @@ use crate::diagnosis;
 use crate::fields::Fields;
 use crate::is_event;
 use crate::payload::{Ending, Payload};
-use crate::place::Place;
+use crate::place::{Given, Place};
 use crate::report::{Report, Stamp};
 use crate::scan::{Progress, Scanner};
 use coord_wire::limits::MALFORMED_BYTES_MAX;
@@ -22,7 +22,8 @@ pub enum Trial {
 
 /// Hands the pieces to a hook with this root. None: it is inert there.
 pub fn trial(root: &Path, pieces: &[&[u8]]) -> Option<Trial> {
-    let place = Place::find(Some(root.as_os_str()))?;
+    let given = Given { root: Some(root.as_os_str()), ..Given::default() };
+    let place = Place::find(&given).ok()??;
     let mut scanner = Scanner::new(Fields::new(place.digest_key()));
     let (mut start, mut n) = (Vec::new(), 0);
     let mut ending = Ending::Short;

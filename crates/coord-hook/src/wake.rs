@@ -9,7 +9,7 @@
 use crate::deliver;
 use crate::fields::{Fields, Text};
 use crate::payload;
-use crate::place::Place;
+use crate::place::{Given, Place};
 use crate::process::{self, Process};
 use crate::report::Stamp;
 use crate::system::ignore_write_signals;
@@ -23,15 +23,15 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
-use std::ffi::OsStr;
 
 /// A message stands on standard error.
 const WOKEN: i32 = 2;
 
 /// The hook's life behind its arguments.
-pub(crate) fn run(root: Option<&OsStr>, stamp: Stamp) -> i32 {
+pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     files::fill_standard_streams();
-    let Some(place) = Place::find(root) else { return SAFE };
+    // It reports nothing, so nothing is lost where it finds no place.
+    let Ok(Some(place)) = Place::find(given) else { return SAFE };
     let Some(harness) = place.harness.and_then(Harness::of_parent) else { return SAFE };
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
     let payload = payload::read(Fields::new(None), stdin_deadline_ns);

@@ -20,4 +20,16 @@ fn an_interactive_session_starts_it_detached() {
     assert_eq!((lines[2], lines[4]), ("/dev/null", "/dev/null"));
     assert!(report.contains("PATH=/usr/local/bin:/usr/bin:/bin\n") && report.contains("LANG=C"));
     assert!(!report.contains("CLAUDE") && !report.contains("T0ken"), "{report}");
+    // H-48: places are those of the installation.
+    assert!(report.contains("HOME=/recorded\n"), "{report}");
+    assert!(report.contains("XDG_DATA_HOME=/recorded/data\n"), "{report}");
+    assert!(!report.contains("/session"), "{report}");
+
+    // A registration of an earlier version keeps its rules.
+    installed.record(|record| record.environment.clear());
+    let arguments = format!("--root {root}");
+    installed.run_registered(SESSION_START, &arguments, "SessionStart", "");
+    let report = installed.report();
+    assert!(report.starts_with(&format!("up --from-hook --root {root}\n")), "{report}");
+    assert!(report.contains("XDG_DATA_HOME=/session\n"), "{report}");
 }

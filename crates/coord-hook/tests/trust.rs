@@ -43,6 +43,69 @@ fn a_project_cannot_move_the_state_elsewhere() {
     assert_eq!((installed.spooled().len(), other.spooled().len()), (1, 1));
 }
 
+// H-48: the directories of the arguments count, whatever the environment says; also that of the
+// harness, which a shell or direnv may have set.
+#[test]
+fn no_variable_moves_the_state_elsewhere() {
+    let (installed, other) = (World::new(), World::new());
+    let _planted = UnixListener::bind(other.paths.socket()).unwrap();
+    let elsewhere = other.dir.path().join("state");
+    std::os::unix::fs::symlink(&other.paths.state_base, elsewhere.join("coord")).unwrap();
+    let variables = [
+        ("COORD_HOME", other.dir.path().to_owned()),
+        ("HOME", other.dir.path().to_owned()),
+        ("XDG_STATE_HOME", elsewhere.clone()),
+        ("XDG_CONFIG_HOME", elsewhere.clone()),
+        ("XDG_RUNTIME_DIR", other.dir.path().to_owned()),
+    ];
+    for with_root in [true, false] {
+        let mut command = installed.bare_command(STOP);
+        command.args(installed.arguments().iter().skip(if with_root { 0 } else { 2 }));
+        command.envs(variables.clone());
+        world::run(&mut command, payload_of("Stop")).assert_silent();
+    }
+    assert_eq!((installed.spooled().len(), other.spooled().len()), (2, 0));
+    // Without the arguments these variables lead to the other place.
+    let mut command = installed.bare_command(STOP);
+    command.envs(variables.into_iter().filter(|(name, _)| name.starts_with("XDG")));
+    world::run(&mut command, payload_of("Stop")).assert_silent();
+    assert_eq!((installed.spooled().len(), other.spooled().len()), (2, 1));
+}
+
+// An event that a directory cannot take is lost, and that is said.
+#[test]
+fn a_state_directory_that_cannot_be_used_is_an_error() {
+    let world = World::new();
+    std::fs::remove_dir_all(&world.paths.state).unwrap();
+    std::fs::write(&world.paths.state, "").unwrap();
+    for hook in world::HOOKS {
+        world.run(hook, payload_of("Stop")).assert_lost("the state directory cannot be used");
+    }
+    std::fs::remove_file(&world.paths.state).unwrap();
+    world.run(STOP, payload_of("Stop")).assert_silent();
+    assert!(!world.paths.state.exists(), "a directory that is not there leaves the hook inert");
+
+    let mut command = world.bare_command(STOP);
+    command.args(["--config", "/c", "--state", "state"]);
+    let ended = world::run(&mut command, payload_of("Stop"));
+    ended.assert_lost("the state directory cannot be used");
+
+    // Root enters every directory.
+    std::fs::create_dir(&world.paths.state).unwrap();
+    world::set_mode(&world.paths.state_base, 0o000);
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = world.bare_command("/usr/bin/setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", "--", STOP]);
+        command
+    } else {
+        world.bare_command(STOP)
+    };
+    command.args(world.arguments());
+    let ended = world::run(&mut command, payload_of("Stop"));
+    world::set_mode(&world.paths.state_base, 0o700);
+    ended.assert_lost("the state directory cannot be used");
+}
+
 // H-24: a client that names a process which is none of ours proves nothing.
 #[test]
 fn a_claimed_harness_must_be_an_ancestor() {
@@ -112,7 +175,7 @@ fn the_harness_and_its_terminal_are_read_from_the_process_table() {
 fn inert_where_coord_is_not_ours() {
     let nowhere = tempfile::tempdir().unwrap();
     let world = World::new();
-    for root in [nowhere.path().as_os_str(), "relative".as_ref(), "/dev/null".as_ref()] {
+    for root in [nowhere.path().as_os_str(), "relative".as_ref()] {
         let mut command = world.bare_command(STOP);
         command.arg("--root").arg(root);
         world::run(&mut command, payload_of("Stop")).assert_silent();

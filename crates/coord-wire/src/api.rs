@@ -1,8 +1,12 @@
 //! Small types of the HTTP API over the socket.
 
 use crate::journal::Place;
+use crate::paths::Paths;
 use crate::stamp::ProcessRef;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 
 /// `GET /healthz`: progress, not only liveness.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -193,6 +197,39 @@ pub struct InstallRecord {
     /// Absolute path of tmux, as the PATH of who installed had it (H-24); none if it had none.
     #[serde(default)]
     pub tmux: Option<String>,
+    /// [`RECORDED_VARIABLES`] as they were at the installation. A coordinator that a hook starts gets
+    /// these and not those of the session (H-48). Empty in the record of an earlier version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// The variables that decide where coord's files lie, and where it looks for those of others.
+pub const RECORDED_VARIABLES: [&str; 7] = [
+    "HOME",
+    "TMUX_TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
+impl InstallRecord {
+    /// Reads it; none where there is none, or one that cannot be read.
+    pub fn read(file: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    }
+
+    /// The directories that were in force at the installation; none in the record of an earlier
+    /// version.
+    pub fn paths(&self) -> Option<Paths> {
+        if self.environment.is_empty() {
+            return None;
+        }
+        let root = self.root.as_deref().map(Path::new);
+        let variable = |name: &str| self.environment.get(name).map(OsString::from);
+        Paths::resolve(root, &self.machine, self.uid, variable).ok()
+    }
 }
 
 /// `POST /v1/resume/NONCE`: who becomes the session's client.

@@ -17,6 +17,7 @@ pub mod peer;
 pub mod run;
 pub mod spool;
 pub mod stamp;
+pub mod trust;
 
 /// The version of programs and files, as `coord --version` prints it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -31,6 +31,8 @@ pub enum PathsError {
     NoHome,
     /// The root is not an absolute path.
     RelativeRoot,
+    /// A directory that a hook was given is not an absolute path.
+    RelativeDirectory,
 }
 
 impl core::fmt::Display for PathsError {
@@ -38,6 +40,7 @@ impl core::fmt::Display for PathsError {
         f.write_str(match self {
             Self::NoHome => "HOME is not set to an absolute path; set HOME or COORD_HOME",
             Self::RelativeRoot => "COORD_HOME and --root need an absolute path",
+            Self::RelativeDirectory => "--config, --state and --run need an absolute path",
         })
     }
 }
@@ -77,6 +80,31 @@ impl Paths {
         };
         let state = state_base.join(machine);
         Ok(Self { config, state_base, state, run: short_enough(run, uid) })
+    }
+
+    /// The directories as `install` wrote them into the arguments of the hooks (H-48): nothing else
+    /// decides them. Without `run` the run directory lies under the state of this machine.
+    pub fn named(
+        config: &Path,
+        state_base: &Path,
+        run: Option<&Path>,
+        machine: &str,
+        uid: u32,
+    ) -> Result<Self, PathsError> {
+        if ![Some(config), Some(state_base), run].into_iter().flatten().all(Path::is_absolute) {
+            return Err(PathsError::RelativeDirectory);
+        }
+        let state = state_base.join(machine);
+        let run = run.map_or_else(|| state.join("run"), Path::to_owned);
+        let (config, state_base) = (config.to_owned(), state_base.to_owned());
+        Ok(Self { config, state_base, state, run: short_enough(run, uid) })
+    }
+
+    /// The run directory, if it does not follow from the state directory. The state directory of
+    /// another machine that shares this home has another name.
+    pub fn named_run(&self, uid: u32) -> Option<&Path> {
+        let is_derived = self.run == short_enough(self.state.join("run"), uid);
+        (!is_derived).then_some(&self.run)
     }
 
     /// `config.toml`.
@@ -224,6 +252,38 @@ mod tests {
             paths.run,
             Paths::resolve(Some(Path::new(&other)), "m", 5, xdg(&[])).unwrap().run
         );
+    }
+
+    // H-48: what a hook makes of its arguments is what `install` made of the environment.
+    #[test]
+    fn named_directories_are_those_that_were_resolved() {
+        let long = format!("/{}", "d".repeat(200));
+        let environments = [
+            vec![("HOME", "/h")],
+            vec![("HOME", "/h"), ("XDG_RUNTIME_DIR", "/r")],
+            vec![("HOME", "/h"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "/c")],
+            vec![("HOME", &*long)],
+        ];
+        for environment in environments {
+            let env = |name: &str| {
+                environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            };
+            for root in [None, Some(Path::new("/x"))] {
+                let paths = Paths::resolve(root, "m1234567", 5, env).unwrap();
+                let run = paths.named_run(5);
+                let named = Paths::named(&paths.config, &paths.state_base, run, "m1234567", 5);
+                assert_eq!(named, Ok(paths.clone()));
+            }
+        }
+        let (absolute, relative) = (Path::new("/a"), Path::new("a"));
+        for (config, state, run) in [
+            (relative, absolute, absolute),
+            (absolute, relative, absolute),
+            (absolute, absolute, relative),
+        ] {
+            let named = Paths::named(config, state, Some(run), "m1234567", 5);
+            assert_eq!(named, Err(PathsError::RelativeDirectory));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use coord_daemon::config::{AGENT_KEYS, Config, KEYS};
 
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter};
+use crate::out::{Colour, Failure, Painter, print_json};
 
 /// Show or check the configuration
 #[derive(Debug, clap::Args)]
@@ -74,8 +74,7 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
             })
         });
         let keys: serde_json::Map<_, _> = keys.chain(agents).collect();
-        serde_json::to_writer(&mut out, &keys)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &keys);
     }
     let painter = Painter::for_stdout();
     let state = if file.exists() { "" } else { " (not there: all defaults)" };

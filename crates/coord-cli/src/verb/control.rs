@@ -16,7 +16,7 @@ use coord_wire::api::{OperatorAnswer, OperatorRequest, REFUSED};
 
 use crate::client;
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, escape};
+use crate::out::{Colour, Failure, Painter, escape, print_json};
 use crate::verb::status::not_reachable;
 
 /// What every one of them takes.
@@ -71,8 +71,7 @@ fn show(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     if how.json {
-        serde_json::to_writer(&mut *out, answer)?;
-        writeln!(out)?;
+        print_json(out, answer)?;
         return ended(answer, how);
     }
     for result in &answer.results {

@@ -34,6 +34,7 @@ use crate::verb::inspect::look;
 use crate::verb::install::{audit, default_hooks_dir};
 use finding::{Finding, Level};
 use settings::SettingsFile;
+pub(crate) use settings::note_elsewhere;
 
 /// Check everything that coord needs, and name the remedies
 #[derive(Debug, clap::Args)]

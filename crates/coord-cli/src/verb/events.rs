@@ -11,7 +11,7 @@ use coord_store::{RealDisk, StateLock};
 
 use crate::context::Context;
 use crate::follow::JournalWatch;
-use crate::out::{Colour, Failure, Painter, columns, duration_ms, escape, fit, pad};
+use crate::out::{Colour, Failure, Painter, columns, duration_ms, escape, fit, pad, print_json};
 use crate::verb::inspect;
 
 /// Show what happened, from the journal
@@ -72,7 +72,7 @@ fn print(args: &Args, wanted: &mut Wanted, context: &Context) -> Result<bool, Fa
             next_seq = line.seq.saturating_add(1);
             if result.is_ok() {
                 result = if args.json {
-                    json(&mut out, &line)
+                    print_json(&mut out, &line)
                 } else {
                     text(&mut out, &line, painter, width)
                 };
@@ -99,11 +99,6 @@ fn of(id: &str, context: &Context) -> Result<Of, Failure> {
         .into_iter()
         .flat_map(|session| session.previous_ids.into_iter().chain([session.session_id]));
     Ok(Of::Ids(ids.collect()))
-}
-
-fn json(out: &mut impl Write, line: &Line) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *out, line)?;
-    Ok(writeln!(out)?)
 }
 
 fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use coord_store::{RealDisk, StateLock};
 use coord_wire::inspect::Session;
 
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, escape};
+use crate::out::{Colour, Failure, Painter, age, escape, print_json};
 use crate::verb::inspect::{age_s, colour, look, runs, standing, word};
 use crate::verb::queue;
 
@@ -68,8 +68,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
                 "changes_when": session.changes_when,
                 "decisions": decisions,
             });
-            serde_json::to_writer(&mut out, &answer)?;
-            writeln!(out)?;
+            print_json(&mut out, &answer)?;
         } else {
             text(&mut out, session, &decisions, painter, context)?;
         }
@@ -89,8 +88,7 @@ fn message(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.json {
         let answer = serde_json::json!({"schema": 1, "message": message, "decisions": decisions});
-        serde_json::to_writer(&mut out, &answer)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &answer);
     }
     let painter = Painter::for_stdout();
     let id = painter.paint(Colour::Bold, &escape(&message.id));

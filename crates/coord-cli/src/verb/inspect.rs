@@ -18,9 +18,9 @@ use coord_wire::stamp::parse_rfc3339;
 use crate::client;
 use crate::context::{Context, variable};
 use crate::follow::JournalWatch;
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad, print_json};
 use crate::verb::queue;
-use crate::verb::status::{counted, not_reachable};
+use crate::verb::status::{counted, not_reachable, warn_elsewhere};
 
 /// Stopped sessions are listed this long (interfaces.md, retention).
 const STOPPED_LISTED_S: u64 = 24 * 3600;
@@ -49,6 +49,7 @@ pub(crate) struct Args {
 const TOP_OF_SCREEN: &str = "\u{1b}[H\u{1b}[J";
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    warn_elsewhere(context);
     if !args.watch {
         return show(args, context, &mut std::io::stdout().lock());
     }
@@ -72,8 +73,7 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
         });
     }
     if args.json {
-        serde_json::to_writer(&mut *out, &answer)?;
-        return Ok(writeln!(out)?);
+        return print_json(out, &answer);
     }
     let painter = Painter::for_stdout();
     match args.id {

@@ -31,7 +31,7 @@ pub(crate) use plugin::{PluginArgs, run_plugin};
 
 use edit::Rest;
 pub(crate) use registration::PROGRAM_PREFIX;
-use registration::Registration;
+use registration::{Registration, check_programs};
 use scope::Scope;
 pub(crate) use scope::{shown, user_directory};
 use settings_file::{Outcome, Wanted};
@@ -39,7 +39,7 @@ pub(crate) use settings_file::{sync_directory, temporary};
 pub(crate) use silenced::managed_warnings;
 
 use crate::context::{Context, variable};
-use crate::out::Failure;
+use crate::out::{Failure, print_json};
 use crate::verb::inspect;
 
 /// Which settings files, and how to tell about them.
@@ -119,6 +119,9 @@ enum StateFate {
 #[derive(Debug, Serialize)]
 struct FileReport {
     path: PathBuf,
+    /// The file that is written, where `path` or its directory is a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<PathBuf>,
     changed: bool,
     events_before: usize,
     events_after: usize,
@@ -129,17 +132,29 @@ struct FileReport {
     is_gone: bool,
 }
 
+impl FileReport {
+    /// Its path, with the file that is really written.
+    fn name(&self) -> String {
+        match &self.target {
+            Some(target) => format!("{} -> {}", shown(&self.path), shown(target)),
+            None => shown(&self.path),
+        }
+    }
+}
+
 /// Registers the hooks.
 pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Result<()> {
+    let context = &context.for_install()?;
     refuse_other_owner(context)?;
     let hooks_dir = match &args.hooks_dir {
         Some(directory) => std::path::absolute(directory)?,
         None => default_hooks_dir()?,
     };
-    let ours = Registration::new(&hooks_dir, context.root.as_deref())?;
-    ours.check_programs()?;
+    let ours = Registration::new(&hooks_dir, context.root.as_deref(), &context.paths)?;
+    check_programs(&hooks_dir)?;
     let paths =
         scope::files(args.place.scope, &args.place.config_dir, args.place.project.as_deref())?;
+    scope::refuse_missing(&args.place.config_dir)?;
     if args.place.scope != Scope::User {
         paths.iter().try_for_each(|path| scope::refuse_tracked(path))?;
     }
@@ -164,7 +179,7 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
     };
     let report = Report::new(&args.place, &outcomes, context, warnings)?;
     report.print(&args.place, |file| {
-        let (path, events) = (shown(&file.path), file.events_after);
+        let (path, events) = (file.name(), file.events_after);
         match (file.changed, &file.backup) {
             (false, _) => format!("{path} has all {events} events: nothing changed"),
             (true, Some(backup)) => {
@@ -219,7 +234,7 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
     report.state_fate = fate;
     report.still_running = running;
     report.print(&args.place, |file| {
-        let (path, events) = (shown(&file.path), file.events_before);
+        let (path, events) = (file.name(), file.events_before);
         match (file.changed, file.is_gone) {
             (false, _) => format!("{path} has no hook of coord: nothing changed"),
             (true, false) => format!("removed {events} events from {path}"),
@@ -317,6 +332,7 @@ impl Report {
             warnings.extend(lost.map(|name| format!("{} lost its {name}", shown(path))));
             files.push(FileReport {
                 path: path.clone(),
+                target: settings_file::target_of_link(path),
                 changed: outcome.is_change(),
                 events_before: events(&outcome.before)?,
                 events_after: events(&outcome.after)?,
@@ -343,8 +359,7 @@ impl Report {
         }
         let mut out = std::io::stdout().lock();
         if place.json {
-            writeln!(out, "{}", serde_json::to_string(self)?)?;
-            return Ok(());
+            return print_json(&mut out, self).map_err(Failure::into_error);
         }
         for file in &self.files {
             match &file.diff {

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::client::{self, segment};
 use crate::context::Context;
-use crate::out::{Failure, escape};
+use crate::out::{Failure, escape, print_json};
 use crate::verb::status::not_reachable;
 
 /// Send messages to programs, take them, and see what became of them
@@ -87,8 +87,7 @@ fn answered<T>(answer: Result<Result<T, Failure>, Miss>, context: &Context) -> R
 fn tell(sent: &Sent, is_json: bool) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if is_json {
-        serde_json::to_writer(&mut out, sent)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, sent);
     }
     let folded = if sent.folded { " (it was there already)" } else { "" };
     let because = sent.because.as_ref().map(|why| format!(": {}", escape(why)));

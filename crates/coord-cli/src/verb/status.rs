@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
+use coord_daemon::config::Config;
 use coord_wire::api::Health;
 use coord_wire::exchange::Miss;
 
 use crate::client;
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, escape};
+use crate::out::{Colour, Failure, Painter, age, complain, escape, print_json};
+use crate::verb::doctor::note_elsewhere;
 
 /// Show whether the coordinator runs and is well
 #[derive(Debug, clap::Args)]
@@ -19,14 +21,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    warn_elsewhere(context);
     let health: Health = match client::get(context, "/healthz") {
         Ok(health) => health?,
         Err(miss) => return Err(Failure::NotReachable(not_reachable(miss, context))),
     };
     let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &health)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &health);
     }
     let painter = Painter::for_stdout();
     let (word, colour) = match health.status.as_str() {
@@ -59,12 +61,27 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says on standard error that the hooks report to another place than the one that is shown.
+pub(crate) fn warn_elsewhere(context: &Context) {
+    if let Some(note) = note_elsewhere(context) {
+        complain("coord", &format!("warning: {note}"));
+    }
+}
+
 pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// One line with the remedy.
 pub(crate) fn not_reachable(miss: Miss, context: &Context) -> String {
+    let config = context.paths.config_file();
+    if let (Miss::Absent, Err(error)) = (miss, Config::load(&config)) {
+        return format!(
+            "the coordinator is not running, and cannot start with {}: {error}; correct the file, \
+             then `coord up`",
+            config.display()
+        );
+    }
     match miss {
         Miss::Absent if context.paths.down().exists() => {
             "the coordinator is down and stays down; start it with `coord up`".to_owned()

@@ -223,7 +223,12 @@ struct SocketWatch {
 impl SocketWatch {
     fn new(context: &Context) -> anyhow::Result<Self> {
         let run = &context.paths.run;
-        std::fs::create_dir_all(run).with_context(|| run.display().to_string())?;
+        std::fs::create_dir_all(run).with_context(|| {
+            let name = run.display();
+            format!(
+                "cannot make {name}, the directory of the socket; `coord install` chooses it anew"
+            )
+        })?;
         let fd = inotify::init(inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&fd, run, inotify::WatchFlags::MOVED_TO)?;
         Ok(Self { fd })

@@ -1,12 +1,13 @@
 //! What people and scripts see of the command line (interfaces.md, CLI; H-26): tables that fit,
 //! strings that cannot steer a terminal, exit codes, and one line per error.
 
-use crate::wire::{event, post, with};
+use crate::wire::{ask, event, post, with};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 /// What stands on a terminal of so many columns after a command; `env` goes in front of it.
 #[track_caller]
@@ -35,6 +36,11 @@ fn plain(text: &str) -> String {
 /// Columns of a line; what is Chinese here takes two.
 fn width(line: &str) -> usize {
     line.chars().map(|c| if '\u{2e80}' <= c { 2 } else { 1 }).sum()
+}
+
+/// The first character that steers a terminal or is not seen.
+fn hidden(text: &str) -> Option<char> {
+    text.chars().find(|one| (one.is_control() && *one != '\n') || coord_core::is_hidden(*one))
 }
 
 #[track_caller]
@@ -109,7 +115,7 @@ fn colours_are_for_terminals_only() {
 fn h26_hostile_strings_cannot_steer_a_terminal() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    let hostile = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\n\r\u{8}\u{feff}y";
+    let hostile = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\n\r\u{8}\u{feff}\u{7f}\u{85}\u{e0041}\u{ad}y";
     let id = format!("evil{hostile}");
     let fields = json!({"cwd": hostile, "transcript_path": hostile, "tool_name": hostile, "config_dir": hostile, "host": hostile, "permission_mode": hostile});
     post(&home, &with(event(&id, &format!("E{hostile}"), 1), fields.clone()));
@@ -119,20 +125,26 @@ fn h26_hostile_strings_cannot_steer_a_terminal() {
         let piped = coord(&home, &words).expect_success().stdout;
         let shown = plain(&on_terminal(&home, 120, "", arguments));
         for text in [piped, shown] {
-            let bad = text.chars().find(|c| {
-                (c.is_control() && *c != '\n')
-                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-            });
-            assert_eq!(bad, None, "{arguments}: {text:?}");
+            assert_eq!(hidden(&text), None, "{arguments}: {text:?}");
         }
     }
     let lines = coord(&home, &["inspect"]).expect_success().stdout.lines().count();
     assert_eq!(lines, 2 + 1, "a head, a session, the remark on its configuration directory");
     let error = one_line(&coord(&home, &["inspect", &format!("none{hostile}")]), 3);
     assert!(!error.contains(|c: char| c.is_control()), "{error:?}");
-    // In JSON they are whole.
+    // H-51: in JSON they are whole, and nothing of them is hidden.
     let json = coord(&home, &["inspect", "evil", "--json"]).expect_success().stdout;
-    assert!(!json.trim_end().contains(|c: char| c.is_ascii_control()), "{json:?}");
+    for verb in ["inspect", "explain evil", "events", "status", "queue", "doctor"] {
+        let words: Vec<&str> = verb.split(' ').chain(["--json"]).collect();
+        let text = coord(&home, &words).stdout;
+        assert!(text.starts_with('{') && hidden(&text).is_none(), "{verb}: {text:?}");
+    }
+    for path in ["/v1/sessions", "/v1/events", "/healthz", "/v1/sessions/none%c2%9b%e2%80%ae"] {
+        let answer = ask(&home, "GET", path, "");
+        assert_eq!(hidden(&answer.body), None, "{path}: {:?}", answer.body);
+    }
+    let doctor = coord(&home, &["doctor"]).stdout;
+    assert_eq!(hidden(&doctor), None, "{doctor:?}");
     let value: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["sessions"][0]["cwd"], hostile);
     assert_eq!(value["sessions"][0]["session_id"], id.as_str());
@@ -391,6 +403,49 @@ fn every_verb_has_help_with_an_example() {
         }
     }
     assert!(!home.paths().state.exists(), "asking for help makes nothing");
+}
+
+// Verbs whose exit code is that of what they run say so with a code of their own.
+#[test]
+fn wrong_usage_of_run_and_loop_is_exit_64() {
+    let home = Home::new();
+    let root = home.root();
+    let root = root.to_str().unwrap();
+    let equal = format!("--root={root}");
+    for verb in ["run", "loop"] {
+        for before in [&[][..], &["--root", root], &[&equal]] {
+            let arguments = [before, &[verb, "--bad"]].concat();
+            let finished = coord(&home, &arguments);
+            assert_eq!(finished.code(), Some(64), "{arguments:?}: {finished:?}");
+        }
+    }
+    // What is named like a verb and is none does not count.
+    assert_eq!(coord(&home, &["--root", "run", "inspect", "--bad"]).code(), Some(2));
+}
+
+#[test]
+fn arguments_that_are_no_text_are_wrong_usage() {
+    let home = Home::new();
+    for program in ["coord", "coordctl"] {
+        let mut command = home.command(programs().join(program));
+        command.arg(std::ffi::OsStr::from_bytes(b"\xff"));
+        let finished = run(command, &home.tmp(), program);
+        assert_eq!(finished.code(), Some(2), "{finished:?}");
+        assert!(finished.stderr.contains("Usage"), "{finished:?}");
+    }
+}
+
+#[test]
+fn status_with_a_broken_configuration_says_what_to_correct() {
+    let home = Home::new();
+    let config = home.paths().config_file();
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "[log]\nlevel = 7\n").unwrap();
+    let line = one_line(&coord(&home, &["status"]), 4);
+    assert!(line.contains("config.toml") && line.contains("correct the file"), "{line}");
+    fs::write(&config, "").unwrap();
+    let line = one_line(&coord(&home, &["status"]), 4);
+    assert!(line.ends_with("start it with `coord up`"), "{line}");
 }
 
 #[test]

@@ -167,6 +167,21 @@ fn broken_settings_are_named_h24() {
             "settings.root",
             "coord install",
         ),
+        // H-48: as an earlier version registered it.
+        (
+            |place| {
+                place.edit_json(|settings| {
+                    for groups in settings["hooks"].as_object_mut().unwrap().values_mut() {
+                        for group in groups.as_array_mut().unwrap() {
+                            let args = group["hooks"][0]["args"].as_array_mut().unwrap();
+                            args.truncate(2);
+                        }
+                    }
+                });
+            },
+            "settings.directories",
+            "coord install",
+        ),
         (move_prefix, "settings.prefix", "coord install"),
         (
             |place| {
@@ -220,6 +235,18 @@ fn broken_state_is_named_g11_h15() {
             |place| record_of(place, "coord", json!("/nonexistent/coord")),
             "state.record",
             "coord install",
+        ),
+        // H-48
+        (|place| record_of(place, "environment", json!({})), "state.record", "coord install"),
+        (
+            |place| {
+                let program = place.home.dir().join("everybodys");
+                fs::write(&program, "").unwrap();
+                chmod(&program, 0o777);
+                record_of(place, "coord", json!(program));
+            },
+            "state.record",
+            "chmod go-w",
         ),
     ]);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,7 +35,9 @@ fn install_and_uninstall_keep_bytes_line_ends_and_mode_g8() {
     let entry = &value["hooks"]["Stop"][0]["hooks"][0];
     let hook = scratch.path("pre fix/lib/coord/coord-hook-stop");
     assert_eq!(entry["command"], hook.to_str().unwrap());
-    assert_eq!(entry["args"], serde_json::json!([]));
+    let [config, state] = [".config/coord", ".local/state/coord"]
+        .map(|path| scratch.path("home").join(path).to_str().unwrap().to_owned());
+    assert_eq!(entry["args"], serde_json::json!(["--config", config, "--state", state]));
     assert_eq!(mode(&scratch.settings()), 0o640);
     let backup = scratch.path("home/.claude/settings.json.coord-backup");
     assert_eq!(fs::read_to_string(&backup).unwrap(), SETTINGS);
@@ -110,7 +113,18 @@ fn a_root_stands_in_the_arguments_of_the_hooks_h_24() {
     let root = scratch.path("ro ot");
     scratch.said(&["install", "--root", root.to_str().unwrap()]);
     let value: serde_json::Value = serde_json::from_str(&scratch.read()).unwrap();
-    let expected = serde_json::json!(["--root", root.to_str().unwrap()]);
+    let [config, state, run] =
+        ["config", "state", "run"].map(|name| root.join(name).to_str().unwrap().to_owned());
+    let expected = serde_json::json!([
+        "--root",
+        root.to_str().unwrap(),
+        "--config",
+        config,
+        "--state",
+        state,
+        "--run",
+        run
+    ]);
     for (event, groups) in value["hooks"].as_object().unwrap() {
         assert_eq!(groups[0]["hooks"][0]["args"], expected, "{event}");
     }
@@ -159,13 +173,136 @@ fn a_link_stays_a_link_g8() {
     let target = scratch.path("home/dotfiles/claude.json");
     fs::write(&target, SETTINGS).unwrap();
     symlink("../dotfiles/claude.json", scratch.settings()).unwrap();
-    scratch.said(&["install"]);
+    let said = scratch.said(&["install"]);
+    let written = "registered 13 events in ~/.claude/settings.json -> ~/dotfiles/claude.json (";
+    assert!(said.starts_with(written), "{said}");
     assert!(scratch.settings().is_symlink());
     assert!(fs::read_to_string(&target).unwrap().contains("coord-hook-stop"));
     scratch.said(&["uninstall"]);
     assert!(scratch.settings().is_symlink());
     assert_eq!(fs::read_to_string(&target).unwrap(), SETTINGS);
     assert_eq!(fs::read_dir(scratch.path("home/dotfiles")).unwrap().count(), 1);
+}
+
+// A link in the settings' place may lead to what another user reads and writes.
+#[test]
+fn a_link_into_a_file_of_another_user_is_refused() {
+    let scratch = Scratch::new();
+    let others = scratch.path("home/others");
+    fs::create_dir(&others).unwrap();
+    let target = others.join("settings.json");
+    fs::write(&target, "{}").unwrap();
+    if std::os::unix::fs::chown(&target, Some(12345), Some(12345)).is_err() {
+        // Who cannot give a file away links to one of root.
+        assert_ne!(
+            fs::metadata("/etc/hostname").unwrap().uid(),
+            fs::metadata(&target).unwrap().uid()
+        );
+        fs::remove_file(&target).unwrap();
+        symlink("/etc/hostname", &target).unwrap();
+    }
+    symlink(&target, scratch.settings()).unwrap();
+    for arguments in [&["install"][..], &["install", "--dry-run"], &["uninstall"]] {
+        let error = scratch.refused(arguments);
+        assert!(
+            error.contains("settings.json is a link to ") && error.contains("user "),
+            "{error}"
+        );
+        assert!(error.contains("nothing was changed"), "{error}");
+    }
+    // The same where the directory is the link.
+    fs::remove_dir_all(scratch.path("home/.claude")).unwrap();
+    symlink(&others, scratch.path("home/.claude")).unwrap();
+    let error = scratch.refused(&["install"]);
+    assert!(error.contains("is a link to "), "{error}");
+    assert!(!scratch.path("home/.local").exists(), "nothing is prepared for a refused file");
+}
+
+// H-48: an entry of an earlier version, which left its directories to the environment, is brought up
+// to date by a new `install`, and either is removed.
+#[test]
+fn entries_of_an_earlier_version_are_replaced_or_removed() {
+    let scratch = Scratch::new();
+    scratch.write(SETTINGS);
+    scratch.said(&["install"]);
+    let current = scratch.read();
+    for old_args in [serde_json::json!([]), serde_json::json!(["--root", "/x"])] {
+        let mut value: serde_json::Value = serde_json::from_str(&current).unwrap();
+        for groups in value["hooks"].as_object_mut().unwrap().values_mut() {
+            for group in groups.as_array_mut().unwrap() {
+                group["hooks"][0]["args"] = old_args.clone();
+            }
+        }
+        let old = serde_json::to_string_pretty(&value).unwrap();
+        scratch.write(&old);
+        scratch.said(&["install"]);
+        let now: serde_json::Value = serde_json::from_str(&scratch.read()).unwrap();
+        assert_eq!(now, serde_json::from_str::<serde_json::Value>(&current).unwrap());
+        scratch.write(&old);
+        scratch.said(&["uninstall"]);
+        assert!(!scratch.read().contains("coord-hook"));
+    }
+}
+
+// H-48: hooks use the directories of the installation whatever the environment says, and so does
+// every verb; where a root leads elsewhere, that is said.
+#[test]
+fn directories_are_those_of_the_installation_h_48() {
+    let scratch = Scratch::new();
+    let run = scratch.path("run user");
+    fs::create_dir(&run).unwrap();
+    let with_run = |arguments: &[&str], run: Option<&Path>| {
+        let mut command = scratch.command(arguments);
+        command.envs(run.map(|run| ("XDG_RUNTIME_DIR", run)));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    };
+    let named_run = || {
+        let value: serde_json::Value = serde_json::from_str(&scratch.read()).unwrap();
+        let args = value["hooks"]["Stop"][0]["hooks"][0]["args"].as_array().unwrap().clone();
+        let at = args.iter().position(|arg| arg == "--run")?;
+        Some(PathBuf::from(args[at + 1].as_str().unwrap()))
+    };
+    with_run(&["install"], Some(&run));
+    assert_eq!(named_run(), Some(run.join("coord")));
+    // After `su` the variable is missing: the directory stays.
+    with_run(&["install"], None);
+    assert_eq!(named_run(), Some(run.join("coord")));
+    let status = || String::from_utf8(scratch.coord(&["status"]).stderr).unwrap();
+    assert!(status().contains("the coordinator is not running"), "{}", status());
+    fs::create_dir(run.join("coord")).unwrap();
+    let _silent = UnixListener::bind(run.join("coord/coord.sock")).unwrap();
+    assert!(status().contains("the coordinator does not answer"), "{}", status());
+}
+
+#[test]
+fn hooks_that_report_elsewhere_are_told() {
+    let scratch = Scratch::new();
+    scratch.said(&["install"]);
+    let said = |verb: &str, root: Option<&Path>| {
+        let mut command = scratch.command(&[verb]);
+        command.envs(root.map(|root| ("COORD_HOME", root)));
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let root = scratch.path("home/place");
+    for verb in ["inspect", "status"] {
+        let warning = said(verb, Some(&root));
+        let warning = warning.lines().next().unwrap_or_default();
+        assert_eq!(
+            warning,
+            "coord: warning: the hooks in ~/.claude/settings.json report to ~/.local/state/coord, \
+             this coord works with ~/place/state; unset COORD_HOME, or run `coord install` with it"
+        );
+        assert!(!said(verb, None).contains("warning"));
+    }
+}
+
+#[test]
+fn a_config_directory_that_is_not_there_is_named() {
+    let scratch = Scratch::new();
+    let error = scratch.refused(&["install", "--config-dir", "typo"]);
+    assert!(error.contains("home/typo: there is no such directory"), "{error}");
+    assert!(!scratch.path("home/typo").exists() && !scratch.path("home/.local").exists());
 }
 
 #[test]
@@ -203,9 +340,9 @@ fn several_config_directories_are_changed_together_or_not_at_all_g8() {
     assert_eq!(scratch.said(&args).lines().count(), 2);
     // What only shows when it is written comes too late for the first one, which is then named.
     scratch.said(&["uninstall", "--config-dir", ".claude"]);
-    let no_place = "/proc/coord-test";
+    let no_place = "/proc";
     let error = scratch.refused(&["install", "--config-dir", ".claude", "--config-dir", no_place]);
-    assert!(error.contains("cannot make /proc/coord-test"), "{error}");
+    assert!(error.contains("cannot write in /proc"), "{error}");
     assert!(error.contains("; changed before it: ~/.claude/settings.json"), "{error}");
     let report = scratch.said(&["uninstall", "--json", "--config-dir", "b"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();

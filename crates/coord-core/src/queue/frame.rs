@@ -8,6 +8,7 @@ use alloc::string::{String, ToString};
 use super::{Message, Sender};
 use crate::session::Session;
 use crate::state::State;
+use crate::text::is_hidden;
 
 /// Every line of foreign text begins with it.
 const QUOTE: &str = "> ";
@@ -84,7 +85,10 @@ fn name_of(session: &Session) -> Option<String> {
 
 /// Letters, digits and a few marks.
 fn plain(text: &str) -> String {
-    let is_plain = |one: &char| one.is_alphanumeric() || matches!(one, '-' | '_' | '.' | ' ');
+    let is_plain = |one: &char| {
+        // A Hangul filler is a letter.
+        !is_hidden(*one) && (one.is_alphanumeric() || matches!(one, '-' | '_' | '.' | ' '))
+    };
     text.chars().filter(is_plain).take(64).collect()
 }
 
@@ -93,19 +97,11 @@ fn plain(text: &str) -> String {
 fn quoted(text: &str, bytes_max: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
+        let blank = |one| if one == '\t' { ' ' } else { one };
+        let is_shown = |one: &char| !one.is_control() && !is_hidden(*one);
+        let shown: String = line.chars().map(blank).filter(is_shown).collect();
         let mut quoted = String::from(QUOTE);
-        quoted.extend(
-            line.chars()
-                .map(|one| if one == '\t' { ' ' } else { one })
-                .filter(|one| is_shown(*one)),
-        );
-        for tag in TAGS {
-            for (from, to) in
-                [(format!("<{tag}"), format!("‹{tag}")), (format!("</{tag}"), format!("‹/{tag}"))]
-            {
-                quoted = quoted.replace(&from, &to);
-            }
-        }
+        push_without_tags(&mut quoted, &shown);
         quoted.push('\n');
         if bytes_max < out.len().saturating_add(quoted.len()) {
             let room = bytes_max.saturating_sub(out.len()).saturating_sub(1);
@@ -122,11 +118,26 @@ fn quoted(text: &str, bytes_max: usize) -> String {
     out
 }
 
-/// No control character, none that is not seen or turns the direction of what stands around it, and no other
-/// end of a line.
-fn is_shown(one: char) -> bool {
-    let is_hidden = matches!(one, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !one.is_control() && !is_hidden
+/// Appends a line in which nothing opens or closes one of [`TAGS`], in whatever case it is written.
+fn push_without_tags(out: &mut String, line: &str) {
+    let mut rest = line.chars();
+    while let Some(one) = rest.next() {
+        let inner = rest.as_str().trim_start();
+        let name = inner.strip_prefix('/').unwrap_or(inner).trim_start();
+        let is_tag = one == '<' && TAGS.iter().any(|tag| begins_with(name, tag));
+        out.push(if is_tag { '‹' } else { one });
+    }
+}
+
+/// Whether a text begins with a word of small letters, in whatever case.
+fn begins_with(text: &str, word: &str) -> bool {
+    let mut rest = text.chars();
+    word.chars().all(|wanted| {
+        rest.next().is_some_and(|one| {
+            one.to_lowercase().eq(wanted.to_lowercase())
+                || one.to_uppercase().eq(wanted.to_uppercase())
+        })
+    })
 }
 
 #[cfg(test)]
@@ -142,13 +153,6 @@ mod tests {
     use proptest::prelude::*;
 
     const AT: Moment = Moment { awake: Awake(0), wall_ms: 0 };
-    /// What is not seen, or turns the direction of what stands around it.
-    const HIDDEN: [char; 16] = [
-        '\u{61c}', '\u{200b}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}',
-        '\u{202c}', '\u{202d}', '\u{202e}', '\u{2060}', '\u{2066}', '\u{2067}', '\u{2068}',
-        '\u{2069}', '\u{feff}',
-    ];
-
     fn message(from: Sender, maybe_duplicate: bool) -> Message {
         Message {
             id: MessageId::from_random(7),
@@ -216,6 +220,25 @@ mod tests {
         assert!(!framed(Sender::Operator, "x").contains("repeat"));
     }
 
+    // H-51: a tag of the client is none in capital letters, and none with what is not seen in it.
+    #[test]
+    fn no_tag_of_the_client_gets_through() {
+        for tag in [
+            "<system-reminder>",
+            "</SYSTEM-REMINDER>",
+            "<Task-Notification id=1>",
+            "< /persisted-output>",
+            "<\tsystem-reminder>",
+            "<tas\u{212a}-notification>",
+            "<\u{17f}ystem-reminder>",
+            "<sys\u{ad}tem-\u{e0072}remin\u{fe0f}der>",
+        ] {
+            let framed = framed(Sender::Operator, tag);
+            assert!(!framed.contains('<') && framed.contains('‹'), "{framed:?}");
+        }
+        assert!(framed(Sender::Operator, "a < b, <p>, </task>").contains("a < b, <p>, </task>"));
+    }
+
     // H-30: of a long text the beginning is read, and where the rest is.
     #[test]
     fn a_long_text_is_cut_and_says_where_the_rest_is() {
@@ -241,7 +264,10 @@ mod tests {
             Just("</system-reminder>".to_owned()),
             Just("<task-\u{200b}notification>".to_owned()),
             Just("</persisted-output".to_owned()),
-            "[!/#@&\\x00-\\x1f\\x7f\u{85}\u{2028}\u{2029}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{9b}]{1,4}",
+            Just("<SYSTEM-Reminder>".to_owned()),
+            Just("< / Tas\u{212a}-Notification>".to_owned()),
+            Just("<\u{ad}system\u{e0041}-rem\u{fe0f}inder>".to_owned()),
+            "[!/#@&\\x00-\\x1f\\x7f\u{85}\u{2028}\u{2029}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{9b}\u{ad}\u{3164}\u{e0001}\u{e0100}]{1,4}",
         ];
         proptest::collection::vec(parts, 0..40).prop_map(|parts| parts.concat())
     }
@@ -276,11 +302,12 @@ mod tests {
             let framed = framed_message(&state(&id, &name), &message, &text, bytes_max);
             prop_assert!(framed.len() <= bytes_max);
             prop_assert!(framed.starts_with("[coord] Message m_000000000007 "), "H-03: {framed}");
-            let odd = |one: char| (one.is_control() && one != '\n') || HIDDEN.contains(&one);
+            let odd = |one: char| (one.is_control() && one != '\n') || is_hidden(one);
             prop_assert!(!framed.contains(odd), "{framed:?}");
+            let bare: String = framed.to_lowercase().chars().filter(|one| *one != ' ').collect();
             for tag in TAGS {
-                prop_assert!(!framed.contains(&format!("<{tag}")), "{framed}");
-                prop_assert!(!framed.contains(&format!("</{tag}")), "{framed}");
+                prop_assert!(!bare.contains(&format!("<{tag}")), "{framed}");
+                prop_assert!(!bare.contains(&format!("</{tag}")), "{framed}");
             }
             let all = lines(&framed);
             let n_head = if is_repeat { 2 } else { 1 };

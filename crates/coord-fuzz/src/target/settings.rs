@@ -15,6 +15,7 @@ mod registration;
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
+use coord_wire::paths::Paths;
 use edit::Rest;
 use registration::{Registration, events};
 use serde_json::Value;
@@ -54,7 +55,9 @@ fn seeds() -> Vec<Vec<u8>> {
 fn ours() -> &'static Registration {
     static OURS: OnceLock<Registration> = OnceLock::new();
     OURS.get_or_init(|| {
-        Registration::new(Path::new("/p"), Some(Path::new("/r"))).expect("plain paths")
+        let root = Path::new("/r");
+        let paths = Paths::resolve(Some(root), "m1234567", 5, |_| None).expect("an absolute root");
+        Registration::new(Path::new("/p"), Some(root), &paths).expect("plain paths")
     })
 }
 

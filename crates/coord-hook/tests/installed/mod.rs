@@ -40,8 +40,11 @@ impl Installed {
             machine: self.world.machine.clone(),
             uid: rustix::process::geteuid().as_raw(),
             pid_ns: coord_wire::exchange::pid_namespace().unwrap(),
-            root: None,
+            root: self.world.dir.path().to_str().map(str::to_owned),
             tmux: None,
+            environment: [("HOME", "/recorded"), ("XDG_DATA_HOME", "/recorded/data")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
         };
         change(&mut record);
         let text = serde_json::to_vec(&record).unwrap();
@@ -50,12 +53,24 @@ impl Installed {
 
     /// Runs a hook below a harness on a terminal of its own, as `script` makes one.
     pub(crate) fn run_at_terminal(&self, hook: &str, event: &str, harness_arguments: &str) {
+        let arguments = self.world.arguments().map(|word| word.into_string().unwrap());
+        self.run_registered(hook, &arguments.join(" "), event, harness_arguments);
+    }
+
+    /// The same of a hook that was registered with these arguments.
+    pub(crate) fn run_registered(
+        &self,
+        hook: &str,
+        arguments: &str,
+        event: &str,
+        harness_arguments: &str,
+    ) {
         let payload = self.world.dir.path().join("payload");
         std::fs::write(&payload, payload_of(event)).unwrap();
         let root = self.world.dir.path().display();
         let inner = format!(
             "CLAUDE_PID=\\$\\$ CLAUDECODE=1 CLAUDE_CODE_MESSAGING_TOKEN=T0ken LANG=C.UTF-8 \
-             {hook} --root {root} < {} > {root}/out 2>&1; echo \\$? > {root}/code",
+             {hook} {arguments} < {} > {root}/out 2>&1; echo \\$? > {root}/code",
             payload.display()
         );
         let harness = format!("sh -c \"{inner}\" sh {harness_arguments}");
@@ -64,6 +79,8 @@ impl Installed {
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
             .env("SHELL", "/bin/sh")
+            .env("XDG_DATA_HOME", "/session")
+            .env("TMUX_TMPDIR", "/session")
             .env_remove("COORD_HOME")
             .env_remove("COORD_DISABLE")
             .status()

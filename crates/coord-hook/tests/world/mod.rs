@@ -6,7 +6,7 @@ use coord_wire::envelope::Envelope;
 use coord_wire::frame::{Frame, Frames};
 use coord_wire::paths::{Paths, machine_id};
 use coord_wire::spool::{CURRENT, HEADER_BYTES, SOLO_PREFIX};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -83,8 +83,18 @@ impl World {
     /// A hook of this root, with an empty environment.
     pub(crate) fn command(&self, hook: &str) -> Command {
         let mut command = self.bare_command(hook);
-        command.arg("--root").arg(self.dir.path());
+        command.args(self.arguments());
         command
+    }
+
+    /// The arguments of a hook of this root, as `coord install` writes them.
+    pub(crate) fn arguments(&self) -> [OsString; 8] {
+        let Paths { config, state_base, run, .. } = &self.paths;
+        let [root, config, state, run] =
+            [self.dir.path(), config, state_base, run].map(|path| path.as_os_str().to_owned());
+        let names = ["--root", "--config", "--state", "--run"].map(OsString::from);
+        let [of_root, of_config, of_state, of_run] = names;
+        [of_root, root, of_config, config, of_state, state, of_run, run]
     }
 
     pub(crate) fn bare_command(&self, hook: impl AsRef<OsStr>) -> Command {

@@ -1,5 +1,6 @@
 //! What of a crash goes into the hand-off file (S2-10), and how that file is kept small.
 
+use coord_core::is_hidden;
 use coord_wire::stamp::rfc3339;
 
 /// The hand-off file is no larger after an entry of ours.
@@ -61,15 +62,8 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// One short line without control characters.
 pub(super) fn plain(text: &str) -> String {
-    let is_text = |c: &char| !c.is_control() && !is_invisible(*c);
+    let is_text = |c: &char| !c.is_control() && !is_hidden(*c);
     text.chars().filter(is_text).take(LINE_CHARS_MAX).collect()
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(
-        c,
-        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-    )
 }
 
 /// The file with one more entry: what does not fit loses our oldest entries first, and then its oldest parts.

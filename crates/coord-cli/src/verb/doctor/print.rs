@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::fix::Outcome;
 use super::{Finding, Level};
-use crate::out::{Colour, Failure, Painter, escape, pad};
+use crate::out::{Colour, Failure, Painter, escape, pad, print_json};
 
 /// Schema of the JSON.
 const SCHEMA: u32 = 1;
@@ -36,8 +36,7 @@ pub(super) fn json(
     fixes: Option<&[Outcome]>,
 ) -> Result<(), Failure> {
     let answer = Answer { schema: SCHEMA, ok: is_ok(findings), findings, fixes };
-    serde_json::to_writer(&mut *out, &answer)?;
-    Ok(writeln!(out)?)
+    print_json(out, &answer)
 }
 
 /// For people.

@@ -1,7 +1,6 @@
 //! The probe: one harmless event through the installed hook, as the client runs it, until it stands
 //! where events belong: in the journal, or in the spool while no coordinator runs.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,11 +26,10 @@ const HOOK_WITHIN: Duration = Duration::from_secs(5);
 const ARRIVES_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn check(setup: &Setup<'_>) -> Finding {
-    let root = setup.context.root.as_deref();
     let entries = setup.settings.iter().flat_map(SettingsFile::entries);
-    // An entry of another root leads to somebody else's journal.
+    // An entry of another place leads to somebody else's journal.
     let entry = entries
-        .filter(|entry| entry.root().map(Path::new) == root)
+        .filter(|entry| entry.reports_to(setup.context))
         .find(|entry| entry.command.file_name().is_some_and(|name| name == PROGRAM));
     let Some(entry) = entry else {
         let found = "no probe was sent: the settings name no hook of this coord";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::finding::quoted;
 use super::fix::Fix;
 use super::{Finding, Setup};
+use crate::context::{Context, variable};
 use crate::out::Failure;
 use crate::verb::install::audit::{self, Audit, Entry};
 use crate::verb::install::{default_hooks_dir, managed_warnings, shown, user_directory};
@@ -162,16 +163,15 @@ fn missing(file: &SettingsFile, setup: &Setup<'_>, in_project: bool) -> Vec<Find
 fn judge_entries(file: &SettingsFile, setup: &Setup<'_>) -> Vec<Finding> {
     let path = shown(&file.path);
     let mut findings = Vec::new();
-    let root = setup.context.root.as_deref();
-    let of_other_root = file.entries().iter().find(|entry| entry.root().map(Path::new) != root);
-    if let Some(entry) = of_other_root {
-        let word = |root: Option<&Path>| root.map_or_else(|| "no root".to_owned(), shown);
-        let found = format!(
-            "the hooks in {path} report to {}, this coord works with {}",
-            word(entry.root().map(Path::new)),
-            word(root)
-        );
+    let context = setup.context;
+    if let Some(found) = elsewhere(&file.path, file.entries(), context) {
         findings.push(outdated(Finding::error("settings.root", found, ""), file, setup));
+    } else if file.entries().iter().any(|entry| entry.state().is_none()) {
+        let found = format!(
+            "an earlier version registered the hooks in {path}: they take their directories from \
+             the environment of each session"
+        );
+        findings.push(outdated(Finding::warning("settings.directories", found, ""), file, setup));
     }
     let Some(dir) = &setup.hooks_dir else { return findings };
     let of_other_dir = file.entries().iter().find(|entry| entry.command.parent() != Some(dir));
@@ -184,12 +184,38 @@ fn judge_entries(file: &SettingsFile, setup: &Setup<'_>) -> Vec<Finding> {
         findings.push(outdated(Finding::warning("settings.prefix", found, ""), file, setup));
     }
     let is_old = findings.is_empty()
-        && file.text.as_ref().is_some_and(|text| !audit::is_up_to_date(text, dir, root));
+        && file.text.as_ref().is_some_and(|text| !audit::is_up_to_date(text, dir, context));
     if is_old {
         let found = format!("the entries in {path} are not those of this version");
         findings.push(outdated(Finding::warning("settings.outdated", found, ""), file, setup));
     }
     findings
+}
+
+/// That entries lead to another place than the one this program works with.
+fn elsewhere(path: &Path, entries: &[Entry], context: &Context) -> Option<String> {
+    let entry = entries.iter().find(|entry| !entry.reports_to(context))?;
+    let place = match (entry.state(), entry.root()) {
+        (Some(state), _) => shown(Path::new(state)),
+        (None, Some(root)) => shown(Path::new(root)),
+        (None, None) => "the directories of the environment".to_owned(),
+    };
+    let own = shown(&context.paths.state_base);
+    Some(format!("the hooks in {} report to {place}, this coord works with {own}", shown(path)))
+}
+
+/// One line where the hooks in the user's settings report to another place than this one, with its
+/// remedy: what is shown here is not what they reported.
+pub(crate) fn note_elsewhere(context: &Context) -> Option<String> {
+    let path = user_directory().ok()?.join("settings.json");
+    let file = SettingsFile::read(path, None);
+    let found = elsewhere(&file.path, file.entries(), context)?;
+    let remedy = if variable("COORD_HOME").is_some() {
+        "unset COORD_HOME, or run `coord install` with it"
+    } else {
+        "run `coord install` for this place"
+    };
+    Some(format!("{found}; {remedy}"))
 }
 
 /// The remedy of everything that a new registration repairs.

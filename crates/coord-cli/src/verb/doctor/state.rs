@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use coord_store::{CoordinatorLock, Disk, LockError, PlaceError, RealDisk, check_place};
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::RESERVE_FILE_BYTES;
+use coord_wire::trust::is_trusted_program;
 
 use super::finding::quoted;
 use super::fix::Fix;
@@ -205,8 +206,24 @@ fn record(text: std::io::Result<Vec<u8>>, context: &Context) -> Option<Finding> 
         let found = format!("{name} is of another {what}: hooks start no coordinator here");
         return Some(Finding::warning("state.record", found, remedy));
     }
-    (!Path::new(&record.coord).is_file()).then(|| {
+    let program = Path::new(&record.coord);
+    if !program.is_file() {
         let found = format!("{name} names {}, which is not there", record.coord);
+        return Some(Finding::warning("state.record", found, remedy));
+    }
+    if record.paths().as_ref() != Some(&context.paths) {
+        let found = format!(
+            "{name} does not name the directories of this coord: hooks start no coordinator"
+        );
+        return Some(Finding::warning("state.record", found, remedy));
+    }
+    (!is_trusted_program(program, here.uid)).then(|| {
+        let found = format!(
+            "others can change {} or its directory: hooks start no coordinator",
+            shown(program)
+        );
+        let directory = program.parent().unwrap_or(program);
+        let remedy = format!("chmod go-w {} {}", quoted(directory), quoted(program));
         Finding::warning("state.record", found, remedy)
     })
 }

@@ -8,7 +8,7 @@ use coord_wire::stamp::parse_rfc3339;
 
 use super::{age_s, tilde};
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad, print_json};
 
 /// Ended runs are listed for this long, and no more of them than the next.
 const ENDED_LISTED_S: u64 = 24 * 3600;
@@ -176,8 +176,7 @@ pub(crate) fn explain(
     let notes = runs::notes(&context.paths, &run.begin.run_id)?;
     if json {
         let answer = serde_json::json!({"schema": 1, "run": run, "decisions": notes});
-        serde_json::to_writer(&mut *out, &answer)?;
-        return Ok(writeln!(out)?);
+        return print_json(out, &answer);
     }
     let painter = Painter::for_stdout();
     depth(out, run, painter, context)?;

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::edit;
 use super::layout::UNCHANGED;
-use super::registration::{HOOKS, Registration};
+use super::registration::{HOOKS, Registration, STATE_ARGUMENT, check_programs};
 use super::settings_file::{self, Wanted};
+use crate::context::Context;
 
 /// One of our entries, as it stands there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +32,26 @@ impl Entry {
 
     /// The root that the hook is handed.
     pub(crate) fn root(&self) -> Option<&str> {
-        let at = self.args.iter().position(|arg| arg == "--root")?;
+        self.argument("--root")
+    }
+
+    /// The state directory that the hook is handed; none in an entry of an earlier version, whose
+    /// hook takes its directories from the environment.
+    pub(crate) fn state(&self) -> Option<&str> {
+        self.argument(STATE_ARGUMENT)
+    }
+
+    fn argument(&self, name: &str) -> Option<&str> {
+        let at = self.args.iter().position(|arg| arg == name)?;
         self.args.get(at.checked_add(1)?).map(String::as_str)
+    }
+
+    /// Whether the hook reports to the place that this program works with.
+    pub(crate) fn reports_to(&self, context: &Context) -> bool {
+        match self.state() {
+            Some(state) => Path::new(state) == context.paths.state_base,
+            None => self.root().map(Path::new) == context.root.as_deref(),
+        }
     }
 }
 
@@ -88,12 +107,12 @@ fn is_disabled(text: &str) -> bool {
 }
 
 /// Whether `coord install` would leave the text as it is.
-pub(crate) fn is_up_to_date(text: &str, hooks_dir: &Path, root: Option<&Path>) -> bool {
-    let ours = Registration::new(hooks_dir, root);
+pub(crate) fn is_up_to_date(text: &str, hooks_dir: &Path, context: &Context) -> bool {
+    let ours = Registration::new(hooks_dir, context.root.as_deref(), &context.paths);
     ours.is_ok_and(|ours| edit::register(Some(text), &ours).is_ok_and(|after| after == text))
 }
 
 /// Whether every executable that is registered lies in `hooks_dir`.
 pub(crate) fn has_programs(hooks_dir: &Path) -> bool {
-    Registration::new(hooks_dir, None).is_ok_and(|ours| ours.check_programs().is_ok())
+    check_programs(hooks_dir).is_ok()
 }

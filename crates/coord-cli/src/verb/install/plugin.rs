@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use coord_daemon::state_dir;
 use serde_json::{Map, Value, json};
 
-use super::registration::{Registration, events};
+use super::registration::{Registration, check_programs, events};
 use super::scope::{self, Scope, shown};
 use super::{default_hooks_dir, edit, record, refuse_other_owner};
 use crate::context::Context;
@@ -43,8 +43,9 @@ pub(crate) fn run_plugin(args: &PluginArgs, context: &Context) -> anyhow::Result
         Some(directory) => std::path::absolute(directory)?,
         None => default_hooks_dir()?,
     };
-    let ours = Registration::new(&hooks_dir, context.root.as_deref())?;
-    ours.check_programs()?;
+    let context = &context.for_install()?;
+    let ours = Registration::new(&hooks_dir, context.root.as_deref(), &context.paths)?;
+    check_programs(&hooks_dir)?;
     state_dir::prepare(&context.paths)?;
     record::write(context)?;
     let dir = std::path::absolute(&args.dir)?;
@@ -110,13 +111,26 @@ fn write(path: &Path, content: &Value) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coord_wire::paths::Paths;
 
     /// The plugin registers what `hooks.json` says, and nothing else.
     #[test]
     fn the_plugin_has_the_hooks_of_hooks_json_r_17() {
-        let list = include_str!("../../../../../hooks.json").replace("{{hooks}}", "/h é");
+        let mut list = include_str!("../../../../../hooks.json").to_owned();
+        for (name, path) in
+            [("hooks", "/h é"), ("config", "/c/coord"), ("state", "/s/coord"), ("run", "/r/coord")]
+        {
+            list = list.replace(&format!("{{{{{name}}}}}"), path);
+        }
         let list: Value = serde_json::from_str(&list).unwrap();
-        let ours = Registration::new(Path::new("/h é"), None).unwrap();
+        let env = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some("/c".into()),
+            "XDG_STATE_HOME" => Some("/s".into()),
+            "XDG_RUNTIME_DIR" => Some("/r".into()),
+            _ => None,
+        };
+        let paths = Paths::resolve(None, "m1234567", 5, env).unwrap();
+        let ours = Registration::new(Path::new("/h é"), None, &paths).unwrap();
         let [plugin, _, hooks] = files(&ours).unwrap();
         assert_eq!(hooks.1["hooks"], list["hooks"]);
         assert_eq!(plugin.1["version"], env!("CARGO_PKG_VERSION"));

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use coord_wire::paths::Paths;
 use proptest::prelude::*;
 
 use super::edit::{Rest, read, register, unregister};
@@ -176,7 +177,9 @@ impl UserEdit {
 }
 
 fn ours(directory: &str) -> Registration {
-    Registration::new(Path::new(directory), None).unwrap()
+    let root = Path::new("/r");
+    let paths = Paths::resolve(Some(root), "m1234567", 5, |_| None).unwrap();
+    Registration::new(Path::new(directory), None, &paths).unwrap()
 }
 
 fn is_empty_object(text: &str) -> bool {

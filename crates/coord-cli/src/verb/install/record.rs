@@ -28,6 +28,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         pid_ns: context.here.pid_ns,
         root: context.root.as_deref().map(text).transpose()?,
         tmux: on_path("tmux").as_deref().map(text).transpose()?,
+        environment: context.recorded_variables()?,
     };
     let standing = fs::read(&path).ok();
     let standing = standing.and_then(|bytes| serde_json::from_slice(&bytes).ok());

@@ -5,13 +5,17 @@
 //! and other tools.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use coord_wire::paths::Paths;
 use serde::Serialize;
 
 /// Every executable of ours begins with this; by it our entries are recognised.
 pub(crate) const PROGRAM_PREFIX: &str = "coord-hook-";
+
+/// The argument behind which the state directory stands; an entry of an earlier version has none.
+pub(super) const STATE_ARGUMENT: &str = "--state";
 
 /// One event and what it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,8 +111,13 @@ pub(super) struct Group {
 }
 
 impl Registration {
-    /// Entries that name the executables in `directory` and hand them `root` where there is one.
-    pub(super) fn new(directory: &Path, root: Option<&Path>) -> anyhow::Result<Self> {
+    /// Entries that name the executables in `directory` and hand them their directories, which the
+    /// environment of a session must not decide (H-48), and `root` where there is one.
+    pub(super) fn new(
+        directory: &Path,
+        root: Option<&Path>,
+        paths: &Paths,
+    ) -> anyhow::Result<Self> {
         let text = |path: &Path| {
             path.to_str().map(str::to_owned).with_context(|| {
                 format!("{} is not UTF-8, and settings are: use another directory", path.display())
@@ -117,9 +126,18 @@ impl Registration {
         if !directory.is_absolute() {
             bail!("the hook directory {} is not an absolute path", directory.display());
         }
+        let uid = rustix::process::geteuid().as_raw();
+        let directories = [
+            ("--root", root),
+            ("--config", Some(&paths.config)),
+            (STATE_ARGUMENT, Some(&paths.state_base)),
+            ("--run", paths.named_run(uid)),
+        ];
         let mut args = Vec::new();
-        if let Some(root) = root {
-            args.extend(["--root".to_owned(), text(root)?]);
+        for (name, path) in directories {
+            if let Some(path) = path {
+                args.extend([name.to_owned(), text(path)?]);
+            }
         }
         Ok(Self { directory: text(directory)?, args })
     }
@@ -145,25 +163,24 @@ impl Registration {
     pub(super) fn groups(&self, hooks: &[Hook]) -> Vec<Group> {
         hooks.iter().map(|hook| self.group(hook)).collect()
     }
+}
 
-    /// Refuses a directory that lacks an executable: every event of every running session would
-    /// fail with it (H-39).
-    pub(super) fn check_programs(&self) -> anyhow::Result<()> {
-        let programs: BTreeSet<_> = HOOKS.iter().map(|hook| hook.program).collect();
-        for program in programs {
-            let path = PathBuf::from(&self.directory).join(program);
-            let runs =
-                path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
-            if !runs {
-                bail!(
-                    "{} is not an executable file: build and install the hooks first, or name \
-                     their directory with --hooks-dir",
-                    path.display()
-                );
-            }
+/// Refuses a directory that lacks an executable: every event of every running session would fail
+/// with it (H-39).
+pub(super) fn check_programs(directory: &Path) -> anyhow::Result<()> {
+    let programs: BTreeSet<_> = HOOKS.iter().map(|hook| hook.program).collect();
+    for program in programs {
+        let path = directory.join(program);
+        let runs = path.is_file() && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok();
+        if !runs {
+            bail!(
+                "{} is not an executable file: build and install the hooks first, or name their \
+                 directory with --hooks-dir",
+                path.display()
+            );
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -176,7 +193,9 @@ mod tests {
     fn hooks_json_is_the_table_r_17() {
         let file: Value = serde_json::from_str(include_str!("../../../../../hooks.json")).unwrap();
         assert_eq!(file.as_object().unwrap().len(), 1);
-        let registration = Registration { directory: "{{hooks}}".to_owned(), args: Vec::new() };
+        let args = ["--config", "{{config}}", "--state", "{{state}}", "--run", "{{run}}"];
+        let args = args.map(str::to_owned).into();
+        let registration = Registration { directory: "{{hooks}}".to_owned(), args };
         let events = file["hooks"].as_object().unwrap();
         assert_eq!(events.len(), super::events().count());
         for (event, hooks) in super::events() {
@@ -227,7 +246,7 @@ mod tests {
     /// quota (S1-22), in the background and with its exit code heard (H-02); what reports an event is waited for (H-12).
     #[test]
     fn the_wake_hook_is_registered_where_a_session_comes_to_rest_h_02() {
-        let registration = Registration::new(Path::new("/h"), None).unwrap();
+        let registration = Registration { directory: "/h".to_owned(), args: Vec::new() };
         let waiters: Vec<_> = HOOKS.iter().filter(|hook| hook.is_waiter).collect();
         assert_eq!(
             waiters.iter().map(|hook| hook.event).collect::<Vec<_>>(),
@@ -251,11 +270,23 @@ mod tests {
     /// Exec form, one second and more of room, SessionEnd above its 1.5 s, permission above 590 s.
     #[test]
     fn entries_run_without_a_shell_and_with_room_in_time_r_17() {
-        let registration = Registration::new(Path::new("/a b"), Some(Path::new("/r"))).unwrap();
+        let root = Path::new("/r");
+        let paths = Paths::resolve(Some(root), "m1234567", 5, |_| None).unwrap();
+        let registration = Registration::new(Path::new("/a b"), Some(root), &paths).unwrap();
+        let args = serde_json::json!([
+            "--root",
+            "/r",
+            "--config",
+            "/r/config",
+            "--state",
+            "/r/state",
+            "--run",
+            "/r/run"
+        ]);
         for hook in &HOOKS {
             let entry = serde_json::to_value(registration.entry(hook)).unwrap();
             assert_eq!(entry["command"], format!("/a b/{}", hook.program));
-            assert_eq!(entry["args"], serde_json::json!(["--root", "/r"]));
+            assert_eq!(entry["args"], args);
             assert!(hook.program.starts_with(PROGRAM_PREFIX));
             let least = if hook.event == "PermissionRequest" { 591 } else { 2 };
             assert!(least <= hook.timeout_s, "{hook:?}");

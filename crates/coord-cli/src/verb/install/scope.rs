@@ -55,6 +55,23 @@ pub(super) fn files(
     Ok(vec![project.join(name)])
 }
 
+/// Refuses a configuration directory that was named and is not there: a client that reads another one
+/// would never call the hooks. The client's own need not be there yet.
+pub(super) fn refuse_missing(config_dirs: &[PathBuf]) -> anyhow::Result<()> {
+    let own = user_directory().ok();
+    for dir in config_dirs {
+        let path = std::path::absolute(dir)?;
+        if !path.is_dir() && own.as_ref() != Some(&path) {
+            bail!(
+                "--config-dir {}: there is no such directory; correct the path, or make the \
+                 directory first. Nothing was changed",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// The client's own configuration directory.
 pub(crate) fn user_directory() -> anyhow::Result<PathBuf> {
     if let Some(dir) = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()) {

@@ -149,6 +149,7 @@ fn find(path: &Path) -> anyhow::Result<Option<Found>> {
             return Err(error).context(what);
         }
     };
+    refuse_foreign_target(path, &target)?;
     let cannot_read = || format!("cannot read {}", path.display());
     // Without waiting: a FIFO in the place of the file must not hold us.
     let flags = rustix::fs::OFlags::RDONLY
@@ -180,6 +181,28 @@ fn find(path: &Path) -> anyhow::Result<Option<Found>> {
         )
     })?;
     Ok(Some(Found { target, file, text }))
+}
+
+/// Where the settings really lie, if `path` or its directory is a link.
+pub(super) fn target_of_link(path: &Path) -> Option<PathBuf> {
+    let is_link = path.is_symlink() || path.parent().is_some_and(Path::is_symlink);
+    is_link.then(|| fs::canonicalize(path).ok()).flatten()
+}
+
+/// A link may lead to a file that another user reads and writes; only our own is changed through one.
+fn refuse_foreign_target(path: &Path, target: &Path) -> anyhow::Result<()> {
+    let uid = rustix::process::geteuid().as_raw();
+    let owner =
+        fs::metadata(target).with_context(|| format!("cannot read {}", path.display()))?.uid();
+    if owner != uid && target_of_link(path).is_some() {
+        bail!(
+            "{} is a link to {}, which belongs to user {owner}: put a file of your own in the place \
+             of the link, or run as that user; nothing was changed",
+            path.display(),
+            target.display()
+        );
+    }
+    Ok(())
 }
 
 /// Whether the name still leads to the file that was read, with the same text.

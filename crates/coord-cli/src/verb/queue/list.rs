@@ -10,7 +10,7 @@ use coord_wire::message::{MessageInfo, Messages, Totals};
 use super::answered;
 use crate::client::{self, segment};
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, pad};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, pad, print_json};
 use crate::verb::inspect::read_store;
 use crate::verb::status::not_reachable;
 
@@ -85,8 +85,7 @@ pub(crate) fn run(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     };
     let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &found)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &found);
     }
     let (painter, width) = (Painter::for_stdout(), columns());
     for message in &found.messages {
@@ -177,8 +176,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     let message: MessageInfo = answered(client::get(context, &path), context)?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &message)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &message);
     }
     let local = |at: &str| {
         DateTime::parse_from_rfc3339(at).map_or_else(

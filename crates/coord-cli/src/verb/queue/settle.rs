@@ -10,7 +10,7 @@ use super::{answered, post, tell};
 use crate::client::{self, segment};
 use crate::context::Context;
 use crate::follow::JournalWatch;
-use crate::out::{Failure, duration_ms, escape};
+use crate::out::{Failure, duration_ms, escape, print_json};
 
 /// Take the next message under a lease
 #[derive(Debug, clap::Args)]
@@ -85,8 +85,7 @@ pub(crate) fn claim(args: &ClaimArgs, context: &Context) -> Result<(), Failure> 
     let claimed = next(args, context)?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &claimed)?;
-        return Ok(writeln!(out)?);
+        return print_json(&mut out, &claimed);
     }
     let Claimed { message, text, fence } = &claimed;
     let again = if message.maybe_duplicate { ", possibly done before" } else { "" };
