@@ -7,13 +7,15 @@
 use alloc::vec::Vec;
 
 use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind, Kind, StartSource, Via};
+use crate::event::{HookEvent, HookKind, Kind, Provenance, StartSource, Via};
 use crate::host_event::HostEvent;
 use crate::identity::{Place, owner_of};
 use crate::pane;
 use crate::recovery;
 use crate::seen::REMEMBERED_MS;
-use crate::session::{EarlyEnd, LastEvent, OwnerId, Presence, Session, SessionKey, Stamp};
+use crate::session::{
+    EarlyEnd, LastEvent, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
+};
 use crate::state::{State, Taken};
 use crate::time::{Moment, Now};
 use crate::turn;
@@ -36,6 +38,9 @@ pub(crate) fn on_hook(
     }
     let at = Moment { wall_ms: event.wall_ms.min(now.wall_ms), ..state.moment(now) };
     let owner = owner_of(event);
+    if let Some(owner) = owner.as_ref().filter(|_| event.is_proved()) {
+        state.drop_claimed(event, owner, at, fx);
+    }
     match place(state, event, owner.as_ref(), now) {
         Place::Nowhere => {
             bump(&mut state.header.counters.phantom_ends);
@@ -51,6 +56,8 @@ pub(crate) fn on_hook(
         }
         Place::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);
+            let owner = owner.filter(|_| event.is_proved());
+            let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
             let mut touched = match state.take(key) {
                 Some(session) => take_in(state, session, event, owner, (at, now), fx),
                 None => Vec::new(),
@@ -60,8 +67,15 @@ pub(crate) fn on_hook(
         }
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at, fx);
-            let session = Session::begin(state.new_key(), &event.session_id, at).into();
+            let mut session = Session::begin(state.new_key(), &event.session_id, at);
+            let named = owner.is_some();
+            let owner = owner.filter(|owner| is_known(state, event, owner));
+            if named && owner.is_none() {
+                session.presence = Presence::Gone { at };
+            }
+            let session = session.into();
             let early_end = claim_early_end(state, event, owner.as_ref());
+            let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
             let mut touched = take_in(state, session, event, owner, (at, now), fx);
             touched.extend(left);
             if let Some(end) = early_end {
@@ -69,6 +83,24 @@ pub(crate) fn on_hook(
             }
             touched
         }
+    }
+}
+
+/// Whether a record begins with this owner: one that is proved, a living client, or one elsewhere, which
+/// nobody can look at from here (H-15). What is claimed of any other process begins a record without one.
+fn is_known(state: &State, event: &HookEvent, owner: &OwnerId) -> bool {
+    let is_elsewhere = state
+        .header
+        .host
+        .as_ref()
+        .is_some_and(|host| (&host.machine, host.pid_ns) != (&owner.machine, owner.pid_ns));
+    event.is_proved() || event.has_living_client() || is_elsewhere
+}
+
+impl State {
+    /// Whether no other configuration directory is acted in.
+    pub(crate) fn has_all_dirs(&self) -> bool {
+        CONFIG_DIRS_MAX <= self.header.config_dirs.len()
     }
 }
 
@@ -82,7 +114,7 @@ fn keep_early_end(state: &mut State, event: &HookEvent, owner: Option<OwnerId>, 
         last: LastEvent {
             name: event.kind.name().into(),
             stamp: Stamp { mono_ns: event.mono_ns, wall_ms: event.wall_ms },
-            verified: event.verified,
+            verified: event.is_verified(),
             via: event.via,
         },
         at,
@@ -145,7 +177,7 @@ fn leave(
     at: Moment,
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
-    let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
+    let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume) && event.is_proved();
     let key =
         owner.filter(|_| goes_over).and_then(|owner| state.leave_behind(event, owner, at, fx));
     let others = key.map_or_else(Vec::new, |key| state.mark_two_owners(key));
@@ -156,15 +188,18 @@ fn take_in(
     state: &mut State,
     mut session: Taken,
     event: &HookEvent,
-    owner: Option<OwnerId>,
+    owner: Option<(OwnerId, OwnerProof)>,
     (at, now): (Moment, Now),
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let key = session.key;
-    let new_owner = owner.filter(|owner| !session.is_owned_by(owner));
+    let new_owner = owner.filter(|(owner, _)| !session.is_owned_by(owner));
     let is_new_owner = new_owner.is_some();
-    if let Some(owner) = new_owner {
+    if let Some((owner, proof)) = new_owner {
         session.change_owner(owner);
+        if let Some(owner) = &mut session.owner {
+            owner.proof = proof;
+        }
     }
     apply(state, &mut session, event, (at, now), fx);
     take_along_old_boot(state, &mut session, at);
@@ -193,9 +228,12 @@ fn apply(
     let mono_ns = if is_this_boot { event.mono_ns.min(now.mono_ns) } else { event.mono_ns };
     let stamp = Stamp { mono_ns, wall_ms: event.wall_ms };
     let is_newer = session.edge.is_none_or(|edge| edge.mono_ns < mono_ns);
-    follow_id(session, event, is_newer);
-    if let Some(harness) = &event.harness {
-        session.kind = harness.kind.or(session.kind);
+    if event.is_proved() {
+        note_proof(state, session, event);
+        follow_id(session, event, is_newer);
+        if let Some(harness) = &event.harness {
+            session.kind = harness.kind.or(session.kind);
+        }
     }
     recovery::harm::on_prompt(session, event, fx);
     let was_applied = turn::apply(session, event, stamp, at);
@@ -210,12 +248,41 @@ fn apply(
         bump(&mut counters.late);
         bump(&mut session.counts.late);
     }
-    if event.verified {
+    if event.is_verified() {
         if let Some(owner) = &mut session.owner {
             owner.has_reported = true;
         }
     } else {
         bump(&mut session.counts.unverified);
+    }
+}
+
+/// What shows that the process of a new owner holds the session.
+fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
+    match &event.provenance {
+        Provenance::Verified if held_before => OwnerProof::TakenOver,
+        Provenance::Verified | Provenance::Corroborated { registry_dir: Some(_), .. } => {
+            OwnerProof::Proved
+        }
+        Provenance::Corroborated { registry_dir: None, .. } | Provenance::Claimed => {
+            OwnerProof::Claimed
+        }
+    }
+}
+
+/// A proved event proves what was only claimed; one that names the session of another record takes that
+/// over, and any child of the client may have sent it (H-47).
+fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
+    let is_anothers = session.session_id != event.session_id
+        && state.keys_of_id(&event.session_id).iter().any(|key| *key != session.key);
+    let Some(owner) = &mut session.owner else { return };
+    if let Provenance::Corroborated { registry_dir: Some(_), .. } = event.provenance {
+        owner.proof = OwnerProof::Proved;
+        owner.registry_session = Some(event.session_id.clone());
+    } else if is_anothers {
+        owner.proof = OwnerProof::TakenOver;
+    } else if owner.proof == OwnerProof::Claimed {
+        owner.proof = OwnerProof::Proved;
     }
 }
 
@@ -296,8 +363,8 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
 
 /// What the coordinator wants to have of a configuration directory.
 pub(crate) fn ask_for_dir(state: &State, config_dir: &str, fx: &mut Effects) {
-    let known = &state.header.config_dirs;
-    if !config_dir.is_empty() && !known.contains_key(config_dir) && known.len() < CONFIG_DIRS_MAX {
+    let is_known = state.header.config_dirs.contains_key(config_dir);
+    if !config_dir.is_empty() && !is_known && !state.has_all_dirs() {
         fx.ask(Effect::WatchRegistry { config_dir: config_dir.into() });
         fx.ask(Effect::LockConfigDir { config_dir: config_dir.into() });
     }

@@ -29,8 +29,8 @@ use crate::recovery::{
 };
 use crate::rest::Rest;
 use crate::session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Starter,
-    Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
+    Starter, Turn,
 };
 use crate::settings::Settings;
 use crate::stall::{Stall, UnderWay};
@@ -171,7 +171,7 @@ macro_rules! clocks {
 pub(crate) use clocks;
 
 clocks!(none in
-    bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, ProcessRef, Stamp, EndReason, Kind,
+    bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, OwnerProof, ProcessRef, Stamp, EndReason, Kind,
     Via, Background, Counts, Starter, Source, HostEvent, TmuxPane, PaneProof, Screen, RegistryStatus, Launch, Marks,
     WaitKind, Over, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
     MessageId, Address, Sender, Same, Sought,
@@ -190,7 +190,7 @@ clocks!(struct Session {
 } until {});
 
 clocks!(struct Owner {
-    id, seen_alive, is_stopped, has_reported, has_named_mode, lived_until_ms,
+    id, seen_alive, is_stopped, has_reported, has_named_mode, lived_until_ms, proof, registry_session,
 } until {});
 clocks!(struct LastEvent { name, stamp, verified, via } until {});
 clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});

@@ -259,10 +259,47 @@ pub struct HookEvent {
     pub digest: Option<u64>,
     /// Stop: a hook made this turn go on before.
     pub stop_hook_active: bool,
-    /// Whether the socket's peer was proved to be a child of the harness (H-25).
-    pub verified: bool,
+    /// How far it is believed.
+    pub provenance: Provenance,
     /// How it came.
     pub via: Via,
+}
+
+/// How far an event is believed (H-44).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provenance {
+    /// The socket's peer was a child of the client that it names (H-25).
+    Verified,
+    /// The sender is not verified; some of what it says was confirmed.
+    Corroborated {
+        /// The process that it names lives and is a recognized client.
+        is_client: bool,
+        /// The configuration directory in whose registry the entry of that process names this session.
+        registry_dir: Option<String>,
+    },
+    /// Nothing confirms it.
+    Claimed,
+}
+
+impl HookEvent {
+    /// Whether its sender was verified.
+    pub fn is_verified(&self) -> bool {
+        self.provenance == Provenance::Verified
+    }
+
+    /// Whether something besides the event itself shows that its harness holds its session.
+    pub(crate) fn is_proved(&self) -> bool {
+        match &self.provenance {
+            Provenance::Verified => true,
+            Provenance::Corroborated { registry_dir, .. } => registry_dir.is_some(),
+            Provenance::Claimed => false,
+        }
+    }
+
+    /// Whether its harness was found to be a living client, though its session is only claimed.
+    pub(crate) fn has_living_client(&self) -> bool {
+        matches!(self.provenance, Provenance::Corroborated { is_client: true, .. })
+    }
 }
 
 /// The client's process as the hook saw it.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Effects;
 use crate::event::{EndReason, Kind, ProcessRef};
 use crate::recovery::Pending;
-use crate::session::{Presence, Session, SessionKey};
+use crate::session::{OwnerProof, Presence, Session, SessionKey};
 use crate::state::State;
 use crate::time::Moment;
 
@@ -135,7 +135,7 @@ impl State {
             return Vec::new();
         };
         let is_ours = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
-        if session.kind != Some(Kind::Interactive) || is_ours {
+        if session.kind != Some(Kind::Interactive) || is_ours || !is_end_proved(session) {
             return Vec::new();
         }
         let is_near = |other: Moment| {
@@ -199,6 +199,15 @@ impl State {
         }
         self.put(session);
     }
+}
+
+/// Whether its end counts towards a host event: it is told by a verified event, or its process is gone (H-44).
+fn is_end_proved(session: &Session) -> bool {
+    let is_told = session.last.as_ref().is_some_and(|last| last.verified);
+    session.owner.as_ref().is_some_and(|owner| {
+        let is_gone = matches!(owner.seen_alive, Some((false, _)));
+        owner.proof != OwnerProof::Claimed && (is_told || is_gone)
+    })
 }
 
 fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects) {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::effect::Effects;
 use crate::event::{EndReason, HookEvent, HookKind, StartSource};
-use crate::session::{OwnerId, Presence, Session, SessionKey};
+use crate::session::{OwnerId, OwnerProof, Presence, Session, SessionKey};
 use crate::state::State;
 use crate::time::Moment;
 
@@ -39,6 +39,43 @@ pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
 impl State {
     /// Decides where `event` belongs.
     pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+        if event.is_proved() {
+            self.place_proved(event, owner)
+        } else {
+            self.place_claim(event, owner)
+        }
+    }
+
+    /// Where an event belongs of which nothing shows that its harness holds its session: it changes no
+    /// owner and takes nothing over (H-44).
+    fn place_claim(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+        let newest = self.sessions_with_id(&event.session_id).max_by_key(|session| session.key);
+        let is_end = matches!(event.kind, HookKind::SessionEnd(_));
+        let unclaimed = if is_end { Place::Nowhere } else { Place::New };
+        let Some(owner) = owner else {
+            return newest.map_or(unclaimed, |session| Place::Record(session.key));
+        };
+        let own =
+            self.sessions_with_id(&event.session_id).find(|session| session.is_owned_by(owner));
+        if let Some(key) = own.map(|session| session.key).or_else(|| self.key_of_owner(owner)) {
+            return Place::Record(key);
+        }
+        let Some(newest) = newest else { return unclaimed };
+        let is_held = self
+            .sessions_with_id(&event.session_id)
+            .any(|session| session.may_live() && session.owner.is_some());
+        let was_held = self
+            .sessions_with_id(&event.session_id)
+            .any(|session| session.former_owners.contains(owner));
+        let is_owned = newest.owner.is_some() || !newest.may_live();
+        if event.has_living_client() && is_owned && !is_held && !was_held && !is_end {
+            return Place::New;
+        }
+        Place::History(newest.key)
+    }
+
+    /// Where an event belongs whose harness holds its session.
+    fn place_proved(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
         let is_its_users = matches!(
             event.kind,
@@ -91,6 +128,30 @@ impl State {
 
     fn is_local_owner(&self, owner: &OwnerId) -> bool {
         self.local_owner(owner.process).is_some_and(|local| local.is_same(owner))
+    }
+
+    /// A record that only unverified events opened for this process makes way for the one in which the
+    /// process is proved to be.
+    pub(crate) fn drop_claimed(
+        &mut self,
+        event: &HookEvent,
+        owner: &OwnerId,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let Some(key) = self.key_of_owner(owner) else { return };
+        let is_claimed = self.get(key).and_then(|session| session.owner.as_ref());
+        if is_claimed.is_none_or(|owner| owner.proof != OwnerProof::Claimed) {
+            return;
+        }
+        let is_its_own =
+            self.get(key).is_some_and(|session| session.session_id == event.session_id)
+                && self.keys_of_id(&event.session_id) == [key];
+        if !is_its_own {
+            let why = "only unverified events had told of its session: send it again";
+            self.fail_messages_of(key, why, at, fx);
+            self.remove(key);
+        }
     }
 
     /// The process that holds another record goes over to the session of `event` (in-process
@@ -157,7 +218,9 @@ impl State {
 
     fn is_claimed_twice(&self, session: &Session) -> bool {
         let claims = |one: &Session| {
-            one.may_live() && one.owner.is_some() && one.session_id == session.session_id
+            let owner = one.owner.as_ref();
+            let counts = owner.is_some_and(|owner| owner.proof != OwnerProof::Claimed);
+            one.may_live() && counts && one.session_id == session.session_id
         };
         let is_other = |other: &Session| other.key != session.key && claims(other);
         claims(session) && self.sessions_with_id(&session.session_id).any(is_other)

@@ -23,6 +23,9 @@ pub struct Launch {
     pub cwd: Place,
     /// Names of the variables in its environment that choose account, endpoint or configuration.
     pub variables: Vec<String>,
+    /// The configuration directory that its own environment gives (H-45).
+    #[serde(default)]
+    pub config_dir: Option<String>,
 }
 
 /// Who started a harness.
@@ -71,33 +74,62 @@ impl Launch {
     pub fn resume(&self, session_id: &str, last_mode: Option<&str>) -> Vec<String> {
         let mut words = self.program.clone();
         let mut flags = self.flags.iter();
-        let mut asked = None;
         while let Some(flag) = flags.next() {
             if flag == MODE {
-                asked = flags.next().map(String::as_str);
-            } else if flag == SKIP {
-                asked = Some("bypassPermissions");
-            } else {
+                flags.next();
+            } else if flag != SKIP {
                 words.push(flag.clone());
             }
         }
-        if let Some(mode) = narrower(asked, last_mode) {
+        if let Some(mode) = narrower(self.asked_mode(), last_mode) {
             words.extend([MODE.into(), mode.into()]);
         }
         words.extend(["--resume".into(), session_id.into()]);
         words
     }
+
+    /// The last mode seen before it, if its command line does not set that mode again (H-45).
+    pub(crate) fn dropped_mode(&self, last_mode: Option<&str>) -> Option<&'static str> {
+        let is_dropped = |last: &&str| self.asked_mode().is_none_or(|asked| plain(asked) != *last);
+        let last = last_mode.filter(is_dropped)?;
+        Some(MODES.into_iter().find(|known| *known == last).unwrap_or("of a newer version"))
+    }
+
+    /// The permission mode that its command line gave.
+    fn asked_mode(&self) -> Option<&str> {
+        let mut asked = None;
+        let mut flags = self.flags.iter();
+        while let Some(flag) = flags.next() {
+            if flag == MODE {
+                asked = flags.next().map(String::as_str);
+            } else if flag == SKIP {
+                asked = Some("bypassPermissions");
+            }
+        }
+        asked
+    }
 }
 
-/// The narrower of the mode it was started with and the one seen last; an unknown word is the widest
-/// of all, and is not carried over. Without a mode at the start, the last one seen is taken.
+/// The mode that a resume sets (H-45): of the one that the command line gave and the one seen last the
+/// narrower. A command line without a mode gives the client's default, so only what restricts is set then:
+/// `acceptEdits` could widen a default that its user configured, and comes back as `default`.
 fn narrower<'a>(asked: Option<&'a str>, last: Option<&'a str>) -> Option<&'a str> {
-    let width = |mode: &str| {
-        let mode = if mode == "manual" { "default" } else { mode };
-        MODES.iter().position(|known| *known == mode)
+    let width = |mode: &str| MODES.iter().position(|known| *known == plain(mode));
+    let known = |mode: &&str| width(mode).is_some();
+    let (asked, last) = (asked.filter(known), last.filter(known));
+    let Some(asked) = asked else {
+        return match last? {
+            mode @ ("plan" | "dontAsk" | "default") => Some(mode),
+            "acceptEdits" => Some("default"),
+            _ => None,
+        };
     };
-    let known = asked.into_iter().chain(last).filter_map(|mode| Some((width(mode)?, mode)));
-    known.min_by_key(|(width, _)| *width).map(|(_, mode)| mode)
+    Some(last.filter(|last| width(last) < width(asked)).unwrap_or(asked))
+}
+
+/// The word by which payloads name a mode.
+fn plain(mode: &str) -> &str {
+    if mode == "manual" { "default" } else { mode }
 }
 
 #[cfg(test)]
@@ -119,10 +151,11 @@ mod tests {
             unfit: None,
             cwd: Place::default(),
             variables: Vec::new(),
+            config_dir: None,
         }
     }
 
-    // S0-25d: the mode is never wider than the last one seen.
+    // S0-25d, H-45: the mode is never wider than the last one seen, nor than what the command line gave.
     #[test]
     fn the_narrower_mode_is_resumed() {
         for (flags, last, mode) in [
@@ -134,13 +167,34 @@ mod tests {
             (&["--dangerously-skip-permissions"], None, Some("bypassPermissions")),
             (&["--permission-mode", "manual"], Some("default"), Some("manual")),
             (&["--permission-mode", "auto"], Some("dontAsk"), Some("dontAsk")),
-            (&["--permission-mode", "news"], Some("auto"), Some("auto")),
+            (&["--permission-mode", "news"], Some("auto"), None),
+            (&[], Some("bypassPermissions"), None),
+            (&[], Some("auto"), None),
+            (&[], Some("acceptEdits"), Some("default")),
+            (&[], Some("default"), Some("default")),
+            (&[], Some("dontAsk"), Some("dontAsk")),
+            (&["--permission-mode", "plan"], Some("bypassPermissions"), Some("plan")),
         ] {
             let resumed = launch(flags).resume("s", last);
             let mut expected = words(&["/bin/claude"]);
             expected.extend(mode.iter().flat_map(|mode| words(&[MODE, mode])));
             expected.extend(words(&["--resume", "s"]));
             assert_eq!(resumed, expected, "{flags:?} {last:?}");
+        }
+    }
+
+    // H-45: what is not set again is told.
+    #[test]
+    fn a_mode_that_is_dropped_is_named() {
+        for (flags, last, dropped) in [
+            (&[][..], Some("bypassPermissions"), Some("bypassPermissions")),
+            (&["--permission-mode", "default"], Some("acceptEdits"), Some("acceptEdits")),
+            (&["--permission-mode", "plan"], Some("plan"), None),
+            (&["--permission-mode", "manual"], Some("default"), None),
+            (&["--dangerously-skip-permissions"], Some("bypassPermissions"), None),
+            (&[], None, None),
+        ] {
+            assert_eq!(launch(flags).dropped_mode(last), dropped, "{flags:?} {last:?}");
         }
     }
 

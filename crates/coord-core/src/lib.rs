@@ -60,8 +60,8 @@ pub use budget::{Budget, BudgetDecision, Delay, Limits};
 pub use effect::{Decision, Deed, Effect, EffectClass, Effects, Look, Signal};
 pub use event::{
     Background, Domain, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind,
-    Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, RegistryEntry, RegistryStatus,
-    Screen, StartSource, TmuxPane, ToolPhase, Via,
+    Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Provenance, Registry, RegistryEntry,
+    RegistryStatus, Screen, StartSource, TmuxPane, ToolPhase, Via,
 };
 pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature};
 pub use fusion::{Source, is_in_doubt};
@@ -91,8 +91,8 @@ pub use run::{
 };
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, Presence, Session, SessionKey, Stamp, Starter,
-    Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
+    Starter, Turn,
 };
 pub use settings::Settings;
 pub use stall::{Activity, Stall, StallLimits, UnderWay};

@@ -11,7 +11,7 @@ use crate::effect::{Effect, Effects};
 use crate::event::{EndReason, Registry, RegistryEntry, RegistryStatus};
 use crate::facts::{RegistryFact, WRITTEN_MS};
 use crate::fusion::{self, Source};
-use crate::session::{OwnerId, Presence, Session, SessionKey, Turn};
+use crate::session::{OwnerId, OwnerProof, Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 use crate::turn;
@@ -52,7 +52,7 @@ impl State {
         }
         if let Registry::Present(entry) = found
             && !after_death
-            && self.is_beginning(key, entry)
+            && (self.is_beginning(key, entry) || self.is_other_than_claimed(key, entry))
         {
             self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
             self.remove(key);
@@ -84,6 +84,15 @@ impl State {
                 && (!session.may_live() || session.owner.is_none())
         };
         self.get(key).is_some_and(is_bare) && self.sessions_with_id(&entry.session_id).any(is_free)
+    }
+
+    /// Whether the registry denies what only unverified events say: that the process holds this record's session.
+    fn is_other_than_claimed(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
+        self.get(key).is_some_and(|session| {
+            let owner = session.owner.as_ref();
+            owner.is_some_and(|owner| owner.proof == OwnerProof::Claimed)
+                && session.session_id != entry.session_id
+        })
     }
 
     /// A session that no hook reported: started before the hooks were registered, or with silenced
@@ -195,9 +204,23 @@ fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Opt
     if is_same { seen_changing } else { Some(at.awake) }
 }
 
+/// Which session the process's own entry names: that proves a claim, and denies a takeover (H-47).
+fn note_proof(session: &mut Session, found: &Registry) {
+    let session_id = &session.session_id;
+    let Some(owner) = &mut session.owner else { return };
+    owner.registry_session = match found {
+        Registry::Present(entry) => Some(entry.session_id.clone()),
+        Registry::Absent | Registry::Unreadable => None,
+    };
+    if owner.registry_session.as_ref() == Some(session_id) {
+        owner.proof = OwnerProof::Proved;
+    }
+}
+
 /// A living process's entry. One that vanished or became unreadable is no source any more; that it
 /// was removed counts when the process ends (H-05).
 fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
+    note_proof(session, found);
     let entry = match (found, session.registry) {
         (Registry::Present(entry), _) => entry,
         (Registry::Absent, RegistryFact::Present { .. } | RegistryFact::Removed { .. }) => {

@@ -68,6 +68,36 @@ pub struct Owner {
     /// Once it is gone: it lived until then at least, milliseconds since 1970; 0 where nobody knows (H-18).
     #[serde(default)]
     pub lived_until_ms: u64,
+    /// What shows that it holds this session.
+    #[serde(default)]
+    pub proof: OwnerProof,
+    /// The session that its registry entry named last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry_session: Option<String>,
+}
+
+/// What shows that a harness holds its session (H-44, H-47).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum OwnerProof {
+    /// Its first verified event, or its registry entry.
+    #[default]
+    Proved,
+    /// A verified event of a process that held another session before: it may have been sent by any child
+    /// of the client.
+    TakenOver,
+    /// Only an event that nobody verified.
+    Claimed,
+}
+
+impl Owner {
+    /// Whether it is proved that it holds `session_id`, and the registry does not deny it.
+    pub(crate) fn is_proved(&self, session_id: &str) -> bool {
+        match (&self.registry_session, self.proof) {
+            (Some(named), OwnerProof::Proved | OwnerProof::TakenOver) => named == session_id,
+            (None, OwnerProof::Proved) => true,
+            (None, OwnerProof::TakenOver) | (_, OwnerProof::Claimed) => false,
+        }
+    }
 }
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
@@ -461,6 +491,8 @@ impl Session {
             has_reported: false,
             has_named_mode: false,
             lived_until_ms: 0,
+            proof: OwnerProof::Proved,
+            registry_session: None,
         });
         self.presence = Presence::Alive;
     }

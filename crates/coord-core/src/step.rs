@@ -75,7 +75,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from, launch } => {
             let told = (*kind, *is_stopped, forked_from.as_deref(), launch.as_deref());
-            on_seen(state, *process, told, now)
+            on_seen(state, *process, told, now, fx)
         }
         Event::ProcessSeen { process, alive: false, .. } => {
             on_exit(state, *process, false, now, fx)
@@ -300,6 +300,7 @@ fn on_seen(
     process: ProcessRef,
     (kind, is_stopped, forked_from, launch): (Option<Kind>, bool, Option<&str>, Option<&Launch>),
     now: Now,
+    fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
     let key = state.local_owner(process).and_then(|owner| state.key_of_owner(&owner));
@@ -311,6 +312,11 @@ fn on_seen(
         session.kind = session.kind.or(kind);
         if launch.is_some() {
             session.launch = launch.cloned();
+        }
+        // H-45: a client comes back with the directory of its own environment.
+        if let Some(dir) = launch.and_then(|launch| launch.config_dir.as_ref()) {
+            session.config_dir.clone_from(dir);
+            ask_for_dir(state, dir, fx);
         }
         if session.forked_from.is_none() && forked_from != Some(&session.session_id) {
             session.forked_from = forked_from.map(Into::into);

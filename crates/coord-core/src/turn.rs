@@ -7,7 +7,7 @@
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
 use crate::effect::Effects;
-use crate::event::{Background, EndReason, HookEvent, HookKind, StartSource};
+use crate::event::{Background, EndReason, HookEvent, HookKind, Provenance, StartSource};
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
@@ -62,7 +62,9 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         session.over.retain(|over| stamp.mono_ns < over.mono_ns);
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
-        revive(session);
+        if event.is_proved() {
+            revive(session);
+        }
         open_if_closed(session, event, at);
     }
     if fusion::by_hooks(session) != before || event.kind == HookKind::PermissionRequest {
@@ -81,7 +83,8 @@ fn take_late_stop(session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// Facts that every event carries, from the newest one.
+/// Facts that every event carries, from the newest one. Which conversation it is, where its files lie and
+/// in which pane and mode it runs is believed only where the sender is verified (H-44).
 fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     if session.last.as_ref().is_some_and(|last| stamp.mono_ns < last.stamp.mono_ns) {
         return;
@@ -89,41 +92,60 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     session.last = Some(LastEvent {
         name: event.kind.name().into(),
         stamp,
-        verified: event.verified,
+        verified: event.is_verified(),
         via: event.via,
     });
-    for (field, value) in [
-        (&mut session.cwd, &event.cwd),
-        (&mut session.transcript_path, &event.transcript_path),
-        (&mut session.config_dir, &event.config_dir),
-        (&mut session.host, &event.host),
+    note_mode(session, event);
+    note_config_dir(session, event);
+    let is_verified = event.is_verified();
+    // A directory's marks hang on it: it is taken from anybody only where none is known.
+    let is_told = is_verified || session.cwd.is_empty();
+    for (field, value, is_believed) in [
+        (&mut session.cwd, &event.cwd, is_told),
+        (&mut session.transcript_path, &event.transcript_path, is_verified),
+        (&mut session.host, &event.host, true),
     ] {
-        if !value.is_empty() && field != value {
+        if is_believed && !value.is_empty() && field != value {
             field.clone_from(value);
         }
     }
-    note_mode(session, event);
-    if event.tmux.is_some() && session.tmux != event.tmux {
+    if is_verified && event.tmux.is_some() && session.tmux != event.tmux {
         session.tmux.clone_from(&event.tmux);
     }
 }
 
-/// The mode that its process runs in. What nobody vouches for makes it no mode in which its agent asks (H-25).
+/// A process has one configuration directory for life. That of its own environment is known from the
+/// process table (H-45); until then the first verified event of the process tells it.
+fn note_config_dir(session: &mut Session, event: &HookEvent) {
+    let is_read = session.launch.as_ref().is_some_and(|launch| launch.config_dir.is_some());
+    let is_first = session.owner.as_ref().is_some_and(|owner| !owner.has_reported);
+    let told = match &event.provenance {
+        Provenance::Verified if is_first || session.config_dir.is_empty() => &event.config_dir,
+        Provenance::Corroborated { registry_dir: Some(dir), .. } if is_first => dir,
+        Provenance::Verified | Provenance::Corroborated { .. } | Provenance::Claimed => return,
+    };
+    if !is_read && !told.is_empty() && session.config_dir != *told {
+        session.config_dir.clone_from(told);
+    }
+}
+
+/// The mode that its process runs in. An unverified event never changes it, but one that names another
+/// mode makes it uncertain whether its agent still asks (H-25).
 fn note_mode(session: &mut Session, event: &HookEvent) {
     if event.permission_mode.is_none() {
         return;
     }
     let is_new = session.permission_mode != event.permission_mode;
-    if is_new {
+    if is_new && event.is_verified() {
         session.permission_mode.clone_from(&event.permission_mode);
     }
     if let Some(owner) = &mut session.owner {
-        owner.has_named_mode = event.verified || (owner.has_named_mode && !is_new);
+        owner.has_named_mode = event.is_verified() || (owner.has_named_mode && !is_new);
     }
 }
 
 fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
-    if !matches!(event.kind, HookKind::SessionEnd(_)) {
+    if !matches!(event.kind, HookKind::SessionEnd(_)) && event.is_proved() {
         revive(session);
     }
     match &event.kind {
@@ -140,7 +162,8 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::Stop(background) => {
             session.background = *background;
             session.failure = None;
-            if matches!(session.turn, Turn::Open { .. }) && session.starter != Starter::Coord {
+            let is_users = session.starter != Starter::Coord && event.is_verified();
+            if matches!(session.turn, Turn::Open { .. }) && is_users {
                 // It works for its user again (H-35).
                 session.recovery.needs_operator = None;
             }
@@ -256,7 +279,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
         session.inbox.on_prompt(is_ours, session.turn == Turn::None);
         session.rest.on_turn(is_ours);
-        if !is_ours {
+        if !is_ours && event.is_verified() {
             session.recovery.budget.next_turn();
         }
     }

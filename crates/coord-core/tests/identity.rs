@@ -3,8 +3,8 @@
 mod world;
 
 use coord_core::{
-    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Registry, SeenIds, StartSource,
-    State, Word,
+    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, SeenIds,
+    StartSource, State, Word,
 };
 use world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
 
@@ -169,7 +169,7 @@ fn h_25_unverified_events_are_applied_and_marked() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     let mut event = world.event("s1", 100, PROMPT, 0.0);
-    event.verified = false;
+    event.provenance = Provenance::Claimed;
     world.send(event);
     assert_eq!(world.word("s1"), Word::Running);
     assert!(!world.session("s1").last.as_ref().unwrap().verified);

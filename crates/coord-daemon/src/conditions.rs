@@ -27,6 +27,8 @@ pub(crate) enum Condition {
     EndNotice,
     /// The last change of a message could not be recorded.
     Message,
+    /// Hooks came from a program that is not known to be a client.
+    UnknownClient,
 }
 
 /// The conditions that hold.

@@ -3,11 +3,11 @@
 
 use coord_core::{
     Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Launch, PaneFound,
-    PaneProof, PaneSeen, Parent, ParentKind, Place, ProcessRef, Registry, RegistryStatus, Screen,
-    SessionKey, Settings, StartSource, TmuxPane, ToolPhase, Via,
+    PaneProof, PaneSeen, Parent, ParentKind, Place, ProcessRef, Provenance, Registry,
+    RegistryStatus, Screen, SessionKey, Settings, StartSource, TmuxPane, ToolPhase, Via,
 };
 use coord_wire::envelope::{self, Envelope, PROBE};
-use coord_wire::journal::{Domain, Entry, Pane, RegistryEntry, Started};
+use coord_wire::journal::{Corroborated, Domain, Entry, Pane, RegistryEntry, Started};
 use coord_wire::{journal, stamp};
 
 /// The core event of an entry; none for entries that only people read.
@@ -16,10 +16,11 @@ pub fn event(entry: &Entry) -> Option<Event> {
         Entry::Started(started) => started_event(started),
         Entry::Due => Event::Due,
         Entry::Gap { ns } => Event::Gap { ns: *ns },
-        Entry::Hook { via, verified, envelope } => {
+        Entry::Hook { via, verified, corroborated, envelope } => {
             // What stands in the journal was parsed before it was written.
             let envelope = Envelope::parse(envelope.get().as_bytes()).ok()?;
-            Event::Hook(Box::new(hook_event(envelope, *via, *verified)?))
+            let provenance = provenance(*verified, corroborated.clone());
+            Event::Hook(Box::new(hook_event(envelope, *via, provenance)?))
         }
         Entry::Folded { session_id, id, .. } => {
             Event::Folded { id: u128::from_str_radix(id, 16).ok()?, session_id: session_id.clone() }
@@ -82,6 +83,18 @@ pub fn event(entry: &Entry) -> Option<Event> {
     })
 }
 
+/// How far a recorded event is believed (H-44). Of an unverified one that was recorded before it was noted what
+/// confirms it, nothing does.
+fn provenance(verified: bool, corroborated: Option<Corroborated>) -> Provenance {
+    match corroborated {
+        _ if verified => Provenance::Verified,
+        Some(Corroborated { client, registry }) => {
+            Provenance::Corroborated { is_client: client, registry_dir: registry }
+        }
+        None => Provenance::Claimed,
+    }
+}
+
 fn process_seen(seen: &journal::ProcessSeen) -> Event {
     Event::ProcessSeen {
         process: process_ref(seen.process),
@@ -116,7 +129,11 @@ fn started_event(started: &Started) -> Event {
 
 /// The core's view of an envelope; none if its id or time is malformed, and of a probe, which only
 /// has to be recorded.
-pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Option<HookEvent> {
+pub fn hook_event(
+    envelope: Envelope,
+    via: journal::Via,
+    provenance: Provenance,
+) -> Option<HookEvent> {
     if envelope.event == PROBE {
         return None;
     }
@@ -148,7 +165,7 @@ pub fn hook_event(envelope: Envelope, via: journal::Via, verified: bool) -> Opti
         tool: envelope.tool_name,
         digest: envelope.tool_input_digest.and_then(|digest| u64::from_str_radix(&digest, 16).ok()),
         stop_hook_active: envelope.stop_hook_active == Some(true),
-        verified,
+        provenance,
         via: match via {
             journal::Via::Socket => Via::Socket,
             journal::Via::Spool => Via::Spool,
@@ -272,6 +289,7 @@ fn launch(launch: &journal::Launch) -> Launch {
         unfit: launch.unfit.clone(),
         cwd: Place { path, device, inode },
         variables: launch.variables.clone(),
+        config_dir: launch.config_dir.clone(),
     }
 }
 

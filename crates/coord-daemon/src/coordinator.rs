@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coord_core::{Admission, Deed, Effect, MessageId, Mode, Now, State, admit};
+use coord_core::{Admission, Deed, Effect, MessageId, Mode, Now, Provenance, State, admit};
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Started, Via};
@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::host::Here;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
-use crate::process::Caller;
+use crate::provenance;
 use crate::registry;
 use crate::reopen::Reopening;
 use crate::share::Shares;
@@ -69,6 +69,8 @@ pub struct Coordinator<W: World> {
     pub(crate) bodies: Bodies<W::Disk>,
     /// Messages whose texts go once the journal is synced up to the number.
     pub(crate) gone_bodies: Vec<(MessageId, u64)>,
+    /// Configuration directories that are known before any hook names them.
+    pub(crate) client_dirs: BTreeSet<String>,
     /// Keys the digests of texts.
     pub(crate) text_key: [u8; 16],
     /// Wake hooks that wait (H-02).
@@ -131,6 +133,7 @@ impl<W: World> Coordinator<W> {
             acts: VecDeque::new(),
             bodies: Bodies::new(disk.clone(), &paths.messages()),
             gone_bodies: Vec::new(),
+            client_dirs: BTreeSet::new(),
             text_key: text_key(&disk, &paths),
             waiters: Waiters::default(),
             offered: None,
@@ -182,7 +185,7 @@ impl<W: World> Coordinator<W> {
         envelope: Envelope,
         text: &RawValue,
         via: Via,
-        verified: bool,
+        provenance: Provenance,
         now: Now,
     ) -> Result<(), AppendError> {
         if self.engine.is_duplicate(&envelope) {
@@ -197,7 +200,8 @@ impl<W: World> Coordinator<W> {
             return self.record(&folded, now);
         }
         let may_use_reserve = is_reserved(&envelope.event);
-        let entry = Entry::Hook { via, verified, envelope: text.to_owned() };
+        let (verified, corroborated) = provenance::recorded(&provenance);
+        let entry = Entry::Hook { via, verified, corroborated, envelope: text.to_owned() };
         match self.engine.append(&entry, now) {
             Err(error)
                 if self.note_refused(&error) && may_use_reserve && self.release_reserve() =>
@@ -207,7 +211,7 @@ impl<W: World> Coordinator<W> {
             result => result?,
         }
         self.mark_unsynced(now);
-        let effects = self.engine.take_hook_in(envelope, via, verified, now);
+        let effects = self.engine.take_hook_in(envelope, via, provenance, now);
         self.perform(effects, now);
         Ok(())
     }
@@ -405,16 +409,6 @@ impl<W: World> Coordinator<W> {
             registry::of_process(self.world.registry_entry(config_dir, process.pid), process);
         let read = Entry::RegistryRead { process, entry, after_death, domain: None };
         self.record_or_owe(read, now);
-    }
-
-    /// Whether the socket's peer is a child of the harness that the envelope names (H-25).
-    pub(crate) fn is_verified(&self, envelope: &Envelope, caller: Caller) -> bool {
-        let Some(harness) = &envelope.harness else { return false };
-        let is_here = envelope.machine == self.here.machine && harness.pid_ns == self.here.pid_ns;
-        is_here
-            && envelope.pid == caller.pid
-            && caller.parent == Some(harness.pid)
-            && self.world.is_alive(harness.process())
     }
 
     fn mark_unsynced(&mut self, now: Now) {

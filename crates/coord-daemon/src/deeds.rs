@@ -127,14 +127,15 @@ impl<W: World> Coordinator<W> {
             return refuse(409, "void", "how the session was started is not known");
         };
         let place = launch.cwd.clone();
+        let config_dir = launch.config_dir.clone().unwrap_or_else(|| session.config_dir.clone());
         let variables = launch.variables.clone();
         let has_own_dir = variables.iter().any(|name| name == "CLAUDE_CONFIG_DIR");
         let order = ResumeOrder {
             session_id: session.session_id.clone(),
             argv: launch.resume(&session.session_id, session.permission_mode.as_deref()),
             cwd: Place { path: place.path, device: place.device, inode: place.inode },
-            config_dir: has_own_dir.then(|| session.config_dir.clone()),
-            config_dir_in_use: session.config_dir.clone(),
+            config_dir: has_own_dir.then(|| config_dir.clone()),
+            config_dir_in_use: config_dir,
             variables,
         };
         let entry = Entry::ResumeClaimed {

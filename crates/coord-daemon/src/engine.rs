@@ -7,7 +7,9 @@
 use std::path::Path;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Header, Message, Now, SeenIds, Session, SessionKey, State, step};
+use coord_core::{
+    Effect, Event, Header, Message, Now, Provenance, SeenIds, Session, SessionKey, State, step,
+};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};
@@ -146,10 +148,10 @@ impl<D: Disk> Engine<D> {
         &mut self,
         envelope: Envelope,
         via: Via,
-        verified: bool,
+        provenance: Provenance,
         now: Now,
     ) -> Vec<Effect> {
-        let event = convert::hook_event(envelope, via, verified).map(Box::new).map(Event::Hook);
+        let event = convert::hook_event(envelope, via, provenance).map(Box::new).map(Event::Hook);
         event.map_or_else(Vec::new, |event| self.take_in(&event, now))
     }
 

@@ -137,7 +137,7 @@ pub fn line(record: Record) -> Line {
         detail: String::new(),
     };
     match record.entry {
-        Entry::Hook { via, verified, envelope } => {
+        Entry::Hook { via, verified, envelope, .. } => {
             line.source = "hook";
             line.via = Some(via);
             line.verified = Some(verified);

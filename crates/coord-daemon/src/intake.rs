@@ -94,7 +94,10 @@ impl<W: World> Coordinator<W> {
                         .map_err(|error| error.to_string())
                 });
             match event {
-                Ok((envelope, raw)) => self.take_hook(envelope, raw, Via::Spool, false, now)?,
+                Ok((envelope, raw)) => {
+                    let provenance = self.provenance(&envelope, None);
+                    self.take_hook(envelope, raw, Via::Spool, provenance, now)?;
+                }
                 // Who takes the rest sees these as well, and counts them once.
                 Err(_) if is_newer => (),
                 Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,

@@ -25,9 +25,9 @@ use crate::process::{CMDLINE_BYTES_MAX, stat};
 /// An environment is read up to here, in bytes; most have a few KiB.
 const ENVIRON_BYTES_MAX: usize = 1024 * 1024;
 /// Programs that run a client that is a script.
-const INTERPRETERS: [&str; 6] = ["node", "nodejs", "bun", "sh", "bash", "dash"];
+pub(crate) const INTERPRETERS: [&str; 6] = ["node", "nodejs", "bun", "sh", "bash", "dash"];
 /// What the kernel appends to the name of an executable that is no longer there.
-const DELETED: &str = " (deleted)";
+pub(crate) const DELETED: &str = " (deleted)";
 
 /// How exactly this process was started; none if it is gone, or cannot be read.
 pub fn of(process: ProcessRef) -> Option<Launch> {
@@ -45,7 +45,15 @@ pub fn of(process: ProcessRef) -> Option<Launch> {
         Err(why) => (Told::default(), Some(why)),
     };
     let Told { program, flags, variables } = told;
-    Some(Launch { parent, parent_kind, program, flags, unfit, cwd, variables })
+    let config_dir = config_dir_of(process);
+    Some(Launch { parent, parent_kind, program, flags, unfit, cwd, variables, config_dir })
+}
+
+/// The configuration directory that the environment of exactly this process gives (H-45).
+pub(crate) fn config_dir_of(process: ProcessRef) -> Option<String> {
+    let environ = whole(process.pid, "environ", ENVIRON_BYTES_MAX).ok()?;
+    stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
+    variables::config_dir(&environ)
 }
 
 /// What can be used again.

@@ -3,6 +3,7 @@
 
 mod agenda;
 pub mod background;
+pub mod clients;
 mod conditions;
 pub mod config;
 mod config_dirs;
@@ -27,6 +28,7 @@ mod observe;
 pub mod offline;
 pub mod operator;
 pub mod process;
+mod provenance;
 mod real_world;
 pub mod registry;
 mod registry_watch;

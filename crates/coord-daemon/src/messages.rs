@@ -418,7 +418,7 @@ impl<W: World> Coordinator<W> {
     fn sender_of(&self, pid: u32) -> Sender {
         let start_time = process::stat(pid).map(|stat| stat.start_time);
         let process = start_time.map(|start_time| ProcessRef { pid, start_time });
-        match process.and_then(|process| self.engine.state().session_of(process)) {
+        match process.and_then(|process| self.engine.state().session_in_whose_name(process)) {
             Some(session) => Sender::Session(session.session_id.clone()),
             None => Sender::Agent,
         }

@@ -68,8 +68,14 @@ impl<W: World> Coordinator<W> {
         self.read_changes(changes, now);
     }
 
+    /// Watches the registry of a configuration directory that is known before any hook names it.
+    pub fn know_config_dir(&mut self, config_dir: &str, now: Now) {
+        self.client_dirs.insert(config_dir.to_owned());
+        self.watch_registry(config_dir, now);
+    }
+
     /// Watches the registry of a directory, and reads what is there.
-    pub fn watch_registry(&mut self, config_dir: &str, now: Now) {
+    pub(crate) fn watch_registry(&mut self, config_dir: &str, now: Now) {
         let changes = self.world.watch_registry(config_dir);
         self.read_changes(changes, now);
     }

@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Now, SeenIds, Session, State, step};
+use coord_core::{Effect, Event, Now, Provenance, SeenIds, Session, State, step};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Via};
 use coord_wire::paths::Paths;
 
+use crate::clients::Clients;
 use crate::convert::wire_process;
 use crate::host::Here;
 use crate::registry::Readable;
@@ -46,13 +47,13 @@ pub fn read(
     }
     match id.map(|id| indexed(paths, id)).transpose()?.flatten() {
         Some(state) => offline.state = state,
-        None => read_all(paths, now, &mut offline)?,
+        None => read_all(paths, here, now, &mut offline)?,
     }
     look_around(&mut offline.state, here, readable, now);
     Ok(offline)
 }
 
-fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()> {
+fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyhow::Result<()> {
     let lock = StateLock::shared(&paths.state_lock())?;
     let snapshot = Snapshot::load(&RealDisk, &paths.state)?;
     let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
@@ -65,7 +66,8 @@ fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()
         offline.spool_pending += 1;
         match Envelope::parse(text) {
             Ok(envelope) => {
-                if let Some(event) = convert::hook_event(envelope, Via::Spool, false) {
+                let provenance = provenance_of(&envelope, here);
+                if let Some(event) = convert::hook_event(envelope, Via::Spool, provenance) {
                     step(&mut offline.state, &Event::Hook(Box::new(event)), now);
                 }
             }
@@ -73,6 +75,24 @@ fn read_all(paths: &Paths, now: Now, offline: &mut Offline) -> anyhow::Result<()
         }
     }
     Ok(())
+}
+
+/// How far a spooled event is believed before a coordinator takes it in: by the process table (H-44). What
+/// the registry says of its harness is looked for later.
+fn provenance_of(envelope: &Envelope, here: &Here) -> Provenance {
+    let is_here = |pid_ns: u64| {
+        (&envelope.machine, &envelope.boot, pid_ns) == (&here.machine, &here.boot, here.pid_ns)
+    };
+    let harness = envelope.harness.as_ref().filter(|harness| is_here(harness.pid_ns));
+    let is_client = harness.is_some_and(|harness| {
+        let process = harness.process();
+        process::is_alive(process) && Clients::default().recognize(process).is_ok()
+    });
+    if is_client {
+        Provenance::Corroborated { is_client, registry_dir: None }
+    } else {
+        Provenance::Claimed
+    }
 }
 
 /// The records with an id that begins with `prefix`, with their messages, where the snapshot alone has everything.

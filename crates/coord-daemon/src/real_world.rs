@@ -11,6 +11,7 @@ use mio::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::background::{Background, Done, Job};
+use crate::clients::Clients;
 use crate::config_dirs::ConfigDirs;
 use crate::hand::{Hand, Reply, Tools};
 use crate::looker::{Eyes, Looker, Seen};
@@ -22,11 +23,12 @@ use crate::transcript_watch::TranscriptWatch;
 use crate::watches::Watches;
 use crate::worker::Supervisor;
 use crate::world::{Change, World};
-use crate::{process, registry};
+use crate::{launch, process, registry};
 
 /// The adapters.
 pub(crate) struct RealWorld<D: Disk> {
     watches: Watches,
+    clients: Clients,
     /// The loop's poll set.
     poll: mio::Registry,
     readable: Readable,
@@ -43,12 +45,14 @@ impl<D: Disk> RealWorld<D> {
     /// Starts the workers, and puts the adapters together.
     pub(crate) fn start(
         poll: mio::Registry,
+        clients: Clients,
         eyes: Eyes,
         tools: Tools,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
         Ok(Self {
             watches: Watches::default(),
+            clients,
             poll,
             readable: eyes.readable.clone(),
             config_dirs: ConfigDirs::default(),
@@ -90,6 +94,14 @@ impl<D: Disk> World for RealWorld<D> {
             stat.filter(|stat| stat.start_time == process.start_time).map(|stat| stat.is_stopped)
         };
         self.watches.is_stopped(process).or_else(unwatched)
+    }
+
+    fn recognize(&self, process: ProcessRef) -> Result<(), String> {
+        self.clients.recognize(process)
+    }
+
+    fn config_dir_of(&self, process: ProcessRef) -> Option<String> {
+        launch::config_dir_of(process)
     }
 
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {

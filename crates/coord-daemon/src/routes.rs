@@ -160,10 +160,10 @@ impl<W: World> Coordinator<W> {
             if !self.has_room_for(&envelope.event) {
                 return Route::Answer(unavailable("the disk is full"));
             }
-            let verified = self.is_verified(&envelope, caller);
+            let provenance = self.provenance(&envelope, Some(caller));
             self.offered = None;
             let id = envelope.event_id();
-            if let Err(error) = self.take_hook(envelope, text, Via::Socket, verified, now) {
+            if let Err(error) = self.take_hook(envelope, text, Via::Socket, provenance, now) {
                 return Route::Answer(refused(&error));
             }
             // What is offered to a hook goes to that hook and to no batch.

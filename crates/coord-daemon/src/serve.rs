@@ -18,6 +18,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, inotify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::clients::Clients;
 use crate::config::Config;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
@@ -88,13 +89,14 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let registries = known_config_dirs(root.is_none(), &config);
     let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
     let supervisor = Supervisor::new(Arc::clone(&waker));
-    let world = RealWorld::start(poll.registry().try_clone()?, eyes, tools, supervisor)?;
+    let clients = clients(&config, &paths);
+    let world = RealWorld::start(poll.registry().try_clone()?, clients, eyes, tools, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
     coordinator.conditions.found_at_start(findings);
     for config_dir in &registries {
-        coordinator.watch_registry(&config_dir.to_string_lossy(), started);
+        coordinator.know_config_dir(&config_dir.to_string_lossy(), started);
     }
     let doors = Doors {
         spool_watch: watch_spool(&paths)?,
@@ -135,12 +137,22 @@ fn is_gone(by: &str) -> bool {
     pid.is_some_and(|pid| process::stat(pid).is_none_or(|stat| stat.is_zombie))
 }
 
+fn install_record(paths: &Paths) -> Option<InstallRecord> {
+    let text = std::fs::read(paths.install_record()).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// The programs that count as clients: what install found, and what the configuration names.
+fn clients(config: &Config, paths: &Paths) -> Clients {
+    let recorded = install_record(paths).and_then(|record| record.client).map(PathBuf::from);
+    Clients::new(config.paths("tracking.clients").iter().cloned().chain(recorded))
+}
+
 /// What panes and transcripts are looked at with, and what is acted with.
 pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Eyes, Tools) {
     let readable =
         |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
-    let recorded = std::fs::read(paths.install_record()).ok();
-    let recorded = recorded.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
+    let recorded = install_record(paths);
     let (coord, tmux) = recorded.map_or((None, None), |one| (Some(one.coord), one.tmux));
     let places: Vec<PathBuf> =
         config.paths("tracking.tmux").iter().cloned().chain(tmux.map(PathBuf::from)).collect();

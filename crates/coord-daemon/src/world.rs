@@ -35,6 +35,14 @@ pub trait World {
     fn is_alive(&self, process: ProcessRef) -> bool;
     /// Whether exactly this process is stopped by a signal; none where it is gone.
     fn is_stopped(&self, process: ProcessRef) -> Option<bool>;
+    /// Whether exactly this process is a client, by its executable (H-46).
+    ///
+    /// # Errors
+    /// It is not: the program that it is, for people.
+    fn recognize(&self, process: ProcessRef) -> Result<(), String>;
+    /// The configuration directory that the environment of exactly this process gives; none where that
+    /// cannot be read.
+    fn config_dir_of(&self, process: ProcessRef) -> Option<String>;
     /// What its command line and its terminal say of a process that is alive, or was.
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen;
 

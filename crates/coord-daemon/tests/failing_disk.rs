@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_core::{Host, Now, State};
+use coord_core::{Host, Now, Provenance, State};
 use coord_daemon::engine::Engine;
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_store::{AppendError, Disk};
@@ -51,9 +51,10 @@ fn take(engine: &mut Engine<FakeDisk>, n: u64) -> Result<bool, AppendError> {
     if engine.is_duplicate(&envelope) {
         return Ok(false);
     }
-    let (via, verified) = (Via::Socket, false);
-    engine.append(&Entry::Hook { via, verified, envelope: text }, at(n))?;
-    engine.take_hook_in(envelope, via, verified, at(n));
+    let via = Via::Socket;
+    let entry = Entry::Hook { via, verified: true, corroborated: None, envelope: text };
+    engine.append(&entry, at(n))?;
+    engine.take_hook_in(envelope, via, Provenance::Verified, at(n));
     Ok(true)
 }
 

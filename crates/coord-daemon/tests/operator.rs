@@ -11,6 +11,7 @@ use coord_daemon::routes::Route;
 use coord_sim::machine::{MACHINE, PID_NS, Pace, SharedMachine};
 use coord_sim::random::Random;
 use coord_sim::serving::{Post, Serving};
+use coord_wire::envelope::Kind;
 use coord_wire::journal::Entry;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -59,7 +60,13 @@ fn caller(pid: u32) -> Caller {
 /// The body of a hook's event; a harness is a real process, said to be on the simulated machine.
 fn event(machine: &SharedMachine, session: &str, n: u32, harness: Option<u32>) -> Vec<u8> {
     let harness = harness.map(|pid| {
-        let start_time = stat(pid).unwrap().start_time.to_string();
+        let start_time = stat(pid).unwrap().start_time;
+        let mut on_machine = machine.get();
+        if !on_machine.processes.contains_key(&pid) {
+            on_machine.spawn(pid, Kind::Interactive, 7);
+            on_machine.processes.get_mut(&pid).unwrap().start_time = start_time;
+        }
+        let start_time = start_time.to_string();
         json!({"pid": pid, "start_time": start_time, "pid_ns": PID_NS, "tty": 7})
     });
     let body = json!({

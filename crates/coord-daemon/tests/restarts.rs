@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_core::{Now, Settings};
+use coord_core::{Now, Provenance, Settings};
 use coord_daemon::engine::Engine;
 use coord_sim::fake_disk::FakeDisk;
 use coord_store::{Disk, Snapshot, Tail};
@@ -34,9 +34,12 @@ fn prompt(engine: &mut Engine<FakeDisk>, n: u64) {
     .unwrap();
     let envelope = Envelope::parse(text.get().as_bytes()).unwrap();
     engine
-        .append(&Entry::Hook { via: Via::Socket, verified: true, envelope: text }, at(n))
+        .append(
+            &Entry::Hook { via: Via::Socket, verified: true, corroborated: None, envelope: text },
+            at(n),
+        )
         .unwrap();
-    engine.take_hook_in(envelope, Via::Socket, true, at(n));
+    engine.take_hook_in(envelope, Via::Socket, Provenance::Verified, at(n));
 }
 
 fn started() -> Entry {

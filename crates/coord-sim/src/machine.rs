@@ -29,6 +29,7 @@ use coord_wire::stamp::ProcessRef;
 pub use hand::Happening;
 pub use terminal::{Pane, ShellLine, TmuxServer};
 
+use crate::serving::CONFIG_DIR;
 use crate::{FakeDisk, Random};
 
 /// Machine id.
@@ -48,6 +49,10 @@ pub struct Process {
     pub start_time: u64,
     /// What its command line says.
     pub kind: Kind,
+    /// Whether its executable is the client's.
+    pub is_client: bool,
+    /// The client's configuration directory by its environment.
+    pub config_dir: Option<String>,
     /// Stopped by Ctrl-Z.
     pub is_stopped: bool,
     /// Its main thread has not run since then (CLOCK_MONOTONIC).
@@ -215,6 +220,8 @@ impl Machine {
         let process = Process {
             start_time,
             kind,
+            is_client: true,
+            config_dir: Some(CONFIG_DIR.to_owned()),
             is_stopped: false,
             hung_at: None,
             tty,

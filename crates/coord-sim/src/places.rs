@@ -240,6 +240,7 @@ impl Simulation {
                 unfit,
                 cwd: Directory { path: cwd, device: 1, inode: 2 },
                 variables: Vec::new(),
+                config_dir: None,
             });
         }
     }

@@ -139,7 +139,7 @@ impl Serving {
         let config = config.clone();
         let parts = Parts { world, disk, paths, here, config, engine };
         let mut coordinator = Coordinator::start(parts, now)?;
-        coordinator.watch_registry(CONFIG_DIR, now);
+        coordinator.know_config_dir(CONFIG_DIR, now);
         let machine = machine.clone();
         Ok(Self {
             coordinator,

@@ -201,6 +201,10 @@ pub struct InstallRecord {
     /// these and not those of the session (H-48). Empty in the record of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// The executable or script of the client that a shell would start, links resolved (H-46); none if there
+    /// was none.
+    #[serde(default)]
+    pub client: Option<String>,
 }
 
 /// The variables that decide where coord's files lie, and where it looks for those of others.

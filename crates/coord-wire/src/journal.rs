@@ -55,6 +55,9 @@ pub enum Entry {
         via: Via,
         /// The socket's peer was a child of the harness the envelope names (H-25).
         verified: bool,
+        /// What the coordinator confirmed of an event that is not verified, when it took it (H-44).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        corroborated: Option<Corroborated>,
         /// The envelope as it came; unknown fields are kept.
         envelope: Box<RawValue>,
     },
@@ -210,6 +213,17 @@ pub enum Entry {
     Decision(Decision),
 }
 
+/// What process table and registry confirmed of an event whose sender could not be verified (H-44).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Corroborated {
+    /// The process that it names lives and is a recognized client.
+    #[serde(default)]
+    pub client: bool,
+    /// The configuration directory in whose registry the entry of that process names the event's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+}
+
 /// How an event reached the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -276,6 +290,9 @@ pub struct Launch {
     /// Names of the variables in its environment that choose account, endpoint or configuration.
     #[serde(default)]
     pub variables: Vec<String>,
+    /// The configuration directory that its own environment gives (H-45).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_dir: Option<String>,
 }
 
 /// What started a harness (H-13).

@@ -1,6 +1,7 @@
 //! What people and scripts see of the command line (interfaces.md, CLI; H-26): tables that fit,
 //! strings that cannot steer a terminal, exit codes, and one line per error.
 
+use crate::harness::Harness;
 use crate::wire::{ask, event, post, with};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
@@ -129,7 +130,7 @@ fn h26_hostile_strings_cannot_steer_a_terminal() {
         }
     }
     let lines = coord(&home, &["inspect"]).expect_success().stdout.lines().count();
-    assert_eq!(lines, 2 + 1, "a head, a session, the remark on its configuration directory");
+    assert_eq!(lines, 2, "a head, a session");
     let error = one_line(&coord(&home, &["inspect", &format!("none{hostile}")]), 3);
     assert!(!error.contains(|c: char| c.is_control()), "{error:?}");
     // H-51: in JSON they are whole, and nothing of them is hidden.
@@ -183,16 +184,13 @@ fn ids_are_taken_by_their_unique_beginning() {
 fn a_previous_id_means_todays_record() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    let harness = json!({"harness": {
-        "pid": std::process::id(), "pid_ns": crate::wire::here().pid_ns, "tty": 0,
-        "start_time": coord_daemon::process::stat(std::process::id()).unwrap().start_time.to_string(),
-    }});
-    for (id, name, n, fields) in [
-        ("before-the-clear", "UserPromptSubmit", 1, json!({})),
-        ("before-the-clear", "SessionEnd", 2, json!({"reason": "clear"})),
-        ("after-the-clear", "SessionStart", 3, json!({"source": "clear"})),
+    let mut harness = Harness::headless(&home, "before-the-clear");
+    for (id, name, fields) in [
+        ("before-the-clear", "UserPromptSubmit", json!({})),
+        ("before-the-clear", "SessionEnd", json!({"reason": "clear"})),
+        ("after-the-clear", "SessionStart", json!({"source": "clear"})),
     ] {
-        post(&home, &with(with(event(id, name, n), fields), harness.clone()));
+        assert_eq!(harness.report(name, &with(json!({"session_id": id}), fields)), 0);
     }
     for id in ["before-the-clear", "after-the-clear"] {
         let shown = coord(&home, &["inspect", id]).expect_success().stdout;

@@ -3,7 +3,7 @@
 
 use crate::harness::{Harness, Tmux};
 use crate::wire::{ask, event, here, post, with};
-use coord_tests::coord::{Coordinator, coord, events, install, session, session_when};
+use coord_tests::coord::{Coordinator, coord, events, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_wire::frame;
 use coord_wire::inspect::{Session, State, Status};
@@ -272,8 +272,9 @@ fn r09_a_reused_pid_is_another_process() {
     fields["harness"]["start_time"] = json!((other.process.start_time - 1).to_string());
     fields["config_dir"] = json!(home.config_dir());
     post(&home, &with(event("session-one", "UserPromptSubmit", 1), fields));
-    let seen = judged(&home, "session-one");
+    let seen = session(&home, "session-one").unwrap();
     assert_eq!(seen.state, State::Unknown, "the entry is the other process's: {seen:?}");
+    assert!(seen.owner.is_none(), "{seen:?}");
 }
 
 // H-25: only a child of the harness speaks for it; others are applied and marked.
@@ -315,9 +316,14 @@ fn h14_the_second_coordinator_of_a_config_dir_observes_and_says_so() {
     let config_dir = home.config_dir();
     second.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", config_dir.display()));
     let _second = Coordinator::start(&second);
-    for home in [&home, &second] {
-        post(home, &with(event("session-one", "Stop", 1), json!({"config_dir": config_dir})));
-    }
+    let mut harness = Harness::headless(&home, "session-one");
+    harness.begin_turn();
+    let payload = second.tmp().join("payload");
+    let stop = json!({"session_id": "session-one", "hook_event_name": "Stop", "cwd": "/"});
+    fs::write(&payload, stop.to_string()).unwrap();
+    let hook = programs().join("coord-hook-stop");
+    let (hook, root, payload) = (hook.display(), second.root(), payload.display());
+    assert_eq!(harness.run(&format!("'{hook}' --root '{}' <'{payload}'", root.display())), 0);
     let [first, second] =
         [&home, &second].map(|home| coord(home, &["status"]).expect_success().stdout);
     assert!(!first.contains("observing"), "{first}");

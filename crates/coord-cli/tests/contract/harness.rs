@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,7 +54,7 @@ impl Harness {
     #[track_caller]
     pub(crate) fn headless(home: &Home, session: &str) -> Self {
         Self::start(home, session, |dir| {
-            let mut command = home.command("/bin/sh");
+            let mut command = home.command(client(dir));
             command.arg(dir.join("script")).arg(dir).arg("-p").stdin(Stdio::null());
             command.env("CLAUDE_CONFIG_DIR", home.config_dir());
             Some(Running::start(command, &home.tmp(), "harness"))
@@ -88,6 +88,8 @@ impl Harness {
         let dir = home.dir().join(format!("harness-{number}"));
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("script"), SCRIPT).unwrap();
+        fs::create_dir_all(dir.join("claude/versions")).unwrap();
+        fs::copy("/bin/sh", client(&dir)).unwrap();
         // Opened for both directions, so that neither side waits for the other to open.
         let [commands, mut answers] = ["in", "out"].map(|name| {
             let path = dir.join(name);
@@ -197,8 +199,14 @@ impl Harness {
     }
 }
 
-fn shell_line(dir: &std::path::Path) -> String {
-    format!("exec /bin/sh '{}/script' '{}'", dir.display(), dir.display())
+fn shell_line(dir: &Path) -> String {
+    format!("exec '{}' '{}/script' '{}'", client(dir).display(), dir.display(), dir.display())
+}
+
+/// The program of the harness: a shell in the place of the client's own programs, which makes it a client
+/// (H-46).
+fn client(dir: &Path) -> PathBuf {
+    dir.join("claude/versions/sh")
 }
 
 /// One line from a FIFO.

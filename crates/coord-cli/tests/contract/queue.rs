@@ -2,7 +2,8 @@
 //! one consumer at a time, whatever ends meanwhile.
 
 use crate::disk::SmallDisk;
-use crate::wire::{ask, event, here, post, with};
+use crate::harness::Harness;
+use crate::wire::ask;
 use coord_tests::coord::{Coordinator, coord, events, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};
@@ -440,16 +441,20 @@ fn h04_a_sender_is_established() {
     let id = send(&home, "one");
     let from = word(&json_of(&home, &["show", &id])["from"]);
     assert!(from.starts_with("program "), "nobody's terminal is here: {from}");
-    // What a session's own process starts comes from that session. Here that is this test.
-    let own = std::process::id();
-    let stat = coord_daemon::process::stat(own).unwrap();
-    let harness = json!({
-        "pid": own, "start_time": stat.start_time.to_string(), "pid_ns": here().pid_ns, "tty": 0,
-    });
-    let began = with(event("session-one", "SessionStart", 1), json!({"harness": harness}));
-    post(&home, &began);
-    let id = send(&home, "two");
-    assert_eq!(json_of(&home, &["show", &id])["from"], "session session-one");
+    // What a session's own process starts comes from that session.
+    let mut harness = Harness::headless(&home, "session-one");
+    harness.begin_turn();
+    let (coord, root, out) = (programs().join("coord"), home.root(), home.tmp().join("sent"));
+    let line = format!(
+        "COORD_HOME='{}' '{}' queue send builds two >'{}'",
+        root.display(),
+        coord.display(),
+        out.display()
+    );
+    assert_eq!(harness.run(&line), 0);
+    let told = std::fs::read_to_string(&out).unwrap();
+    let id = told.split_whitespace().next().unwrap();
+    assert_eq!(json_of(&home, &["show", id])["from"], "session session-one");
     let claimed = json!({"queue": "builds", "text": "x", "from": "operator"}).to_string();
     ask(&home, "POST", "/v1/messages", &claimed).expect(400);
 }

@@ -21,8 +21,12 @@ struct Client {
 impl Client {
     /// It begins a session and is seen at its prompt.
     fn start(home: &Home, session: &str) -> Self {
+        // By the client's name, which makes it a client (H-46).
+        let program = home.dir().join(format!("{session}-bin")).join("claude");
+        std::fs::create_dir(program.parent().unwrap()).unwrap();
+        std::fs::copy("/bin/cat", &program).unwrap();
         let child =
-            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+            Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let client = Self { child };
         client.reports(home, session, "SessionStart", 1, json!({"source": "startup"}));
         client

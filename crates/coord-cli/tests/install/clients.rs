@@ -98,7 +98,9 @@ fn uninstall_names_the_sessions_that_still_run_h_39() {
         "cwd": "/", "transcript_path": "/t.jsonl",
     });
     fs::write(&payload, event.to_string()).unwrap();
-    let mut harness = home.command("/bin/sh");
+    let client = home.dir().join("claude");
+    fs::copy("/bin/sh", &client).unwrap();
+    let mut harness = home.command(client);
     harness.args([
         "-c",
         "export CLAUDE_PID=$$; \"$1\" --root \"$2\" <\"$3\"; echo $?; read -r end",

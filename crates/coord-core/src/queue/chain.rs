@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::{Message, Sender};
+use crate::event::ProcessRef;
 use crate::session::Session;
 use crate::state::State;
 
@@ -19,6 +20,15 @@ const ASKING: [&str; 3] = ["default", "acceptEdits", "plan"];
 const ANY: &str = "any";
 
 impl State {
+    /// The session in whose name an agent below this harness sends (H-47): only one that the process is
+    /// proved to hold, alone.
+    pub fn session_in_whose_name(&self, process: ProcessRef) -> Option<&Session> {
+        self.session_of(process).filter(|session| {
+            let owner = session.owner.as_ref();
+            !session.two_owners && owner.is_some_and(|owner| owner.is_proved(&session.session_id))
+        })
+    }
+
     /// How many messages led to what this sender sends now.
     pub fn depth_of(&self, sender: &Sender) -> u32 {
         match sender {

@@ -95,7 +95,7 @@ impl State {
         if !self.on_their_way(session.key).is_empty() {
             fx.ask(Effect::SeekMessages { session: session.key });
         }
-        let is_its_own = event.verified && event.via == Via::Socket && event.agent.is_none();
+        let is_its_own = event.is_verified() && event.via == Via::Socket && event.agent.is_none();
         let Some(door) = door_of(session, event, at).filter(|_| is_its_own && 0 < counts.pending)
         else {
             return;

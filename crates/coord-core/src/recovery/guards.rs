@@ -141,6 +141,10 @@ impl State {
                 let why = "another coordinator acts in its configuration directory";
                 Err(Stop::until_told("H-14", why))
             }
+            None if self.has_all_dirs() => {
+                let why = "as many configuration directories as coord acts in are in use already";
+                Err(Stop::until_told("H-14", why))
+            }
             None => {
                 let why = "the lock on its configuration directory is not taken yet";
                 Err(Stop::until_told("H-14", why))

@@ -88,7 +88,10 @@ impl State {
             return;
         }
         let settings = self.header.settings.clone();
-        self.header.machine.on_death(session.key, &settings, at);
+        // What no verified event told of stops nobody else (H-44).
+        if session.owner.as_ref().is_some_and(|owner| owner.has_reported) {
+            self.header.machine.on_death(session.key, &settings, at);
+        }
         let mut pending = Pending::new(Cause::Death, process, at);
         pending.died_at = Some(died);
         pending.was_working = matches!(session.turn, Turn::Open { .. });

@@ -1,12 +1,14 @@
 //! Decides what becomes of a resume that was started: whose it is, whether it proved itself, and what its
 //! session is told then (S0-25a, S0-25b, H-13, H-21, H-33, H-43).
 
+use alloc::format;
+
 use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
 use super::harm;
 use super::outcome::flag;
 use super::{Ending, Stage, Way};
-use crate::effect::{Deed, Effect, Effects, Signal};
+use crate::effect::{Deed, Effect, Effects, SHOWN_MS, Signal};
 use crate::event::{EndReason, ProcessRef, Screen};
 use crate::hold::Hold;
 use crate::proof::{Input, PaneState, Proof};
@@ -279,6 +281,7 @@ impl State {
             Some(Hold::new("it was brought back a moment ago", at, quiet_ms));
         self.header.machine.on_success();
         harm::tell(session, fx);
+        tell_dropped_mode(session, fx);
         self.go_on(session, at, fx);
         self.close(session, ("H-33", Ending::Verified), at, fx);
     }
@@ -297,11 +300,36 @@ impl State {
                 fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
             }
             WakeDecision::Charged => {
-                let text = wake::continuation("its process was gone in an open turn", 0);
+                let crash = "its process was gone in an open turn";
+                let crash = match dropped_mode(session) {
+                    Some(mode) => {
+                        format!("{crash}, and its permission mode {mode} is not set again")
+                    }
+                    None => crash.into(),
+                };
+                let text = wake::continuation(&crash, 0);
                 fx.decide(session, "H-33", saw, "woken once, to go on");
                 self.wake(session, text, fx);
             }
         }
+    }
+}
+
+/// The permission mode that its process had switched to before it died, if the resumed one does not have it.
+fn dropped_mode(session: &Session) -> Option<&'static str> {
+    session.launch.as_ref()?.dropped_mode(session.permission_mode.as_deref())
+}
+
+/// H-45: what its command line did not give is not set again, and its user is told so.
+fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
+    let Some(mode) = dropped_mode(session) else { return };
+    let saw = format!("its process had switched to permission mode {mode} after its start");
+    let text = format!(
+        "coord: this session came back without permission mode {mode}, which was switched on after its start"
+    );
+    fx.decide(session, "H-45", &saw, "resumed with the mode of its command line");
+    if let Some((pane, _)) = session.proved_pane() {
+        fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn launch() -> Launch {
         flags: vec!["--model".into(), "opus".into()],
         unfit: None,
         cwd: Place { path: "/home/dev/project".into(), device: 1, inode: 2 },
+        config_dir: None,
         variables: Vec::new(),
     }
 }

@@ -1,8 +1,8 @@
 //! Through which door a message leaves, and through which never (S4-24, H-13, H-21, H-25, H-30).
 
 use coord_core::{
-    Admitted, Door, Event, HookEvent, HookKind, Kind, NewMessage, StartSource, ToolPhase, Turn,
-    Via, Word,
+    Admitted, Door, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource,
+    ToolPhase, Turn, Via, Word,
 };
 
 use crate::crashes::{PID, at_rest};
@@ -115,7 +115,7 @@ fn a_stop_that_goes_on_is_no_door() {
 #[test]
 fn only_a_proved_hook_of_the_main_thread_is_a_door() {
     let changes: [(&str, Change); 3] = [
-        ("unverified", |event| event.verified = false),
+        ("unverified", |event| event.provenance = Provenance::Claimed),
         ("spooled", |event| event.via = Via::Spool),
         ("of a subagent", |event| event.agent = Some("a1".into())),
     ];

@@ -1,8 +1,8 @@
 //! Who is woken by a message, and how often (H-02, H-08, H-13, H-21, H-35).
 
 use coord_core::{
-    Command, Door, EndReason, Event, HookKind, Kind, QueueEvent, RegistryStatus, Screen, Settings,
-    Starter, Turn, WakeLimits, Word,
+    Command, Door, EndReason, Event, HookKind, Kind, Provenance, QueueEvent, RegistryStatus,
+    Screen, Settings, Starter, Turn, WakeLimits, Word,
 };
 
 use crate::crashes::{PID, at_rest, living, unattended};
@@ -188,7 +188,9 @@ fn a_headless_run_is_not_woken() {
 fn a_session_that_never_reported_is_not_woken() {
     let mut world = at_rest();
     let mut spooled = world.event("s2", OTHER, crate::world::START, 0.0);
-    (spooled.verified, spooled.harness.as_mut().unwrap().kind) = (false, Some(Kind::Interactive));
+    let registry_dir = Some(spooled.config_dir.clone());
+    spooled.provenance = Provenance::Corroborated { is_client: true, registry_dir };
+    spooled.harness.as_mut().unwrap().kind = Some(Kind::Interactive);
     world.send(spooled);
     world.seen_alive(OTHER);
     let to = coord_core::Address::Session(world.session("s2").key);

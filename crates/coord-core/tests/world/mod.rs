@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use coord_core::{
     Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
-    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Registry, RegistryEntry,
-    RegistryStatus, Screen, Session, StartSource, State, TmuxPane, ToolPhase, Turn, Via, Word,
-    step,
+    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Provenance, Registry,
+    RegistryEntry, RegistryStatus, Screen, Session, StartSource, State, TmuxPane, ToolPhase, Turn,
+    Via, Word, step,
 };
 
 use stored_times::{StoredTime, stored_times};
@@ -182,7 +182,7 @@ impl World {
             tool: None,
             digest: None,
             stop_hook_active: false,
-            verified: true,
+            provenance: Provenance::Verified,
             via: Via::Socket,
         }
     }

@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 87] = [
+pub const KEYS: [Key; 88] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -469,6 +469,12 @@ pub const KEYS: [Key; 87] = [
         kind: Kind::Count,
         default: "1200",
         about: "a session's tool events beyond this are counted, not kept (H-29)",
+    },
+    Key {
+        name: "tracking.clients",
+        kind: Kind::Paths,
+        default: "[]",
+        about: "executables and scripts that are clients although they are not named claude, such as a renamed one",
     },
     Key {
         name: "tracking.config_dirs",

@@ -92,6 +92,27 @@ pub(super) fn names(environ: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+/// The configuration directory that an environment gives: the variable's, else the default one. An empty
+/// variable counts as not set.
+pub(super) fn config_dir(environ: &[u8]) -> Option<String> {
+    let value = |name: &str| {
+        let is_it = |entry: &&[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(is_value);
+        let entry = environ.split(|byte| *byte == 0).find(is_it)?;
+        let value = std::str::from_utf8(entry.get(name.len().saturating_add(1)..)?).ok()?;
+        Some(value).filter(|value| value.starts_with('/') && !value.chars().any(char::is_control))
+    };
+    let is_set = |entry: &[u8]| entry.strip_prefix(CONFIG_DIR.as_bytes()).is_some_and(is_value);
+    if environ.split(|byte| *byte == 0).any(is_set) {
+        return value(CONFIG_DIR).map(str::to_owned);
+    }
+    value("HOME").map(|home| format!("{home}/.claude"))
+}
+
+/// Whether this, after a variable's name, is a value.
+fn is_value(rest: &[u8]) -> bool {
+    rest.strip_prefix(b"=").is_some_and(|value| !value.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,8 +131,8 @@ pub(crate) enum Who {
 pub(crate) fn who(table: &impl Processes, caller: Caller, harnesses: &[ProcessRef]) -> Who {
     match check(table, caller, harnesses) {
         Ok(()) => Who::Person,
-        Err(Refusal::BelowHarness(pid) | Refusal::HeldTerminal(pid)) => Who::Harness(pid),
-        Err(Refusal::Marked(_)) => Who::Agent,
+        Err(Refusal::BelowHarness(pid)) => Who::Harness(pid),
+        Err(Refusal::HeldTerminal(_) | Refusal::Marked(_)) => Who::Agent,
         Err(Refusal::NoTerminal) => {
             let name = caller.parent.map_or_else(String::new, |parent| table.program(parent));
             let name: String = name.chars().filter(|one| !one.is_control()).take(64).collect();
@@ -396,7 +396,7 @@ mod tests {
             (
                 "on a harness's terminal",
                 &[CTL, SHELL, (10, 1, 0, "tmux"), INIT_ROW, (40, 1, 7, "node")],
-                Who::Harness(40),
+                Who::Agent,
             ),
             ("cron", &[(30, 20, 0, "x"), (20, 1, 0, "cron"), INIT_ROW], program("cron")),
             (

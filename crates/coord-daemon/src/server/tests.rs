@@ -1,6 +1,7 @@
 //! The loop with real sockets: this test is the wake hook, and whoever started it is the harness.
 
 use super::*;
+use crate::clients::Clients;
 use crate::config::Config;
 use crate::coordinator::Parts;
 use crate::engine::Engine;
@@ -47,7 +48,9 @@ impl World {
         let (eyes, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
         let supervisor = Supervisor::new(Arc::clone(&waker));
         let registry = poll.registry().try_clone().unwrap();
-        let world = RealWorld::start(registry, eyes, tools, supervisor);
+        let clients =
+            Clients::new([std::fs::read_link(format!("/proc/{}/exe", harness().pid)).unwrap()]);
+        let world = RealWorld::start(registry, clients, eyes, tools, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,

@@ -45,6 +45,7 @@ impl Installed {
             environment: [("HOME", "/recorded"), ("XDG_DATA_HOME", "/recorded/data")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            client: None,
         };
         change(&mut record);
         let text = serde_json::to_vec(&record).unwrap();

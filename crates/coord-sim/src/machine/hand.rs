@@ -382,7 +382,9 @@ impl Machine {
             unfit: None,
             cwd: order.cwd.clone(),
             variables: order.variables.clone(),
+            config_dir: Some(order.config_dir_in_use.clone()),
         });
+        one.config_dir = Some(order.config_dir_in_use.clone());
     }
 
     fn tell(&mut self, claim: &TmuxPane, text: String) {

@@ -42,6 +42,21 @@ impl World for SharedMachine {
         found.filter(|one| one.start_time == process.start_time).map(|one| one.is_stopped)
     }
 
+    fn recognize(&self, process: ProcessRef) -> Result<(), String> {
+        let machine = self.get();
+        let found = machine.processes.get(&process.pid);
+        let is_client = found.is_some_and(|one| {
+            one.start_time == process.start_time && one.is_client && one.tool_of.is_none()
+        });
+        if is_client { Ok(()) } else { Err("another program".to_owned()) }
+    }
+
+    fn config_dir_of(&self, process: ProcessRef) -> Option<String> {
+        let machine = self.get();
+        let found = machine.processes.get(&process.pid);
+        found.filter(|one| one.start_time == process.start_time)?.config_dir.clone()
+    }
+
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
         let machine = self.get();
         let found = machine.processes.get(&process.pid).filter(|_| alive);

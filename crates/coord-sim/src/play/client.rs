@@ -192,6 +192,7 @@ impl Clients {
             unfit: start.unfit.clone(),
             cwd: Place { path: CWD.to_owned(), device: 1, inode: 2 },
             variables: Vec::new(),
+            config_dir: None,
         }
     }
 

@@ -23,9 +23,12 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let coordinator = sandbox.serve()?;
     let mut socket = Socket::open(&sandbox.paths)?;
     let mut killed = BTreeMap::new();
+    // By the client's name: no other program's end is watched.
+    let client = sandbox.paths.state.join("claude");
+    std::fs::copy(&bench.programs.floor, &client)?;
     for session in 0..bench.rounds(200) {
         // It reads its standard input, which stays open, and so lives until it is killed.
-        let mut harness = Command::new(&bench.programs.floor).stdin(Stdio::piped()).spawn()?;
+        let mut harness = Command::new(&client).stdin(Stdio::piped()).spawn()?;
         let stat = process::stat(harness.id()).context("/proc/PID/stat of a child")?;
         let process = ProcessRef { pid: harness.id(), start_time: stat.start_time };
         socket.post(&events.make_of("SessionStart", session, process)?, false)?;

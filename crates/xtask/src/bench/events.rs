@@ -6,7 +6,7 @@ use super::call::Call;
 use super::sandbox::Sandbox;
 use crate::root;
 use anyhow::Context;
-use coord_core::Now;
+use coord_core::{Now, Provenance};
 use coord_daemon::engine::{Engine, now};
 use coord_store::{RealDisk, Spool};
 use coord_wire::envelope::{Envelope, Harness};
@@ -123,8 +123,11 @@ pub(super) fn take(
 ) -> anyhow::Result<()> {
     let envelope = Envelope::parse(text.get().as_bytes())?;
     if !engine.is_duplicate(&envelope) {
-        engine.append(&Entry::Hook { via: Via::Socket, verified: true, envelope: text }, now)?;
-        engine.take_hook_in(envelope, Via::Socket, true, now);
+        engine.append(
+            &Entry::Hook { via: Via::Socket, verified: true, corroborated: None, envelope: text },
+            now,
+        )?;
+        engine.take_hook_in(envelope, Via::Socket, Provenance::Verified, now);
     }
     Ok(())
 }

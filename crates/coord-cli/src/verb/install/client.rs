@@ -104,10 +104,19 @@ fn running_client(path: &Path) -> Option<(u32, Version)> {
 }
 
 /// The client that a shell would start, else the one where its own installer puts it.
-fn installed() -> Option<(PathBuf, Version)> {
+fn program() -> Option<PathBuf> {
     let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own_place = || home.map(|home| home.join(".local/bin/claude"));
-    let program = find_program("claude").or_else(|| own_place().filter(|path| path.is_file()))?;
+    find_program("claude").or_else(|| own_place().filter(|path| path.is_file()))
+}
+
+/// Its executable or script, links resolved.
+pub(super) fn executable() -> Option<PathBuf> {
+    program()?.canonicalize().ok()
+}
+
+fn installed() -> Option<(PathBuf, Version)> {
+    let program = program()?;
     let version = ask(&program)?;
     Some((program, version))
 }

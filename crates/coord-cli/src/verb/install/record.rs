@@ -9,6 +9,7 @@ use coord_wire::api::InstallRecord;
 use coord_wire::paths::Paths;
 use rustix::fs::{Access, access};
 
+use super::client;
 use super::settings_file::{sync_directory, temporary};
 use crate::context::Context;
 
@@ -29,6 +30,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         root: context.root.as_deref().map(text).transpose()?,
         tmux: on_path("tmux").as_deref().map(text).transpose()?,
         environment: context.recorded_variables()?,
+        client: client::executable().as_deref().map(text).transpose()?,
     };
     let standing = fs::read(&path).ok();
     let standing = standing.and_then(|bytes| serde_json::from_slice(&bytes).ok());

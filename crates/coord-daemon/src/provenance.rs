@@ -1,0 +1,132 @@
+//! Decides, as an event comes in, how far it is believed (H-25, H-44, H-46): by the socket's peer, the
+//! process table and the client's registry. It is recorded with the event; the core decides what each
+//! degree may change.
+
+use coord_core::Provenance;
+use coord_wire::envelope::{Envelope, Harness};
+use coord_wire::journal::{Corroborated, RegistryEntry};
+
+use crate::conditions::Condition;
+use crate::convert::process_ref;
+use crate::coordinator::Coordinator;
+use crate::process::Caller;
+use crate::world::World;
+
+const UNRECOGNIZED: &str = "hooks report from a program that is not recognized as a client: ";
+
+/// How it is recorded: whether it is verified, and else what confirms it.
+pub(crate) fn recorded(provenance: &Provenance) -> (bool, Option<Corroborated>) {
+    match provenance {
+        Provenance::Verified => (true, None),
+        Provenance::Corroborated { is_client, registry_dir } => {
+            let registry = registry_dir.clone();
+            (false, Some(Corroborated { client: *is_client, registry }))
+        }
+        Provenance::Claimed => (false, None),
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// How far an event is believed that `caller` sent; one from the spool has none.
+    pub(crate) fn provenance(&mut self, envelope: &Envelope, caller: Option<Caller>) -> Provenance {
+        let Some(harness) = &envelope.harness else { return Provenance::Claimed };
+        let is_here = envelope.machine == self.here.machine && harness.pid_ns == self.here.pid_ns;
+        let process = harness.process();
+        let lives = is_here && envelope.boot == self.here.boot && self.world.is_alive(process);
+        let recognized = if lives { self.world.recognize(process) } else { Err(String::new()) };
+        let is_client = recognized.is_ok();
+        let is_child = caller
+            .is_some_and(|caller| envelope.pid == caller.pid && caller.parent == Some(harness.pid));
+        if lives && is_child {
+            if is_client && !self.is_denied(envelope, harness) {
+                return Provenance::Verified;
+            }
+            if !is_client && self.registry_dir(envelope, harness, false).is_some() {
+                return Provenance::Verified;
+            }
+            if let Err(program) = recognized {
+                self.note_unrecognized(&program);
+            }
+        }
+        let registry_dir = self.registry_dir(envelope, harness, is_client);
+        if !is_client && registry_dir.is_none() {
+            return Provenance::Claimed;
+        }
+        Provenance::Corroborated { is_client, registry_dir }
+    }
+
+    /// The known configuration directory in whose registry the harness has an entry that names the event's
+    /// session, also one that a death left behind. A living client's own directory is known by its
+    /// environment.
+    fn registry_dir(
+        &self,
+        envelope: &Envelope,
+        harness: &Harness,
+        is_client: bool,
+    ) -> Option<String> {
+        let own = if is_client { self.world.config_dir_of(harness.process()) } else { None };
+        let claimed = Some(&envelope.config_dir).filter(|dir| self.is_known_dir(dir)).cloned();
+        let named = |dir: &String| {
+            let found = self.world.registry_entry(dir, harness.pid).ok()?;
+            let is_there = found.domain.as_ref().is_none_or(|domain| {
+                domain.pid_ns == harness.pid_ns && (domain.machine == envelope.machine || is_client)
+            });
+            match found.entry {
+                RegistryEntry::Present { session_id, .. }
+                    if found.process == harness.process() && is_there =>
+                {
+                    Some(session_id)
+                }
+                RegistryEntry::Present { .. }
+                | RegistryEntry::Absent
+                | RegistryEntry::Unreadable { .. }
+                | RegistryEntry::Strange { .. } => None,
+            }
+        };
+        own.into_iter()
+            .chain(claimed)
+            .find(|dir| named(dir).is_some_and(|id| id == envelope.session_id))
+    }
+
+    /// Whether a directory is a configuration directory by more than this event's word.
+    fn is_known_dir(&self, dir: &str) -> bool {
+        let named = self.config.paths("tracking.config_dirs");
+        self.engine.state().header().config_dirs.contains_key(dir)
+            || self.client_dirs.contains(dir)
+            || named.iter().any(|named| named.as_os_str() == dir)
+    }
+
+    /// Whether a client's child names another record's session, and the client's own registry entry says
+    /// that the client is in yet another one: any child of a client can send that.
+    fn is_denied(&self, envelope: &Envelope, harness: &Harness) -> bool {
+        let state = self.engine.state();
+        let Some(held) = state.session_of(process_ref(harness.process())) else { return false };
+        let is_known = held.owner.as_ref().is_some_and(|owner| owner.has_reported);
+        let is_anothers =
+            || state.sessions_with_id(&envelope.session_id).any(|other| other.key != held.key);
+        if !is_known || held.session_id == envelope.session_id || !is_anothers() {
+            return false;
+        }
+        let found = self.world.registry_entry(&held.config_dir, harness.pid);
+        found.is_ok_and(|found| {
+            let session_id = match &found.entry {
+                RegistryEntry::Present { session_id, .. } => Some(session_id),
+                RegistryEntry::Absent
+                | RegistryEntry::Unreadable { .. }
+                | RegistryEntry::Strange { .. } => None,
+            };
+            found.process == harness.process()
+                && session_id.is_some_and(|id| *id != envelope.session_id)
+        })
+    }
+
+    /// Names a program to people whose hooks are not believed.
+    fn note_unrecognized(&mut self, program: &str) {
+        if !program.is_empty() {
+            let program: String = program.chars().filter(|one| !one.is_control()).collect();
+            let text =
+                format!("{UNRECOGNIZED}{program}. If it is one, add its path to tracking.clients");
+            self.conditions.raise(Condition::UnknownClient, text);
+        }
+    }
+}
