@@ -50,7 +50,7 @@ pub fn of(process: ProcessRef) -> Option<Launch> {
 }
 
 /// The configuration directory that the environment of exactly this process gives (H-45).
-pub(crate) fn config_dir_of(process: ProcessRef) -> Option<String> {
+pub fn config_dir_of(process: ProcessRef) -> Option<String> {
     let environ = whole(process.pid, "environ", ENVIRON_BYTES_MAX).ok()?;
     stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     variables::config_dir(&environ)

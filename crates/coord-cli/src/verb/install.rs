@@ -24,7 +24,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use coord_daemon::state_dir;
+use coord_daemon::{launch, state_dir};
+use coord_wire::stamp::ProcessRef;
 use serde::Serialize;
 
 pub(crate) use plugin::{PluginArgs, run_plugin};
@@ -266,7 +267,14 @@ fn still_running(
     let looked = inspect::look(None, context).map_err(Failure::into_error)?;
     let sessions = looked.answer.sessions.into_iter().filter_map(|session| {
         let owner = session.owner.filter(|owner| owner.alive == Some(true))?;
-        let is_ours = dirs.iter().any(|dir| dir == Path::new(&session.config_dir));
+        // Where no verified event named it, its own environment does.
+        let config_dir = match session.config_dir.as_str() {
+            "" => {
+                launch::config_dir_of(ProcessRef { pid: owner.pid, start_time: owner.start_time })?
+            }
+            known => known.to_owned(),
+        };
+        let is_ours = dirs.iter().any(|dir| dir == Path::new(&config_dir));
         is_ours.then_some(Running { session_id: session.session_id, pid: owner.pid })
     });
     Ok(sessions.collect())
