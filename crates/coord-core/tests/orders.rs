@@ -286,6 +286,20 @@ fn an_order_uses_the_pane_at_its_empty_prompt() {
     assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
 }
 
+// H-18, H-01: a client that is suspended leaves its shell in front; its pane is not another session's.
+#[test]
+fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
+    let mut world = at_rest();
+    world.crash(PID);
+    let proof = dead(&world);
+    world.prove(proof);
+    world.open_in("s2", 300, coord_core::Kind::Interactive, Some(world::pane(7)));
+    world.pass(100.0);
+    recover(&mut world, false, false);
+    let proof = dead(&world);
+    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+}
+
 // H-18: and where the prompt does not come back, a new window is used as before.
 #[test]
 fn an_order_takes_a_window_where_the_shell_stays_busy() {

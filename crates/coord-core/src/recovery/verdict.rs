@@ -137,6 +137,13 @@ impl State {
         Ok(!was_set && at.awake.ms_since(began.awake) <= lasts_ms)
     }
 
+    /// Whether another living session has the pane of this one: suspended, it leaves its shell in front.
+    fn is_pane_of_another(&self, session: &Session) -> bool {
+        let Some((pane, _)) = session.proved_pane() else { return false };
+        let has_it = |other: &&Session| other.may_live() && other.pane() == Some(&pane);
+        self.sessions().filter(has_it).any(|other| other.key != session.key)
+    }
+
     /// What follows from a proof of a dead harness.
     pub(super) fn judge_dead(
         &self,
@@ -162,7 +169,10 @@ impl State {
             return Err(survivors(pending, proof, at));
         }
         let is_watched = !(pending.by_hand || self.is_unattended(session));
-        let way = way(session, pending, proof, is_watched, at)?;
+        let mut way = way(session, pending, proof, is_watched, at)?;
+        if way == Way::Shell && pending.by_hand && self.is_pane_of_another(session) {
+            way = Way::Window;
+        }
         // What was told while it lived was told of another act (H-54).
         let is_graced = pending.is_graced
             && pending
