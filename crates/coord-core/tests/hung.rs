@@ -126,8 +126,8 @@ fn any_sign_of_life_withdraws_the_case() {
         sign(&mut world);
         world.says("s1", PID, RegistryStatus::Busy);
         world.pass(10.0);
-        assert_eq!(look_on(&mut world, 6, |_| Some(9)), [], "{name}: not within a minute");
-        let acts = look_on(&mut world, 2, |_| Some(9));
+        assert_eq!(look_on(&mut world, 6, |_| Some(6)), [], "{name}: not within a minute");
+        let acts = look_on(&mut world, 2, |_| Some(6));
         assert!(is_end(&acts, Signal::Term), "{name}: {acts:?}");
     }
 }
