@@ -46,6 +46,8 @@ const FIRST_CONNECTION: usize = 16;
 const CONNECTIONS_MAX: usize = 1024;
 /// An idle connection is closed after this.
 const IDLE_NS: u64 = 60_000_000_000;
+/// Lines of one answer with history.
+const LINES_MAX: usize = 1000;
 /// Histories read at once.
 const HISTORIES_MAX: usize = 4;
 
@@ -417,9 +419,13 @@ impl<D: Disk> Server<D> {
         let dir = self.coordinator.paths.journal();
         let thread = std::thread::Builder::new().name("coord-history".to_owned());
         let spawned = thread.spawn(move || {
-            let mut lines = Vec::new();
-            let response = match history::read(&disk, &dir, &wanted, |line| lines.push(line)) {
-                Ok(()) => Response::json(&lines),
+            let lines = if wanted.decisions_only {
+                history::newest(&disk, &dir, &wanted, LINES_MAX)
+            } else {
+                history::page(&disk, &dir, &wanted, LINES_MAX)
+            };
+            let response = match lines {
+                Ok(lines) => Response::json(&lines),
                 Err(error) => Response::error(500, "store", &error.to_string()),
             };
             if answers.send((token, response, keep_alive)).is_ok() {
