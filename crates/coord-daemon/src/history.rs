@@ -11,6 +11,8 @@ use coord_wire::journal::{Entry, Pane, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
 
+use crate::config_change;
+
 /// Name of the lines that say what was decided.
 const DECISION: &str = "Decision";
 /// Name of the lines that say that time passed. People do not see them: what time changed stands in
@@ -267,6 +269,7 @@ pub fn line(record: Record) -> Line {
         | Entry::TaskRead { .. }
         | Entry::Message { .. }
         | Entry::ConfigDirLock { .. }
+        | Entry::ConfigChanged { .. }
         | Entry::JournalReopened { .. }) => own(&mut line, entry),
     }
     line
@@ -385,6 +388,10 @@ fn own(line: &mut Line, entry: Entry) {
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
+        }
+        Entry::ConfigChanged { changes, .. } => {
+            let changes: Vec<String> = changes.iter().map(config_change::words).collect();
+            ("ConfigChanged", "coordinator", changes.join(", "))
         }
         Entry::JournalReopened { why, after_ms } => {
             let s = after_ms / 1000;

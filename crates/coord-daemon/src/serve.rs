@@ -19,6 +19,7 @@ use rustix::fs::{Mode, inotify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::config::Config;
+use crate::config_watch::ConfigWatch;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::hand::{Tools, Transcripts};
@@ -88,6 +89,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let registries = known_config_dirs(root.is_none(), &config);
     let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
     let supervisor = Supervisor::new(Arc::clone(&waker));
+    let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let world = RealWorld::start(poll.registry().try_clone()?, eyes, tools, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
@@ -102,6 +104,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
         listener: bind(&paths)?,
         waker,
         notifier: Notifier::new(notify_socket.as_deref()).context("NOTIFY_SOCKET")?,
+        config_watch,
     };
     let server = Server::new(poll, coordinator, doors)?;
     tracing::info!(version = coord_wire::VERSION, "serving");

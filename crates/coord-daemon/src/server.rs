@@ -21,6 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
+use crate::config_watch::ConfigWatch;
 use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
 use crate::engine::now;
@@ -72,6 +73,7 @@ pub(crate) struct Server<D: Disk> {
     answers: Receiver<Answer>,
     waker: Arc<Waker>,
     notifier: Notifier,
+    config_watch: ConfigWatch,
     /// The last record at the last heartbeat.
     owed: u64,
     is_ending: bool,
@@ -101,6 +103,8 @@ pub(crate) struct Doors {
     pub(crate) waker: Arc<Waker>,
     /// Speaks to the service manager.
     pub(crate) notifier: Notifier,
+    /// Reads the configuration when it changes.
+    pub(crate) config_watch: ConfigWatch,
 }
 
 impl<D: Disk> Server<D> {
@@ -110,7 +114,7 @@ impl<D: Disk> Server<D> {
         coordinator: Coordinator<RealWorld<D>>,
         doors: Doors,
     ) -> io::Result<Self> {
-        let Doors { listener, signals, spool_watch, waker, notifier } = doors;
+        let Doors { listener, signals, spool_watch, waker, notifier, config_watch } = doors;
         let mut listener = UnixListener::from_std(listener);
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -135,6 +139,7 @@ impl<D: Disk> Server<D> {
             answers,
             waker,
             notifier,
+            config_watch,
             owed: 0,
             is_ending: false,
         })
@@ -198,6 +203,9 @@ impl<D: Disk> Server<D> {
     /// What follows from a round of events.
     fn after_events(&mut self) {
         self.coordinator.take_results(now());
+        while let Some(loaded) = self.config_watch.take() {
+            self.coordinator.on_config(loaded, now());
+        }
         self.answer_synced();
         self.answer_histories();
         if self.coordinator.is_judging() {
