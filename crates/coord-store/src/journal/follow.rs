@@ -3,12 +3,15 @@
 use super::error::JournalError;
 use super::load::first_seqs;
 use crate::disk::Disk;
-use crate::segment::{OWN_PREFIX, file_name};
+use crate::segment::{OWN_PREFIX, check_version, file_name};
 use coord_wire::frame::{self, Frame, Frames};
 use std::path::Path;
 
 /// So much is read at once, in bytes.
 const PIECE_BYTES: usize = 1024 * 1024;
+
+/// Records with their numbers, and how many bytes they and what stands between them take.
+type Taken = (Vec<(u64, Vec<u8>)>, usize);
 
 /// A place in the journal, and what comes after it.
 #[derive(Debug, Clone)]
@@ -49,7 +52,7 @@ impl Cursor {
                 Ok(bytes) => bytes,
                 Err(source) => return Err(JournalError::Io { path, operation: "read", source }),
             };
-            let (records, used) = self.take(&bytes);
+            let (records, used) = self.take(&path, &bytes)?;
             let is_end = bytes.len() < piece_bytes;
             if used == 0 && !is_end && piece_bytes <= frame::PAYLOAD_BYTES_MAX {
                 // A record that is longer than the piece.
@@ -87,12 +90,13 @@ impl Cursor {
     }
 
     /// The wanted records at the beginning of `bytes`, and how many bytes are used up.
-    fn take(&mut self, bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, usize) {
+    fn take(&mut self, path: &Path, bytes: &[u8]) -> Result<Taken, JournalError> {
         let (mut records, mut used) = (Vec::new(), 0);
         for frame in Frames::new(bytes, 0) {
             let Frame::Record { at, payload } = frame else { break };
             used = at + frame::HEAD_BYTES + payload.len();
             if payload.starts_with(OWN_PREFIX) {
+                check_version(path, payload)?;
                 continue;
             }
             if self.from_seq <= self.next_seq {
@@ -103,6 +107,6 @@ impl Cursor {
         self.offset += used as u64;
         // After a restart of the segment at hand, what was seen before is not told again.
         self.from_seq = self.from_seq.max(self.next_seq);
-        (records, used)
+        Ok((records, used))
     }
 }
