@@ -21,6 +21,8 @@ pub type EventId = u128;
 pub enum Event {
     /// A coordinator opened the store.
     Started(Host, Box<Settings>),
+    /// The configuration was changed: these settings hold from now on (U-06).
+    Settings(Box<Settings>),
     /// The loop did not turn, or the wall clock jumped, for this many nanoseconds (H-32).
     Gap {
         /// Awake time that passed without the loop turning; 0 for a clock step or a suspend.

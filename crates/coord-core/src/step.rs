@@ -55,6 +55,10 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
     let at = state.moment(now);
     match event {
         Event::Started(host, settings) => on_started(state, host, settings, now, fx),
+        Event::Settings(settings) => {
+            state.header.settings = (**settings).clone();
+            state.keys()
+        }
         Event::Gap { ns } => {
             state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
             note_clock(state, now);

@@ -154,6 +154,7 @@ impl<W: World> Coordinator<W> {
             self.watch_unwatched(now);
             self.check_invariants(now);
             self.restore_reserve();
+            self.retry_config(now);
             self.agenda.spool_at.get_or_insert(now.mono_ns);
             self.mark(now);
         }

@@ -23,6 +23,10 @@ pub(crate) enum Condition {
     Unwatched,
     /// Texts of old messages could not be removed.
     OldTexts,
+    /// The configuration is wrong, or its change could not be recorded.
+    Config,
+    /// Changed values wait for a restart.
+    ConfigRestart,
     /// The last end of a session could not be told.
     EndNotice,
     /// The last change of a message could not be recorded.

@@ -15,6 +15,7 @@ use coord_core::{
     Delay, Limits, Mode, QueueLimits, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings,
     StallLimits, WakeLimits,
 };
+use coord_wire::journal::ConfigChange;
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -22,6 +23,15 @@ use toml::de::{DeTable, DeValue};
 
 /// A shorter text would be found everywhere.
 const TEXT_CHARS_MIN: usize = 8;
+
+/// Keys whose values are in force from the coordinator's start on.
+const NEED_RESTART: [&str; 5] = [
+    "log.level",
+    "recovery.signatures",
+    "tracking.config_dirs",
+    "tracking.tmux",
+    "tracking.tmux_sockets",
+];
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +212,20 @@ impl Config {
     /// Every key with its value, by name.
     pub fn effective(&self) -> impl Iterator<Item = (&'static str, &Effective)> {
         self.values.iter().map(|(name, effective)| (*name, effective))
+    }
+
+    /// What differs in `new`, by key.
+    pub fn changes_to(&self, new: &Self) -> Vec<ConfigChange> {
+        let differing = self.values.iter().filter_map(|(key, old)| {
+            let new = new.values.get(key).filter(|new| new.value != old.value)?;
+            Some(ConfigChange {
+                key: (*key).to_owned(),
+                old: old.text.clone(),
+                new: new.text.clone(),
+                needs_restart: NEED_RESTART.contains(key),
+            })
+        });
+        differing.collect()
     }
 
     /// The durations of the core.

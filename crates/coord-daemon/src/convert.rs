@@ -79,6 +79,9 @@ pub fn event(entry: &Entry) -> Option<Event> {
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
         }
+        Entry::ConfigChanged { settings, .. } => {
+            Event::Settings(Box::new(serde_json::from_str(settings.get()).ok()?))
+        }
         Entry::JournalReopened { .. } | Entry::Decision(_) => return None,
     })
 }

@@ -41,6 +41,11 @@ pub struct Coordinator<W: World> {
     pub(crate) paths: Paths,
     pub(crate) here: Here,
     pub(crate) config: Config,
+    pub(crate) config_at_start: Config,
+    /// A change that could not be recorded yet.
+    pub(crate) config_waits: Option<Config>,
+    /// When the configuration was last changed, wall time, and what was.
+    pub(crate) config_changed: Option<(u64, Vec<String>)>,
     pub(crate) started: Now,
     pub(crate) agenda: Agenda,
     pub(crate) spool: Spool<W::Disk>,
@@ -79,7 +84,7 @@ pub struct Coordinator<W: World> {
     pub(crate) offered: Option<Offered>,
     /// Messages that go to wake hooks once their leaving is on disk.
     pub(crate) leaving: VecDeque<Leaving>,
-    shares: Shares,
+    pub(crate) shares: Shares,
     reserve: Reserve<W::Disk>,
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
@@ -149,6 +154,9 @@ impl<W: World> Coordinator<W> {
             disk,
             paths,
             here,
+            config_at_start: config.clone(),
+            config_waits: None,
+            config_changed: None,
             config,
         };
         coordinator.restore_reserve();

@@ -228,7 +228,7 @@ impl<D: Disk> Engine<D> {
 /// a coordinator that is killed again and again would start slower each time.
 fn replay_cost(entry: &Entry, state: &State) -> u64 {
     match entry {
-        Entry::Started(_) | Entry::Gap { .. } => {
+        Entry::Started(_) | Entry::Gap { .. } | Entry::ConfigChanged { .. } => {
             u64::try_from(state.sessions().len()).unwrap_or(u64::MAX).max(1)
         }
         Entry::Hook { .. }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use coord_core::Outcome;
-use coord_store::journal::read_segments;
+use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Pane, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
+
+use crate::config_change;
 
 /// Name of the lines that say what was decided.
 const DECISION: &str = "Decision";
@@ -74,31 +76,111 @@ impl Of {
     }
 }
 
-/// Reads the history in `journal_dir`, oldest first.
+/// Reads history piece by piece, oldest first: what was read is not read again, so that following costs as
+/// much as what is new, and little is in memory at a time.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    cursor: Cursor,
+    wanted: Wanted,
+}
+
+impl Reader {
+    /// Before the first line that is wanted.
+    pub fn new(wanted: Wanted) -> Self {
+        Self { cursor: Cursor::before(wanted.from_seq), wanted }
+    }
+
+    /// The wanted lines of the next piece, which may be none; no piece where there is nothing more yet.
+    ///
+    /// # Errors
+    /// The disk refused, or the journal is damaged there.
+    pub fn next_piece<D: Disk>(
+        &mut self,
+        disk: &D,
+        journal_dir: &Path,
+    ) -> Result<Option<Vec<Line>>, JournalError> {
+        let records = self.cursor.read(disk, journal_dir)?;
+        let lines = records.iter().filter_map(|(seq, payload)| self.wanted.line(*seq, payload));
+        Ok((!records.is_empty()).then(|| lines.collect()))
+    }
+}
+
+impl Wanted {
+    /// A record as a line, if it is wanted.
+    fn line(&self, seq: u64, payload: &[u8]) -> Option<Line> {
+        let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
+        let of_session = match (&self.of, &line.session_id) {
+            (None, _) => true,
+            (Some(of), Some(id)) => of.has(id),
+            (Some(_), None) => false,
+        };
+        let is_of_kind = line.name != DUE && (!self.decisions_only || line.name == DECISION);
+        let is_recent = self.since_ms == 0 || rfc3339(self.since_ms) <= line.at;
+        (of_session && is_of_kind && is_recent).then_some(line)
+    }
+}
+
+/// Reads all of the history in `journal_dir`, oldest first.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
 pub fn read<D: Disk>(
     disk: &D,
     journal_dir: &Path,
     wanted: &Wanted,
     mut each: impl FnMut(Line),
 ) -> Result<(), JournalError> {
-    for segment in read_segments(disk, journal_dir, wanted.from_seq)? {
-        let segment = segment?;
-        for (seq, payload) in segment.records().filter(|(seq, _)| wanted.from_seq <= *seq) {
-            let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
-            let of_session = match (&wanted.of, &line.session_id) {
-                (None, _) => true,
-                (Some(of), Some(id)) => of.has(id),
-                (Some(_), None) => false,
-            };
-            let of_session = of_session && (!wanted.decisions_only || line.name == DECISION);
-            let of_session = of_session && line.name != DUE;
-            let is_recent = wanted.since_ms == 0 || rfc3339(wanted.since_ms) <= line.at;
-            if of_session && is_recent {
-                each(line);
-            }
-        }
+    let mut reader = Reader::new(wanted.clone());
+    while let Some(lines) = reader.next_piece(disk, journal_dir)? {
+        lines.into_iter().for_each(&mut each);
     }
     Ok(())
+}
+
+/// The oldest lines that are wanted, up to `max`: one page. The next one begins after its last line; an
+/// empty one is the end.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn page<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Vec<Line>, JournalError> {
+    let (mut reader, mut found) = (Reader::new(wanted.clone()), Vec::new());
+    while found.len() < max
+        && let Some(lines) = reader.next_piece(disk, journal_dir)?
+    {
+        found.extend(lines);
+    }
+    found.truncate(max);
+    Ok(found)
+}
+
+/// The newest lines that are wanted, up to `max`, oldest first. Older segments than those that hold them
+/// are not read. Call it under the shared state lock.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn newest<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Vec<Line>, JournalError> {
+    let mut found = Vec::new();
+    for segment in read_segments(disk, journal_dir, wanted.from_seq)?.rev() {
+        let segment = segment?;
+        let lines = segment.records().rev().filter(|(seq, _)| wanted.from_seq <= *seq);
+        let lines = lines.filter_map(|(seq, payload)| wanted.line(seq, payload));
+        found.extend(lines.take(max.saturating_sub(found.len())));
+        if max <= found.len() {
+            break;
+        }
+    }
+    found.reverse();
+    Ok(found)
 }
 
 fn unreadable(seq: u64) -> Line {
@@ -187,6 +269,7 @@ pub fn line(record: Record) -> Line {
         | Entry::TaskRead { .. }
         | Entry::Message { .. }
         | Entry::ConfigDirLock { .. }
+        | Entry::ConfigChanged { .. }
         | Entry::JournalReopened { .. }) => own(&mut line, entry),
     }
     line
@@ -306,6 +389,10 @@ fn own(line: &mut Line, entry: Entry) {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
+        Entry::ConfigChanged { changes, .. } => {
+            let changes: Vec<String> = changes.iter().map(config_change::words).collect();
+            ("ConfigChanged", "coordinator", changes.join(", "))
+        }
         Entry::JournalReopened { why, after_ms } => {
             let s = after_ms / 1000;
             let what = format!("synced again after {s} s in which nothing was recorded: {why}");
@@ -324,4 +411,106 @@ fn own(line: &mut Line, entry: Entry) {
     name.clone_into(&mut line.name);
     line.source = source;
     line.detail = detail;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coord_store::{Journal, RealDisk};
+    use coord_wire::journal::{Decision, RecordRef};
+    use std::path::PathBuf;
+
+    /// A journal of several segments, whose records are decisions on one session.
+    fn journal(dir: &Path, records: u64) -> Journal<RealDisk> {
+        let (mut journal, _) = Journal::open(RealDisk, dir, 0, 2_000).unwrap();
+        for _ in 0..records {
+            append(&mut journal);
+        }
+        journal
+    }
+
+    fn append(journal: &mut Journal<RealDisk>) {
+        let seq = journal.next_seq();
+        let decision = Decision {
+            session_id: "s".to_owned(),
+            rule: "R-01".to_owned(),
+            saw: format!("record {seq}"),
+            did: "nothing".to_owned(),
+        };
+        let entry = Entry::Decision(decision);
+        let record = RecordRef { seq, at: 1_000, mono_ns: 0, entry: &entry };
+        journal.append(&serde_json::to_vec(&record).unwrap()).unwrap();
+    }
+
+    fn seqs(lines: &[Line]) -> Vec<u64> {
+        lines.iter().map(|line| line.seq).collect()
+    }
+
+    fn segments(dir: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    /// Whoever reads this file again finds damage.
+    fn damage(file: &Path) {
+        let n = std::fs::read(file).unwrap().len();
+        std::fs::write(file, vec![b'x'; n]).unwrap();
+    }
+
+    #[test]
+    fn a_page_is_bounded_and_the_next_one_begins_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let _journal = journal(dir.path(), 100);
+        let mut wanted = Wanted::default();
+        let mut found = Vec::new();
+        loop {
+            let lines = page(&RealDisk, dir.path(), &wanted, 30).unwrap();
+            assert!(lines.len() <= 30);
+            let Some(last) = lines.last() else { break };
+            wanted.from_seq = last.seq + 1;
+            found.extend(seqs(&lines));
+        }
+        assert_eq!(found, (1..=100).collect::<Vec<u64>>());
+    }
+
+    // Following costs what is new: what was read may be gone, or unreadable, and nobody notices.
+    #[test]
+    fn what_was_read_is_not_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = journal(dir.path(), 50);
+        let mut reader = Reader::new(Wanted::default());
+        let mut found = Vec::new();
+        while let Some(lines) = reader.next_piece(&RealDisk, dir.path()).unwrap() {
+            found.extend(seqs(&lines));
+        }
+        assert_eq!(found.len(), 50);
+        let files = segments(dir.path());
+        files.iter().for_each(|file| damage(file));
+        append(&mut journal);
+        let lines = reader.next_piece(&RealDisk, dir.path()).unwrap().unwrap();
+        assert_eq!(seqs(&lines), [51]);
+        std::fs::remove_file(&files[0]).unwrap();
+        for _ in 0..20 {
+            append(&mut journal);
+        }
+        let mut rest = Vec::new();
+        while let Some(lines) = reader.next_piece(&RealDisk, dir.path()).unwrap() {
+            rest.extend(seqs(&lines));
+        }
+        assert_eq!(rest, (52..=71).collect::<Vec<u64>>(), "into the next segments");
+    }
+
+    #[test]
+    fn the_newest_lines_are_found_without_the_oldest_segments() {
+        let dir = tempfile::tempdir().unwrap();
+        let _journal = journal(dir.path(), 100);
+        let files = segments(dir.path());
+        assert!(3 < files.len());
+        damage(&files[0]);
+        let lines = newest(&RealDisk, dir.path(), &Wanted::default(), 3).unwrap();
+        assert_eq!(seqs(&lines), [98, 99, 100]);
+        assert!(newest(&RealDisk, dir.path(), &Wanted::default(), 1_000).is_err());
+    }
 }

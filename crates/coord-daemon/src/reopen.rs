@@ -115,7 +115,7 @@ impl<W: World> Coordinator<W> {
         let after_ms = now.mono_ns.saturating_sub(failed_ns) / 1_000_000;
         tracing::info!(after_ms, "the journal was reopened");
         self.record_or_say(&Entry::JournalReopened { why, after_ms }, now);
-        self.drop_stale_acts(now);
+        self.drop_acts(UNSYNCED, now);
         self.return_leaving(UNSYNCED, now);
         self.remove_drained();
         self.remove_bodies();
@@ -124,8 +124,8 @@ impl<W: World> Coordinator<W> {
 
     /// What was decided before is not done now: it is decided anew, on what is true by now. Locks are
     /// given back all the same.
-    fn drop_stale_acts(&mut self, now: Now) {
-        let changed = Outcome::Changed { what: UNSYNCED.to_owned() };
+    pub(crate) fn drop_acts(&mut self, what: &str, now: Now) {
+        let changed = Outcome::Changed { what: what.to_owned() };
         for (_, deed) in std::mem::take(&mut self.acts) {
             match intent_of(&deed) {
                 Some(intent) => self.record_outcome(intent, &changed, now),

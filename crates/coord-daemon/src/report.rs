@@ -5,6 +5,7 @@ use std::fmt::Write;
 use coord_core::{Now, Word};
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
+use coord_wire::stamp::rfc3339;
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::messages;
@@ -37,6 +38,7 @@ impl<W: World> Coordinator<W> {
     /// `GET /healthz`.
     pub(crate) fn health(&self, now: Now) -> Health {
         let problems = self.all_problems();
+        let changed = self.config_changed.as_ref();
         let ms_since = |then: u64| now.mono_ns.saturating_sub(then) / 1_000_000;
         Health {
             status: if problems.is_empty() { "ok" } else { "degraded" }.to_owned(),
@@ -52,6 +54,8 @@ impl<W: World> Coordinator<W> {
             unattended: self.unattended(),
             invariant_violations: self.invariant_violations,
             problems,
+            config_changed_at: changed.map(|(at, _)| rfc3339(*at)),
+            config_changes: changed.map_or_else(Vec::new, |(_, changes)| changes.clone()),
         }
     }
 

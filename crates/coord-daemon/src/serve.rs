@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clients::Clients;
 use crate::config::Config;
+use crate::config_watch::ConfigWatch;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
 use crate::hand::{Tools, Transcripts};
@@ -89,6 +90,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let registries = known_config_dirs(root.is_none(), &config);
     let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
     let supervisor = Supervisor::new(Arc::clone(&waker));
+    let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let clients = clients(&config, &paths);
     let world = RealWorld::start(poll.registry().try_clone()?, clients, eyes, tools, supervisor)?;
     let here = Here::read(started.wall_ms);
@@ -104,6 +106,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
         listener: bind(&paths)?,
         waker,
         notifier: Notifier::new(notify_socket.as_deref()).context("NOTIFY_SOCKET")?,
+        config_watch,
     };
     let server = Server::new(poll, coordinator, doors)?;
     tracing::info!(version = coord_wire::VERSION, "serving");

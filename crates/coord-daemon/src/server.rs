@@ -21,6 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
+use crate::config_watch::ConfigWatch;
 use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
 use crate::engine::now;
@@ -46,6 +47,8 @@ const FIRST_CONNECTION: usize = 16;
 const CONNECTIONS_MAX: usize = 1024;
 /// An idle connection is closed after this.
 const IDLE_NS: u64 = 60_000_000_000;
+/// Lines of one answer with history.
+const LINES_MAX: usize = 1000;
 /// Histories read at once.
 const HISTORIES_MAX: usize = 4;
 
@@ -70,6 +73,7 @@ pub(crate) struct Server<D: Disk> {
     answers: Receiver<Answer>,
     waker: Arc<Waker>,
     notifier: Notifier,
+    config_watch: ConfigWatch,
     /// The last record at the last heartbeat.
     owed: u64,
     is_ending: bool,
@@ -99,6 +103,8 @@ pub(crate) struct Doors {
     pub(crate) waker: Arc<Waker>,
     /// Speaks to the service manager.
     pub(crate) notifier: Notifier,
+    /// Reads the configuration when it changes.
+    pub(crate) config_watch: ConfigWatch,
 }
 
 impl<D: Disk> Server<D> {
@@ -108,7 +114,7 @@ impl<D: Disk> Server<D> {
         coordinator: Coordinator<RealWorld<D>>,
         doors: Doors,
     ) -> io::Result<Self> {
-        let Doors { listener, signals, spool_watch, waker, notifier } = doors;
+        let Doors { listener, signals, spool_watch, waker, notifier, config_watch } = doors;
         let mut listener = UnixListener::from_std(listener);
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -133,6 +139,7 @@ impl<D: Disk> Server<D> {
             answers,
             waker,
             notifier,
+            config_watch,
             owed: 0,
             is_ending: false,
         })
@@ -196,6 +203,9 @@ impl<D: Disk> Server<D> {
     /// What follows from a round of events.
     fn after_events(&mut self) {
         self.coordinator.take_results(now());
+        while let Some(loaded) = self.config_watch.take() {
+            self.coordinator.on_config(loaded, now());
+        }
         self.answer_synced();
         self.answer_histories();
         if self.coordinator.is_judging() {
@@ -417,9 +427,13 @@ impl<D: Disk> Server<D> {
         let dir = self.coordinator.paths.journal();
         let thread = std::thread::Builder::new().name("coord-history".to_owned());
         let spawned = thread.spawn(move || {
-            let mut lines = Vec::new();
-            let response = match history::read(&disk, &dir, &wanted, |line| lines.push(line)) {
-                Ok(()) => Response::json(&lines),
+            let lines = if wanted.decisions_only {
+                history::newest(&disk, &dir, &wanted, LINES_MAX)
+            } else {
+                history::page(&disk, &dir, &wanted, LINES_MAX)
+            };
+            let response = match lines {
+                Ok(lines) => Response::json(&lines),
                 Err(error) => Response::error(500, "store", &error.to_string()),
             };
             if answers.send((token, response, keep_alive)).is_ok() {

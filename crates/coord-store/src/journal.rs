@@ -26,10 +26,12 @@
 //! a record means, nor when to sync.
 
 mod error;
+mod follow;
 mod load;
 mod reopen;
 
 pub use error::{AppendError, JournalError};
+pub use follow::Cursor;
 pub use load::{Tail, read_segments};
 pub use reopen::{ReopenJob, Reopened};
 

@@ -44,6 +44,16 @@ pub(crate) fn push_mark(out: &mut Vec<u8>, synced: u64) {
     frame::push(out, text.as_bytes());
 }
 
+/// Refuses what a newer version wrote into the file at `path`: `payload` is one of the store's own.
+pub(crate) fn check_version(path: &Path, payload: &[u8]) -> Result<(), JournalError> {
+    match serde_json::from_slice::<Own>(payload) {
+        Ok(own) if STORE_VERSION < own.store => {
+            Err(JournalError::Newer { file: path.to_path_buf(), found: own.store })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// The name of the segment that begins with record `first_seq`.
 pub(crate) fn file_name(first_seq: u64) -> String {
     format!("{first_seq:020}.seg")

@@ -38,6 +38,12 @@ pub struct Health {
     pub invariant_violations: u64,
     /// What is wrong, in words.
     pub problems: Vec<String>,
+    /// When the configuration was last changed while it ran, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_changed_at: Option<String>,
+    /// What was changed then: key, old value, new value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config_changes: Vec<String>,
 }
 
 /// The one form of every error answer.

@@ -23,6 +23,20 @@ pub struct Record {
     pub entry: Entry,
 }
 
+/// One changed key of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// Table and name, such as `recovery.mode`.
+    pub key: String,
+    /// The value before, as written in the file.
+    pub old: String,
+    /// The value from now on.
+    pub new: String,
+    /// It takes effect when the coordinator is restarted.
+    #[serde(default)]
+    pub needs_restart: bool,
+}
+
 /// [`Record`], to be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordRef<'a> {
@@ -194,6 +208,13 @@ pub enum Entry {
         what: String,
         /// The same, as the core writes it.
         event: Box<RawValue>,
+    },
+    /// The configuration was changed: from here on these settings hold (U-06).
+    ConfigChanged {
+        /// All of the core's settings, as the core writes them.
+        settings: Box<RawValue>,
+        /// What differs from before.
+        changes: Vec<ConfigChange>,
     },
     /// A sync had failed, and the journal was read back, written anew and takes records again (H-52).
     JournalReopened {

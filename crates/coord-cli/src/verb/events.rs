@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
-use coord_daemon::history::{self, Line, Of, Wanted};
+use coord_daemon::history::{Line, Of, Reader, Wanted};
 use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
 
@@ -35,19 +35,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let mut wanted = Wanted {
+    let wanted = Wanted {
         from_seq: 0,
         since_ms: args.since.map_or(0, |ms| context.now.wall_ms.saturating_sub(ms)),
         of: args.id.as_deref().map(|id| of(id, context)).transpose()?,
         decisions_only: false,
     };
+    let mut reader = Reader::new(wanted);
     // Watched before the first look: what is written in between is news.
     let journal = if args.follow { Some(JournalWatch::new(context)?) } else { None };
-    let any = print(args, &mut wanted, context)?;
+    let any = print(args, &mut reader, context)?;
     if let Some(journal) = journal {
         loop {
             journal.pause(Duration::MAX)?;
-            print(args, &mut wanted, context)?;
+            print(args, &mut reader, context)?;
         }
     }
     match &args.id {
@@ -60,30 +61,34 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// Prints what is wanted, and moves `wanted` behind it. True if there was anything.
-fn print(args: &Args, wanted: &mut Wanted, context: &Context) -> Result<bool, Failure> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+/// Prints what is wanted and was not printed yet. True if there was anything.
+fn print(args: &Args, reader: &mut Reader, context: &Context) -> Result<bool, Failure> {
     let (painter, width) = (Painter::for_stdout(), columns());
-    let (mut result, mut any, mut next_seq) = (Ok(()), false, wanted.from_seq);
-    if offline::is_there(&context.paths)? && context.paths.journal().is_dir() {
-        let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
-        history::read(&RealDisk, &context.paths.journal(), wanted, |line| {
+    let mut any = false;
+    while let Some(lines) = next_piece(reader, context)? {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        for line in &lines {
             any = true;
-            next_seq = line.seq.saturating_add(1);
-            if result.is_ok() {
-                result = if args.json {
-                    print_json(&mut out, &line)
-                } else {
-                    text(&mut out, &line, painter, width)
-                };
+            if args.json {
+                print_json(&mut out, line)?;
+            } else {
+                text(&mut out, line, painter, width)?;
             }
-        })
-        .map_err(anyhow::Error::from)?;
+        }
+        out.flush()?;
     }
-    wanted.from_seq = next_seq;
-    result?;
-    out.flush()?;
     Ok(any)
+}
+
+/// Reads the next piece. The lock is given back before anything is printed: a pager may wait for hours,
+/// and meanwhile no snapshot could take its place.
+fn next_piece(reader: &mut Reader, context: &Context) -> Result<Option<Vec<Line>>, Failure> {
+    let journal = context.paths.journal();
+    if !offline::is_there(&context.paths)? || !journal.is_dir() {
+        return Ok(None);
+    }
+    let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
+    Ok(reader.next_piece(&RealDisk, &journal).map_err(anyhow::Error::from)?)
 }
 
 /// All ids of the session that `id` means; without a record the history is searched for it.

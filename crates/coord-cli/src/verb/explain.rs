@@ -108,13 +108,13 @@ fn decisions(session: &Session, context: &Context) -> Result<Vec<Line>, Failure>
 }
 
 fn newest(wanted: &Wanted, context: &Context) -> Result<Vec<Line>, Failure> {
-    let mut found = Vec::new();
-    if context.paths.journal().is_dir() {
-        let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
-        history::read(&RealDisk, &context.paths.journal(), wanted, |line| found.push(line))
-            .map_err(anyhow::Error::from)?;
+    let journal = context.paths.journal();
+    if !journal.is_dir() {
+        return Ok(Vec::new());
     }
-    Ok(found.split_off(found.len().saturating_sub(DECISIONS_MAX)))
+    let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
+    let found = history::newest(&RealDisk, &journal, wanted, DECISIONS_MAX);
+    Ok(found.map_err(anyhow::Error::from)?)
 }
 
 fn text(

@@ -10,6 +10,7 @@ use crate::client;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, complain, escape, print_json};
 use crate::verb::doctor::note_elsewhere;
+use crate::verb::inspect::age_s;
 
 /// Show whether the coordinator runs and is well
 #[derive(Debug, clap::Args)]
@@ -55,6 +56,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         counted(health.seq, "record"),
         counted(health.spool_pending, "event")
     )?;
+    if let Some(at) = &health.config_changed_at {
+        let ago = age(age_s(at, context));
+        let changes = escape(&health.config_changes.join(", "));
+        writeln!(out, "configuration changed {ago} ago: {changes}")?;
+    }
     for problem in &health.problems {
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }

@@ -356,6 +356,8 @@ fn a_coordinator_of_another_version_is_named_and_gets_no_probe() {
         unattended: 0,
         invariant_violations: 1,
         problems: vec!["something is odd".into()],
+        config_changed_at: None,
+        config_changes: Vec::new(),
     };
     let _none = in_place_of_a_coordinator(&place, Some(serde_json::to_string(&health).unwrap()));
     expect(&place, "coordinator.version", "coord up");

@@ -441,6 +441,7 @@ fn coordinator() -> Vec<Symbol> {
         started("coordinator started, same boot", false),
         started("coordinator started, new boot", true),
         one("gap of 60 s", Event::Gap { ns: 60_000_000_000 }),
+        one("settings changed", Event::Settings(Box::default())),
         one("due", Event::Due),
         one("tick", Event::Tick),
     ]

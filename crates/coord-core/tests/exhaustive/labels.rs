@@ -23,6 +23,7 @@ macro_rules! labels {
 
 labels! { EVENTS, of_event(Event):
     Event::Started(..) => "started",
+    Event::Settings(..) => "settings changed",
     Event::Gap { .. } => "gap",
     Event::Hook(_) => "hook",
     Event::Folded { .. } => "folded",

@@ -44,9 +44,12 @@ impl World {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
         // The harness is a process that this test did not start: nothing is to act on it.
         let config = format!("[recovery]\nmode = \"observe\"\n{config}");
+        std::fs::create_dir_all(&paths.config).unwrap();
+        std::fs::write(paths.config_file(), &config).unwrap();
         let config = Config::parse(&config).unwrap();
         let (eyes, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
         let supervisor = Supervisor::new(Arc::clone(&waker));
+        let config_watch = ConfigWatch::start(paths.config_file(), &supervisor).unwrap();
         let registry = poll.registry().try_clone().unwrap();
         let clients =
             Clients::new([std::fs::read_link(format!("/proc/{}/exe", harness().pid)).unwrap()]);
@@ -68,6 +71,7 @@ impl World {
             spool_watch: inotify::init(inotify::CreateFlags::NONBLOCK).unwrap(),
             waker,
             notifier: Notifier::new(None).unwrap(),
+            config_watch,
         };
         let server = Server::new(poll, coordinator, doors).unwrap();
         Self { server, events: Events::with_capacity(64), n_events: 0, dir }
@@ -494,4 +498,44 @@ fn the_loop_ends_at_once_when_a_worker_ends_unasked() {
     let ended = world.server.turn(&mut world.events).unwrap_err();
     assert!(ended.to_string().contains("coord-brief"), "{ended}");
     assert_eq!(stream.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+/// Replaces the configuration as editors do: by renaming another file over it.
+fn configure(world: &World, text: &str) {
+    let paths = &world.server.coordinator.paths;
+    let new = paths.config.join("config.toml~");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(&new, paths.config_file()).unwrap();
+}
+
+// U-06: a change is in force at once and recorded; a replay agrees; a wrong file changes nothing and is
+// shown; what needs a restart says so.
+#[test]
+fn a_changed_configuration_takes_effect_without_a_restart() {
+    let mut world = World::new("");
+    let mode = |server: &Server<RealDisk>| server.coordinator.mode();
+    let problems = |server: &Server<RealDisk>| server.coordinator.all_problems().join("; ");
+    configure(&world, "[recovery]\nmode = \"act\"\n[log]\nlevel = \"debug\"\n");
+    world.turn_until("it is in force", |server| mode(server) == coord_core::Mode::Act);
+    let settings = world.coordinator().state().header().settings.clone();
+    assert_eq!(settings.mode, coord_core::Mode::Act);
+    let health = world.coordinator().health(now());
+    let change = "recovery.mode: \"observe\" → \"act\"".to_owned();
+    assert!(health.config_changes.contains(&change), "{health:?}");
+    assert!(problems(&world.server).contains("log.level"), "it waits for a restart");
+    configure(&world, "[recovery]\nmode = 7\n");
+    world.turn_until("it is found wrong", |server| problems(server).contains("line 2"));
+    assert_eq!(mode(&world.server), coord_core::Mode::Act);
+    // The file is gone: the defaults are in force.
+    std::fs::remove_file(world.server.coordinator.paths.config_file()).unwrap();
+    world.turn_until("it is gone", |server| mode(server) == coord_core::Mode::Signature);
+    assert_eq!(problems(&world.server), "");
+    let paths = world.coordinator().paths.clone();
+    let (again, _) = Engine::open(&RealDisk, &paths.state, &paths.journal()).unwrap();
+    assert_eq!(again.state().header().settings, world.coordinator().state().header().settings);
+    let mut told = Vec::new();
+    let all = Wanted::default();
+    history::read(&RealDisk, &paths.journal(), &all, |line| told.push(line)).unwrap();
+    let mut told = told.iter().filter(|line| line.name == "ConfigChanged");
+    assert!(told.next_back().unwrap().detail.contains("\"act\" → \"signature\""));
 }

@@ -1,0 +1,82 @@
+//! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
+//! that a replay agrees; then the settings of the core change with that record.
+
+use coord_core::{Mode, Now};
+use coord_wire::journal::{ConfigChange, Entry};
+
+use crate::conditions::Condition;
+use crate::config::{Config, ConfigError};
+use crate::coordinator::Coordinator;
+use crate::share::Shares;
+use crate::world::World;
+
+impl<W: World> Coordinator<W> {
+    /// The file was read. A wrong one changes nothing and is shown until it is right again.
+    pub fn on_config(&mut self, loaded: Result<Config, ConfigError>, now: Now) {
+        let file = self.paths.config_file().display().to_string();
+        let new = match loaded {
+            Ok(new) => new,
+            Err(error) => {
+                let text = format!(
+                    "{file}: {error}; the values read before stay in force; fix the file (`coord config check` tells whether it is right)"
+                );
+                tracing::warn!("{text}");
+                self.config_waits = None;
+                return self.conditions.raise(Condition::Config, text);
+            }
+        };
+        let changes = self.config.changes_to(&new);
+        let settings = serde_json::value::to_raw_value(&new.settings());
+        let Ok(settings) = settings else { return };
+        // What follows from the new settings is already admitted under the new mode.
+        let old = std::mem::replace(&mut self.config, new);
+        let entry = Entry::ConfigChanged { settings, changes: changes.clone() };
+        if !changes.is_empty() && !self.record_or_say(&entry, now) {
+            self.config_waits = Some(std::mem::replace(&mut self.config, old));
+            let text = format!(
+                "{file} was changed and that cannot be recorded: the values read before stay in force until it can"
+            );
+            return self.conditions.raise(Condition::Config, text);
+        }
+        self.config_waits = None;
+        self.conditions.clear(Condition::Config);
+        if changes.is_empty() {
+            return;
+        }
+        if old.mode() != Mode::Observe && self.mode() == Mode::Observe {
+            self.drop_acts("recovery.mode", now);
+        }
+        self.shares = Shares::new(self.config.count("store.tool_events_per_minute"));
+        self.config_changed = Some((now.wall_ms, changes.iter().map(words).collect()));
+        self.show_restart();
+    }
+
+    /// Tries again what could not be recorded.
+    pub(crate) fn retry_config(&mut self, now: Now) {
+        if let Some(config) = self.config_waits.take() {
+            self.on_config(Ok(config), now);
+        }
+    }
+
+    /// Names the keys whose new values wait for a restart.
+    fn show_restart(&mut self) {
+        let since_start = self.config_at_start.changes_to(&self.config);
+        let waiting = since_start.into_iter().filter(|one| one.needs_restart);
+        let waiting: Vec<String> = waiting.map(|one| one.key).collect();
+        if waiting.is_empty() {
+            return self.conditions.clear(Condition::ConfigRestart);
+        }
+        let text = format!(
+            "changed in the configuration and not in force yet: {}; restart the coordinator: `coord down`, then `coord up`",
+            waiting.join(", ")
+        );
+        self.conditions.raise(Condition::ConfigRestart, text);
+    }
+}
+
+/// One change, for people.
+pub(crate) fn words(change: &ConfigChange) -> String {
+    let ConfigChange { key, old, new, needs_restart } = change;
+    let when = if *needs_restart { " (after a restart)" } else { "" };
+    format!("{key}: {old} → {new}{when}")
+}
