@@ -35,6 +35,9 @@ pub trait World {
     fn is_alive(&self, process: ProcessRef) -> bool;
     /// Whether exactly this process is stopped by a signal; none where it is gone.
     fn is_stopped(&self, process: ProcessRef) -> Option<bool>;
+    /// Whether exactly this process is the first one of a pane: the child of the tmux server that listens
+    /// at this socket, on a terminal of its own; that server's pid.
+    fn pane_server(&self, process: ProcessRef, socket: &str) -> Option<u32>;
     /// What its command line and its terminal say of a process that is alive, or was.
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen;
 

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 70] = [
+const CASES: [(&str, fn()); 71] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -69,6 +69,7 @@ const CASES: [(&str, fn()); 70] = [
     ("a_stale_pane_variable", panes::a_stale_pane_variable),
     ("a_suspended_client", panes::a_suspended_client),
     ("a_pane_closed_after_the_death", panes::a_pane_closed_after_the_death),
+    ("a_line_taken_elsewhere", panes::a_line_taken_elsewhere),
     ("a_dead_pane_that_is_kept", panes::a_dead_pane_that_is_kept),
     ("other_shells", panes::other_shells),
     ("a_half_typed_line", panes::a_half_typed_line),
