@@ -209,7 +209,7 @@ impl State {
 
     /// What a message that waits for a session waits for, in words.
     pub fn waits_for(&self, message: &Message, at: Moment) -> Option<String> {
-        Some(self.waits_beside(message, None, at)?)
+        self.waits_beside(message, None, at)
     }
 
     /// The same where it is known whether a wake hook waits in its session.
@@ -226,7 +226,7 @@ impl State {
         let why = person
             .or_else(|| self.away(session, at))
             .or_else(|| self.barred(message, session))
-            .or_else(|| self.busy_for(message, session))
+            .or_else(|| busy_for(message, session))
             .or_else(|| self.shut(session, Door::Wake, at));
         let idle = match has_waiter {
             Some(true) => "its session is idle: its wake hook hands it over now",
@@ -236,15 +236,6 @@ impl State {
             None => "its session is idle: it comes by its wake hook, or with its next prompt",
         };
         Some(why.unwrap_or_else(|| idle.into()))
-    }
-
-    /// When an open turn brings it: an urgent one comes before the turn's end.
-    fn busy_for(&self, message: &Message, session: &Session) -> Option<String> {
-        let is_open = matches!(session.word.word, Word::Running | Word::Stalled);
-        (message.is_urgent && is_open).then(|| {
-            "its session works: it comes with the result of its next tool, or when that turn ends"
-                .into()
-        })
     }
 
     /// A message left for its session.
@@ -401,6 +392,15 @@ impl State {
             self.fail_message(id, why, at, fx);
         }
     }
+}
+
+/// When an open turn brings an urgent message: before the turn's end.
+fn busy_for(message: &Message, session: &Session) -> Option<String> {
+    let is_open = matches!(session.word.word, Word::Running | Word::Stalled);
+    (message.is_urgent && is_open).then(|| {
+        "its session works: it comes with the result of its next tool, or when that turn ends"
+            .into()
+    })
 }
 
 /// Why a session is not at its prompt, as far as anybody knows; none if it is.
