@@ -92,11 +92,11 @@ fn follow(id: &str, is_quiet: bool, context: &Context) -> Result<(), Failure> {
 fn progress(session: &Session) -> String {
     let mut line = format!("{} {}", short(session), word(session.state));
     if let Some(hold) = &session.hold {
-        line.push_str(&format!(", waits: {}", escape(&hold.reason)));
+        line = format!("{line}, waits: {}", escape(&hold.reason));
     }
     let recovery = &session.recovery;
     if let (Some("failed"), Some(why)) = (recovery.last_outcome.as_deref(), &recovery.last_reason) {
-        line.push_str(&format!(" (the last attempt failed: {})", escape(why)));
+        line = format!("{line} (the last attempt failed: {})", escape(why));
     }
     line
 }
