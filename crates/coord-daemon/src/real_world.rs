@@ -5,7 +5,6 @@ use std::path::Path;
 
 use coord_core::Deed;
 use coord_store::Disk;
-use coord_store::RealDisk;
 use coord_wire::exchange::listener_pid;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
