@@ -336,8 +336,9 @@ fn a_coordinator_takes_its_waiters_along() {
 }
 
 fn sessions_without_marks_have_none() {
-    // H-02: by default nobody waits beside a session that nobody sends anything to.
+    // H-02: where its user wants that, nobody waits beside a session that nobody sends anything to.
     let case = Case::new([Turn::text("Hello.").behind("said")]);
+    case.home.write_config("[queue]\nwake = 'auto'\n");
     let _coordinator = Coordinator::start(&case.home);
     let client = case.pane.start(&MANUAL);
     case.pane.type_line("Say hello");

@@ -39,7 +39,7 @@ enum Verb {
     Send(verb::send::Args),
     /// Send messages to programs, take them, and see what became of them
     Queue(verb::queue::Args),
-    /// Wait until a session reaches a state
+    /// Wait until sessions reach a state
     Wait(verb::wait::Args),
     /// Show what happened, from the journal
     Events(verb::events::Args),

@@ -80,7 +80,9 @@ pub use queue::{
     Refused, Same, Sender, Sought, framed_message, is_queue_name,
 };
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
-pub use recovery::{Cause, Ending, Flag, Last, Machine, Pending, Recovery, Stage, Still, Way};
+pub use recovery::{
+    Cause, Ending, Flag, Last, Machine, Pending, PlacedResume, Recovery, Stage, Still, Way,
+};
 pub use rest::{Rest, RestLimits};
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
 pub use run::{

@@ -250,7 +250,16 @@ impl State {
                 };
                 each(&living_or(session), &|_| format!("nothing acts on it {until}"))
             }
-            Command::Release { session } => each(&living_or(session), &|_| "its hold ends".into()),
+            Command::Release { session: Some(key) } => {
+                each(&[*key], &|session| self.would_release(session).into())
+            }
+            Command::Release { session: None } if self.header.machine.held.is_none() => Vec::new(),
+            Command::Release { session: None } => {
+                each(&self.keys_of(Session::may_live), &|session| match session.held {
+                    Some(_) => "it stays held by itself: `coordctl release` with its id".into(),
+                    None => "its hold ends".into(),
+                })
+            }
             Command::Attend { whom: Whom::Session(key), .. } => {
                 each(&[*key], &|_| "its marks are changed".into())
             }
@@ -274,6 +283,21 @@ impl State {
             Command::ResetFailed { session: Some(key) } => {
                 each(&[*key], &|_| "its limits begin anew".into())
             }
+        }
+    }
+
+    fn would_release(&self, session: &Session) -> &'static str {
+        match (&session.held, &session.task.stop, &self.header.machine.held) {
+            (Some(_), None, None) => "its hold ends",
+            (Some(_), _, Some(_)) => {
+                "its hold ends; `coordctl hold --all` holds it still (end that with `coordctl release --all`)"
+            }
+            (Some(_), Some(_), None) => "its hold ends; the .auto-stop of its task holds it still",
+            (None, _, Some(_)) => {
+                "nothing changes: `coordctl hold --all` holds it (end that with `coordctl release --all`)"
+            }
+            (None, Some(_), None) => "nothing changes: the .auto-stop of its task holds it",
+            (None, None, None) => "nothing changes: it is not held",
         }
     }
 

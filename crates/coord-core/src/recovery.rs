@@ -30,6 +30,7 @@ pub(crate) use attempt::{intent, subject};
 pub use hung::Still;
 pub use machine::Machine;
 pub(crate) use opening::Wish;
+pub use resumed::PlacedResume;
 
 /// What is known of a session's recoveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,12 @@
 //! Has the core's deeds done, and brings back what came of them. An act waits until the decision that
 //! asked for it is on disk (G1); a look does not.
 
-use coord_core::{Deed, EffectClass, Intent, Now, Outcome, ProcessRef, SessionKey, Way};
+use coord_core::{
+    Deed, EffectClass, Intent, Now, Outcome, PlacedResume, ProcessRef, SessionKey, Way,
+};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 use coord_wire::journal::{Entry, Place};
+use coord_wire::stamp::ProcessRef as WireProcess;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::convert::wire_process;
@@ -113,16 +116,16 @@ impl<W: World> Coordinator<W> {
         };
         let process = claim.process();
         let state = self.engine.state();
-        let Some((session, way)) = state.resume_placed(nonce) else {
+        let Some(placed) = state.resume_placed(nonce) else {
             let why = "this line is no longer good: the session was resumed, or is tried anew";
             return refuse(409, "void", why);
         };
         let is_caller = caller.pid == process.pid && self.world.is_alive(process);
-        let shell = session.launch.as_ref().map(|launch| launch.parent.process.pid);
-        if !is_caller || (way == Way::Shell && caller.parent != shell) {
-            let why = "this line is good only in the session's own shell";
+        if !is_caller || !self.is_its_place(&placed, process, caller) {
+            let why = "this line is good only where coord put it: in the session's own shell, pane or window";
             return refuse(409, "void", why);
         }
+        let session = placed.session;
         let Some(launch) = &session.launch else {
             return refuse(409, "void", "how the session was started is not known");
         };
@@ -149,6 +152,28 @@ impl<W: World> Coordinator<W> {
         }
         let seq = self.engine.journal().next_seq().saturating_sub(1);
         Route::AfterSync(seq, Response::json(&order))
+    }
+
+    /// Whether a process runs where the line was put (H-50): as a child of the session's shell, or as the
+    /// first process of a pane of its tmux server.
+    fn is_its_place(
+        &self,
+        placed: &PlacedResume<'_>,
+        process: WireProcess,
+        caller: Caller,
+    ) -> bool {
+        match placed.way {
+            Way::Shell => {
+                let shell = placed.session.launch.as_ref().map(|one| one.parent.process.pid);
+                shell.is_some() && caller.parent == shell
+            }
+            Way::Pane | Way::Window => {
+                let Some(pane) = &placed.pane else { return false };
+                let server = self.world.pane_server(process, &pane.socket);
+                let is_any = placed.any_server && server.is_some();
+                server == caller.parent && (is_any || server == Some(pane.server.pid))
+            }
+        }
     }
 
     /// `POST /v1/resume/NONCE/failed`: the process that claimed it gave up.

@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 
 use coord_core::{
-    Address, Admitted, LEASE_MS_MAX, MessageId, NewMessage, Now, ProcessRef, QUEUE_NAME_CHARS_MAX,
-    QueueEvent, Refused, Same, Sender, Session, SessionKey, is_queue_name,
+    Address, Admitted, LEASE_MS_MAX, Message, MessageId, NewMessage, Now, ProcessRef,
+    QUEUE_NAME_CHARS_MAX, QueueEvent, Refused, Same, Sender, Session, SessionKey, is_queue_name,
 };
 use coord_wire::exchange::FORBIDDEN;
 use coord_wire::journal::Entry;
@@ -173,7 +173,15 @@ impl<W: World> Coordinator<W> {
             Err(response) => return response,
         };
         let wanted = Wanted { queue: word("queue"), session, state: word("state"), limit };
-        Response::json(&list(self.engine.state(), &wanted, now))
+        let state = self.engine.state();
+        let mut listed = list(state, &wanted, now);
+        for one in &mut listed.messages {
+            let message = MessageId::parse(&one.id).and_then(|id| state.message(id));
+            if let Some(because) = message.and_then(|message| self.because(message, now)) {
+                one.because = because;
+            }
+        }
+        Response::json(&listed)
     }
 
     /// `GET /v1/messages/{id}`.
@@ -183,7 +191,9 @@ impl<W: World> Coordinator<W> {
             Ok(Some(message)) => {
                 let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
                 let text = text.ok().and_then(|text| String::from_utf8(text).ok());
-                Response::json(&MessageInfo { text, ..shown(state, message, now) })
+                let shown = shown(state, message, now);
+                let because = self.because(message, now).unwrap_or(shown.because);
+                Response::json(&MessageInfo { text, because, ..shown })
             }
             Ok(None) => no_such_message(id),
             Err(response) => response,
@@ -345,10 +355,23 @@ impl<W: World> Coordinator<W> {
         Ok(Sent { id, state, folded: false, because: None })
     }
 
+    /// Whether a wake hook waits in the session that a message is for.
+    fn has_waiter(&self, message: &Message) -> Option<bool> {
+        message.session().map(|session| self.is_waiting(session))
+    }
+
+    /// What a message waits for that could leave now.
+    fn because(&self, message: &Message, now: Now) -> Option<String> {
+        let state = self.engine.state();
+        let is_free = message.is_ready();
+        let waits = state.waits_beside(message, self.has_waiter(message), state.moment(now));
+        waits.filter(|_| is_free)
+    }
+
     fn fate(&self, id: MessageId, now: Now) -> Result<Sent, Response> {
         let state = self.engine.state();
         let message = state.message(id).ok_or_else(|| answer(&Refused::Gone))?;
-        let waits = state.waits_for(message, state.moment(now));
+        let waits = state.waits_beside(message, self.has_waiter(message), state.moment(now));
         Ok(Sent {
             id: id.to_string(),
             state: message.word().to_owned(),

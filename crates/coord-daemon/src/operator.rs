@@ -9,7 +9,9 @@ pub(crate) mod caller;
 
 use std::path::Path;
 
-use coord_core::{Command, MarkChange, Now, Session, SessionKey, Whom};
+use coord_core::{
+    Command, MarkChange, Now, QUEUE_NAME_CHARS_MAX, Session, SessionKey, Whom, is_queue_name,
+};
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
     OperatorVerb, REFUSED,
@@ -363,7 +365,11 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
         directory.is_none() || !of_one,
         "a name, a parent, a task directory, answers and senders are one session's, not a directory's",
     )?;
-    must(marks.name.as_deref().is_none_or(is_name), "a name has 1 to 64 letters on one line")?;
+    if let Some(name) = marks.name.as_deref().filter(|name| !is_queue_name(name)) {
+        return Err(bad(&format!(
+            "{name:?} is no name for a session: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, a letter or digit first; nothing was changed"
+        )));
+    }
     must(
         marks.accepts.iter().all(|one| is_name(one.trim_start_matches("program:"))),
         "a sender is a session's id or name, program:NAME, any or none",

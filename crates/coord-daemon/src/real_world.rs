@@ -5,6 +5,7 @@ use std::path::Path;
 
 use coord_core::Deed;
 use coord_store::Disk;
+use coord_wire::exchange::listener_pid;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 use mio::Token;
@@ -102,6 +103,14 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn config_dir_of(&self, process: ProcessRef) -> Option<String> {
         launch::config_dir_of(process)
+    }
+
+    fn pane_server(&self, process: ProcessRef, socket: &str) -> Option<u32> {
+        let stat = process::stat(process.pid)?;
+        let is_it = stat.start_time == process.start_time && !stat.is_zombie;
+        let leads = stat.session == process.pid && stat.tty != 0;
+        let server = listener_pid(Path::new(socket)).ok()?;
+        (is_it && leads && stat.ppid == server).then_some(server)
     }
 
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {

@@ -1,6 +1,7 @@
 //! Shows the state: core records as the `inspect` schema's sessions. Decides nothing; what it shows
 //! follows from the record alone.
 
+mod need;
 mod recovery;
 
 use coord_core::{
@@ -22,7 +23,7 @@ pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
 pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     let word = word(session.word.word);
     let background = session.background;
-    inspect::Session {
+    let shown = inspect::Session {
         session_id: session.session_id.clone(),
         previous_ids: session.previous_ids.clone(),
         forked_from: session.forked_from.clone(),
@@ -56,6 +57,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
             .clone()
             .map(|dir| inspect::Task { dir, stopped: session.task.stop.is_some() }),
         parent: session.marks.parent.clone(),
+        need: None,
         needs_operator: session.recovery.needs_operator.as_ref().map(|flag| {
             inspect::NeedsOperator {
                 reason: flag.reason.clone(),
@@ -85,7 +87,8 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         }),
         evidence: evidence(session, now),
         messages: messages(state, session),
-    }
+    };
+    inspect::Session { need: need::need(&shown), ..shown }
 }
 
 fn messages(state: &State, session: &Session) -> inspect::Messages {

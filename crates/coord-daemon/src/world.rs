@@ -43,6 +43,9 @@ pub trait World {
     /// The configuration directory that the environment of exactly this process gives; none where that
     /// cannot be read.
     fn config_dir_of(&self, process: ProcessRef) -> Option<String>;
+    /// Whether exactly this process is the first one of a pane: the child of the tmux server that listens
+    /// at this socket, on a terminal of its own; that server's pid.
+    fn pane_server(&self, process: ProcessRef, socket: &str) -> Option<u32>;
     /// What its command line and its terminal say of a process that is alive, or was.
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen;
 

@@ -1,4 +1,9 @@
 //! `coord inspect --json`, schema 1. Objects that do not apply are null.
+//!
+//! Whether a person has to act is told by one field, [`Session::need`]: an open dialog, a refused login, a
+//! crash that waits for an order, a recovery that coord has given up. `status` says only whether a turn
+//! is open: it is `running` while a dialog is, since the turn goes on after the answer.
+//! `needs_operator` is the last of these reasons alone.
 
 use crate::envelope::Kind;
 use crate::message::Totals;
@@ -189,7 +194,10 @@ pub struct Session {
     pub task: Option<Task>,
     /// The session that started it.
     pub parent: Option<String>,
-    /// A person is needed.
+    /// Why a person has to act now; null where nobody has to.
+    #[serde(default)]
+    pub need: Option<Need>,
+    /// What coord has given up until a person says `coordctl reset-failed`.
     pub needs_operator: Option<NeedsOperator>,
     /// Nothing acts while this holds.
     pub hold: Option<Hold>,
@@ -264,11 +272,14 @@ pub struct Recovery {
     pub total: u32,
     /// When the last one was.
     pub last_at: Option<String>,
-    /// How it ended.
+    /// How it ended: `verified`, `closed`, `failed` or `observed`.
     pub last_outcome: Option<String>,
     /// Prompts that arrived while coord ended its process, and may be lost (H-53).
     #[serde(default)]
     pub harmed_prompts: u32,
+    /// Why it was closed or failed, in words.
+    #[serde(default)]
+    pub last_reason: Option<String>,
     /// Detections that were dropped because the last attempt was a moment before (S0-14).
     #[serde(default)]
     pub dropped: u32,
@@ -298,7 +309,21 @@ pub struct Background {
     pub crons: u32,
 }
 
-/// A person is needed.
+/// Why a person has to act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    /// `permission`, `question`, `login`, `billing`, `crashed`, `interrupted`, `stalled` or
+    /// `needs_operator`.
+    pub kind: String,
+    /// Since when.
+    pub since: String,
+    /// Why, in words.
+    pub text: String,
+    /// The command that helps; null where the answer is given in the session itself.
+    pub command: Option<String>,
+}
+
+/// What coord has given up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NeedsOperator {
     /// Why.

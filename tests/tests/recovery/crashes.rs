@@ -137,3 +137,32 @@ fn survives(place: &mut Place, tool: u32) {
     let through = std::fs::read_to_string(project.join("through")).expect("it ran to its end");
     assert_eq!(through, "done\n");
 }
+
+// U-07: an order says how it goes, and returns when the session is back; one that fails says why.
+pub(crate) fn an_order_that_is_waited_for() {
+    let mut place = Place::start("", [Turn::text("One.").lasting()], &MANUAL);
+    place.a_turn();
+    let crash = |place: &mut Place| {
+        place.signal(Signal::KILL);
+        place.pane.wait_screen("Killed");
+        place.when_left();
+    };
+    crash(&mut place);
+    let id = place.id.clone();
+    let transcript = place.when("it is shown", |_| true).transcript_path;
+    let away = format!("{transcript}.away");
+    std::fs::rename(&transcript, &away).expect("the transcript is there");
+    let said = place.runs("coordctl", &["recover", &id]);
+    assert!(said.contains("was not brought back: ") && said.ends_with("code 1\n"), "{said}");
+    std::fs::rename(&away, &transcript).expect("the transcript is there");
+    // Being brought back is no end.
+    place.order(&["recover", &id]);
+    let said = place.runs("coord", &["wait", &id, "--until", "idle"]);
+    assert!(said.ends_with("code 0\n"), "{said}");
+    place.when_back();
+    crash(&mut place);
+    let said = place.runs("coordctl", &["recover", &id]);
+    assert!(said.contains(" is back, as process ") && said.ends_with("code 0\n"), "{said}");
+    place.when_back();
+    place.when_clients(&[place.pid]);
+}

@@ -23,13 +23,14 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 70] = [
+const CASES: [(&str, fn()); 72] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
     ("sigkill_at_a_permission_prompt", crashes::sigkill_at_a_permission_prompt),
     ("a_tool_that_lives_on", crashes::a_tool_that_lives_on),
     ("a_background_shell_that_lives_on", crashes::a_background_shell_that_lives_on),
+    ("an_order_that_is_waited_for", crashes::an_order_that_is_waited_for),
     ("its_user_opted_in", opted_in::its_user_opted_in),
     ("mode_act", opted_in::mode_act),
     ("mode_observe", opted_in::mode_observe),
@@ -69,6 +70,7 @@ const CASES: [(&str, fn()); 70] = [
     ("a_stale_pane_variable", panes::a_stale_pane_variable),
     ("a_suspended_client", panes::a_suspended_client),
     ("a_pane_closed_after_the_death", panes::a_pane_closed_after_the_death),
+    ("a_line_taken_elsewhere", panes::a_line_taken_elsewhere),
     ("a_dead_pane_that_is_kept", panes::a_dead_pane_that_is_kept),
     ("other_shells", panes::other_shells),
     ("a_half_typed_line", panes::a_half_typed_line),

@@ -1,11 +1,17 @@
 //! Where the resume is put (S0-25e), and what keeps it from being typed (H-16 to H-18).
 
+use coord_tests::coord::{Coordinator, programs};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process, words_of};
 use coord_tests::terminal::Pane;
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
+use rustix::fs::{FileType, Mode};
 use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 
 fn answers() -> [Turn; 1] {
     [Turn::text("One.").lasting()]
@@ -40,7 +46,7 @@ fn release(place: &mut Place) {
 /// Its client is a child of its old pane's shell.
 #[track_caller]
 fn assert_in(place: &Place, pane: &Pane) {
-    let tty = |pid: u32| std::fs::read_link(format!("/proc/{pid}/fd/0")).ok();
+    let tty = |pid: u32| fs::read_link(format!("/proc/{pid}/fd/0")).ok();
     assert_eq!(tty(place.pid), tty(pane.pane_pid()), "it is in that pane");
 }
 
@@ -122,6 +128,48 @@ pub(crate) fn a_pane_closed_after_the_death() {
     release(&mut place);
     place.when_back();
     place.assert_back_by(1);
+    assert_in_a_new_window(&place);
+}
+
+/// Has the lines that this place's coordinator runs say their words, and wait until somebody writes to a
+/// FIFO. Both lie in the directory.
+#[track_caller]
+fn lines_wait(place: &mut Place) -> PathBuf {
+    let dir = place.home.dir().join("installed");
+    fs::create_dir(&dir).expect("create a directory");
+    symlink(programs().join("coord"), dir.join("coord")).expect("link a program");
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, dir.join("go"), FileType::Fifo, mode, 0).expect("a FIFO");
+    let (at, real) = (dir.display(), programs().join("coordctl"));
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >'{at}/new'; mv '{at}/new' '{at}/line'; read go <'{at}/go'\n\
+         exec '{}' \"$@\"\n",
+        real.display()
+    );
+    fs::write(dir.join("coordctl"), script).expect("write a script");
+    fs::set_permissions(dir.join("coordctl"), Permissions::from_mode(0o700)).expect("chmod");
+    let record = place.home.paths().install_record();
+    let text = fs::read(&record).expect("it was installed");
+    let mut record_json: Value = serde_json::from_slice(&text).expect("JSON");
+    record_json["coord"] = dir.join("coord").display().to_string().into();
+    fs::write(&record, record_json.to_string()).expect("write the record");
+    place.coordinator.take().expect("it runs").kill();
+    place.coordinator = Some(Coordinator::start_again(&place.home));
+    dir
+}
+
+// H-50: the nonce of a line is good in its own window, and for no other process of the user that reads it.
+pub(crate) fn a_line_taken_elsewhere() {
+    let mut place = held();
+    let dir = lines_wait(&mut place);
+    place.pane.close();
+    release(&mut place);
+    let line = wait_until("the window's line runs", || fs::read_to_string(dir.join("line")));
+    let nonce = line.trim_end().rsplit(' ').next().expect("its last word").to_owned();
+    let said = place.order(&["resume-exec", &nonce]);
+    assert!(said.contains("good only where coord put it"), "{said}");
+    fs::write(dir.join("go"), "go\n").expect("the line goes on");
+    place.when_back();
     assert_in_a_new_window(&place);
 }
 

@@ -128,7 +128,7 @@ fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
 /// What was found, and why not by the coordinator.
 pub(crate) struct Looked {
     pub(crate) answer: Inspect,
-    miss: Option<Miss>,
+    pub(crate) miss: Option<Miss>,
 }
 
 /// All sessions, or those that an id means: from the coordinator, else from the store.

@@ -1,4 +1,4 @@
-//! `coord wait ID --until STATE`: returns when a session reaches a state.
+//! `coord wait ID --until STATE`: returns when sessions reach a state (U-07).
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,62 +11,148 @@ use crate::follow::JournalWatch;
 use crate::out::{Failure, duration_ms, escape};
 use crate::verb::inspect::{look, word};
 
-/// Wait until a session reaches a state
+/// Wait until sessions reach a state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord wait 3f2a --until idle && notify-send done\n  coord wait 3f2a --until idle --until awaiting_permission --timeout 10m\n\nExit codes: 5 the time is over, 6 the session ended and the state can no longer come."
+    after_help = "Examples:\n  coord wait 3f2a --until idle && notify-send done\n  coord wait 3f2a --until idle --until awaiting_permission --timeout 10m\n  coord wait tests docs 3f2a --until idle        until each of them was idle once\n  coord wait tests docs --any --until needs_me   until one of them needs a person\n\nA session that is being brought back has not ended.\nExit codes: 5 the time is over, 6 the session ended and the state can no longer come."
 )]
 pub(crate) struct Args {
-    /// A session id, or the beginning of one
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    id: String,
-    /// A state as `coord inspect` shows it; may be given several times
-    #[arg(long, value_name = "STATE", required = true, value_parser = state)]
-    until: Vec<State>,
+    /// Session ids, beginnings of ids, or names
+    #[arg(value_name = "ID", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    ids: Vec<String>,
+    /// A state as `coord inspect` shows it, or needs_me; may be given several times
+    #[arg(long, value_name = "STATE", required = true, value_parser = until)]
+    until: Vec<Until>,
+    /// Return when the first of them reaches it
+    #[arg(long)]
+    any: bool,
     /// Give up after this time, such as 90s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     timeout: Option<u64>,
 }
 
-fn state(text: &str) -> Result<State, String> {
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    State(State),
+    /// A person has to act.
+    NeedsMe,
+}
+
+fn until(text: &str) -> Result<Until, String> {
+    if matches!(text, "needs_me" | "needs-me") {
+        return Ok(Until::NeedsMe);
+    }
     // Its own words list the states there are.
-    serde_json::from_value(serde_json::Value::from(text)).map_err(|error| error.to_string())
+    let state = serde_json::from_value(serde_json::Value::from(text));
+    state.map(Until::State).map_err(|error| error.to_string())
+}
+
+impl Until {
+    fn is_reached_by(self, session: &Session) -> bool {
+        match self {
+            Self::State(state) => session.state == state,
+            Self::NeedsMe => session.need.is_some(),
+        }
+    }
+
+    /// Whether a session that has ended can be in it.
+    fn is_an_end(self) -> bool {
+        match self {
+            Self::State(state) => state.status() == Status::Stopped,
+            Self::NeedsMe => false,
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let timeout = args.timeout.map_or(Duration::MAX, Duration::from_millis);
     let began_ns = mono_ns();
     // An id that means nothing is told before a journal that is not there.
-    look(Some(&args.id), context)?;
+    let mut waiting: Vec<String> = Vec::new();
+    for id in &args.ids {
+        let id = meant(id, context)?;
+        if !waiting.contains(&id) {
+            waiting.push(id);
+        }
+    }
     // Watched before the look that counts: what changes between look and pause is news.
     let journal = JournalWatch::new(context)?;
     loop {
-        let sessions = look(Some(&args.id), &context.at_present())?.answer.sessions;
-        if let Some(session) = sessions.iter().find(|one| args.until.contains(&one.state)) {
-            let because = escape(&session.because);
-            let line =
-                format!("{} {}: {because}", escape(&session.session_id), word(session.state));
-            return Ok(writeln!(std::io::stdout(), "{line}")?);
+        let Looked { still, over } = look_at(&waiting, args, &context.at_present())?;
+        if still.is_empty() || (args.any && still.len() < waiting.len()) {
+            return Ok(());
         }
-        if let Some(session) = sessions.iter().find(|one| is_over(one, &args.until)) {
-            return Err(Failure::NeverComes(format!(
-                "the session is {}: {}",
-                word(session.state),
-                session.because
-            )));
+        let is_hopeless = if args.any { over.len() == still.len() } else { !over.is_empty() };
+        if let Some(why) = over.into_iter().next().filter(|_| is_hopeless) {
+            return Err(Failure::NeverComes(why));
         }
         let left = timeout.saturating_sub(Duration::from_nanos(mono_ns().saturating_sub(began_ns)));
         if left.is_zero() {
-            let now = sessions.first().map_or_else(String::new, |one| word(one.state));
-            return Err(Failure::TimedOut(format!("the session is still {now}")));
+            let words: Vec<&str> = still.iter().map(|(_, word)| word.as_str()).collect();
+            return Err(Failure::TimedOut(words.join("; ")));
         }
+        waiting = still.into_iter().map(|(id, _)| id).collect();
         journal.pause(left)?;
     }
 }
 
-/// A session that ended does not come to a living state again, unless somebody resumes it.
-fn is_over(session: &Session, until: &[State]) -> bool {
+/// The id of what is meant: a name of one living session, an id, or its beginning.
+fn meant(text: &str, context: &Context) -> Result<String, Failure> {
+    let all = look(None, context)?.answer.sessions;
+    let is_named =
+        |one: &&Session| one.name.as_deref() == Some(text) && one.state.status() != Status::Stopped;
+    let named: Vec<&str> = all.iter().filter(is_named).map(|one| one.session_id.as_str()).collect();
+    match named.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => look(Some(text), context).map(|_| text.to_owned()),
+        several => Err(Failure::UnclearId(format!(
+            "{text:?} is the name of several sessions: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+/// What became of those that are waited for.
+struct Looked {
+    /// Those that have not reached it, each with the words for it.
+    still: Vec<(String, String)>,
+    /// Why it can no longer come, of those that ended.
+    over: Vec<String>,
+}
+
+/// Looks at each, and says which have reached it; with `--any` the first alone.
+fn look_at(ids: &[String], args: &Args, context: &Context) -> Result<Looked, Failure> {
+    let mut looked = Looked { still: Vec::new(), over: Vec::new() };
+    let mut is_done = false;
+    for id in ids {
+        let sessions = look(Some(id), context)?.answer.sessions;
+        let is_reached = |one: &&Session| args.until.iter().any(|until| until.is_reached_by(one));
+        if let Some(session) = sessions.iter().find(is_reached) {
+            if !(args.any && is_done) {
+                let (id, because) = (escape(&session.session_id), escape(&session.because));
+                writeln!(std::io::stdout(), "{id} {}: {because}", word(session.state))?;
+            }
+            is_done = true;
+            continue;
+        }
+        let of = if args.ids.len() == 1 { "the session".to_owned() } else { escape(id) };
+        if let Some(session) = sessions.iter().find(|one| is_over(one, &args.until)) {
+            let (word, because) = (word(session.state), &session.because);
+            looked.over.push(format!("{of} is {word}: {because}"));
+        }
+        let now = sessions.first().map_or_else(String::new, |one| word(one.state));
+        looked.still.push((id.clone(), format!("{of} is still {now}")));
+    }
+    Ok(looked)
+}
+
+/// A session that ended does not come to a living state again, unless it is being brought back or
+/// somebody resumes it.
+fn is_over(session: &Session, until: &[Until]) -> bool {
     let has_ended = session.state.status() == Status::Stopped
         && session.owner.as_ref().is_none_or(|owner| owner.alive == Some(false));
-    has_ended && until.iter().all(|state| state.status() != Status::Stopped)
+    let is_brought_back = session.pending_recovery.is_some()
+        || matches!(session.state, State::RecoveryPending | State::Recovering);
+    has_ended && !is_brought_back && !until.iter().any(|until| until.is_an_end())
 }

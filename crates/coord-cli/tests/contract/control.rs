@@ -156,6 +156,41 @@ fn an_order_of_a_person_is_recorded_and_outlives_a_kill() {
     assert_eq!(orders(&home), before);
 }
 
+// A name that cannot be one is refused with the rule, and the old one stays.
+#[test]
+fn a_bad_name_is_refused() {
+    let (home, _coordinator) = started();
+    let tmux = Tmux::start(&home);
+    at_terminal(&home, &tmux, "attend aaaa1111 --name tests", "").done();
+    for name in ["bad name", "a/b", "-x", "n\u{e9}"] {
+        let said = at_terminal(&home, &tmux, &format!("attend aaaa1111 --name='{name}'"), "");
+        let line = said.refused(1);
+        assert!(
+            line.contains("is no name for a session") && line.contains("letters, digits"),
+            "{line}"
+        );
+    }
+    let session = coord_tests::coord::session(&home, "aaaa1111").unwrap();
+    assert_eq!(session.name.as_deref(), Some("tests"));
+}
+
+// What a release changes is said, and that it changes nothing.
+#[test]
+fn a_release_says_what_it_changes() {
+    let (home, _coordinator) = started();
+    let tmux = Tmux::start(&home);
+    let released = |arguments: &str| at_terminal(&home, &tmux, arguments, "").done();
+    assert!(released("release aaaa1111").contains("nothing changes: it is not held"));
+    assert!(released("release --all").contains("no session is concerned"));
+    at_terminal(&home, &tmux, "hold aaaa1111", "").done();
+    at_terminal(&home, &tmux, "hold --all", "").done();
+    let said = released("release aaaa1111");
+    assert!(said.contains("its hold ends; `coordctl hold --all` holds it still"), "{said}");
+    let said = released("release aaaa1111");
+    assert!(said.contains("nothing changes: `coordctl hold --all` holds it"), "{said}");
+    assert!(released("release --all").contains("its hold ends"));
+}
+
 // H-22
 #[test]
 fn nobody_gives_orders_without_a_terminal_of_their_own() {

@@ -136,6 +136,16 @@ impl Harness {
         self.run(&format!("'{hook}' --root '{root}' <'{file}'"))
     }
 
+    /// Starts the wake hook, as the client does at the start and after each turn, with the payload of the
+    /// last event; what it says goes to a file.
+    #[track_caller]
+    pub(crate) fn wait_for_messages(&mut self, out: &Path) {
+        let hook = programs().join("coord-hook-wake");
+        let (root, file) = (self.root.display(), self.dir.join("payload"));
+        let (hook, file, out) = (hook.display(), file.display(), out.display());
+        self.run(&format!("'{hook}' --root '{root}' <'{file}' 2>'{out}' &"));
+    }
+
     /// Has a child of the harness run one line of shell; its exit code.
     #[track_caller]
     pub(crate) fn run(&mut self, command: &str) -> i32 {

@@ -3,10 +3,11 @@
 
 use crate::harness::{Harness, Tmux};
 use crate::wire::{event, here, post, with};
-use coord_tests::coord::{Coordinator, coord, install, programs};
+use coord_tests::coord::{Coordinator, coord, install, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::Finished;
 use coord_tests::wait::wait_until;
+use coord_wire::inspect::State;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
@@ -241,6 +242,65 @@ fn a_session_is_found_by_its_name() {
     assert_ne!(unclear.code(), Some(0), "{unclear:?}");
     assert!(unclear.stderr.contains(TWO) && unclear.stderr.contains("bbbb3333"), "{unclear:?}");
     drop(again);
+}
+
+/// A home in which coord knows the client's registry.
+fn known() -> Home {
+    let home = Home::new();
+    let dir = home.config_dir();
+    home.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", dir.display()));
+    install(&home);
+    home
+}
+
+// U-08: an idle session without name or marks is woken by a message, and `send` says how it arrives.
+#[test]
+fn an_idle_session_is_woken() {
+    let home = known();
+    let _coordinator = Coordinator::start(&home);
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, ONE);
+    let registered = json!({
+        "pid": harness.process.pid, "procStart": harness.process.start_time.to_string(),
+        "sessionId": ONE, "status": "idle",
+    });
+    harness.register_as(&registered.to_string());
+    let starts = json!({"source": "startup", "permission_mode": "default"});
+    assert_eq!(harness.report("SessionStart", &starts), 0);
+    session_when(&home, ONE, "idle", |session| session.state == State::Idle);
+    // Without a wake hook nothing is promised.
+    let told = send(&home, &[ONE, "one"]).expect_success().stdout;
+    let wanted = "pending: its session is idle and has no wake hook: it comes with its next prompt, or when its next turn ends\n";
+    assert!(told.ends_with(wanted), "{told}");
+    let id = told.split(' ').next().unwrap();
+    coord(&home, &["queue", "drop", id]).expect_success();
+    let waiters = || {
+        let deadline = coord_wire::exchange::mono_ns() + 2_000_000_000;
+        let ask = coord_wire::exchange::request("GET", "/metrics", b"");
+        let answer =
+            coord_wire::exchange::exchange(&home.paths().socket(), &ask, 1 << 20, deadline);
+        String::from_utf8(answer.unwrap().body).unwrap()
+    };
+    let woken = home.tmp().join("woken");
+    harness.wait_for_messages(&woken);
+    wait_until("the wake hook waits", || {
+        let metrics = waiters();
+        if metrics.lines().any(|line| line.ends_with("waiters 1")) { Ok(()) } else { Err(metrics) }
+    });
+    let told = send(&home, &[ONE, "two"]).expect_success().stdout;
+    assert!(told.ends_with("its session is idle: its wake hook hands it over now\n"), "{told}");
+    wait_until("the message is handed over", || {
+        let text = std::fs::read_to_string(&woken).unwrap_or_default();
+        if text.contains("two") { Ok(()) } else { Err(text) }
+    });
+    // One that works: an urgent message comes earlier.
+    harness.register();
+    assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
+    session_when(&home, ONE, "running", |session| session.state == State::Running);
+    let told = send(&home, &[ONE, "three"]).expect_success().stdout;
+    assert!(told.ends_with(": it comes when that turn ends\n"), "{told}");
+    let told = send(&home, &[ONE, "four", "--urgent"]).expect_success().stdout;
+    assert!(told.contains("it comes with the result of its next tool"), "{told}");
 }
 
 /// The agent of this harness sends an urgent message; its id.

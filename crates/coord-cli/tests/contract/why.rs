@@ -1,11 +1,11 @@
 //! `coord explain`, `coord wait` and `coord events --follow` (G9): why, until when, and what next.
 
-use crate::wire::{event, post};
+use crate::wire::{event, post, with};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
 use coord_tests::wait::wait_until;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// `coord ARGUMENTS` in the background.
 fn start(home: &Home, arguments: &[&str]) -> Running {
@@ -73,6 +73,79 @@ fn wait_gives_up_with_a_code_of_its_own() {
     let nowhere = coord(&Home::new(), &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(nowhere.code(), Some(3), "{}", nowhere.stderr);
     assert_eq!(coord(&home, &["wait", "nobody", "--until", "idle"]).code(), Some(3));
+}
+
+// U-07: several sessions, all of them or any, by id or by name.
+#[test]
+fn wait_takes_several_sessions() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    for id in ["aaaa1111", "bbbb2222"] {
+        post(&home, &event(id, "UserPromptSubmit", 1));
+    }
+    let all = start(&home, &["wait", "aaaa", "bbbb2222", "aaaa", "--until", "idle"]);
+    let any = start(&home, &["wait", "aaaa", "bbbb", "--any", "--until", "idle"]);
+    post(&home, &event("bbbb2222", "Stop", 2));
+    let line = any.finish().expect_success().stdout;
+    assert!(line.starts_with("bbbb2222 idle: ") && line.lines().count() == 1, "{line}");
+    assert!(!all.has_ended(), "{:?}", all.output());
+    post(&home, &event("aaaa1111", "Stop", 2));
+    let lines = all.finish().expect_success().stdout;
+    let ids: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(ids, ["bbbb2222", "aaaa1111"]);
+    // One that has ended ends the wait for all, and not the wait for any.
+    post(&home, &event("aaaa1111", "SessionEnd", 3));
+    let over = coord(&home, &["wait", "aaaa", "bbbb", "--until", "running"]);
+    assert_eq!(over.code(), Some(6));
+    assert!(over.stderr.starts_with("coord: aaaa is stopped: "), "{}", over.stderr);
+    let late =
+        coord(&home, &["wait", "aaaa", "bbbb", "--any", "--until", "running", "--timeout", "50ms"]);
+    assert_eq!(late.code(), Some(5));
+    assert!(late.stderr.contains("bbbb is still idle"), "{}", late.stderr);
+}
+
+// U-07: one field says that a person has to act, and a script can wait for it.
+#[test]
+fn an_open_dialog_needs_a_person() {
+    let home = Home::new();
+    let _coordinator = Coordinator::start(&home);
+    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let shown = || coord_tests::coord::session(&home, "aaaa1111").unwrap();
+    assert_eq!(shown().need, None);
+    let waiting = start(&home, &["wait", "aaaa", "--until", "needs_me"]);
+    post(&home, &with(event("aaaa1111", "PermissionRequest", 2), json!({"tool_name": "Bash"})));
+    let line = waiting.finish().expect_success().stdout;
+    assert!(line.starts_with("aaaa1111 awaiting_permission: "), "{line}");
+    let session = shown();
+    let need = session.need.expect("a dialog is open");
+    assert_eq!((need.kind.as_str(), need.command), ("permission", None));
+    assert!(!need.text.is_empty() && !need.since.is_empty());
+    assert!(session.needs_operator.is_none(), "that is another reason");
+    assert_eq!(session.status, coord_wire::inspect::Status::Running);
+}
+
+// A crashed run is listed like a crashed session, however many came after it.
+#[test]
+fn crashed_runs_are_listed() {
+    let home = Home::new();
+    let run = |script: &str| coord(&home, &["run", "--", "/bin/sh", "-c", script]);
+    for _ in 0..7 {
+        assert_eq!(run("exit 3").code(), Some(3));
+    }
+    for _ in 0..6 {
+        run("echo well").expect_success();
+    }
+    let outcomes = |arguments: &[&str]| -> Vec<String> {
+        let runs = coord(&home, arguments).expect_success().stdout;
+        let runs: Value = serde_json::from_str(&runs).unwrap();
+        let runs = runs["runs"].as_array().unwrap().iter();
+        runs.map(|run| run["exit"]["outcome"].as_str().unwrap().to_owned()).collect()
+    };
+    let count = |all: &[String], word: &str| all.iter().filter(|one| *one == word).count();
+    let listed = outcomes(&["inspect", "--json"]);
+    assert_eq!((count(&listed, "crash"), count(&listed, "done")), (7, 5), "{listed:?}");
+    let all = outcomes(&["inspect", "--all", "--json"]);
+    assert_eq!((count(&all, "crash"), count(&all, "done")), (7, 6), "{all:?}");
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl State {
         } else if !is_ours {
             "its session is not this coordinator's to wake: it comes with its next prompt"
         } else if session.starter == Starter::Awaited || self.is_being_woken(session) {
-            "its session is just being woken"
+            "its session was woken a moment ago: it comes when that turn ends"
         } else {
             not_at_rest(session)?
         };
@@ -209,6 +209,16 @@ impl State {
 
     /// What a message that waits for a session waits for, in words.
     pub fn waits_for(&self, message: &Message, at: Moment) -> Option<String> {
+        self.waits_beside(message, None, at)
+    }
+
+    /// The same where it is known whether a wake hook waits in its session.
+    pub fn waits_beside(
+        &self,
+        message: &Message,
+        has_waiter: Option<bool>,
+        at: Moment,
+    ) -> Option<String> {
         let session = self.get(message.session()?)?;
         // In which mode one that is gone will come back nobody knows.
         let person =
@@ -216,10 +226,16 @@ impl State {
         let why = person
             .or_else(|| self.away(session, at))
             .or_else(|| self.barred(message, session))
+            .or_else(|| busy_for(message, session))
             .or_else(|| self.shut(session, Door::Wake, at));
-        Some(why.unwrap_or_else(|| {
-            "its session is idle: it comes by its wake hook, or with its next prompt".into()
-        }))
+        let idle = match has_waiter {
+            Some(true) => "its session is idle: its wake hook hands it over now",
+            Some(false) => {
+                "its session is idle and has no wake hook: it comes with its next prompt, or when its next turn ends"
+            }
+            None => "its session is idle: it comes by its wake hook, or with its next prompt",
+        };
+        Some(why.unwrap_or_else(|| idle.into()))
     }
 
     /// A message left for its session.
@@ -376,6 +392,15 @@ impl State {
             self.fail_message(id, why, at, fx);
         }
     }
+}
+
+/// When an open turn brings an urgent message: before the turn's end.
+fn busy_for(message: &Message, session: &Session) -> Option<String> {
+    let is_open = matches!(session.word.word, Word::Running | Word::Stalled);
+    (message.is_urgent && is_open).then(|| {
+        "its session works: it comes with the result of its next tool, or when that turn ends"
+            .into()
+    })
 }
 
 /// Why a session is not at its prompt, as far as anybody knows; none if it is.

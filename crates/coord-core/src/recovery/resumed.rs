@@ -7,9 +7,9 @@ use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
 use super::harm;
 use super::outcome::flag;
-use super::{Ending, Stage, Way};
+use super::{Cause, Ending, Stage, Way};
 use crate::effect::{Deed, Effect, Effects, SHOWN_MS, Signal};
-use crate::event::{EndReason, ProcessRef, Screen};
+use crate::event::{EndReason, ProcessRef, Screen, TmuxPane};
 use crate::hold::Hold;
 use crate::proof::{Input, PaneState, Proof};
 use crate::session::{Presence, Session, SessionKey, Turn};
@@ -18,10 +18,23 @@ use crate::status::Word;
 use crate::time::{Awake, Moment};
 use crate::wake::{self, WakeDecision};
 
+/// A resume whose line was put somewhere, and is not taken yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedResume<'a> {
+    /// Whose.
+    pub session: &'a Session,
+    /// Where.
+    pub way: Way,
+    /// Its pane, whose server runs the line of a new pane or window.
+    pub pane: Option<TmuxPane>,
+    /// That server was gone: whichever listens at the socket now runs the line (S0-25f).
+    pub any_server: bool,
+}
+
 impl State {
-    /// The session whose resume was put somewhere with this nonce, and where; none if what was learned
-    /// since forbids it: a late SessionEnd, another owner.
-    pub fn resume_placed(&self, nonce: &str) -> Option<(&Session, Way)> {
+    /// The resume that was put somewhere with this nonce; none if what was learned since forbids it: a
+    /// late SessionEnd, another owner.
+    pub fn resume_placed(&self, nonce: &str) -> Option<PlacedResume<'_>> {
         let mut of_nonce = self.header.machine.under_way.iter().filter_map(|key| {
             let session = self.get(*key)?;
             let pending = session.recovery.pending.as_ref()?;
@@ -41,7 +54,13 @@ impl State {
             }
         });
         let (session, pending, way) = of_nonce.next()?;
-        self.is_ours(session, pending.is_ended_by_us()).ok().map(|()| (session, way))
+        self.is_ours(session, pending.is_ended_by_us()).ok()?;
+        Some(PlacedResume {
+            session,
+            way,
+            pane: session.proved_pane().map(|(pane, _)| pane),
+            any_server: pending.cause == Cause::Interrupted,
+        })
     }
 
     /// The session whose resume the process with this pid claimed.

@@ -22,7 +22,7 @@ fn an_idle_session_is_woken_with_one_message() {
     let awake = world.state.moment(world.now()).awake;
     assert_eq!(world.session("s1").wakes.used(awake).0, 1, "H-21");
     assert_eq!(world.wakes(), [], "one at a time");
-    assert!(world.why_waits(id(2)).contains("being woken"));
+    assert!(world.why_waits(id(2)).contains("was woken a moment ago"));
     assert_eq!(world.takes(PROMPT), [id(2)], "the turn that the wake starts takes the rest");
     assert_eq!(world.session("s1").starter, Starter::Coord);
 }
@@ -323,7 +323,7 @@ fn a_wake_is_awaited_until_its_prompt_comes() {
     world.wakes_with(1);
     world.queue(QueueEvent::Proved(id(1)));
     assert_eq!(world.wakes(), []);
-    assert!(world.why_waits(id(2)).contains("being woken"));
+    assert!(world.why_waits(id(2)).contains("was woken a moment ago"));
     assert_eq!(world.takes(PROMPT), [id(2)]);
 }
 

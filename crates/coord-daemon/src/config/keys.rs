@@ -125,8 +125,8 @@ pub const KEYS: [Key; 88] = [
     Key {
         name: "queue.wake",
         kind: Kind::Word(&["auto", "always", "never"]),
-        default: "\"auto\"",
-        about: "which idle sessions a message may wake: those with marks, all, none (H-02)",
+        default: "\"always\"",
+        about: "which idle sessions a message may wake: always every interactive one, auto those with marks, a parent, a child or an earlier message, never none (H-02)",
     },
     Key {
         name: "queue.wakes_per_10min",

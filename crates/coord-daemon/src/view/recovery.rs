@@ -1,6 +1,6 @@
 //! Shows what is owed to a session and what holds it back.
 
-use coord_core::{Awake, Hold, Now, Session, State};
+use coord_core::{Awake, Ending, Hold, Now, Session, State};
 use coord_wire::inspect;
 use coord_wire::stamp::rfc3339;
 
@@ -29,6 +29,10 @@ pub(super) fn so_far(session: &Session) -> inspect::Recovery {
         last_at: last.map(|last| rfc3339(last.at.wall_ms)),
         last_outcome: last.map(|last| last.outcome.word().to_owned()),
         harmed_prompts: session.recovery.harmed_prompts,
+        last_reason: last.and_then(|last| match &last.outcome {
+            Ending::Closed { why } | Ending::Failed { why } => Some(why.clone()),
+            Ending::Verified | Ending::Observed => None,
+        }),
         dropped: session.recovery.dropped,
     }
 }

@@ -57,6 +57,14 @@ impl World for SharedMachine {
         found.filter(|one| one.start_time == process.start_time)?.config_dir.clone()
     }
 
+    fn pane_server(&self, process: ProcessRef, socket: &str) -> Option<u32> {
+        let machine = self.get();
+        let found = machine.processes.get(&process.pid);
+        let parent = found.filter(|one| one.start_time == process.start_time)?.parent;
+        let server = machine.tmux.get(socket).map(|server| server.process.pid)?;
+        (parent == server).then_some(server)
+    }
+
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen {
         let machine = self.get();
         let found = machine.processes.get(&process.pid).filter(|_| alive);

@@ -10,19 +10,23 @@ use super::{age_s, tilde};
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad, print_json};
 
-/// Ended runs are listed for this long, and no more of them than the next.
+/// The outcome that is listed like a crashed session, for as long as its file is kept.
+const CRASH: &str = "crash";
+/// Other ended runs are listed for this long, and no more of them than the next.
 const ENDED_LISTED_S: u64 = 24 * 3600;
 const ENDED_LISTED_MAX: usize = 5;
 /// So much of an id tells the millisecond of a start, which tells runs apart.
 const ID_CHARS: usize = "run_".len() + 12;
 const WHAT_CHARS: usize = 8;
 
-/// The runs to list: those under way, and the last that ended.
+/// The runs to list: those under way, those that crashed, and the last that ended otherwise.
 pub(super) fn listed(context: &Context, all: bool) -> Result<Vec<Run>, Failure> {
     let mut found = runs::all(&context.paths)?;
     let mut ended = 0;
     found.retain(|run| {
-        let Some(exit) = &run.exit else { return true };
+        let Some(exit) = run.exit.as_ref().filter(|exit| exit.outcome != CRASH) else {
+            return true;
+        };
         ended += 1;
         all || ended <= ENDED_LISTED_MAX && age_s(&exit.at, context) <= ENDED_LISTED_S
     });

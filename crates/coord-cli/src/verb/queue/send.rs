@@ -33,7 +33,7 @@ pub(crate) struct MessageArgs {
     /// Sent again with the same key, it is the same message
     #[arg(long)]
     key: Option<String>,
-    /// It goes before those that are not urgent
+    /// Before those that are not urgent; to a session that works, with the result of its next tool
     #[arg(long)]
     urgent: bool,
     /// It fails if nobody takes it within this time, such as 10m
