@@ -94,10 +94,11 @@ fn a_session_that_coord_ended_comes_back_once_after_a_failed_sync() {
     assert!(failed.is_empty(), "{n} fail; the first: {}", failed[0]);
 }
 
-// H-07, H-53: seeds in which a client that worked was killed, or ended by an order of half an hour before.
+// H-07, H-53, H-01: seeds in which a client that worked was killed, or ended by an order of half an hour
+// before; and one in which a line was typed into the shell of a suspended client.
 #[test]
 fn no_working_client_is_ended_in_the_lives_in_which_one_was() {
-    for seed in ["7002797", "8000114"] {
+    for seed in ["7002797", "8000114", "177381065"] {
         let dir = tempfile::tempdir().unwrap();
         let mut run = Command::new(env!("CARGO_BIN_EXE_coord-sim"));
         let run = run.args(["run", "--seeds", "1", "--from", seed]).arg("--logs").arg(dir.path());

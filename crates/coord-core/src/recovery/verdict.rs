@@ -137,11 +137,18 @@ impl State {
         Ok(!was_set && at.awake.ms_since(began.awake) <= lasts_ms)
     }
 
-    /// Whether another living session has the pane of this one: suspended, it leaves its shell in front.
+    /// Whether another living session came from this one's shell or has its pane: suspended, it leaves the
+    /// shell in front.
     fn is_pane_of_another(&self, session: &Session) -> bool {
-        let Some((pane, _)) = session.proved_pane() else { return false };
-        let has_it = |other: &&Session| other.may_live() && other.pane() == Some(&pane);
-        self.sessions().filter(has_it).any(|other| other.key != session.key)
+        let shell_of = |one: &Session| one.launch.as_ref().map(|launch| launch.parent.process);
+        let shell = shell_of(session);
+        let pane = session.proved_pane().map(|(pane, _)| (pane.socket, pane.pane));
+        self.sessions().filter(|other| other.key != session.key && other.may_live()).any(|other| {
+            let has_pane = |(socket, id): &(_, _)| {
+                other.pane().is_some_and(|pane| pane.socket == *socket && pane.pane == *id)
+            };
+            (shell.is_some() && shell_of(other) == shell) || pane.as_ref().is_some_and(has_pane)
+        })
     }
 
     /// What follows from a proof of a dead harness.
