@@ -61,6 +61,14 @@ impl State {
             return Place::Record(key);
         }
         let Some(newest) = newest else { return unclaimed };
+        // G6: of the client that coord started itself, its user's end counts, and only prevents an act.
+        let is_its_users = matches!(
+            event.kind,
+            HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
+        );
+        if is_its_users && self.is_local_owner(owner) && newest.recovery.claimed_by(owner.process) {
+            return Place::Record(newest.key);
+        }
         let is_held = self
             .sessions_with_id(&event.session_id)
             .any(|session| session.may_live() && session.owner.is_some());

@@ -50,7 +50,8 @@ impl Place {
             body: body.to_string().into_bytes(),
             keep_alive: false,
         };
-        self.serving.route(&request, Caller { pid: 2, parent: Some(1) })
+        // The first process is nobody's child, and no agent's.
+        self.serving.route(&request, Caller { pid: 1, parent: Some(0) })
     }
 
     /// What is answered once it is synced.

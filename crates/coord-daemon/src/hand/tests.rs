@@ -188,7 +188,11 @@ impl World {
 
     fn subject_in(&self, harness: ProcessRef, lives: bool, pane: &str) -> Subject {
         let pane_pid = self.ask(pane, "#{pane_pid}").parse().unwrap();
-        let tty = u64::try_from(process::stat(pane_pid).unwrap().tty).unwrap();
+        // A new pane's first process takes its terminal after the server has named it.
+        let tty = until("its terminal", || {
+            let tty = u64::try_from(process::stat(pane_pid)?.tty).ok()?;
+            (tty != 0).then_some(tty)
+        });
         let work = std::fs::metadata(self.path("work")).unwrap();
         let pane = TmuxPane { socket: self.socket(), server: self.server, pane: pane.to_owned() };
         Subject {

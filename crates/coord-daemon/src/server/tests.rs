@@ -243,6 +243,7 @@ fn asking(session: &str) -> serde_json::Value {
 }
 
 const ALWAYS: &str = "[queue]\nwake = \"always\"\n";
+const AUTO: &str = "[queue]\nwake = \"auto\"\n";
 const NOTHING: Answered = Some((204, String::new()));
 
 // H-02: the waiter of an idle session is answered with the message, once.
@@ -348,11 +349,11 @@ fn nobody_else_waits() {
     assert_eq!(world.server.coordinator.waiters.len(), 0);
 }
 
-// H-02: by default only beside sessions with marks; never where it says so; and never without a
+// H-02: with `auto` only beside sessions with marks; never where it says so; and never without a
 // person.
 #[test]
 fn sessions_that_are_not_armed_have_none() {
-    for config in ["", "[queue]\nwake = \"never\"\n"] {
+    for config in [AUTO, "[queue]\nwake = \"never\"\n"] {
         let mut world = World::new(config);
         world.start_session("s1");
         let mut waiter = world.wait("s1");
@@ -371,7 +372,7 @@ fn sessions_that_are_not_armed_have_none() {
 // H-02: what a person says of a session arms it, for the next waiter; a child arms its parent.
 #[test]
 fn marks_arm_a_session() {
-    let mut world = World::new("");
+    let mut world = World::new(AUTO);
     world.start_session("parent-1");
     let marks = OperatorMarks { unattended: Some(true), ..OperatorMarks::default() };
     world.attend("parent-1", marks);
@@ -473,7 +474,7 @@ fn a_hook_that_leaves_takes_no_message_along() {
 // H-02: a session that was sent a message has a waiter from then on, whatever its marks.
 #[test]
 fn a_message_arms_a_session() {
-    let mut world = World::new("");
+    let mut world = World::new(AUTO);
     let session = world.start_session("s1");
     let mut early = world.wait("s1");
     assert_eq!(world.answer(&mut early), NOTHING, "nobody sends it anything");
