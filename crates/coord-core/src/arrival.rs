@@ -257,15 +257,6 @@ fn apply(
     }
 }
 
-/// Whether an event that only its living client vouches for names an id that nobody else has: one that the
-/// client had before, for history.
-fn is_earlier_id(state: &State, session: &Session, event: &HookEvent) -> bool {
-    event.has_living_client()
-        && owner_of(event).is_some_and(|owner| session.is_owned_by(&owner))
-        && session.session_id != event.session_id
-        && state.keys_of_id(&event.session_id).is_empty()
-}
-
 /// What shows that the process of a new owner holds the session.
 fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
     match &event.provenance {

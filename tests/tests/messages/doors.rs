@@ -68,7 +68,7 @@ pub(crate) fn an_urgent_one() {
 // S4-24: nobody waits in it, so its user's next prompt takes it along.
 pub(crate) fn with_the_next_prompt() {
     let turns = [Turn::text("First."), Turn::text("I have read both.")];
-    let mut place = Place::start("", turns, &MANUAL);
+    let mut place = Place::start("[queue]\nwake = 'auto'", turns, &MANUAL);
     place.a_turn();
     let sent = send(&mut place, &["'a word from outside'"]);
     assert!(sent.because.is_some_and(|why| why.contains("with its next prompt")));
@@ -259,7 +259,7 @@ pub(crate) fn a_long_one() {
 
 // H-30, S4-25, F29: it left with a prompt whose context was taken out again, so it comes once more and says so.
 pub(crate) fn an_interrupt() {
-    let lease = "[queue]\nlease = '2s'\nretry_delay = '1s'";
+    let lease = "[queue]\nlease = '2s'\nretry_delay = '1s'\nwake = 'auto'";
     let turns = [Turn::text("First."), Turn::hang().once(), Turn::text("I have read it.")];
     let mut place = Place::start(lease, turns, &MANUAL);
     place.a_turn();

@@ -16,7 +16,7 @@ pub(crate) fn a_crashed_session() {
         Turn::text("Back again.").lasting(),
     ];
     // Time enough to send while it is dead.
-    let mut place = Place::start("grace = '20s'", turns, &MANUAL);
+    let mut place = Place::start("grace = '20s'\n[queue]\nwake = 'auto'", turns, &MANUAL);
     place.a_turn();
     let id = place.id.clone();
     place.order(&["attend", &id, "--recover"]);
@@ -24,7 +24,7 @@ pub(crate) fn a_crashed_session() {
     place.signal(Signal::KILL);
     place.when("it is to come back", |session| session.state == State::RecoveryPending);
     let sent = send(&mut place, &["'read me when you are back'"]);
-    assert!(sent.because.is_some_and(|why| why.contains("brought back")));
+    assert!(sent.because.is_some_and(|why| why.contains("crashed")));
     place.when_back();
     place.when("it rests", |session| session.state == State::Idle);
     assert!(!place.pane.screen().contains("read me when"), "{}", place.pane.screen());
