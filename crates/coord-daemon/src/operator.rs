@@ -1,7 +1,7 @@
 //! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`: what a person asks for by `coordctl`; and
 //! `POST /v1/down`.
 //!
-//! Decides who may ask ([`caller`]) and what exactly is meant; what follows from it is the core's.
+//! Decides who may ask (`caller`) and what exactly is meant; what follows from it is the core's.
 //! Answered with 200 once it is durable. Nothing is recorded of a request that is refused, and of a
 //! dry run.
 

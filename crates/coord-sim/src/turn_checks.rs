@@ -76,7 +76,7 @@ impl Simulation {
             }
             let Some(last) = &recovery.last else { continue };
             let word = last.outcome.word();
-            if !self.acts.ended.insert((key, last.at.awake.0, word)) {
+            if !self.acts.ended.insert((key, last.at.wall_ms, word)) {
                 continue;
             }
             *self.meter.ended.entry(word).or_default() += 1;

@@ -70,7 +70,7 @@ pub(crate) fn resumed_elsewhere_in_the_grace() {
     place.order(&["attend", &id, "--recover"]);
     let pane = place.terminal.pane();
     place.signal(Signal::KILL);
-    place.when_entry("Decision", "it comes back in 8 s unless a key is pressed");
+    place.when_entry("Decision", "it is brought back in 8 s unless a key is pressed");
     let pid = pane.start(&["--resume", &place.id]);
     place.pane = pane;
     stays_with(&mut place, pid);

@@ -9,7 +9,7 @@ use super::guards::{Stop, busy};
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
 use crate::effect::Effects;
 use crate::event::{Kind, ProcessRef};
-use crate::session::{Presence, Session, SessionKey, Turn};
+use crate::session::{Owner, OwnerProof, Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -88,8 +88,9 @@ impl State {
             return;
         }
         let settings = self.header.settings.clone();
-        // What no verified event told of stops nobody else (H-44).
-        if session.owner.as_ref().is_some_and(|owner| owner.has_reported) {
+        // What is only claimed stops nobody else (H-44).
+        let is_client = |owner: &Owner| owner.has_reported || owner.proof != OwnerProof::Claimed;
+        if session.owner.as_ref().is_some_and(is_client) {
             self.header.machine.on_death(session.key, &settings, at);
         }
         let mut pending = Pending::new(Cause::Death, process, at);
