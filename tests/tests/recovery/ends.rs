@@ -2,7 +2,7 @@
 //! That coord was at work all the time is shown by a session that comes back last.
 
 use coord_tests::fake_api::Turn;
-use coord_tests::place::{MANUAL, Place, words_of};
+use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use rustix::process::Signal;
