@@ -15,6 +15,7 @@ use coord_core::{
     Delay, Limits, Mode, QueueLimits, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings,
     StallLimits, WakeLimits,
 };
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -143,7 +144,8 @@ impl Config {
 
     /// Reads a file; an absent one gives the defaults.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
+        let text = coord_store::read_small_file(path, SMALL_FILE_BYTES_MAX);
+        match text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::defaults()),
             Err(error) => Err(ConfigError::Unreadable(error.to_string())),

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
+use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::process::Caller;
@@ -43,6 +44,8 @@ pub struct Coordinator<W: World> {
     pub(crate) spool: Spool<W::Disk>,
     /// Why things are not as they should be, for people.
     pub(crate) problems: BTreeSet<String>,
+    /// The files of the spool that are being taken in.
+    pub(crate) pass: Option<Pass>,
     /// Drained spool files that go once the journal is synced up to the number.
     pub(crate) drained: Vec<(String, u64)>,
     /// Deaths to be judged once socket and spool are empty (H-05).
@@ -111,6 +114,7 @@ impl<W: World> Coordinator<W> {
             agenda: Agenda::new(now),
             spool: Spool::new(disk.clone(), &paths.spool()),
             problems: BTreeSet::new(),
+            pass: None,
             drained: Vec::new(),
             deaths: VecDeque::new(),
             invariant_violations: 0,
@@ -445,7 +449,7 @@ const FULL: &str = "the disk is full: only turn edges are recorded; free some sp
 /// What keys the digests of texts; hooks use the same for what they see. Without it no text is taken for
 /// another, only its digests could be searched for.
 fn text_key(disk: &impl Disk, paths: &Paths) -> [u8; 16] {
-    disk.read(&paths.digest_key()).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
+    disk.read(&paths.digest_key(), 16).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
 }
 
 /// The word of a mode.

@@ -12,6 +12,7 @@ use anyhow::Context;
 use coord_store::lock::{Held, LockError};
 use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::api::InstallRecord;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use coord_wire::paths::Paths;
 use mio::{Poll, Waker};
 use rustix::fd::OwnedFd;
@@ -131,7 +132,7 @@ fn is_gone(by: &str) -> bool {
 pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Eyes, Tools) {
     let readable =
         |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
-    let recorded = std::fs::read(paths.install_record()).ok();
+    let recorded = coord_store::read_small_file(&paths.install_record(), SMALL_FILE_BYTES_MAX).ok();
     let recorded = recorded.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
     let (coord, tmux) = recorded.map_or((None, None), |one| (Some(one.coord), one.tmux));
     let places: Vec<PathBuf> =

@@ -12,6 +12,7 @@ mod deaths;
 mod disk;
 mod harness;
 mod http;
+mod limits;
 mod namespaces;
 mod once;
 mod queue;
