@@ -52,6 +52,7 @@ mod step;
 mod task;
 mod time;
 mod turn;
+mod unverified;
 mod wake;
 
 pub use budget::{Budget, BudgetDecision, Delay, Limits};
@@ -99,4 +100,5 @@ pub use status::{Word, WordOf};
 pub use step::step;
 pub use task::{StopFile, Task, TaskFound};
 pub use time::{Awake, Moment, Now};
+pub use unverified::UNVERIFIED_MAX;
 pub use wake::{WakeBudget, WakeDecision, WakeLimits, continuation, is_armed};

@@ -39,6 +39,9 @@ pub struct Counters {
     /// Harnesses that were found dead, nobody having seen them die (S0-38).
     #[serde(default)]
     pub found_dead: u64,
+    /// Records of unverified sessions that were dropped because there were too many (H-49).
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// Everything of the state but the records and the remembered ids.
@@ -95,6 +98,8 @@ pub struct State {
     by_id: BTreeMap<String, Vec<SessionKey>>,
     by_owner: BTreeSet<(OwnerSlot, SessionKey)>,
     by_deadline: BTreeSet<(Awake, SessionKey)>,
+    /// Those that no verified event stands behind.
+    unverified: BTreeSet<SessionKey>,
 }
 
 /// What tells owners apart as a rule; the record says whether machine and boot are the same too.
@@ -123,6 +128,7 @@ struct Indexed {
     previous_ids: Vec<String>,
     owner: Option<OwnerSlot>,
     deadline: Option<Awake>,
+    is_unverified: bool,
 }
 
 impl From<Session> for Taken {
@@ -259,6 +265,7 @@ impl State {
             previous_ids: session.previous_ids.clone(),
             owner: session.owner.as_ref().map(|owner| owner_slot(&owner.id)),
             deadline,
+            is_unverified: session.is_unverified(),
         };
         Some(Taken { session, indexed })
     }
@@ -282,6 +289,11 @@ impl State {
         reindex(&mut self.by_owner, key, indexed.owner, owner);
         let deadline = self.deadline(&session);
         reindex(&mut self.by_deadline, key, indexed.deadline, deadline);
+        match (indexed.is_unverified, session.is_unverified()) {
+            (false, true) => _ = self.unverified.insert(key),
+            (true, false) => _ = self.unverified.remove(&key),
+            (false, false) | (true, true) => (),
+        }
         self.records.insert(key, Record { session, deadline });
     }
 
@@ -291,6 +303,17 @@ impl State {
         self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
         reindex(&mut self.by_owner, key, indexed.owner, None);
         reindex(&mut self.by_deadline, key, indexed.deadline, None);
+        self.unverified.remove(&key);
+    }
+
+    /// How many records no verified event stands behind.
+    pub fn n_unverified(&self) -> usize {
+        self.unverified.len()
+    }
+
+    /// The oldest of those.
+    pub(crate) fn oldest_unverified(&self) -> Option<SessionKey> {
+        self.unverified.first().copied()
     }
 
     fn forget_ids<'a>(&mut self, key: SessionKey, ids: impl Iterator<Item = &'a String>) {

@@ -4,7 +4,7 @@ mod world;
 
 use coord_core::{
     Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Registry, SeenIds, StartSource,
-    State, Word,
+    State, UNVERIFIED_MAX, Word, step,
 };
 use world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
 
@@ -282,4 +282,54 @@ fn a_record_without_an_owner_is_completed_by_the_registry() {
     world.send(event);
     world.registry(100, present("s1"), false);
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
+}
+
+/// An event that nobody proved to come from a client.
+fn forged(world: &mut World, id: &str, pid: Option<u32>) {
+    let mut event = world.event(id, pid.unwrap_or(1), START, 0.0);
+    event.verified = false;
+    if pid.is_none() {
+        event.harness = None;
+    }
+    let now = world.now();
+    step(&mut world.state, &Event::Hook(Box::new(event)), now);
+}
+
+// H-49: made-up sessions take nobody's place but their own.
+#[test]
+fn h_49_records_without_a_verified_event_are_capped_and_the_oldest_go() {
+    let mut world = World::new();
+    world.open("real", 100, Kind::Interactive);
+    forged(&mut world, "seen", Some(200));
+    world.seen_alive(200);
+    forged(&mut world, "real", Some(300));
+    let of_real = |world: &World| {
+        let found = world.state.sessions_with_id("real");
+        found.map(|session| session.two_owners).collect::<Vec<_>>()
+    };
+    assert_eq!(of_real(&world), [true, true]);
+    for n in 0..UNVERIFIED_MAX + 500 {
+        forged(&mut world, &format!("forged-{n}"), None);
+    }
+    let has = |id: &str| world.state.sessions_with_id(id).next().is_some();
+    assert!(has("real") && has("seen"), "a verified one, and one whose process was seen");
+    assert!(!has("forged-0") && has(&format!("forged-{}", UNVERIFIED_MAX + 499)));
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX);
+    assert_eq!(world.state.header().counters.dropped, 501, "the second claim of an id too");
+    assert_eq!(of_real(&world), [false], "and with it what it claimed");
+    // The indexes are what the records make of them.
+    world.hook("real", 100, PROMPT);
+    // A store with too many is cut to size by the first event.
+    let mut many: Vec<_> = world.state.sessions().cloned().collect();
+    let one = world.session("forged-1000").clone();
+    many.extend((0..700).map(|n| {
+        let mut more = one.clone();
+        more.key.0 = 100_000 + n;
+        more
+    }));
+    let header = world.state.header().clone();
+    world.state = State::from_parts(header, many, Vec::new(), SeenIds::default());
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX + 700);
+    world.hook("real", 100, TOOL);
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX);
 }

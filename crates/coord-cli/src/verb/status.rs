@@ -53,6 +53,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         counted(health.seq, "record"),
         counted(health.spool_pending, "event")
     )?;
+    if 0 < health.events_counted + health.records_dropped {
+        writeln!(
+            out,
+            "since the store began: {} only counted, {} of unverified sessions dropped",
+            counted(health.events_counted, "event"),
+            counted(health.records_dropped, "record")
+        )?;
+    }
     for problem in &health.problems {
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }

@@ -327,6 +327,8 @@ fn a_coordinator_of_another_version_is_named_and_gets_no_probe() {
         spool_pending: 0,
         sessions: 0,
         unattended: 0,
+        records_dropped: 0,
+        events_counted: 0,
         invariant_violations: 1,
         problems: vec!["something is odd".into()],
     };
