@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 87] = [
+pub const KEYS: [Key; 88] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -121,6 +121,12 @@ pub const KEYS: [Key; 87] = [
         kind: Kind::Duration,
         default: "\"2m\"",
         about: "a message that is worked on for longer is shown as slow (S4-18)",
+    },
+    Key {
+        name: "queue.texts_mib",
+        kind: Kind::Count,
+        default: "256",
+        about: "the texts of all messages together, in MiB; what exceeds this is refused",
     },
     Key {
         name: "queue.wake",
