@@ -23,13 +23,16 @@ use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::process::Caller;
 use crate::registry;
-use crate::share::Shares;
+use crate::share::{Arrival, Fate, Shares};
 use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
 use crate::world::World;
 
 /// Observations owed to the store; a user has a few hundred sessions.
 const OWED_MAX: usize = 10_000;
+
+/// The number of events that were only counted is recorded this often.
+const COUNTED_EVERY_NS: u64 = 1_000_000_000;
 
 /// The coordinator.
 pub struct Coordinator<W: World> {
@@ -75,13 +78,19 @@ pub struct Coordinator<W: World> {
     pub(crate) offered: Option<Offered>,
     /// Messages that go to wake hooks once their leaving is on disk.
     pub(crate) leaving: VecDeque<Leaving>,
-    shares: Shares,
+    pub(crate) shares: Shares,
+    /// Events that were only counted, and are not recorded as such yet.
+    counted: u64,
+    /// When their number is recorded, CLOCK_MONOTONIC.
+    pub(crate) counted_from: u64,
     reserve: Reserve<W::Disk>,
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
     pub(crate) unsynced_since: Option<u64>,
     pub(crate) sync_out: bool,
     pub(crate) snapshot_out: bool,
+    /// A snapshot that failed is not tried again before, CLOCK_MONOTONIC.
+    pub(crate) snapshot_from: u64,
 }
 
 /// Everything a coordinator is made of.
@@ -131,11 +140,14 @@ impl<W: World> Coordinator<W> {
             offered: None,
             leaving: VecDeque::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
+            counted: 0,
+            counted_from: 0,
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
             unsynced_since: None,
             sync_out: false,
             snapshot_out: false,
+            snapshot_from: 0,
             disk,
             paths,
             here,
@@ -181,13 +193,22 @@ impl<W: World> Coordinator<W> {
         if self.engine.is_duplicate(&envelope) {
             return Ok(());
         }
-        if self.shares.is_spent(&envelope.session_id, &envelope.event, now.mono_ns) {
-            let folded = Entry::Folded {
-                session_id: envelope.session_id,
-                event: envelope.event,
-                id: envelope.id,
-            };
-            return self.record(&folded, now);
+        let arrival = Arrival {
+            session_id: &envelope.session_id,
+            event: &envelope.event,
+            bytes: text.get().len(),
+            verified,
+        };
+        match self.shares.take(arrival, now.mono_ns) {
+            Fate::Kept => (),
+            Fate::Named => {
+                let Envelope { session_id, event, id, .. } = envelope;
+                return self.record(&Entry::Folded { session_id, event, id }, now);
+            }
+            Fate::Counted => {
+                self.counted = self.counted.saturating_add(1);
+                return Ok(());
+            }
         }
         let may_use_reserve = is_reserved(&envelope.event);
         let entry = Entry::Hook { via, verified, envelope: text.to_owned() };
@@ -203,6 +224,32 @@ impl<W: World> Coordinator<W> {
         let effects = self.engine.take_hook_in(envelope, via, verified, now);
         self.perform(effects, now);
         Ok(())
+    }
+
+    /// Takes in an arrival that is no event: it has the share of an unverified session without a name.
+    pub(crate) fn take_malformed(
+        &mut self,
+        entry: &Entry,
+        text: &[u8],
+        now: Now,
+    ) -> Result<(), AppendError> {
+        let arrival = Arrival { session_id: "", event: "", bytes: text.len(), verified: false };
+        match self.shares.take(arrival, now.mono_ns) {
+            Fate::Kept | Fate::Named => self.record(entry, now),
+            Fate::Counted => {
+                self.counted = self.counted.saturating_add(1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Records how many events were only counted since it was recorded last.
+    pub(crate) fn record_counted(&mut self, now: Now) {
+        let events = self.counted;
+        if 0 < events && self.record_or_say(&Entry::SpoolFolded { events }, now) {
+            self.counted = 0;
+            self.counted_from = now.mono_ns.saturating_add(COUNTED_EVERY_NS);
+        }
     }
 
     /// The state.

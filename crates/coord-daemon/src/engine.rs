@@ -20,6 +20,9 @@ use crate::convert;
 const TAIL_PER_SESSION: u64 = 4;
 /// The least tail worth a snapshot.
 const TAIL_MIN: u64 = 2_000;
+/// A snapshot is due at this many bytes too, however few records they are: the journal is pruned behind
+/// a snapshot only, so its size is bounded by this beyond what is kept (H-49).
+const TAIL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An entry of the snapshot that is a message and no session.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -51,6 +54,10 @@ pub struct Engine<D: Disk> {
     state: State,
     /// What the next start has to replay, in records.
     since_snapshot: u64,
+    /// The same in bytes.
+    bytes_since_snapshot: u64,
+    /// Both as they were when the last snapshot was made.
+    before_snapshot: (u64, u64),
     duplicates: u64,
     line: Vec<u8>,
 }
@@ -74,8 +81,16 @@ impl<D: Disk> Engine<D> {
         let (state, replayed) = replay(snapshot.as_ref(), &tail)?;
         let findings = snapshot.iter().flat_map(|snapshot| &snapshot.report).chain(&tail.report);
         let findings = findings.map(ToString::to_string).collect();
-        let engine =
-            Self { journal, state, since_snapshot: replayed, duplicates: 0, line: Vec::new() };
+        let bytes = tail.records().map(|(_, payload)| payload.len() as u64).sum();
+        let engine = Self {
+            journal,
+            state,
+            since_snapshot: replayed,
+            bytes_since_snapshot: bytes,
+            before_snapshot: (0, 0),
+            duplicates: 0,
+            line: Vec::new(),
+        };
         Ok((engine, findings))
     }
 
@@ -124,6 +139,8 @@ impl<D: Disk> Engine<D> {
             tracing::error!(%error, "an entry could not be written as JSON");
         }
         self.journal.append(&self.line)?;
+        self.bytes_since_snapshot =
+            self.bytes_since_snapshot.saturating_add(self.line.len() as u64);
         let cost = replay_cost(entry, &self.state);
         self.since_snapshot = self.since_snapshot.saturating_add(cost);
         Ok(())
@@ -150,7 +167,15 @@ impl<D: Disk> Engine<D> {
     pub fn wants_snapshot(&self) -> bool {
         let kept = self.state.sessions().len().saturating_add(self.state.messages().len());
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
-        TAIL_MIN.max(kept.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
+        TAIL_BYTES_MAX <= self.bytes_since_snapshot
+            || TAIL_MIN.max(kept.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
+    }
+
+    /// The last snapshot was not written: what it covered is in the tail still.
+    pub fn snapshot_failed(&mut self) {
+        let (records, bytes) = self.before_snapshot;
+        self.since_snapshot = self.since_snapshot.saturating_add(records);
+        self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(bytes);
     }
 
     /// Whether anything was recorded since the last snapshot.
@@ -179,7 +204,8 @@ impl<D: Disk> Engine<D> {
             let keys: Vec<&str> = key.iter().map(String::as_str).collect();
             writer.entry(&keys, &payload);
         }
-        self.since_snapshot = 0;
+        self.before_snapshot = (self.since_snapshot, self.bytes_since_snapshot);
+        (self.since_snapshot, self.bytes_since_snapshot) = (0, 0);
         Ok((writer, self.state.seen().to_bytes()))
     }
 

@@ -253,7 +253,7 @@ fn own(line: &mut Line, entry: Entry) {
         }
         Entry::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
         Entry::SpoolFolded { events } => {
-            ("SpoolFolded", "coordinator", format!("{events} tool events only counted"))
+            ("SpoolFolded", "coordinator", format!("{events} events only counted"))
         }
         Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
         Entry::ProcessSeen(seen) => {

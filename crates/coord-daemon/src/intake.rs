@@ -150,7 +150,9 @@ impl<W: World> Coordinator<W> {
                 Ok((envelope, raw)) => self.take_hook(envelope, raw, Via::Spool, false, now)?,
                 // Who takes the rest sees these as well, and counts them once.
                 Err(_) if pass.is_newer => (),
-                Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,
+                Err(why) => {
+                    self.take_malformed(&Entry::Malformed { via: Via::Spool, why }, text, now)?;
+                }
             }
         }
         Ok(())

@@ -2,19 +2,23 @@
 
 use std::fmt::Write;
 
-use coord_core::{Now, Word};
+use coord_core::{Now, UNVERIFIED_MAX, Word};
+use coord_store::Disk;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
-use coord_wire::limits::SPOOL_FILE_BYTES_MAX;
+use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::messages;
 use crate::view;
 use crate::world::World;
 
+/// Less free space than this is low, in bytes: sixteen times what is kept in reserve.
+const LOW_SPACE_BYTES: u64 = 16 * RESERVE_FILE_BYTES;
+
 impl<W: World> Coordinator<W> {
     /// Everything that is not as it should be, in words.
-    pub(crate) fn all_problems(&self) -> Vec<String> {
+    pub(crate) fn all_problems(&self, now: Now) -> Vec<String> {
         let mut problems: Vec<String> = self.problems.iter().cloned().collect();
         for (count, what) in [
             (self.spool.malformed(), "payloads were no hook payloads: spool/malformed"),
@@ -30,6 +34,18 @@ impl<W: World> Coordinator<W> {
                 path.display()
             )
         }));
+        problems.extend(self.low_space());
+        let n = self.engine.state().n_unverified();
+        if UNVERIFIED_MAX <= n {
+            problems.push(format!(
+                "{n} sessions are known from unverified events alone: the oldest of them are dropped; find out what reports them"
+            ));
+        }
+        if self.shares.was_spent(now.mono_ns) {
+            problems.push(
+                "more events came than a session's share, and some were only counted: find out what reports them (coord events)".to_owned(),
+            );
+        }
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
             problems.push(format!(
@@ -42,9 +58,24 @@ impl<W: World> Coordinator<W> {
         problems
     }
 
+    /// What is to be said while the disk is nearly full.
+    fn low_space(&self) -> Option<String> {
+        let free = self.disk.free(&self.paths.state).ok()?;
+        let is_low = free < LOW_SPACE_BYTES && !self.is_full();
+        let mib = |bytes: u64| bytes / (1024 * 1024);
+        is_low.then(|| {
+            format!(
+                "only {} MiB are free on the disk of {}: below {} MiB no session is brought back, and when nothing is left only turn edges are recorded and messages are refused; free some space",
+                mib(free),
+                self.paths.state.display(),
+                mib(LOW_SPACE_BYTES)
+            )
+        })
+    }
+
     /// `GET /healthz`.
     pub(crate) fn health(&self, now: Now) -> Health {
-        let problems = self.all_problems();
+        let problems = self.all_problems(now);
         let ms_since = |then: u64| now.mono_ns.saturating_sub(then) / 1_000_000;
         Health {
             status: if problems.is_empty() { "ok" } else { "degraded" }.to_owned(),
@@ -58,6 +89,8 @@ impl<W: World> Coordinator<W> {
             spool_pending: self.spool_pending(),
             sessions: u64::try_from(self.engine.state().sessions().len()).unwrap_or(u64::MAX),
             unattended: self.unattended(),
+            records_dropped: self.engine.state().header().counters.dropped,
+            events_counted: self.engine.state().header().counters.folded,
             invariant_violations: self.invariant_violations,
             problems,
         }
@@ -73,7 +106,7 @@ impl<W: World> Coordinator<W> {
             spool_pending: self.spool_pending(),
             invariant_violations: self.invariant_violations,
             mode: mode_word(self.mode()).to_owned(),
-            problems: self.all_problems(),
+            problems: self.all_problems(now),
             messages: Some(messages::totals(self.engine.state(), now)),
         }
     }
@@ -114,7 +147,7 @@ impl<W: World> Coordinator<W> {
                 "events_folded_total",
                 "counter",
                 counters.folded,
-                "Tool events of which only the count was kept.",
+                "Events of which only the count was kept.",
             ),
             (
                 "events_malformed_total",
@@ -194,6 +227,12 @@ impl<W: World> Coordinator<W> {
             let count = self.engine.state().sessions().filter(|one| one.word.word == word).count();
             let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
         }
+        let _ = writeln!(
+            out,
+            "# HELP coord_records_dropped_total Records of unverified sessions that were dropped.\n\
+             # TYPE coord_records_dropped_total counter\ncoord_records_dropped_total {}",
+            self.engine.state().header().counters.dropped
+        );
     }
 
     /// Looks for what must never be. What a full disk keeps from being recorded has not happened yet.

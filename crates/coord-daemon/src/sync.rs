@@ -12,6 +12,10 @@ use crate::world::World;
 /// What is synced at the latest (G1), less the time a flush takes.
 const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
 
+/// A snapshot that failed is tried again after this.
+const SNAPSHOT_AGAIN_NS: u64 = 60_000_000_000;
+const NO_SNAPSHOT: &str = "snapshot not written";
+
 impl<W: World> Coordinator<W> {
     /// When the next sync is due, CLOCK_MONOTONIC.
     pub(crate) fn sync_at(&self) -> Option<u64> {
@@ -28,6 +32,9 @@ impl<W: World> Coordinator<W> {
     /// Starts a flush if one is due, or if somebody waits for one.
     pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
         self.act_on_synced(now);
+        if self.counted_from <= now.mono_ns {
+            self.record_counted(now);
+        }
         let Some(since) = self.unsynced_since else { return };
         let is_awaited = is_awaited || !self.acts.is_empty() || !self.leaving.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
@@ -73,17 +80,24 @@ impl<W: World> Coordinator<W> {
                 self.act_on_synced(now);
                 self.remove_drained();
                 self.remove_bodies();
-                if self.engine.wants_snapshot() && !self.snapshot_out {
+                let may_begin = !self.snapshot_out && self.snapshot_from <= now.mono_ns;
+                if may_begin && self.engine.wants_snapshot() {
                     self.begin_snapshot();
                 }
             }
             Done::Snapshot(result) => {
                 self.snapshot_out = false;
                 match result {
-                    Ok(through_seq) => self.prune(through_seq, now),
+                    Ok(through_seq) => {
+                        self.problems.retain(|problem| !problem.starts_with(NO_SNAPSHOT));
+                        self.prune(through_seq, now);
+                    }
                     Err(error) => {
                         tracing::error!(error, "snapshot not written");
-                        self.problems.insert(format!("snapshot not written: {error}"));
+                        self.problems.insert(format!("{NO_SNAPSHOT}: {error}"));
+                        // Its records are to be replayed all the same: it stays due.
+                        self.engine.snapshot_failed();
+                        self.snapshot_from = now.mono_ns.saturating_add(SNAPSHOT_AGAIN_NS);
                     }
                 }
             }
@@ -110,7 +124,7 @@ impl<W: World> Coordinator<W> {
                 through_seq,
             })),
             Err(error) => {
-                self.problems.insert(format!("snapshot not written: {error}"));
+                self.problems.insert(format!("{NO_SNAPSHOT}: {error}"));
                 None
             }
         }
@@ -136,6 +150,7 @@ impl<W: World> Coordinator<W> {
     /// # Errors
     /// The disk refused; what is in the journal stays there.
     pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
+        self.record_counted(now);
         if self.engine.has_tail() {
             // How long somebody watched.
             self.record_or_say(&Entry::Due, now);
