@@ -34,7 +34,11 @@ impl Server {
             self.advance(token);
         }
         let Some((token, request)) = self.heavy.pop_front() else { return };
-        if !is_list(&request) {
+        let is_here = |server: &Self, token: &Token| {
+            server.connections.get(token).is_some_and(|one| one.caller.pid != 0)
+        };
+        // Who is in another pid namespace is refused, by itself.
+        if !is_list(&request) || !is_here(self, &token) {
             self.serve(token, &request);
             return self.advance(token);
         }
@@ -45,8 +49,10 @@ impl Server {
         };
         self.answer_later(token, &list, request.keep_alive);
         let (waiting, rest): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.heavy).into_iter().partition(|(_, other)| {
-                is_list(other) && (&other.path, &other.query) == (&request.path, &request.query)
+            std::mem::take(&mut self.heavy).into_iter().partition(|(token, other)| {
+                is_here(self, token)
+                    && is_list(other)
+                    && (&other.path, &other.query) == (&request.path, &request.query)
             });
         self.heavy = rest;
         for (token, request) in waiting {
