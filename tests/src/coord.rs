@@ -124,7 +124,7 @@ impl Coordinator {
 
 /// What `/healthz` answers, if it answers.
 pub fn health(home: &Home) -> Option<Health> {
-    let deadline_ns = mono_ns() + 1_000_000_000;
+    let deadline_ns = mono_ns() + 20_000_000_000;
     let ask = request("GET", "/healthz", b"");
     let answer = exchange(&home.paths().socket(), &ask, BODY_BYTES_MAX, deadline_ns).ok()?;
     if answer.status == 200 { serde_json::from_slice(&answer.body).ok() } else { None }

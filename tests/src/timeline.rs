@@ -464,7 +464,7 @@ fn told(entry: &Value, now_ms: u64) -> Option<Told> {
 
 fn ask(socket: &Path) -> Option<Vec<Session>> {
     let ask = request("GET", "/v1/sessions", b"");
-    let answer = exchange(socket, &ask, BODY_BYTES_MAX, mono_ns() + 2_000_000_000).ok()?;
+    let answer = exchange(socket, &ask, BODY_BYTES_MAX, mono_ns() + 60_000_000_000).ok()?;
     let inspect: Inspect = serde_json::from_slice(&answer.body).ok()?;
     Some(inspect.sessions)
 }

@@ -4,13 +4,14 @@ use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
+use coord_wire::stamp::parse_rfc3339;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The conversation that the fake agent says it is.
 pub(crate) const SESSION: &str = "5f0c54e5-7f0b-4d3a-9c37-3f0c1e9c8d11";
@@ -182,6 +183,23 @@ impl Case {
         let ended = self.ended();
         let left = ended["left"].as_array().expect("it says what it left").iter();
         left.map(|left| left.as_str().expect("pid and program").to_owned()).collect()
+    }
+
+    /// When it noted that first, milliseconds since 1970.
+    #[track_caller]
+    pub(crate) fn noted_ms(&self, name: &str) -> u64 {
+        let lines = self.lines();
+        let note = lines.iter().find(|line| line["kind"] == "note" && line["name"] == name);
+        let at = note.and_then(|note| note["at"].as_str()).and_then(parse_rfc3339);
+        at.unwrap_or_else(|| panic!("no {name} with its time in {lines:#?}"))
+    }
+
+    /// When a file of the test's own was made, milliseconds since 1970.
+    #[track_caller]
+    pub(crate) fn made_ms(&self, name: &str) -> u64 {
+        let made = std::fs::metadata(self.file(name)).and_then(|file| file.modified());
+        let since = made.expect("the file is there").duration_since(SystemTime::UNIX_EPOCH);
+        u64::try_from(since.expect("after 1970").as_millis()).expect("it fits")
     }
 
     /// How often it noted that.

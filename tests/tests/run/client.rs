@@ -126,7 +126,8 @@ pub(crate) fn a_cut_stream() {
 
 // S3-21, R-14, S3-11: two result lines, and the work in between is not cut.
 pub(crate) fn a_background_shell() {
-    let case = Case::new(&[("limbo", "1s"), ("tick", "600ms")]);
+    // More than a client needs from the end of its work to the turn that tells of it.
+    let case = Case::new(&[("limbo", "10s"), ("tick", "600ms")]);
     let go = case.file("go");
     let shell = format!("until [ -e '{}' ]; do sleep 0.2; done", go.display());
     let input = json!({"command": shell, "description": "Wait", "run_in_background": true});
@@ -189,8 +190,8 @@ pub(crate) fn it_does_not_begin() {
 
 // S3-22: its own clocks are far above, so that only a client that hangs for good meets it.
 pub(crate) fn an_api_that_never_answers() {
-    // More than its start takes.
-    let case = Case::new(&[("first_result", "6s")]);
+    // More than its start takes on a busy machine.
+    let case = Case::new(&[("first_result", "30s")]);
     let api = FakeApi::start([Turn::hang()]);
     let finished = start(&case, &api, &[]).finish();
     assert_eq!(finished.code(), Some(143), "{finished:#?}");
@@ -200,8 +201,8 @@ pub(crate) fn an_api_that_never_answers() {
 
 // S3-22: a tool that runs.
 pub(crate) fn a_long_tool() {
-    // More than its start takes.
-    let case = Case::new(&[("first_result", "6s")]);
+    // More than its start takes on a busy machine.
+    let case = Case::new(&[("first_result", "30s")]);
     let shell = format!("until [ -e '{}' ]; do sleep 0.2; done", case.file("go").display());
     let api = FakeApi::start([Turn::bash(&shell), Turn::text("Done.")]);
     let running = start(&case, &api, &["--allowedTools", "Bash"]);

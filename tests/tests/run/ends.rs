@@ -3,7 +3,6 @@
 
 use crate::case::{A_WHILE, Case};
 use rustix::process::Signal;
-use std::time::Duration;
 
 /// Of every output: a result came, and then it ended.
 const RESULT: [&str; 2] = ["init", "result"];
@@ -18,7 +17,7 @@ pub(crate) fn it_closes_its_output_and_lives_on() {
         ("post_result", "2s"),
         ("quiet_after", "1s"),
         ("tick", "600ms"),
-        ("kill_grace", "2s"),
+        ("kill_grace", "60s"),
     ]);
     let running = case.start_agent(&[], &steps(&["child", "", "@child", "close", "hang"]));
     let child = case.process("child");
@@ -65,8 +64,7 @@ pub(crate) fn it_ends_in_the_countdown() {
     let running = case.start_agent(&[], &steps(&["close", "wait", "@go", "exit", "3"]));
     case.wait_note("reader_done_but_alive");
     case.make_file("go");
-    // Nothing else is due for minutes.
-    assert!(running.ends_within(Duration::from_secs(5)));
+    // Nothing else is due for ten minutes.
     assert_eq!(running.finish().code(), Some(3));
     case.assert_ended("subprocess_exited_during_subcountdown", "done");
     case.assert_not_forced();
@@ -83,9 +81,10 @@ pub(crate) fn a_pending_request_defers() {
     case.assert_not_forced();
     case.make_file("go");
     case.wait_file("answered");
-    assert!(!running.ends_within(Duration::from_secs(1)), "it begins anew");
     running.finish();
     case.assert_ended("post_result_limbo_timeout", "done");
+    let (made, ended) = (case.made_ms("go"), case.noted_ms("end_decided"));
+    assert!(made + 1_500 <= ended, "it begins anew: {:#?}", case.lines());
 }
 
 // S3-02, S3-05, S2-20: nothing defers it for longer than it may take.
@@ -140,7 +139,7 @@ pub(crate) fn a_scheduled_wakeup() {
 
 // S3-14
 pub(crate) fn it_is_warned_about() {
-    let clocks = [("post_result", "4s"), ("limbo_warning", "1500ms")];
+    let clocks = [("post_result", "12s"), ("limbo_warning", "1500ms")];
     let case = Case::new(&clocks);
     case.finish(&[], &steps(&["close", "hang"]));
     case.assert_order(&[

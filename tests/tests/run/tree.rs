@@ -71,7 +71,7 @@ pub(crate) fn a_daemon_that_holds_the_output() {
         ("tick", "600ms"),
         ("kill_grace", "1s"),
     ]);
-    let steps = ["init", "result", "child", "session,daemon,output", "@child", "hang"];
+    let steps = ["init", "child", "session,daemon,output", "@child", "result", "hang"];
     let running = case.start_agent(&[], &steps);
     let daemon = case.process("child");
     running.finish();
