@@ -11,7 +11,7 @@ use coord_wire::peer;
 use coord_wire::stamp::ProcessRef;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, major, minor, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -153,7 +153,24 @@ pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
 fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let cmdline = cmdline(process.pid)?;
-    Some((kind_of(&cmdline, stat.tty), forked_from(&cmdline)))
+    let is_elsewhere = writes_to(process.pid, stat.tty) == Some(false);
+    Some((kind_of(&cmdline, stat.tty, is_elsewhere), forked_from(&cmdline)))
+}
+
+/// Whether standard output of a process is its terminal. None if it cannot be read.
+fn writes_to(pid: u32, tty: i64) -> Option<bool> {
+    /// `/dev/tty`.
+    const OWN: (u32, u32) = (5, 0);
+    let stdout = rustix::fs::stat(format!("/proc/{pid}/fd/1")).ok()?;
+    let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
+    let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
+    Some(is_device && (device == OWN || Some(device) == device_of(tty)))
+}
+
+/// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
+fn device_of(tty: i64) -> Option<(u32, u32)> {
+    let tty = u32::try_from(tty).ok()?;
+    Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
 }
 
 /// Its command line, each word ended by a zero byte; none where there is none.
@@ -197,9 +214,11 @@ pub(crate) fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
     cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())
 }
 
-fn kind_of(cmdline: &[u8], tty: i64) -> Kind {
+/// Headless with `-p`, without a terminal, or with its output elsewhere (`claude 'prompt' | cat`), where
+/// the client runs as with `-p` (measured).
+fn kind_of(cmdline: &[u8], tty: i64, is_elsewhere: bool) -> Kind {
     let mut words = options(cmdline);
-    if tty == 0 || words.any(|word| word == b"-p" || word == b"--print") {
+    if tty == 0 || is_elsewhere || words.any(|word| word == b"-p" || word == b"--print") {
         Kind::Headless
     } else {
         Kind::Interactive
@@ -316,15 +335,33 @@ mod tests {
     // H-24
     #[test]
     fn kind_is_judged_from_argv_and_terminal() {
-        for (cmdline, tty, kind) in [
-            (&b"claude\0"[..], 34816, Kind::Interactive),
-            (b"claude\0-p\0hi\0", 34816, Kind::Headless),
-            (b"claude\0--print\0hi\0", 34816, Kind::Headless),
-            (b"claude\0--\0-p\0", 34816, Kind::Interactive),
-            (b"claude\0", 0, Kind::Headless),
+        for (cmdline, tty, is_elsewhere, kind) in [
+            (&b"claude\0"[..], 34816, false, Kind::Interactive),
+            (b"claude\0-p\0hi\0", 34816, false, Kind::Headless),
+            (b"claude\0--print\0hi\0", 34816, false, Kind::Headless),
+            (b"claude\0--\0-p\0", 34816, false, Kind::Interactive),
+            (b"claude\0", 0, false, Kind::Headless),
+            (b"claude\0hi\0", 34816, true, Kind::Headless),
         ] {
-            assert_eq!(kind_of(cmdline, tty), kind, "{}", String::from_utf8_lossy(cmdline));
+            let judged = kind_of(cmdline, tty, is_elsewhere);
+            assert_eq!(judged, kind, "{}", String::from_utf8_lossy(cmdline));
         }
+    }
+
+    // H-24
+    #[test]
+    fn output_that_goes_elsewhere_is_seen() {
+        let mut child = std::process::Command::new("/bin/cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert_eq!(writes_to(child.id(), 34816), Some(false));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(writes_to(child.id(), 34816), None);
+        assert_eq!(device_of(34_816), Some((136, 0)));
+        assert_eq!(device_of(0x0010_88ff), Some((136, 511)));
     }
 
     // H-42

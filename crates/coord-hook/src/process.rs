@@ -82,9 +82,16 @@ fn is_proc_ours() -> bool {
     readlinkat_raw(CWD, "/proc/self", &mut rest).is_ok_and(|(own, _)| *own == *digits)
 }
 
-/// Whether the harness runs without a person at a terminal: with `-p`, or with no terminal.
+/// Whether the harness runs without a person at a terminal: with `-p`, with no terminal, or with its
+/// output elsewhere (`claude 'prompt' | cat`), where the client runs as with `-p` (measured).
 /// None if its arguments cannot be read.
 pub(crate) fn is_headless(harness: Process) -> Option<bool> {
+    let is_elsewhere = writes_to(harness.pid, harness.tty) == Some(false);
+    Some(is_print(harness)? || harness.tty == 0 || is_elsewhere)
+}
+
+/// Whether it was started with `-p`. None if its arguments cannot be read.
+fn is_print(harness: Process) -> Option<bool> {
     let mut print = false;
     let mut options_ended = false;
     let mut argument = Vec::new();
@@ -102,26 +109,25 @@ pub(crate) fn is_headless(harness: Process) -> Option<bool> {
             argument.clear();
         }
     });
-    whole.then_some(harness.tty == 0 || print)
+    whole.then_some(print)
 }
 
-/// Whether a person can be at the harness: it has a terminal, writes to it, and runs without `-p`. A
-/// client whose output goes elsewhere runs as with `-p`, although its arguments do not say so.
+/// Whether a person can be at the harness: it has a terminal, is seen to write to it, and runs without
+/// `-p`.
 pub(crate) fn is_at_terminal(harness: Process) -> bool {
-    is_headless(harness) == Some(false) && writes_to(harness.pid, harness.tty)
+    is_headless(harness) == Some(false) && writes_to(harness.pid, harness.tty) == Some(true)
 }
 
-/// Whether standard output of a process is this terminal, or whatever its controlling one is.
-fn writes_to(pid: u32, tty: u64) -> bool {
+/// Whether standard output of a process is this terminal, or whatever its controlling one is. None if it
+/// cannot be read.
+fn writes_to(pid: u32, tty: u64) -> Option<bool> {
     /// `/dev/tty`.
     const OWN: (u32, u32) = (5, 0);
     let mut path = [0; 32];
-    let stdout = proc_path(&mut path, pid, b"/fd/1").and_then(|path| stat(path).ok());
-    stdout.is_some_and(|stdout| {
-        let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
-        let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
-        is_device && (device == OWN || Some(device) == device_of(tty))
-    })
+    let stdout = stat(proc_path(&mut path, pid, b"/fd/1")?).ok()?;
+    let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
+    let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
+    Some(is_device && (device == OWN || Some(device) == device_of(tty)))
 }
 
 /// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
