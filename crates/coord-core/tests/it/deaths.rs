@@ -1,0 +1,300 @@
+//! Deaths and ends: stopped, crashed, interrupted or unknown (S0-02, S0-25f, S0-28a, H-05, H-10).
+
+use crate::world::{END, EXIT, PROMPT, START, STOP, World, entry, pane, present, process};
+use coord_core::{
+    Effect, EndReason, Event, HookKind, Kind, Presence, Registry, RegistryStatus, Word,
+};
+
+fn in_a_turn() -> World {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.registry(100, present("s1"), false);
+    world.hook("s1", 100, PROMPT);
+    world
+}
+
+#[test]
+fn s0_28a_a_death_asks_for_the_registry_after_socket_and_spool() {
+    let mut world = in_a_turn();
+    world.effects.clear();
+    world.exit(100);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    let read = Effect::ReadRegistry {
+        process: process(100),
+        config_dir: "/home/dev/.claude".into(),
+        after_death: true,
+    };
+    assert_eq!(world.effects, [read]);
+}
+
+// S0-02: a recorded RUNNING proves nothing; the process decides.
+#[test]
+fn h_05_each_thing_a_death_can_leave_behind() {
+    for (found, word) in [
+        (present("s1"), Word::Crashed),
+        (Registry::Absent, Word::Stopped),
+        (Registry::Unreadable, Word::Unknown),
+    ] {
+        let mut world = in_a_turn();
+        world.die(100, found.clone());
+        assert_eq!(world.word("s1"), word, "{found:?}");
+        assert!(world.decisions.iter().any(|decision| decision.rule == "H-05"), "{found:?}");
+    }
+}
+
+#[test]
+fn h_05_an_entry_never_seen_proves_nothing_by_its_absence() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.die(100, Registry::Absent);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
+}
+
+// The client may withdraw its entry a moment before its process is gone.
+#[test]
+fn h_05_an_entry_withdrawn_before_the_death_proves_a_clean_end() {
+    let mut world = in_a_turn();
+    world.registry(100, Registry::Absent, false);
+    world.die(100, Registry::Absent);
+    assert_eq!(world.word("s1"), Word::Stopped);
+}
+
+#[test]
+fn s0_25f_an_end_before_the_death_is_a_stop() {
+    for (kind, because) in [(EXIT, "prompt_input_exit"), (END, "other")] {
+        let mut world = in_a_turn();
+        world.hook("s1", 100, kind);
+        world.exit(100);
+        assert_eq!(world.word("s1"), Word::Stopped);
+        assert!(world.session("s1").word.because.contains(because));
+    }
+}
+
+#[test]
+fn h_05_an_end_that_arrives_during_or_after_the_judgement_corrects_it() {
+    for judged in [false, true] {
+        let mut world = in_a_turn();
+        world.exit(100);
+        if judged {
+            world.registry(100, present("s1"), true);
+        }
+        world.late_hook("s1", 100, END, 0.0005);
+        assert_eq!(world.word("s1"), Word::Stopped);
+        world.registry(100, present("s1"), true);
+        assert_eq!(world.word("s1"), Word::Stopped);
+    }
+}
+
+#[test]
+fn h_05_facts_that_do_not_come_are_not_waited_for() {
+    let mut world = in_a_turn();
+    world.exit(100);
+    world.pass(4.9);
+    assert!(matches!(world.session("s1").presence, Presence::Dying { .. }));
+    world.pass(0.2);
+    assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
+    assert_eq!(world.word("s1"), Word::Unknown);
+}
+
+#[test]
+fn late_events_of_a_dead_process_do_not_bring_it_back() {
+    let mut world = in_a_turn();
+    world.die(100, present("s1"));
+    world.late_hook("s1", 100, STOP, 0.0001);
+    assert_eq!(world.word("s1"), Word::Crashed);
+}
+
+#[test]
+fn r_08_an_end_of_an_unknown_id_is_no_session() {
+    let mut world = World::new();
+    world.hook("s1", 100, END);
+    assert_eq!(world.state.sessions().len(), 0);
+    assert_eq!(world.state.header().counters.phantom_ends, 1);
+}
+
+#[test]
+fn r_08_a_failed_resume_does_not_stop_a_crashed_session() {
+    let mut world = in_a_turn();
+    world.die(100, present("s1"));
+    world.hook("s1", 200, END);
+    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
+}
+
+// H-10
+#[test]
+fn h_10_three_ends_within_ten_seconds_are_one_host_event() {
+    let mut world = World::new();
+    for n in 1..=4_u32 {
+        world.open(&format!("s{n}"), 100 * n, Kind::Interactive);
+    }
+    world.hook("s4", 400, EXIT);
+    world.hook("s1", 100, END);
+    world.pass(5.0);
+    world.hook("s2", 200, END);
+    assert_eq!(world.word("s1"), Word::Stopped);
+    world.hook("s3", 300, END);
+    let words = ["s1", "s2", "s3", "s4"].map(|id| world.word(id));
+    assert_eq!(words, [Word::Interrupted, Word::Interrupted, Word::Interrupted, Word::Stopped]);
+}
+
+#[test]
+fn h_10_ends_far_apart_or_of_headless_runs_are_stops() {
+    let mut world = World::new();
+    for n in 1..=3_u32 {
+        world.open(&format!("s{n}"), 100 * n, Kind::Interactive);
+        world.open(&format!("p{n}"), 1000 * n, Kind::Headless);
+    }
+    for n in 1..=3_u32 {
+        world.hook(&format!("s{n}"), 100 * n, END);
+        world.pass(6.0);
+    }
+    for n in 1..=3_u32 {
+        world.hook(&format!("p{n}"), 1000 * n, END);
+    }
+    assert!(world.state.sessions().all(|session| session.word.word == Word::Stopped));
+}
+
+#[test]
+fn h_10_a_tmux_servers_death_takes_its_sessions_along_in_either_order() {
+    for server_first in [true, false] {
+        let mut world = World::new();
+        world.open_in("s1", 100, Kind::Interactive, Some(pane(50)));
+        world.open_in("s2", 200, Kind::Interactive, Some(pane(60)));
+        if server_first {
+            world.exit(50);
+        }
+        world.hook("s1", 100, END);
+        world.hook("s2", 200, END);
+        if !server_first {
+            world.exit(50);
+        }
+        assert_eq!(world.word("s1"), Word::Interrupted, "server first: {server_first}");
+        assert_eq!(world.word("s2"), Word::Stopped);
+    }
+}
+
+#[test]
+fn h_10_a_session_its_user_left_is_not_interrupted_by_anything_later() {
+    let mut world = World::new();
+    world.open_in("s1", 100, Kind::Interactive, Some(pane(50)));
+    world.hook("s1", 100, EXIT);
+    world.exit(50);
+    world.reboot();
+    assert_eq!(world.word("s1"), Word::Stopped);
+}
+
+#[test]
+fn s0_25f_a_reboot_interrupts_what_lived_and_what_had_just_ended() {
+    let mut world = World::new();
+    world.seconds = 1_000_000.0 - 300.0;
+    for (id, pid) in [("early", 100), ("late", 200), ("alive", 300)] {
+        world.open(id, pid, Kind::Interactive);
+    }
+    world.hook("early", 100, END);
+    world.pass(240.0);
+    world.hook("late", 200, END);
+    world.reboot();
+    let words = ["early", "late", "alive"].map(|id| world.word(id));
+    assert_eq!(words, [Word::Stopped, Word::Interrupted, Word::Interrupted]);
+}
+
+#[test]
+fn events_of_an_older_boot_that_come_after_it_open_nothing_alive() {
+    let mut world = World::new();
+    let old = world.event("s1", 100, START, 0.0);
+    world.reboot();
+    world.send(old);
+    assert_eq!(world.word("s1"), Word::Interrupted);
+}
+
+// G10: a restarted coordinator asks for everything it needs to know again.
+#[test]
+fn g10_a_restart_watches_the_living_and_judges_the_dying() {
+    let mut world = World::new();
+    world.open_in("s1", 100, Kind::Interactive, Some(pane(50)));
+    world.open("s2", 200, Kind::Interactive);
+    world.exit(200);
+    world.hook("s3", 300, START);
+    world.hook("s3", 300, EXIT);
+    world.effects.clear();
+    world.start_coordinator();
+    let has = |wanted: Effect| world.effects.contains(&wanted);
+    assert!(has(Effect::WatchProcess { process: process(100) }));
+    assert!(has(Effect::WatchProcess { process: process(50) }));
+    let config_dir = "/home/dev/.claude".to_owned();
+    assert!(has(Effect::ReadRegistry { process: process(200), config_dir, after_death: true }));
+    assert!(!has(Effect::WatchProcess { process: process(300) }));
+    assert!(has(Effect::LockConfigDir { config_dir: "/home/dev/.claude".into() }));
+}
+
+#[test]
+fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
+    let mut world = in_a_turn();
+    world.start_coordinator();
+    world.take(&Event::ProcessSeen {
+        process: process(100),
+        alive: false,
+        kind: None,
+        is_stopped: false,
+        forked_from: None,
+        launch: None,
+    });
+    world.registry(100, present("s1"), true);
+    assert_eq!(world.word("s1"), Word::Crashed);
+}
+
+// S0-31
+#[test]
+fn s0_31_records_go_when_their_retention_is_over_and_not_before() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, EXIT);
+    world.open("s2", 200, Kind::Interactive);
+    for (days, left) in [(29.0, 2), (31.0, 1)] {
+        world.seconds = days * 86_400.0;
+        world.start_coordinator();
+        assert_eq!(world.state.sessions().len(), left, "after {days} days");
+    }
+}
+
+#[test]
+fn an_in_process_clear_is_not_an_end() {
+    let mut world = in_a_turn();
+    world.hook("s1", 100, STOP);
+    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+    world.hook("s2", 100, HookKind::SessionStart(coord_core::StartSource::Clear));
+    assert_eq!(world.word("s2"), Word::Idle);
+}
+
+// S0-38: who was found dead, nobody having seen it die, is counted; who was seen dying is not.
+#[test]
+fn s0_38_the_found_dead_are_counted() {
+    let mut world = in_a_turn();
+    world.start_coordinator();
+    world.seen_dead(100);
+    assert_eq!(world.state.header().counters.found_dead, 1);
+    let mut world = in_a_turn();
+    world.exit(100);
+    assert_eq!(world.state.header().counters.found_dead, 0);
+}
+
+// S0-28b, H-16: of a session without a known process nothing can be proved; its age makes it unknown,
+// and nothing acts.
+#[test]
+fn s0_28b_a_session_without_a_process_is_unknown_after_five_silent_minutes() {
+    let mut world = World::new();
+    let mut event = world.event("s1", 100, PROMPT, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.pass(299.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(2.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    assert!(world.session("s1").recovery.pending.is_none());
+    // The registry names its process: it is watched from then on.
+    world.registry(100, entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms), false);
+    assert_eq!(world.word("s1"), Word::Running);
+}

@@ -1,0 +1,283 @@
+//! Whose event is it: ids, processes, owners, machines (R-06 to R-09, H-14, H-15, H-25, H-42).
+
+use crate::world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
+use coord_core::{
+    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, SeenIds,
+    StartSource, State, Word,
+};
+
+const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
+
+#[test]
+fn r_07_one_record_follows_a_cleared_id() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
+    world.hook("s2", 100, CLEAR);
+    let session = world.session("s2");
+    assert_eq!(session.session_id, "s2");
+    assert_eq!(session.previous_ids, ["s1"]);
+    assert_eq!(world.session("s1").key, session.key);
+    assert_eq!(world.state.sessions().len(), 1);
+}
+
+#[test]
+fn r_07_late_events_of_the_old_id_do_not_lead_back() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(60.0);
+    world.hook("s2", 100, CLEAR);
+    world.late_hook("s1", 100, HookKind::SessionEnd(EndReason::Clear), 30.0);
+    world.late_hook("s0", 100, TOOL, 40.0);
+    let session = world.session("s2");
+    assert_eq!((session.session_id.as_str(), session.word.word), ("s2", Word::Idle));
+    assert_eq!(session.previous_ids, ["s1", "s0"]);
+}
+
+#[test]
+fn h_42_a_resume_in_a_new_process_continues_a_dead_owners_record() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.die(100, present("s1"));
+    world.effects.clear();
+    world.hook("s1", 200, RESUME);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(200));
+    assert!(world.effects.contains(&Effect::WatchProcess { process: process(200) }));
+    // The dead process's last events come late and change nothing (G2, H-42).
+    world.hook("s1", 100, PROMPT);
+    assert_eq!(world.word("s1"), Word::Idle);
+    world.exit(100);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// H-42: `--continue` names an id of its own first, and only the registry tells of it (measured).
+#[test]
+fn h_42_a_client_that_goes_on_with_a_dead_owners_id_before_any_hook_continues_its_record() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.die(100, present("s1"));
+    world.registry(200, present("s2"), false);
+    world.registry(200, present("s1"), false);
+    world.hook("s1", 200, RESUME);
+    let all: Vec<_> = world.state.sessions().collect();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(200));
+    assert_eq!(world.session("s1").recovery.pending, None);
+    assert!(world.session("s1").previous_ids.is_empty());
+    // A living owner's id is not taken.
+    world.registry(300, present("s3"), false);
+    world.registry(300, present("s1"), false);
+    let words: Vec<Word> =
+        world.state.sessions_with_id("s1").map(|session| session.word.word).collect();
+    assert_eq!(words, [Word::Unknown, Word::Unknown], "two owners");
+}
+
+#[test]
+fn r_07_two_live_processes_on_one_id_are_two_unknown_records() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 200, RESUME);
+    let words = |world: &World| -> Vec<(Word, bool)> {
+        let mut all: Vec<_> = world.state.sessions_with_id("s1").collect();
+        all.sort_by_key(|session| session.key);
+        all.iter().map(|session| (session.word.word, session.two_owners)).collect()
+    };
+    assert_eq!(words(&world), [(Word::Unknown, true), (Word::Unknown, true)]);
+    world.seen_alive(200);
+    world.exit(200);
+    world.registry(200, Registry::Unreadable, true);
+    assert_eq!(words(&world)[0], (Word::Idle, false));
+}
+
+#[test]
+fn h_42_a_fork_in_a_new_process_is_a_new_record() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s2", 200, HookKind::SessionStart(StartSource::Fork));
+    assert_eq!(world.state.sessions().len(), 2);
+    assert_eq!((world.word("s1"), world.word("s2")), (Word::Idle, Word::Idle));
+}
+
+#[test]
+fn a_process_that_goes_over_to_another_session_leaves_its_record_stopped() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.open("s2", 200, Kind::Interactive);
+    world.hook("s2", 200, END);
+    world.exit(200);
+    world.hook("s1", 100, HookKind::SessionEnd(EndReason::Resume));
+    world.hook("s2", 100, RESUME);
+    assert_eq!((world.word("s1"), world.word("s2")), (Word::Stopped, Word::Idle));
+    world.seen_alive(100);
+    world.die(100, present("s2"));
+    assert_eq!((world.word("s1"), world.word("s2")), (Word::Stopped, Word::Crashed));
+}
+
+#[test]
+fn r_09_a_nested_run_is_a_session_of_its_own() {
+    let mut world = World::new();
+    world.open("parent", 100, Kind::Interactive);
+    world.hook("parent", 100, PROMPT);
+    world.open("child", 101, Kind::Headless);
+    world.hook("child", 101, PROMPT);
+    world.hook("child", 101, STOP);
+    world.hook("child", 101, END);
+    assert_eq!((world.word("parent"), world.word("child")), (Word::Running, Word::Stopped));
+}
+
+#[test]
+fn r_09_a_reused_pid_is_another_process() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let mut event = world.event("s1", 100, PROMPT, 0.0);
+    event.harness.as_mut().unwrap().process.start_time += 1;
+    world.send(event);
+    assert_eq!(world.state.sessions_with_id("s1").count(), 2);
+}
+
+// H-15
+#[test]
+fn h_15_another_machine_or_pid_namespace_is_elsewhere_and_never_dead() {
+    for (machine, pid_ns) in [("machine-2", NS), (MACHINE, 7)] {
+        let mut world = World::new();
+        let mut event = world.event("s1", 100, START, 0.0);
+        event.machine = machine.into();
+        event.harness.as_mut().unwrap().pid_ns = pid_ns;
+        world.send(event);
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert!(!world.effects.iter().any(|fx| matches!(fx, Effect::WatchProcess { .. })));
+        // The same pid dies here: another process altogether.
+        world.exit(100);
+        assert_eq!(world.session("s1").presence, Presence::Alive);
+        world.pass(1.0);
+        let mut end = world.event("s1", 100, END, 0.0);
+        end.machine = machine.into();
+        end.harness.as_mut().unwrap().pid_ns = pid_ns;
+        world.send(end);
+        assert_eq!(world.word("s1"), Word::Stopped);
+    }
+}
+
+// H-25: state follows, and the mark stays visible.
+#[test]
+fn h_25_unverified_events_are_applied_and_marked() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let mut event = world.event("s1", 100, PROMPT, 0.0);
+    event.provenance = Provenance::Claimed;
+    world.send(event);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert!(!world.session("s1").last.as_ref().unwrap().verified);
+    assert_eq!(world.session("s1").counts.unverified, 1);
+}
+
+// H-14
+#[test]
+fn h_14_a_config_dir_is_locked_once() {
+    let mut world = World::new();
+    let asks = |world: &World| {
+        world.effects.iter().filter(|fx| matches!(fx, Effect::LockConfigDir { .. })).count()
+    };
+    world.open("s1", 100, Kind::Interactive);
+    assert_eq!(asks(&world), 1);
+    let config_dir = "/home/dev/.claude".to_owned();
+    world.take(&Event::ConfigDirLock { config_dir, held: false });
+    world.open("s2", 200, Kind::Interactive);
+    assert_eq!(asks(&world), 1);
+    assert_eq!(world.state.header().config_dirs.values().copied().collect::<Vec<_>>(), [false]);
+}
+
+// H-29
+#[test]
+fn h_29_a_folded_event_is_counted_once_and_is_a_sign_of_life() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.pass(800.0);
+    let id = world.event("s1", 100, TOOL, 0.0).id;
+    for _ in 0..2 {
+        world.take(&Event::Folded { id, session_id: "s1".into() });
+    }
+    world.pass(800.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.session("s1").counts.folded, 1);
+    assert_eq!(world.state.header().counters.folded, 1);
+}
+
+// G10: the state is its parts.
+#[test]
+fn g10_a_stored_state_is_the_same_state() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s2", 100, CLEAR);
+    world.open("s3", 300, Kind::Headless);
+    world.hook("s3", 300, PROMPT);
+    world.exit(300);
+    let header = serde_json::to_string(world.state.header()).unwrap();
+    let sessions: Vec<String> =
+        world.state.sessions().map(|session| serde_json::to_string(session).unwrap()).collect();
+    let again = State::from_parts(
+        serde_json::from_str(&header).unwrap(),
+        sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect(),
+        Vec::new(),
+        SeenIds::from_bytes(&world.state.seen().to_bytes()),
+    );
+    assert_eq!(again, world.state);
+    assert_eq!(again.next_deadline(), world.state.next_deadline());
+}
+
+// H-15: another container's client is listed from its registry entry, never judged dead, and its
+// first hook finds the same record.
+#[test]
+fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
+    for (machine, pid_ns) in [(MACHINE, 99), ("machine-2", NS)] {
+        let mut world = World::new();
+        let domain = Domain { machine: machine.into(), pid_ns };
+        let read = |world: &mut World, found: Registry| {
+            world.take(&Event::RegistryRead {
+                process: process(1),
+                found,
+                after_death: false,
+                domain: Some(domain.clone()),
+            });
+        };
+        read(&mut world, present("s1"));
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        let mut event = world.event("s1", 1, PROMPT, 0.0);
+        event.machine = machine.into();
+        event.harness.as_mut().unwrap().pid_ns = pid_ns;
+        if machine != MACHINE {
+            event.boot = "another boot".into();
+        }
+        world.send(event);
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert!(
+            !world.effects.iter().any(|one| matches!(one, Effect::WatchProcess { .. })),
+            "its pid means nothing here"
+        );
+        // It is written anew now and then: only an entry that stays away says something.
+        read(&mut world, present("s1"));
+        read(&mut world, Registry::Absent);
+        assert_eq!(world.word("s1"), Word::Elsewhere);
+        if machine == MACHINE {
+            world.pass(6.0);
+            assert_eq!(world.word("s1"), Word::Unknown);
+            let given_up = world.decisions.last().unwrap();
+            assert_eq!((given_up.rule, given_up.did.as_str()), ("H-15", "unknown"));
+        }
+    }
+}
+
+// A session without a known process is adopted by the registry entry that names its id.
+#[test]
+fn a_record_without_an_owner_is_completed_by_the_registry() {
+    let mut world = World::new();
+    let mut event = world.event("s1", 100, START, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.registry(100, present("s1"), false);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
+}

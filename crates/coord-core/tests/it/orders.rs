@@ -1,0 +1,318 @@
+//! What a person's order does to a living session, what its person is told first, and what becomes of a
+//! prompt that meets its end (H-53, H-54, H-07, H-18).
+
+use crate::crashes::{EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, is_act, living, unattended};
+use crate::world::{END, PROMPT, STOP, World};
+use coord_core::{
+    Command, Deed, Input, Mode, Outcome, PaneState, Proof, RegistryStatus, Screen, Stage,
+};
+
+fn recover(world: &mut World, restart: bool, when_idle: bool) {
+    let session = world.key();
+    world.command(Command::Recover { session, restart, when_idle });
+}
+
+fn busy(world: &mut World) {
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+}
+
+/// The answer to an order, without giving it.
+fn would(world: &World, restart: bool, when_idle: bool) -> String {
+    let order = Command::Recover { session: world.key(), restart, when_idle };
+    world.state.would(&order).remove(0).1
+}
+
+// H-53: a living session is refused, with the reason; an idle one is ended only with an explicit word.
+#[test]
+fn a_living_session_is_not_ended_by_a_plain_order() {
+    for (is_busy, restart, when_idle, says) in [
+        (false, false, false, "refused: it lives, and waits for a prompt; --restart ends"),
+        (false, true, false, "its process is ended now, if it is idle"),
+        (true, false, false, "refused: it lives and works: a turn is open"),
+        (true, true, false, "refused: it lives and works: a turn is open; with --when-idle"),
+        (true, true, true, "its process is ended once it is idle"),
+    ] {
+        let mut world = at_rest();
+        if is_busy {
+            busy(&mut world);
+        }
+        let said = would(&world, restart, when_idle);
+        assert!(said.starts_with(says), "{said}");
+        assert!(said.starts_with("refused") || said.contains("not sent is lost"), "{said}");
+        recover(&mut world, restart, when_idle);
+        assert_eq!(world.pending().is_none(), said.starts_with("refused"), "{said}");
+    }
+}
+
+// H-53: an order is for the moment: what it met is no reason to act later.
+#[test]
+fn an_order_expires() {
+    let mut world = at_rest();
+    recover(&mut world, true, false);
+    let any_key_ms = Some(world.now().wall_ms - 5_000);
+    let proof = Proof { any_key_ms, ..living(&world) };
+    assert_eq!(world.prove(proof), []);
+    world.pass(9.0);
+    assert!(world.pending().is_some());
+    world.pass(1.5);
+    assert!(world.pending().is_none());
+    assert_eq!(world.outcome(), Some("closed"));
+    assert!(world.decisions.iter().any(|one| {
+        one.rule == "H-53" && one.saw.contains("expired after 10 s: somebody is at the terminal")
+    }));
+    // The same with a word that lets it wait.
+    let mut world = at_rest();
+    recover(&mut world, true, true);
+    let any_key_ms = Some(world.now().wall_ms - 5_000);
+    let proof = Proof { any_key_ms, ..living(&world) };
+    assert_eq!(world.prove(proof), []);
+    world.pass(130.0);
+    let proof = living(&world);
+    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+}
+
+// H-53: of a harness that no source shows at an idle prompt nobody knows that it is idle.
+#[test]
+fn where_no_source_shows_an_idle_prompt_nothing_is_ended() {
+    let unreadable = PaneState::Client {
+        screen: Some(Screen::Prompt),
+        input: Input::Unreadable,
+        signature: None,
+    };
+    for (pane, has_registry, is_ended) in [
+        (PaneState::None, false, false),
+        (PaneState::Unreadable { why: "tmux".into() }, false, false),
+        (unreadable.clone(), false, false),
+        (EMPTY, false, true),
+        (PaneState::None, true, true),
+        (unreadable, true, true),
+    ] {
+        let mut world = at_rest();
+        recover(&mut world, true, true);
+        let idle_since_ms = living(&world).idle_since_ms.filter(|_| has_registry);
+        let proof = Proof { pane: pane.clone(), idle_since_ms, ..living(&world) };
+        assert_eq!(world.prove(proof).len(), usize::from(is_ended), "{pane:?} {has_registry}");
+    }
+}
+
+/// An order is carried out: SIGTERM was sent.
+fn being_ended() -> World {
+    let mut world = at_rest();
+    recover(&mut world, true, false);
+    let proof = living(&world);
+    let (intent, _) = world.act(proof);
+    world.acted(intent, Outcome::Done);
+    world
+}
+
+fn told(world: &mut World) -> Vec<String> {
+    let texts = world
+        .deeds()
+        .into_iter()
+        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None });
+    texts.collect()
+}
+
+// H-53, H-08: a prompt that arrives after the decision is harm, and its person is told when it was entered.
+#[test]
+fn a_prompt_that_meets_the_end_is_recorded_and_told() {
+    let mut world = being_ended();
+    world.hook("s1", PID, PROMPT);
+    world.hook("s1", PID, END);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 0, "it may outlive the signal");
+    world.exit(PID);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 1);
+    let says = |text: &String| text.contains("your prompt of ") && text.contains(" UTC arrived");
+    let harm = |world: &World| {
+        let is_it = |one: &&coord_core::Decision| one.saw.contains("a prompt of ");
+        world.decisions.iter().filter(is_it).count()
+    };
+    assert_eq!(harm(&world), 1);
+    // Told at once; and when the session is back, since its pane shows a shell until then.
+    world.resume_as(NEXT);
+    world.comes_up(NEXT);
+    world.screen(NEXT, Screen::Prompt);
+    world.pass(3.5);
+    let proof = living(&world);
+    world.prove(proof);
+    world.pass(2.0);
+    assert_eq!(world.outcome(), Some("verified"));
+    assert!(told(&mut world).iter().any(says));
+    // One that comes when the process is gone already.
+    let mut world = being_ended();
+    world.hook("s1", PID, END);
+    world.exit(PID);
+    let mut late = world.event("s1", PID, PROMPT, 0.0);
+    late.mono_ns -= 1_000_000;
+    world.send(late);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 1);
+    assert!(told(&mut world).iter().any(says));
+}
+
+// H-53: a prompt before the decision, or to a process that was not ended, is no harm.
+#[test]
+fn a_prompt_that_was_answered_is_no_harm() {
+    let mut world = at_rest();
+    recover(&mut world, true, false);
+    let proof = living(&world);
+    let (intent, _) = world.act(proof);
+    world.hook("s1", PID, PROMPT);
+    world.acted(intent, Outcome::Changed { what: "its pane".into() });
+    world.pass(20.0);
+    world.hook("s1", PID, STOP);
+    world.crash(PID);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 0);
+}
+
+/// Somebody watches it and wants it back; it showed a crash signature in a turn, and has been idle since.
+fn opted_in() -> World {
+    let mut world = at_rest();
+    world.set_mode(Mode::Act);
+    busy(&mut world);
+    world.signature();
+    world.is_content(false);
+    world.hook("s1", PID, STOP);
+    world.says("s1", PID, RegistryStatus::Idle);
+    let proof = Proof { idle_since_ms: Some(world.now().wall_ms), ..living(&world) };
+    assert_eq!(world.prove(proof), []);
+    world.pass(32.0);
+    world
+}
+
+// H-54: it is ended only after 10 s in which its person was told and could cancel it.
+#[test]
+fn an_opted_in_session_is_ended_after_a_visible_grace() {
+    let mut world = opted_in();
+    let (intent, _) = world.asked();
+    let proof = Box::new(living(&world));
+    world.take(&coord_core::Event::Proved { intent, proof });
+    let deeds = world.deeds();
+    assert!(!deeds.iter().any(is_act));
+    let is_told = |deed: &Deed| {
+        matches!(deed, Deed::Notify { text, for_ms: 10_000, .. }
+            if text.contains("in 10 s; press any key to cancel"))
+    };
+    assert!(deeds.iter().any(is_told), "{deeds:?}");
+    world.pass(9.5);
+    assert_eq!(world.deeds(), []);
+    world.pass(1.0);
+    let proof = living(&world);
+    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+}
+
+// H-54: any key cancels, and the same signature does not ask again.
+#[test]
+fn any_key_in_the_grace_cancels() {
+    let mut world = opted_in();
+    let proof = living(&world);
+    assert_eq!(world.prove(proof), []);
+    world.pass(4.0);
+    let any_key_ms = Some(world.now().wall_ms);
+    world.pass(6.5);
+    let proof = Proof { any_key_ms, ..living(&world) };
+    assert_eq!(world.prove(proof), []);
+    assert!(world.pending().is_none());
+    assert_eq!(world.outcome(), Some("closed"));
+    world.signature();
+    world.pass(600.0);
+    assert!(!world.deeds().iter().any(is_act));
+}
+
+// H-54: what was told long ago, before something else held it, is told again.
+#[test]
+fn a_grace_does_not_last() {
+    let mut world = opted_in();
+    let proof = living(&world);
+    assert_eq!(world.prove(proof), []);
+    let session = Some(world.key());
+    world.command(Command::Hold { session, for_ms: Some(300_000) });
+    world.pass(301.0);
+    let proof = living(&world);
+    assert_eq!(world.prove(proof), []);
+    assert!(matches!(world.pending().unwrap().stage, Stage::Grace { .. }));
+}
+
+// H-07: what was closed or dropped mutes itself, and no other signature.
+#[test]
+fn another_signature_counts_again() {
+    let mut world = unattended();
+    busy(&mut world);
+    world.signature();
+    world.is_content(true);
+    assert!(world.pending().is_none());
+    let other = || Some("Exception in PromiseRejectCallback".to_owned());
+    let seen =
+        || crate::world::its(coord_core::PaneSeen { signature: other(), ..crate::world::blank() });
+    world.seen_on_pane(PID, seen(), false);
+    assert!(world.pending().is_some());
+    assert_eq!(world.session("s1").signature.as_ref().unwrap().name, other().unwrap());
+    world.is_content(true);
+    assert!(world.pending().is_none());
+    // Each of them once, in whatever order they are on the screen.
+    world.signature();
+    world.seen_on_pane(PID, seen(), false);
+    assert!(world.pending().is_none());
+    assert_eq!(world.session("s1").old_signatures.len(), 1);
+    // Content stays content in the process that its user resumes it in.
+    world.exit(PID);
+    world.hook("s1", NEXT, crate::world::RESUME);
+    world.hook("s1", NEXT, PROMPT);
+    assert_eq!(world.session("s1").signature, None);
+    assert_eq!(world.session("s1").old_signatures.len(), 2);
+}
+
+// H-18: who asks by hand has used the shell since; its empty prompt will do once no key comes.
+#[test]
+fn an_order_uses_the_pane_at_its_empty_prompt() {
+    let mut world = at_rest();
+    world.crash(PID);
+    let proof = dead(&world);
+    world.prove(proof);
+    world.pass(100.0);
+    let key_ms = Some(world.now().wall_ms);
+    world.pass(1.0);
+    recover(&mut world, false, false);
+    // The order is given in that very shell: for a moment it is the order itself that is in front.
+    let proof = Proof { pane: PaneState::Other, key_ms, ..dead(&world) };
+    assert_eq!(world.prove(proof), []);
+    world.pass(0.5);
+    let proof = Proof { pane: SHELL_PROMPT, key_ms, ..dead(&world) };
+    assert_eq!(world.prove(proof), [], "a key was pressed a moment ago");
+    world.pass(11.0);
+    let proof = Proof { pane: SHELL_PROMPT, key_ms, ..dead(&world) };
+    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+}
+
+// H-18, H-01: a client that is suspended leaves its shell in front; its pane is not another session's.
+#[test]
+fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
+    let mut world = at_rest();
+    world.crash(PID);
+    let proof = dead(&world);
+    world.prove(proof);
+    world.open_in("s2", 300, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
+    world.pass(100.0);
+    recover(&mut world, false, false);
+    let proof = dead(&world);
+    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+}
+
+// H-18: and where the prompt does not come back, a new window is used as before.
+#[test]
+fn an_order_takes_a_window_where_the_shell_stays_busy() {
+    let mut world = at_rest();
+    world.crash(PID);
+    let proof = dead(&world);
+    world.prove(proof);
+    recover(&mut world, false, false);
+    for _ in 0..30 {
+        let proof = Proof { pane: PaneState::Other, ..dead(&world) };
+        if let [deed] = world.prove(proof).as_slice() {
+            assert!(matches!(deed, Deed::NewWindow { .. }), "{deed:?}");
+            return;
+        }
+        world.pass(1.0);
+    }
+    panic!("nothing was done");
+}

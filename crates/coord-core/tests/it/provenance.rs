@@ -1,0 +1,274 @@
+//! Who is believed (H-44 to H-47): what an event may change by how far it is believed.
+
+use crate::crashes::{PID, at_rest, in_a_turn, launch};
+use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
+use coord_core::{HookEvent, HookKind, Kind, OwnerProof, Presence, Provenance, Sender, Word};
+
+const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
+/// A process that nobody knows.
+const STRANGER: u32 = 900;
+
+fn in_registry(is_client: bool) -> Provenance {
+    let registry_dir = Some("/home/dev/.claude".into());
+    Provenance::Corroborated { is_client, registry_dir }
+}
+
+fn claim(world: &mut World, id: &str, pid: u32, kind: HookKind) -> HookEvent {
+    HookEvent { provenance: Provenance::Claimed, ..world.event(id, pid, kind, 0.0) }
+}
+
+fn send_as(world: &mut World, provenance: Provenance, (id, pid): (&str, u32), kind: HookKind) {
+    let event = world.event(id, pid, kind, 0.0);
+    world.send(HookEvent { provenance, ..event });
+    world.seconds += 0.001;
+}
+
+// H-44: a claim moves the turn of a session whose owner is known, and nothing else.
+#[test]
+fn a_claim_changes_neither_place_nor_mode_nor_owner() {
+    let mut world = World::new();
+    world.open_in("s1", 100, Kind::Interactive, Some(pane(7)));
+    let mut prompt = world.event("s1", 100, PROMPT, 0.0);
+    prompt.permission_mode = Some("plan".into());
+    world.send(prompt);
+    let before = world.session("s1").clone();
+    for pid in [100, STRANGER] {
+        for (id, kind) in [("s1", STOP), ("s1", RESUME), ("s1", TOOL), ("s1", START), ("s9", TOOL)]
+        {
+            let mut event = claim(&mut world, id, pid, kind);
+            event.permission_mode = Some("bypassPermissions".into());
+            event.config_dir = "/tmp/planted".into();
+            event.transcript_path = "/tmp/planted.jsonl".into();
+            event.cwd = "/tmp".into();
+            event.tmux = Some(pane(8));
+            event.harness.as_mut().unwrap().kind = Some(Kind::Headless);
+            world.send(event);
+            world.seconds += 0.001;
+        }
+    }
+    let after = world.session("s1");
+    let id = |one: &coord_core::Session| one.owner.as_ref().unwrap().id.clone();
+    assert_eq!(id(after), id(&before));
+    assert_eq!(after.session_id, before.session_id);
+    assert_eq!(after.config_dir, before.config_dir);
+    assert_eq!(after.transcript_path, before.transcript_path);
+    assert_eq!(after.cwd, before.cwd);
+    assert_eq!((&after.tmux, after.kind), (&before.tmux, before.kind));
+    assert_eq!(after.permission_mode.as_deref(), Some("plan"));
+    // What was heard makes it uncertain in which mode it runs.
+    assert!(!after.owner.as_ref().unwrap().has_named_mode);
+    assert!(!after.two_owners && after.former_owners.is_empty());
+}
+
+// H-44: without a living client a claim opens a record that nobody owns, and nothing acts on it.
+#[test]
+fn a_claim_without_a_client_opens_a_record_without_an_owner() {
+    let mut world = World::new();
+    for kind in [START, PROMPT, TOOL, STOP] {
+        send_as(&mut world, Provenance::Claimed, ("s1", STRANGER), kind);
+        assert!(world.session("s1").owner.is_none());
+        assert_eq!(world.word("s1"), Word::Unknown);
+    }
+    world.die(STRANGER, present("s1"));
+    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.deeds(), []);
+    // Its first verified event makes it known.
+    world.open("s1", 100, Kind::Interactive);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// H-44: what was spooled while nobody listened, of a client that lives.
+#[test]
+fn a_spooled_start_of_a_living_client_comes_up() {
+    let mut world = World::new();
+    send_as(&mut world, CLIENT, ("s1", 100), START);
+    world.seen_alive(100);
+    assert_eq!(world.word("s1"), Word::Idle);
+    let owner = world.session("s1").owner.as_ref().unwrap();
+    assert_eq!((owner.proof, owner.has_reported), (OwnerProof::Claimed, false));
+    world.hook("s1", 100, PROMPT);
+    let owner = world.session("s1").owner.as_ref().unwrap();
+    assert_eq!((owner.proof, owner.has_reported), (OwnerProof::Proved, true));
+    assert_eq!(world.session("s1").transcript_path, "/t/s1.jsonl");
+}
+
+// H-44: what the claim got wrong is gone with the first verified event.
+#[test]
+fn a_claim_of_another_session_leaves_no_trace() {
+    let mut world = World::new();
+    send_as(&mut world, CLIENT, ("s9", 100), START);
+    world.seen_alive(100);
+    world.hook("s1", 100, START);
+    assert_eq!(world.session("s1").previous_ids, Vec::<String>::new());
+    assert_eq!(world.state.sessions_with_id("s9").count(), 0);
+}
+
+// H-44: died while nobody listened, and its registry entry was left behind.
+#[test]
+fn a_spooled_session_that_left_its_entry_behind_is_judged() {
+    let mut world = World::new();
+    send_as(&mut world, in_registry(false), ("s1", 100), START);
+    send_as(&mut world, in_registry(false), ("s1", 100), PROMPT);
+    world.seen_dead(100);
+    world.registry(100, present("s1"), true);
+    assert_eq!(world.word("s1"), Word::Crashed);
+}
+
+// H-46: neither a stranger nor an unproved client takes a conversation over that its user ended.
+#[test]
+fn an_ended_conversation_is_taken_over_by_no_claim() {
+    for provenance in [Provenance::Claimed, CLIENT] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s1", 100, EXIT);
+        world.exit(100);
+        let key = world.session("s1").key;
+        send_as(&mut world, provenance.clone(), ("s1", STRANGER), RESUME);
+        send_as(&mut world, provenance, ("s1", STRANGER), PROMPT);
+        let session = world.state.session(key).unwrap();
+        assert_eq!(session.word.word, Word::Stopped);
+        assert_eq!(session.owner.as_ref().unwrap().id.process, process(100));
+    }
+}
+
+// H-44: a living process that an event names makes no session doubtful.
+#[test]
+fn a_claim_makes_no_two_owners() {
+    for provenance in [Provenance::Claimed, CLIENT] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        send_as(&mut world, provenance, ("s1", STRANGER), START);
+        assert!(!world.session("s1").two_owners);
+        assert_eq!(world.word("s1"), Word::Idle);
+    }
+    // The registry confirms it: then there are two.
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    send_as(&mut world, in_registry(true), ("s1", STRANGER), START);
+    assert!(world.state.sessions_with_id("s1").all(|session| session.two_owners));
+}
+
+// H-44, H-11: deaths count for the breaker where something besides the claim shows the session's client.
+#[test]
+fn claimed_deaths_trip_no_breaker() {
+    for (provenance, trips) in
+        [(Provenance::Claimed, false), (CLIENT, false), (in_registry(true), true)]
+    {
+        let mut world = World::new();
+        for (n, id) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
+            send_as(&mut world, provenance.clone(), (id, STRANGER + n), START);
+            send_as(&mut world, provenance.clone(), (id, STRANGER + n), PROMPT);
+            world.seen_alive(STRANGER + n);
+            world.die(STRANGER + n, present(id));
+        }
+        assert_eq!(world.state.header().machine.breaker.is_some(), trips, "{provenance:?}");
+    }
+}
+
+// H-44, H-10: ends that are only claimed make no host event; those of processes that are gone do.
+#[test]
+fn claimed_ends_are_no_host_event() {
+    let mut world = World::new();
+    for (pid, id) in [(100, "a"), (200, "b"), (300, "c")] {
+        world.open(id, pid, Kind::Interactive);
+    }
+    for (pid, id) in [(100, "a"), (200, "b"), (300, "c")] {
+        send_as(&mut world, Provenance::Claimed, (id, pid), END);
+        assert_eq!(world.word(id), Word::Stopped);
+    }
+    [100, 200, 300].into_iter().for_each(|pid| world.exit(pid));
+    assert!(["a", "b", "c"].into_iter().all(|id| world.word(id) == Word::Interrupted));
+}
+
+// H-44: claims use up no configuration directories, and one process has one.
+#[test]
+fn claims_take_no_configuration_directory() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    for n in 0..70 {
+        for (id, pid, provenance) in [
+            ("s1", 100, Provenance::Claimed),
+            ("s1", 100, Provenance::Verified),
+            ("s2", STRANGER, Provenance::Claimed),
+        ] {
+            let mut event = world.event(id, pid, TOOL, 0.0);
+            event.config_dir = format!("/tmp/{n}");
+            world.send(HookEvent { provenance, ..event });
+            world.seconds += 0.001;
+        }
+    }
+    assert_eq!(world.session("s1").config_dir, "/home/dev/.claude");
+    let is_other = |effect: &coord_core::Effect| {
+        let is_lock = matches!(effect, coord_core::Effect::LockConfigDir { .. });
+        is_lock && !format!("{effect:?}").contains("\"/home/dev/.claude\"")
+    };
+    assert!(!world.effects.iter().any(is_other));
+}
+
+// H-45: the directory of the process's own environment wins over what its hooks say.
+#[test]
+fn the_configuration_directory_is_that_of_the_process() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let config_dir = Some("/home/dev/work".to_owned());
+    world.launched(100, coord_core::Launch { config_dir, ..launch() });
+    assert_eq!(world.session("s1").config_dir, "/home/dev/work");
+    world.hook("s1", 100, PROMPT);
+    assert_eq!(world.session("s1").config_dir, "/home/dev/work");
+}
+
+// H-25: an end that nobody verified is believed as an end, and taken back by no claim.
+#[test]
+fn a_claim_revives_nothing() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, EXIT);
+    send_as(&mut world, Provenance::Claimed, ("s1", 100), TOOL);
+    assert_eq!(world.word("s1"), Word::Stopped);
+    world.die(100, present("s1"));
+    assert!(matches!(world.session("s1").presence, Presence::Ended { .. }));
+}
+
+/// In whose name process `pid` sends.
+fn name_of(world: &World, pid: u32) -> Option<&str> {
+    world.state.session_in_whose_name(process(pid)).map(|session| session.session_id.as_str())
+}
+
+// H-47: a takeover renames nobody until the client's registry confirms it.
+#[test]
+fn a_takeover_gives_no_name_while_it_is_unproved() {
+    let mut world = at_rest();
+    let with_another = |world: &mut World| {
+        world.open("a", 200, Kind::Interactive);
+        world.open("parent", 300, Kind::Interactive);
+        assert_eq!(name_of(world, 200), Some("a"));
+    };
+    with_another(&mut world);
+    // Its session lives elsewhere: two owners, and no name for either.
+    world.hook("parent", 200, RESUME);
+    assert_eq!((name_of(&world, 200), name_of(&world, 300)), (None, None));
+
+    let mut world = at_rest();
+    with_another(&mut world);
+    world.hook("parent", 300, EXIT);
+    world.exit(300);
+    world.hook("parent", 200, RESUME);
+    assert_eq!(name_of(&world, 200), None);
+    world.registry(200, present("a"), false);
+    assert_eq!(name_of(&world, 200), None);
+    world.registry(200, present("parent"), false);
+    assert_eq!(name_of(&world, 200), Some("parent"));
+    assert_eq!(name_of(&world, PID), Some("s1"));
+    assert_eq!(name_of(&world, STRANGER), None);
+    assert_eq!(world.state.depth_of(&Sender::Operator), 0);
+}
+
+// H-44: an unverified end of a turn does not lift what waits for a person, and gives no new budget.
+#[test]
+fn a_claim_permits_no_act() {
+    let mut world = in_a_turn();
+    send_as(&mut world, Provenance::Claimed, ("s1", PID), STOP);
+    send_as(&mut world, Provenance::Claimed, ("s1", PID), PROMPT);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.deeds(), []);
+}

@@ -1,0 +1,88 @@
+//! Who waits for a person, a person is reminded of (H-35, R-11, S1-14, S1-22).
+
+use crate::crashes::{PID, at_rest, in_a_turn, unattended};
+use crate::world::{PROMPT, STOP, World, blank, its};
+use coord_core::{Command, Deed, HookKind, PaneSeen, RegistryStatus, Screen, Word};
+
+/// The lines put on terminals since the last look.
+fn lines(world: &mut World) -> Vec<String> {
+    let deeds = world.deeds().into_iter();
+    deeds
+        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None })
+        .collect()
+}
+
+/// What it says on the terminal in these minutes: after 10, then every 30.
+#[track_caller]
+fn reminds(world: &mut World, what: &str) {
+    let _ = lines(world);
+    world.pass(602.0);
+    let said = lines(world);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains(what), "{said:?}");
+    world.pass(1_790.0);
+    assert_eq!(lines(world), [""; 0]);
+    world.pass(20.0);
+    assert_eq!(lines(world).len(), 1);
+}
+
+fn fails(world: &mut World, error: &str) {
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    world.hook("s1", PID, HookKind::StopFailure(error.into()));
+    world.says("s1", PID, RegistryStatus::Idle);
+}
+
+// R-11, H-35: attended or not; nothing else is done about it.
+#[test]
+fn who_is_locked_out_or_has_not_paid_is_reminded() {
+    for (error, word, what) in [
+        ("authentication_failed", Word::BlockedAuth, "log in"),
+        ("billing_error", Word::BlockedBilling, "to be paid"),
+    ] {
+        for mut world in [unattended(), at_rest()] {
+            fails(&mut world, error);
+            assert_eq!(world.word("s1"), word);
+            assert_eq!(world.session("s1").quota, None, "{error} is no wait for quota");
+            reminds(&mut world, what);
+            world.hook("s1", PID, PROMPT);
+            world.says("s1", PID, RegistryStatus::Busy);
+            world.hook("s1", PID, STOP);
+            world.says("s1", PID, RegistryStatus::Idle);
+            world.pass(7_200.0);
+            assert_eq!(lines(&mut world), [""; 0], "it is over");
+        }
+    }
+}
+
+// S1-14, H-35
+#[test]
+fn a_turn_that_stands_still_is_told_of() {
+    let mut world = in_a_turn();
+    world.attend(true);
+    let still = || its(PaneSeen { screen: Some(Screen::Working), digest: Some(1), ..blank() });
+    world.seen_on_pane(PID, still(), false);
+    world.pass(660.0);
+    world.seen_on_pane(PID, still(), false);
+    assert_eq!(world.word("s1"), Word::Stalled);
+    reminds(&mut world, "its turn has been stalled for 10 min");
+}
+
+// S1-22, H-35: a wait that no probe ended.
+#[test]
+fn who_needs_its_operator_is_told_of() {
+    let mut world = unattended();
+    for _ in 0..6 {
+        fails(&mut world, "rate_limit");
+        world.pass(3.0 * 3_600.0);
+    }
+    assert!(world.session("s1").recovery.needs_operator.is_some());
+    let said = lines(&mut world);
+    assert!(said.iter().any(|line| line.contains("(its quota does not come back)")), "{said:?}");
+    world.command(Command::ResetFailed { session: None });
+    let _ = lines(&mut world);
+    fails(&mut world, "rate_limit");
+    world.pass(1_800.0);
+    assert_eq!(lines(&mut world), [""; 0]);
+}

@@ -1,0 +1,123 @@
+//! What a message that waits for a session is said to wait for (G9, G12, S4-25).
+
+use coord_core::{
+    Command, EndReason, Event, HookKind, PaneState, Proof, QueueEvent, Registry, RegistryStatus,
+    Word,
+};
+
+use super::mail::{LEASE_S, id};
+use crate::crashes::{PID, at_rest, dead, unattended};
+use crate::world::{PROMPT, World, process};
+
+/// What happens to a session.
+type Make = fn(&mut World);
+
+// G12: each hold of a message can be read, and is the one that holds it.
+#[test]
+fn each_reason_is_said() {
+    let makes: [(Word, Make, &str); 12] = [
+        (Word::Idle, |_| (), "is idle: it comes by its wake hook"),
+        (Word::Running, |world| world.hook("s1", PID, PROMPT), "works: it comes when that turn"),
+        (
+            Word::AwaitingPermission,
+            |world| world.says("s1", PID, RegistryStatus::WaitingPermission),
+            "waits for an answer at its dialog",
+        ),
+        (Word::Suspended, suspended, "stopped by Ctrl-Z"),
+        (
+            Word::QuotaWait,
+            |world| {
+                world.hook("s1", PID, PROMPT);
+                world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
+            },
+            "waits for its quota",
+        ),
+        (
+            Word::BlockedAuth,
+            |world| {
+                world.hook("s1", PID, PROMPT);
+                world.hook("s1", PID, HookKind::StopFailure("authentication_failed".into()));
+            },
+            "an error of its account",
+        ),
+        (
+            Word::Stopped,
+            |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
+            "has ended: it comes when that is resumed",
+        ),
+        (Word::Interrupted, World::reboot, "has ended: it comes when that is resumed"),
+        (Word::Crashed, crashed, "crashed: it comes when that is back"),
+        (
+            Word::RecoveryPending,
+            |world| {
+                world.attend(true);
+                world.crash(PID);
+            },
+            "crashed: it comes when that is back",
+        ),
+        (
+            Word::Unknown,
+            |world| {
+                world.hook("s1", PID, PROMPT);
+                world.die(PID, Registry::Unreadable);
+            },
+            "nobody knows how",
+        ),
+        (Word::Idle, |world| hold(world), "held by its operator"),
+    ];
+    for (word, make, why) in makes {
+        let mut world = at_rest();
+        world.sent([1]);
+        make(&mut world);
+        assert_eq!(world.word("s1"), word, "{why}");
+        assert!(world.why_waits(id(1)).contains(why), "{word:?}: {}", world.why_waits(id(1)));
+    }
+}
+
+fn suspended(world: &mut World) {
+    world.take(&Event::ProcessSeen {
+        process: process(PID),
+        alive: true,
+        kind: None,
+        is_stopped: true,
+        forked_from: None,
+        launch: None,
+    });
+}
+
+fn hold(world: &mut World) {
+    let session = Some(world.key());
+    world.command(Command::Hold { session, for_ms: None });
+}
+
+/// It crashed, and nothing brings it back.
+fn crashed(world: &mut World) {
+    world.crash(PID);
+    for _ in 0..3 {
+        if world.session("s1").recovery.pending.is_none() {
+            return;
+        }
+        let proof = Proof { pane: PaneState::Closed, ..dead(world) };
+        world.prove(proof);
+        world.pass(30.0);
+    }
+}
+
+// S4-23: one that was tried says why it waits for its next attempt.
+#[test]
+fn a_failed_attempt_is_said() {
+    let mut world = unattended();
+    world.sent([1]);
+    world.wakes_with(1);
+    world.pass(LEASE_S);
+    world.queue(QueueEvent::Unproved(id(1)));
+    let message = world.message(id(1));
+    assert!(message.last_failure.as_deref().unwrap().contains("no answer"), "{message:?}");
+    let said: Vec<&str> = world
+        .decisions
+        .iter()
+        .filter(|one| one.session_id == id(1).to_string())
+        .map(|one| one.rule)
+        .collect();
+    assert_eq!(said, ["S4-24", "S4-23"], "G9");
+}

@@ -1,0 +1,347 @@
+//! Turns and order: what hook events do to a record (G2, R-01 to R-06, H-31, H-32).
+
+use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World};
+use coord_core::{Background, Event, HookKind, Kind, StartSource, Turn, Via, Word};
+use proptest::prelude::*;
+
+/// Plays hooks of one session and returns the words that follow each.
+fn words(kinds: &[HookKind]) -> Vec<Word> {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    kinds
+        .iter()
+        .map(|kind| {
+            world.hook("s1", 100, kind.clone());
+            world.word("s1")
+        })
+        .collect()
+}
+
+#[test]
+fn a_plain_turn_opens_and_closes() {
+    let words = words(&[PROMPT, TOOL, STOP, EXIT]);
+    assert_eq!(words, [Word::Running, Word::Running, Word::Idle, Word::Stopped]);
+}
+
+#[test]
+fn r_04_a_turn_without_a_prompt_is_opened_by_its_tools() {
+    assert_eq!(words(&[STOP]), [Word::Idle]);
+    assert_eq!(words(&[PROMPT, STOP, TOOL, STOP])[2..], [Word::Running, Word::Idle]);
+}
+
+#[test]
+fn r_02_after_stop_a_queued_prompt_is_already_running() {
+    let words = words(&[PROMPT, PROMPT, STOP, STOP]);
+    assert_eq!(words, [Word::Running, Word::Running, Word::Running, Word::Idle]);
+}
+
+#[test]
+fn r_03_background_work_is_neither_idle_nor_running() {
+    let stop = HookKind::Stop(Background { tasks: 0, subagents: 1, crons: 0 });
+    let words = words(&[PROMPT, stop, PROMPT, STOP]);
+    assert_eq!(words, [Word::Running, Word::Background, Word::Running, Word::Idle]);
+}
+
+#[test]
+fn r_11_a_failed_turn_is_over() {
+    let failure = HookKind::StopFailure("server_error".into());
+    assert_eq!(words(&[PROMPT, failure]), [Word::Running, Word::Idle]);
+}
+
+#[test]
+fn compaction_in_the_middle_of_a_turn_does_not_end_it() {
+    let compact = HookKind::SessionStart(StartSource::Compact);
+    assert_eq!(words(&[PROMPT, compact])[1], Word::Running);
+}
+
+#[test]
+fn r_06_subagents_neither_open_nor_close_a_turn() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    for (kind, word) in [(TOOL, Word::Idle), (STOP, Word::Idle)] {
+        let mut event = world.event("s1", 100, kind, 0.0);
+        event.agent = Some("a1".into());
+        world.send(event);
+        assert_eq!(world.word("s1"), word);
+    }
+    world.hook("s1", 100, PROMPT);
+    let mut event = world.event("s1", 100, STOP, 0.0);
+    event.agent = Some("a1".into());
+    world.send(event);
+    assert_eq!(world.word("s1"), Word::Running);
+}
+
+#[test]
+fn a_headless_run_is_starting_until_its_prompt() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Headless);
+    assert_eq!(world.word("s1"), Word::Starting);
+    world.hook("s1", 100, PROMPT);
+    assert_eq!(world.word("s1"), Word::Running);
+}
+
+// G2
+#[test]
+fn an_event_takes_effect_once() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let prompt = world.event("s1", 100, PROMPT, 0.0);
+    world.send(prompt.clone());
+    world.seconds += 1.0;
+    world.hook("s1", 100, STOP);
+    let before = world.state.clone();
+    world.send(prompt);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state.header().counters.duplicates, 1);
+    assert_eq!(world.session("s1").counts, before.sessions().next().unwrap().counts);
+}
+
+// R-02, G2: prompt, (its Stop comes late), prompt, Stop.
+#[test]
+fn r_02_a_late_stop_still_answers_its_prompt() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(60.0);
+    world.late_hook("s1", 100, PROMPT, 30.0);
+    world.late_hook("s1", 100, PROMPT, 10.0);
+    world.late_hook("s1", 100, STOP, 20.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.hook("s1", 100, STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// G2: a late event is counted and changes nothing.
+#[test]
+fn a_late_event_never_moves_a_session_backwards() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(60.0);
+    world.hook("s1", 100, PROMPT);
+    world.hook("s1", 100, STOP);
+    for kind in [PROMPT, TOOL, START] {
+        world.late_hook("s1", 100, kind, 30.0);
+        assert_eq!(world.word("s1"), Word::Idle);
+    }
+    assert_eq!(world.session("s1").counts.late, 3);
+    assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
+    world.hook("s1", 100, EXIT);
+    world.late_hook("s1", 100, STOP, 40.0);
+    assert_eq!(world.word("s1"), Word::Stopped);
+}
+
+proptest! {
+    /// G2: whatever the order of arrival, and however often each arrives, the end is the same.
+    #[test]
+    fn any_order_of_arrival_ends_in_the_same_state(
+        order in Just((0..7usize).collect::<Vec<_>>()).prop_shuffle(),
+        again in prop::collection::vec(0..7usize, 0..7),
+    ) {
+        let kinds = [START, PROMPT, TOOL, STOP, PROMPT, TOOL, END];
+        let play = |arrivals: &[usize]| {
+            let mut world = World::new();
+            let events: Vec<_> = kinds
+                .iter()
+                .map(|kind| {
+                    let event = world.event("s1", 100, kind.clone(), 0.0);
+                    world.seconds += 1.0;
+                    event
+                })
+                .collect();
+            for at in arrivals {
+                world.send(events[*at].clone());
+            }
+            world
+        };
+        let straight = play(&[0, 1, 2, 3, 4, 5, 6]);
+        let arrivals: Vec<usize> = order.iter().copied().chain(again).collect();
+        let shuffled = play(&arrivals);
+        prop_assert_eq!(straight.word("s1"), Word::Stopped);
+        prop_assert_eq!(shuffled.word("s1"), Word::Stopped);
+        prop_assert_eq!(&shuffled.session("s1").last, &straight.session("s1").last);
+    }
+}
+
+// H-31
+#[test]
+fn a_stamp_ahead_of_time_does_not_make_true_events_late() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let mut ahead = world.event("s1", 100, PROMPT, 0.0);
+    ahead.mono_ns += 3_600_000_000_000;
+    world.send(ahead);
+    world.seconds += 1.0;
+    world.hook("s1", 100, STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// H-31: older than the memory of ids is history only.
+#[test]
+fn an_event_from_an_ancient_spool_is_history() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    let mut ancient = world.event("s1", 100, PROMPT, 0.0);
+    ancient.via = Via::Spool;
+    ancient.wall_ms -= 8 * 24 * 3_600_000;
+    world.send(ancient);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.session("s1").counts.late, 1);
+}
+
+// an interrupt fires no hook; the turn does not stay running for ever.
+#[test]
+fn r_01_a_silent_turn_becomes_unknown() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.pass(899.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(2.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    world.hook("s1", 100, PROMPT);
+    assert_eq!(world.word("s1"), Word::Running);
+}
+
+#[test]
+fn rest_with_a_watched_process_may_be_silent_for_ever() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(100_000.0);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// nothing tells that the client is there at all.
+#[test]
+fn rest_without_a_known_process_becomes_unknown() {
+    let mut world = World::new();
+    let mut event = world.event("s1", 100, START, 0.0);
+    event.harness = None;
+    world.send(event);
+    assert_eq!(world.word("s1"), Word::Idle);
+    world.pass(901.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+}
+
+// H-32: neither a stopped loop nor a stopped coordinator counts as silence, and both settle first.
+#[test]
+fn h_32_time_without_the_loop_is_not_silence() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.pass(600.0);
+    world.seconds += 10_000.0;
+    world.take(&Event::Gap { ns: 10_000_000_000_000 });
+    world.pass(250.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.seconds += 10_000.0;
+    // What passed since the last record was seen by nobody who could say so: it does not count.
+    world.start_coordinator();
+    world.pass(299.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(2.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+}
+
+#[test]
+fn h_32_nothing_is_concluded_right_after_a_gap_and_nothing_is_taken_back() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.pass(899.0);
+    world.take(&Event::Gap { ns: 0 });
+    world.pass(29.0);
+    assert_eq!(world.word("s1"), Word::Running);
+    world.pass(2.0);
+    assert_eq!(world.word("s1"), Word::Unknown);
+    world.take(&Event::Gap { ns: 0 });
+    assert_eq!(world.word("s1"), Word::Unknown);
+}
+
+fn of_turn(world: &mut World, turn: &str, kind: HookKind) {
+    let mut event = world.event("s1", 100, kind, 0.0);
+    event.prompt_id = Some(turn.into());
+    world.send(event);
+    world.seconds += 0.001;
+}
+
+// prompts typed into a turn carry its id; all of them become one turn, with an id of its own.
+#[test]
+fn r_02_queued_prompts_are_one_turn() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    for _ in 0..3 {
+        of_turn(&mut world, "a", PROMPT);
+    }
+    of_turn(&mut world, "a", STOP);
+    assert_eq!(world.word("s1"), Word::Running);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+#[test]
+fn r_02_a_prompt_queued_behind_queued_prompts_waits_too() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", STOP);
+    of_turn(&mut world, "b", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Running);
+    of_turn(&mut world, "c", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// the turn before was interrupted, and nothing said so.
+#[test]
+fn r_01_a_prompt_with_another_id_is_not_queued() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "b", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+#[test]
+fn a_lost_stop_between_two_turns_does_not_keep_the_second_open() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "a", PROMPT);
+    of_turn(&mut world, "b", STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+}
+
+// H-42: prompts outstanding belong to the process they were typed into.
+#[test]
+fn a_new_process_begins_without_a_turn() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, PROMPT);
+    world.exit(100);
+    world.hook("s1", 200, RESUME);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.session("s1").turn, Turn::None);
+}
+
+/// An event of s1 that names no process: its record goes on through a boot.
+fn without_process(world: &mut World, kind: HookKind) {
+    let mut event = world.event("s1", 100, kind, 0.0);
+    event.harness = None;
+    world.send(event);
+    world.seconds += 0.001;
+}
+
+// H-31: the clock of a new boot begins anew; what it stamps is not late by the stamps before it.
+#[test]
+fn h_31_stamps_of_an_older_boot_make_nothing_late() {
+    let mut world = World::new();
+    without_process(&mut world, PROMPT);
+    let before = world.mono_ns(0.0);
+    world.reboot();
+    assert!(world.mono_ns(0.0) < before);
+    without_process(&mut world, STOP);
+    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.session("s1").counts.late, 0);
+    assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
+}
