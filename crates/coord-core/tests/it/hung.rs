@@ -163,7 +163,7 @@ fn what_holds_for_every_living_harness_holds_for_a_hung_one() {
             proof.any_key_ms = Some(world.now().wall_ms - 100_000);
         }),
         ("a program of it has the terminal", |_, proof| {
-            proof.children = vec![crate::world::process(9)]
+            proof.children = vec![crate::world::process(9)];
         }),
         ("its screen cannot be read", |_, proof| proof.pane = PaneState::Closed),
         ("another process has locked its transcript", |_, proof| {
