@@ -179,7 +179,7 @@ clocks!(none in
 
 clocks!(struct Header {
     host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
-    unseen_since_ms, started_at, clock_set_at, machine, queue,
+    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue,
 } until {});
 
 clocks!(struct Session {

@@ -138,6 +138,8 @@ pub enum Event {
         /// Why, in words.
         why: String,
     },
+    /// Whether the machine is being shut down (H-10).
+    Shutdown(bool),
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.

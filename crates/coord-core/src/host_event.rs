@@ -1,5 +1,5 @@
-//! Decides whether an end was a host event: a restart of the machine or the death of a tmux server
-//! is one event for all its sessions, not many ends or crashes (S0-25f, H-10).
+//! Decides whether an end was a host event: a restart or shutdown of the machine or the death of a tmux
+//! server is one event for all its sessions, not many ends or crashes (S0-25f, H-10).
 //!
 //! Sessions that their user ended stay stopped. A headless run always ends with `other`, so for it
 //! only a turn that was still open makes an end an interruption.
@@ -23,6 +23,8 @@ pub enum HostEvent {
     TmuxServer,
     /// Three or more interactive sessions ended within seconds.
     ManyEnds,
+    /// The machine is being shut down.
+    Shutdown,
 }
 
 /// A tmux server that died.
@@ -86,6 +88,36 @@ impl State {
         }
     }
 
+    /// A shutdown of the machine began, or was called off. What it ended may have ended before it was noticed.
+    /// Returns the sessions that changed, or whose recovery it holds up.
+    pub(crate) fn on_shutdown(
+        &mut self,
+        under_way: bool,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        self.header.shutdown = under_way.then_some(at);
+        let taken = self.keys_of(|session| self.is_taken_by_shutdown(session));
+        for key in &taken {
+            self.interrupt_if(*key, HostEvent::Shutdown, fx, at, |_, _| true);
+        }
+        self.keys_of(|session| session.recovery.pending.is_some() || taken.contains(&session.key))
+    }
+
+    /// Whether it is an interactive session that ended without its user's word while the machine is being shut
+    /// down, or just before that was noticed.
+    fn is_taken_by_shutdown(&self, session: &Session) -> bool {
+        let Some(began) = self.header.shutdown else { return false };
+        let Presence::Ended { reason: Some(EndReason::Other) | None, at: ended } = session.presence
+        else {
+            return false;
+        };
+        began.awake.ms_since(ended.awake) <= self.header.settings.interrupted_within_ms
+            && session.kind == Some(Kind::Interactive)
+            && !session.recovery.pending.as_ref().is_some_and(Pending::is_ended_by_us)
+            && is_end_proved(session)
+    }
+
     /// A watched process that may be a tmux server is gone; it lived until `seen_ms` at least, wall
     /// time. Returns the sessions it took along.
     pub(crate) fn on_server_death(
@@ -129,6 +161,10 @@ impl State {
             && at.awake.ms_since(died.at.awake) <= within_ms
         {
             self.interrupt_if_taken(key, died, at, fx);
+            return Vec::from([key]);
+        }
+        if self.is_taken_by_shutdown(session) {
+            self.interrupt_if(key, HostEvent::Shutdown, fx, at, |_, _| true);
             return Vec::from([key]);
         }
         let Presence::Ended { reason: Some(EndReason::Other), at: ended } = session.presence else {
@@ -215,6 +251,7 @@ fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects)
         HostEvent::NewBoot => "a new boot id",
         HostEvent::TmuxServer => "the end came within seconds of its tmux server's death",
         HostEvent::ManyEnds => "three or more interactive sessions ended within seconds",
+        HostEvent::Shutdown => "it ended while the machine was being shut down",
     };
     session.presence = Presence::Interrupted { by, at };
     fx.decide(session, "H-10", saw, "interrupted");

@@ -67,6 +67,9 @@ pub struct Header {
     pub early_ends: Vec<EarlyEnd>,
     /// Tmux servers that died lately (H-10).
     pub dead_servers: Vec<DeadServer>,
+    /// Since when the machine is being shut down (H-10).
+    #[serde(default)]
+    pub shutdown: Option<Moment>,
     /// Wall time of the last record before this coordinator started, milliseconds since 1970: what
     /// happened since then nobody saw happen.
     #[serde(default)]

@@ -299,6 +299,7 @@ fn ended(session: &Session) -> Option<Answer> {
                 HostEvent::NewBoot => "the machine was restarted",
                 HostEvent::TmuxServer => "its tmux server died",
                 HostEvent::ManyEnds => "several sessions ended within seconds of each other",
+                HostEvent::Shutdown => "the machine was being shut down",
             };
             Some(answer(Word::Interrupted, "H-10", because))
         }

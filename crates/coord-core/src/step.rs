@@ -101,6 +101,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             let read = (*interrupted_ms, *has_signature, failure.as_ref());
             state.on_transcript(*process, read, at, fx).into_iter().collect()
         }
+        Event::Shutdown(under_way) => state.on_shutdown(*under_way, at, fx),
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
             state.keys_of(|session| {
@@ -160,6 +161,7 @@ fn on_started(
         state.header.clock_set_at = None;
         state.header.recent_ends.clear();
         state.header.dead_servers.clear();
+        state.header.shutdown = None;
         let at = state.moment(now);
         state.each_stored(|stored| clocks::rebase(stored, last, at.awake));
         state.on_new_boot(host.boot_at_ms, at, fx);

@@ -156,6 +156,7 @@ impl<W: World> Coordinator<W> {
             self.restore_reserve();
             self.retry_config(now);
             self.agenda.spool_at.get_or_insert(now.mono_ns);
+            self.look_for_shutdown(now);
             self.mark(now);
         }
         is_heartbeat

@@ -76,6 +76,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
         }
         // What stands in the journal was one when it was written.
         Entry::Message { event, .. } => Event::Queue(serde_json::from_str(event.get()).ok()?),
+        Entry::Shutdown { under_way } => Event::Shutdown(*under_way),
         Entry::ConfigDirLock { config_dir, held } => {
             Event::ConfigDirLock { config_dir: config_dir.clone(), held: *held }
         }

@@ -207,6 +207,9 @@ impl<W: World> Coordinator<W> {
             };
             return self.record(&folded, now);
         }
+        if envelope.event == "SessionEnd" {
+            self.look_for_shutdown(now);
+        }
         let may_use_reserve = is_reserved(&envelope.event);
         let (verified, corroborated) = provenance::recorded(&provenance);
         let entry = Entry::Hook { via, verified, corroborated, envelope: text.to_owned() };

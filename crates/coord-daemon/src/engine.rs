@@ -248,6 +248,7 @@ fn replay_cost(entry: &Entry, state: &State) -> u64 {
         | Entry::ResumeFailed { .. }
         | Entry::Operator { .. }
         | Entry::Message { .. }
+        | Entry::Shutdown { .. }
         | Entry::ConfigDirLock { .. }
         | Entry::JournalReopened { .. }
         | Entry::Decision(_) => 1,

@@ -7,7 +7,7 @@ use coord_core::Outcome;
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Pane, Record, RegistryEntry, Via};
+use coord_wire::journal::{Entry, Pane, ProcessSeen, Record, RegistryEntry, Via};
 use coord_wire::stamp::rfc3339;
 use serde::Serialize;
 
@@ -268,6 +268,7 @@ pub fn line(record: Record) -> Line {
         | Entry::TranscriptRead { .. }
         | Entry::TaskRead { .. }
         | Entry::Message { .. }
+        | Entry::Shutdown { .. }
         | Entry::ConfigDirLock { .. }
         | Entry::ConfigChanged { .. }
         | Entry::JournalReopened { .. }) => own(&mut line, entry),
@@ -290,6 +291,15 @@ fn hook(line: &mut Line, text: &str) {
     line.session_id = Some(envelope.session_id);
     line.name = envelope.event;
     line.id = Some(envelope.id);
+}
+
+fn process_words(seen: &ProcessSeen) -> String {
+    let what = match (seen.alive, seen.stopped) {
+        (false, _) => "gone",
+        (true, true) => "stopped (Ctrl-Z)",
+        (true, false) => "alive",
+    };
+    format!("pid {} {what}", seen.process.pid)
 }
 
 fn registry_words(entry: &RegistryEntry) -> String {
@@ -350,14 +360,7 @@ fn own(line: &mut Line, entry: Entry) {
             ("SpoolFolded", "coordinator", format!("{events} tool events only counted"))
         }
         Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
-        Entry::ProcessSeen(seen) => {
-            let what = match (seen.alive, seen.stopped) {
-                (false, _) => "gone",
-                (true, true) => "stopped (Ctrl-Z)",
-                (true, false) => "alive",
-            };
-            ("ProcessSeen", "process", format!("pid {} {what}", seen.process.pid))
-        }
+        Entry::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
         Entry::ProcessExited { process } => {
             ("ProcessExited", "process", format!("pid {}", process.pid))
         }
@@ -384,6 +387,10 @@ fn own(line: &mut Line, entry: Entry) {
         Entry::Message { id, what, .. } => {
             line.session_id = Some(id);
             ("Message", "coordinator", what)
+        }
+        Entry::Shutdown { under_way } => {
+            let what = if under_way { "the machine is being shut down" } else { "called off" };
+            ("Shutdown", "system", what.to_owned())
         }
         Entry::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };

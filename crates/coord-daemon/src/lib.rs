@@ -41,6 +41,7 @@ pub mod routes;
 pub mod serve;
 mod server;
 mod share;
+mod shutdown;
 pub mod state_dir;
 mod sync;
 pub mod task_dir;

@@ -235,6 +235,15 @@ impl<W: World> Coordinator<W> {
         self.engine.state().session_of(process_ref(process))
     }
 
+    /// Looks whether the machine is being shut down (H-10): with every heartbeat, and before the end of a
+    /// session is taken in.
+    pub(crate) fn look_for_shutdown(&mut self, now: Now) {
+        let under_way = self.world.is_shutting_down(now.wall_ms);
+        if under_way != self.engine.state().header().shutdown.is_some() {
+            self.record_or_say(&Entry::Shutdown { under_way }, now);
+        }
+    }
+
     /// Looks whether watched interactive harnesses were stopped or go on: no source reports it.
     pub(crate) fn look_for_stopped(&mut self, now: Now) {
         let sessions = self.engine.state().sessions();

@@ -18,6 +18,7 @@ use crate::hand::{Hand, Reply, Tools};
 use crate::looker::{Eyes, Looker, Seen};
 use crate::registry::{Found, Readable};
 use crate::registry_watch::RegistryWatch;
+use crate::shutdown::Root;
 use crate::tmux::PaneWish;
 use crate::transcript::{MessageWish, TranscriptWish};
 use crate::transcript_watch::TranscriptWatch;
@@ -40,6 +41,7 @@ pub(crate) struct RealWorld<D: Disk> {
     hand: Hand,
     background: Background<D>,
     supervisor: Supervisor,
+    root: Root,
 }
 
 impl<D: Disk> RealWorld<D> {
@@ -63,6 +65,7 @@ impl<D: Disk> RealWorld<D> {
             hand: Hand::start(tools, &supervisor)?,
             background: Background::start(&supervisor)?,
             supervisor,
+            root: Root::default(),
         })
     }
 
@@ -167,6 +170,10 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn read_task(&mut self, dir: String) {
         self.looker.read_task(dir);
+    }
+
+    fn is_shutting_down(&self, wall_ms: u64) -> bool {
+        self.root.is_shutting_down(wall_ms)
     }
 
     fn random(&mut self) -> u64 {

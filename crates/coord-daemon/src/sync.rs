@@ -157,6 +157,8 @@ impl<W: World> Coordinator<W> {
     /// # Errors
     /// The disk refused; what is in the journal stays there.
     pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
+        // What ends this coordinator may end the sessions too (H-10).
+        self.look_for_shutdown(now);
         if self.engine.has_tail() {
             // How long somebody watched.
             self.record_or_say(&Entry::Due, now);

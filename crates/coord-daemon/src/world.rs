@@ -89,6 +89,9 @@ pub trait World {
     /// What came of a deed, if anything has.
     fn take_reply(&mut self) -> Option<Reply>;
 
+    /// Whether the machine is being shut down, as far as it says so; `wall_ms` is the wall time now (H-10).
+    fn is_shutting_down(&self, wall_ms: u64) -> bool;
+
     /// 64 random bits.
     fn random(&mut self) -> u64;
 

@@ -136,6 +136,8 @@ pub struct Machine {
     pub files: BTreeMap<String, String>,
     /// What the machine is short of, in words (H-11).
     pub want: Option<String>,
+    /// It is being shut down, and says so (H-10).
+    pub is_shutting_down: bool,
     /// Whether the path of coordctl has plain characters only (H-18).
     pub is_line_plain: bool,
     /// Whether the Enter behind the line arrives; the coordinator may be killed between the two (H-34).
@@ -193,6 +195,7 @@ impl SharedMachine {
             gone: BTreeSet::new(),
             files: BTreeMap::new(),
             want: None,
+            is_shutting_down: false,
             is_line_plain: true,
             has_enter: true,
             happenings: Vec::new(),
@@ -326,6 +329,7 @@ impl Machine {
         self.boot = boot;
         self.boot_at_ms = now.wall_ms.saturating_sub(now.mono_ns / MS);
         self.disk = disk;
+        self.is_shutting_down = false;
         self.processes.clear();
         self.tmux.clear();
         self.forget_coordinator();

@@ -223,6 +223,11 @@ pub enum Entry {
         /// For how long nothing was recorded.
         after_ms: u64,
     },
+    /// The machine is being shut down, or no longer is (H-10).
+    Shutdown {
+        /// Whether it is under way.
+        under_way: bool,
+    },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.

@@ -180,6 +180,9 @@ impl State {
         if let Some(flag) = &session.recovery.needs_operator {
             return Err(Stop::until_told("G5", &format!("it needs its operator: {}", flag.reason)));
         }
+        if self.header.shutdown.is_some() {
+            return Err(Stop::until_told("H-10", "the machine is being shut down"));
+        }
         if let Some(hold) = self.header.settling.as_ref().filter(|hold| hold.lasts(at.awake)) {
             return Err(Stop::wait("H-32", &hold.reason, hold.until));
         }

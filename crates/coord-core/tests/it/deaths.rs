@@ -123,6 +123,62 @@ fn r_08_a_failed_resume_does_not_stop_a_crashed_session() {
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
 }
 
+fn shutdown(world: &mut World, under_way: bool) {
+    world.take(&Event::Shutdown(under_way));
+}
+
+// H-10: what a shutdown ends was interrupted, and what had ended just before it was noticed as well.
+#[test]
+fn h_10_a_shutdown_interrupts_what_it_ends() {
+    let mut world = World::new();
+    for (n, id) in (1_u32..).zip(["long before", "just before", "during", "left", "silent"]) {
+        world.open(id, 100 * n, Kind::Interactive);
+    }
+    world.open("run", 900, Kind::Headless);
+    world.hook("long before", 100, END);
+    world.pass(30.0);
+    world.hook("just before", 200, END);
+    world.pass(5.0);
+    shutdown(&mut world, true);
+    world.hook("during", 300, END);
+    world.hook("left", 400, EXIT);
+    world.hook("run", 900, END);
+    // Its SessionEnd was ended with it; it removed its registry entry.
+    world.registry(500, present("silent"), false);
+    world.die(500, Registry::Absent);
+    for (id, word) in [
+        ("long before", Word::Stopped),
+        ("just before", Word::Interrupted),
+        ("during", Word::Interrupted),
+        ("left", Word::Stopped),
+        ("run", Word::Stopped),
+        ("silent", Word::Interrupted),
+    ] {
+        assert_eq!(world.word(id), word, "{id}");
+    }
+    // A late event of a session that had ended before changes nothing.
+    world.late_hook("long before", 100, STOP, 40.0);
+    assert_eq!(world.word("long before"), Word::Stopped);
+}
+
+// H-10: after a shutdown that was called off, and on the next boot, an end is an end.
+#[test]
+fn h_10_a_shutdown_is_over_when_it_is_called_off_or_done() {
+    for is_called_off in [true, false] {
+        let mut world = World::new();
+        shutdown(&mut world, true);
+        if is_called_off {
+            shutdown(&mut world, false);
+        } else {
+            world.reboot();
+            world.pass(300.0);
+        }
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s1", 100, END);
+        assert_eq!(world.word("s1"), Word::Stopped, "called off: {is_called_off}");
+    }
+}
+
 // H-10
 #[test]
 fn h_10_three_ends_within_ten_seconds_are_one_host_event() {

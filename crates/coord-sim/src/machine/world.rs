@@ -139,6 +139,10 @@ impl World for SharedMachine {
         changes
     }
 
+    fn is_shutting_down(&self, _: u64) -> bool {
+        self.get().is_shutting_down
+    }
+
     fn random(&mut self) -> u64 {
         self.get().random.next()
     }

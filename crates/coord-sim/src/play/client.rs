@@ -380,6 +380,7 @@ impl Clients {
         if let Some(want) = &words.want {
             machine.want = Some(want.clone()).filter(|want| !want.is_empty());
         }
+        machine.is_shutting_down = words.is_shutting_down.unwrap_or(machine.is_shutting_down);
         if let Some(gone) = &words.gone {
             let path = |what: &String| if what == "directory" { CWD } else { launch::PROGRAM };
             machine.gone = gone.iter().map(|what| path(what).to_owned()).collect();

@@ -29,6 +29,8 @@ pub(crate) struct Words {
     pub(crate) is_line_plain: Option<bool>,
     /// What the machine is short of; empty: nothing.
     pub(crate) want: Option<String>,
+    /// Whether the machine says that it is being shut down.
+    pub(crate) is_shutting_down: Option<bool>,
     /// What is gone: the clients' directory, their program.
     pub(crate) gone: Option<Vec<String>>,
     /// Sessions whose transcript another process has locked.
@@ -77,6 +79,7 @@ impl Words {
             "enter",
             "coordctl",
             "want",
+            "shutdown",
             "gone",
             "locked",
             "config_dir",
@@ -104,6 +107,7 @@ impl Words {
             has_enter: is("enter", "sent", "lost")?,
             is_line_plain: is("coordctl", "plain", "odd")?,
             want: world.text("want")?.map(str::to_owned),
+            is_shutting_down: is("shutdown", "under_way", "called_off")?,
             gone,
             locked: world.texts("locked")?,
             is_dir_locked: is("config_dir", "locked", "free")?,

@@ -440,6 +440,8 @@ fn coordinator() -> Vec<Symbol> {
         one("config dir locked by another", lock(false)),
         started("coordinator started, same boot", false),
         started("coordinator started, new boot", true),
+        one("shutdown begins", Event::Shutdown(true)),
+        one("shutdown called off", Event::Shutdown(false)),
         one("gap of 60 s", Event::Gap { ns: 60_000_000_000 }),
         one("settings changed", Event::Settings(Box::default())),
         one("due", Event::Due),

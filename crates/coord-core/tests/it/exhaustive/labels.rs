@@ -53,6 +53,8 @@ labels! { EVENTS, of_event(Event):
     Event::Acted { .. } => "acted",
     Event::ResumeClaimed { .. } => "resume claimed",
     Event::ResumeFailed { .. } => "resume failed",
+    Event::Shutdown(true) => "shutdown begins",
+    Event::Shutdown(false) => "shutdown called off",
     Event::ConfigDirLock { held: true, .. } => "lock held",
     Event::ConfigDirLock { held: false, .. } => "lock not held",
     Event::Due => "due",
@@ -141,6 +143,7 @@ labels! { PRESENCES, of_presence(Presence):
     Presence::Interrupted { by: HostEvent::NewBoot, .. } => "host event: new boot",
     Presence::Interrupted { by: HostEvent::TmuxServer, .. } => "host event: tmux server",
     Presence::Interrupted { by: HostEvent::ManyEnds, .. } => "host event: many ends",
+    Presence::Interrupted { by: HostEvent::Shutdown, .. } => "host event: shutdown",
     Presence::Crashed { .. } => "crashed",
     Presence::Gone { .. } => "gone",
 }

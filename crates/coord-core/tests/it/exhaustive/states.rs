@@ -99,6 +99,7 @@ const PLAIN: &[Reached] = &[
     Reached { name: "interrupted: new boot", build: new_boot },
     Reached { name: "interrupted: tmux server", build: server_died },
     Reached { name: "interrupted: many ends", build: many_ends },
+    Reached { name: "interrupted: shutdown", build: shut_down },
 ];
 
 /// All of them.
@@ -412,6 +413,12 @@ fn server_died() -> World {
     let mut world = then(turn(), END);
     world.exit(7);
     world
+}
+
+fn shut_down() -> World {
+    let mut world = turn();
+    world.take(&Event::Shutdown(true));
+    then(world, END)
 }
 
 fn many_ends() -> World {
