@@ -25,7 +25,7 @@ use crate::queue::{
 };
 use crate::quota::{QuotaWait, WaitedFor};
 use crate::recovery::{
-    Cause, Ending, Flag, Last, Machine, NEVER, Pending, Recovery, Stage, Still, Way,
+    Cause, Ending, Flag, Last, Machine, NEVER, Obstacle, Pending, Recovery, Stage, Still, Way,
 };
 use crate::rest::Rest;
 use crate::session::{
@@ -173,7 +173,7 @@ pub(crate) use clocks;
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, OwnerProof, ProcessRef, Stamp, EndReason, Kind,
     Via, Background, Counts, Starter, Source, HostEvent, TmuxPane, PaneProof, Screen, RegistryStatus, Launch, Marks,
-    WaitKind, Over, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
+    WaitKind, Over, Obstacle, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
     MessageId, Address, Sender, Same, Sought,
 );
 
@@ -215,7 +215,7 @@ clocks!(struct Recovery {
 } until {});
 clocks!(struct Pending {
     cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, is_charged, changes,
-    waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, stage,
+    obstacle, waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, stage,
 } until {});
 clocks!(struct Machine {
     last_number, under_way, starts, deaths, failures, breaker, is_for_deaths, held, marks,

@@ -81,7 +81,8 @@ pub use queue::{
 };
 pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{
-    Cause, Ending, Flag, Last, Machine, Pending, PlacedResume, Recovery, Stage, Still, Way,
+    Cause, Ending, Flag, Last, Machine, Obstacle, Pending, PlacedResume, Recovery, Stage, Still,
+    Way,
 };
 pub use rest::{Rest, RestLimits};
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};

@@ -144,6 +144,21 @@ pub enum PaneState {
     Other,
 }
 
+impl PaneState {
+    /// The name of the crash signature on it.
+    pub(crate) fn signature(&self) -> Option<&str> {
+        match self {
+            Self::Client { signature, .. } | Self::Shell { signature, .. } => signature.as_deref(),
+            Self::None
+            | Self::Unreadable { .. }
+            | Self::NoServer
+            | Self::Closed
+            | Self::Dead
+            | Self::Other => None,
+        }
+    }
+}
+
 /// A client's input line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Input {

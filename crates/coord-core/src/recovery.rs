@@ -11,6 +11,7 @@ mod guards;
 pub(crate) mod harm;
 mod hung;
 mod machine;
+mod obstacle;
 mod opening;
 mod outcome;
 mod resumed;
@@ -29,6 +30,7 @@ use crate::time::{Awake, Moment};
 pub(crate) use attempt::{intent, subject};
 pub use hung::Still;
 pub use machine::Machine;
+pub use obstacle::Obstacle;
 pub(crate) use opening::Wish;
 pub use resumed::PlacedResume;
 
@@ -214,7 +216,10 @@ pub struct Pending {
     pub is_charged: bool,
     /// Acts in a row that were not carried out because something had changed.
     pub changes: u32,
-    /// What it waits for, in words; empty while a step is under way.
+    /// What it waits for; none while a step is under way.
+    #[serde(default)]
+    pub obstacle: Option<Obstacle>,
+    /// The same in words.
     pub waits_for: String,
     /// Since when it waits for that.
     pub waits_since: Moment,

@@ -508,6 +508,12 @@ impl Session {
         }
     }
 
+    /// Whether this crash signature is content of its conversation: everyday output, on whatever screen it still
+    /// stands (H-07).
+    pub(crate) fn is_content(&self, name: &str) -> bool {
+        self.signatures().any(|one| one.name == name && one.is_content == Some(true))
+    }
+
     /// The crash signatures seen on its pane, the newest first.
     pub(crate) fn signatures(&self) -> impl Iterator<Item = &Signature> {
         self.signature.iter().chain(self.old_signatures.iter().rev())

@@ -4,11 +4,11 @@ use alloc::format;
 
 use super::guards::{Living, Stop, Then};
 use super::harm;
-use super::hung::{TURN_OPEN, said_of_end};
+use super::hung::said_of_end;
 use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
-use super::{Cause, Ending, NEVER, Pending, Stage, Way, opening};
+use super::{Cause, Ending, NEVER, Obstacle, Pending, Stage, Way, opening};
 use crate::effect::{Deed, Effects, Signal};
 use crate::event::{Outcome, ProcessRef};
 use crate::proof::{Intent, PaneState, Proof, Subject};
@@ -93,7 +93,7 @@ impl State {
         let is_resumed = matches!(pending.stage, Stage::Claimed { .. } | Stage::Started { .. });
         if !is_resumed
             && let Err(stop) = self.is_ours(session, pending.is_ended_by_us())
-            && !matches!(stop.then, Then::Wait(_))
+            && !matches!(stop.then, Then::Wait(..))
         {
             return self.stop(session, stop, at, fx);
         }
@@ -108,13 +108,9 @@ impl State {
                 self.try_now(session, at.awake, at, fx);
             }
             Stage::Proving { since, .. } if since.plus_ms(LOOK_WITHIN_MS) <= at.awake => {
-                wait(
-                    session,
-                    ("G4", "a look at it was not answered"),
-                    at.awake.plus_ms(AGAIN_MS),
-                    at,
-                    fx,
-                );
+                let until = at.awake.plus_ms(AGAIN_MS);
+                let why = "a look at it was not answered";
+                wait(session, (Obstacle::Unanswered, why), until, at, fx);
             }
             Stage::Ending { since, signal, .. } => {
                 self.on_ending(session, (since, signal), at, fx);
@@ -144,7 +140,8 @@ impl State {
     ) {
         let Some(pending) = &session.recovery.pending else { return };
         if matches!(session.presence, Presence::Dying { .. }) {
-            return wait(session, ("H-05", "how it ended is being read"), NEVER, at, fx);
+            let why = "how it ended is being read";
+            return wait(session, (Obstacle::BeingJudged, why), NEVER, at, fx);
         }
         let lives = session.may_live();
         let guarded = self
@@ -155,7 +152,7 @@ impl State {
         match guarded {
             Err(stop) => self.stop(session, stop, at, fx),
             // The turn has ended: that is what it waited for.
-            Ok(Some(Living::AtRest)) if pending.waits_for == TURN_OPEN => {
+            Ok(Some(Living::AtRest)) if pending.obstacle == Some(Obstacle::TurnOpen) => {
                 self.prove(session, at, fx);
             }
             Ok(_) if is_due => self.prove(session, at, fx),
@@ -200,7 +197,7 @@ impl State {
                     self.decide_on(&mut session, proof, at, fx);
                 } else {
                     let why = "its harness has died since it was looked at";
-                    wait(&mut session, ("H-05", why), at.awake, at, fx);
+                    wait(&mut session, (Obstacle::DiedSince, why), at.awake, at, fx);
                 }
             }
             Some(Stage::Claimed { asked: Some(number), .. }) if number == intent.number => {
@@ -270,6 +267,7 @@ impl State {
             pending.stage = Stage::Grace { until };
             pending.is_graced = false;
             pending.graced_at = Some(at);
+            pending.obstacle = Some(Obstacle::Grace);
             pending.waits_for = "its person may cancel it with any key in its pane".into();
             pending.waits_since = at;
         }
@@ -355,6 +353,7 @@ impl State {
         let settings = self.header.settings.clone();
         let mut is_first = false;
         if let Some(pending) = &mut session.recovery.pending {
+            pending.obstacle = None;
             pending.waits_for.clear();
             if !pending.is_charged {
                 is_first = true;
@@ -395,7 +394,7 @@ impl State {
                     self.header.machine.end(session.key);
                     let why = format!("{what} changed before the act");
                     let until = at.awake.plus_ms(again_ms(&mut session));
-                    wait(&mut session, ("G4", &why), until, at, fx);
+                    wait(&mut session, (Obstacle::Changed, &why), until, at, fx);
                 }
                 Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
                 Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
@@ -438,17 +437,19 @@ impl State {
             // The coordinator was away when it was to be sent: it is decided anew, on a new look.
             (false, ..) => {
                 let why = "whether its harness was sent the signal is not known";
-                Stop::wait("G10", why, at.awake)
+                Stop::wait(Obstacle::SignalUnknown, why, at.awake)
             }
             (true, Signal::Term, Some(_)) if shows_life => {
                 if let Some(pending) = &mut session.recovery.pending {
                     pending.still = None;
                 }
-                Stop::wait("S0-25", "its harness showed life after SIGTERM", at.awake)
+                let why = "its harness showed life after SIGTERM";
+                Stop::wait(Obstacle::LifeAfterSignal, why, at.awake)
             }
             (true, Signal::Term, Some(still)) => {
                 still.asked_at = Some(at.awake);
-                Stop::wait("S0-25", "its hung harness did not end on SIGTERM", at.awake)
+                let why = "its hung harness did not end on SIGTERM";
+                Stop::wait(Obstacle::OutlivedSignal, why, at.awake)
             }
             (true, Signal::Term, None) => {
                 let why = "its harness did not end on SIGTERM; one at rest is not killed";

@@ -6,7 +6,7 @@ use alloc::string::String;
 
 use super::hung::{TURN_OPEN, in_a_turn};
 use super::verdict::is_of_its_own;
-use super::{Cause, NEVER, Pending, Stage};
+use super::{Cause, NEVER, Obstacle, Pending, Stage};
 use crate::budget::{BudgetDecision, Delay, Limits};
 use crate::event::{EndReason, Kind, RegistryStatus};
 use crate::gate::Mode;
@@ -32,8 +32,8 @@ pub(crate) struct Stop {
 /// What becomes of a recovery that does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// It waits, until then or until something happens.
-    Wait(Awake),
+    /// It waits for this, until then or until something happens.
+    Wait(Obstacle, Awake),
     /// It is over: there is nothing to bring back, or it is not ours.
     Close,
     /// A person has to look.
@@ -44,13 +44,13 @@ pub(crate) enum Then {
 }
 
 impl Stop {
-    pub(crate) fn wait(rule: &'static str, why: &str, until: Awake) -> Self {
-        Self { rule, why: why.into(), then: Then::Wait(until) }
+    pub(crate) fn wait(obstacle: Obstacle, why: &str, until: Awake) -> Self {
+        Self { rule: obstacle.rule(), why: why.into(), then: Then::Wait(obstacle, until) }
     }
 
     /// Waits for an event, not for a time.
-    pub(crate) fn until_told(rule: &'static str, why: &str) -> Self {
-        Self::wait(rule, why, NEVER)
+    pub(crate) fn until_told(obstacle: Obstacle, why: &str) -> Self {
+        Self::wait(obstacle, why, NEVER)
     }
 
     pub(crate) fn close(rule: &'static str, why: impl Into<String>) -> Self {
@@ -58,7 +58,7 @@ impl Stop {
     }
 
     pub(crate) fn limit(why: impl Into<String>) -> Self {
-        Self { rule: "G5", why: why.into(), then: Then::Limit }
+        Self { rule: Obstacle::Limit.rule(), why: why.into(), then: Then::Limit }
     }
 
     pub(crate) fn operator(rule: &'static str, why: impl Into<String>) -> Self {
@@ -139,15 +139,15 @@ impl State {
             Some(true) => Ok(()),
             Some(false) => {
                 let why = "another coordinator acts in its configuration directory";
-                Err(Stop::until_told("H-14", why))
+                Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
             None if self.has_all_dirs() => {
                 let why = "as many configuration directories as coord acts in are in use already";
-                Err(Stop::until_told("H-14", why))
+                Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
             None => {
                 let why = "the lock on its configuration directory is not taken yet";
-                Err(Stop::until_told("H-14", why))
+                Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
         }
     }
@@ -175,24 +175,25 @@ impl State {
     ) -> Result<(), Stop> {
         let settings = &self.header.settings;
         if let Some(hold) = self.operators_hold(session, at.awake) {
-            return Err(Stop::wait("H-06", &hold.reason, hold.until));
+            return Err(Stop::wait(Obstacle::Held, &hold.reason, hold.until));
         }
         if let Some(flag) = &session.recovery.needs_operator {
-            return Err(Stop::until_told("G5", &format!("it needs its operator: {}", flag.reason)));
+            let why = format!("it needs its operator: {}", flag.reason);
+            return Err(Stop::until_told(Obstacle::NeedsOperator, &why));
         }
         if self.header.shutdown.is_some() {
-            return Err(Stop::until_told("H-10", "the machine is being shut down"));
+            return Err(Stop::until_told(Obstacle::Shutdown, "the machine is being shut down"));
         }
         if let Some(hold) = self.header.settling.as_ref().filter(|hold| hold.lasts(at.awake)) {
-            return Err(Stop::wait("H-32", &hold.reason, hold.until));
+            return Err(Stop::wait(Obstacle::Settling, &hold.reason, hold.until));
         }
         if let Some(hold) = session.recovery.cooldown.as_ref().filter(|hold| hold.lasts(at.awake)) {
-            return Err(Stop::wait("S0-11", &hold.reason, hold.until));
+            return Err(Stop::wait(Obstacle::Cooldown, &hold.reason, hold.until));
         }
         match session.recovery.budget.decide(limits(settings), at.awake) {
             BudgetDecision::Allowed => (),
             BudgetDecision::Later(until) => {
-                return Err(Stop::wait("S0-23", "the last attempt failed", until));
+                return Err(Stop::wait(Obstacle::Failed, "the last attempt failed", until));
             }
             BudgetDecision::SpentThisTurn => {
                 let n = settings.recoveries_per_turn;
@@ -248,22 +249,25 @@ impl State {
             self.is_corroborated(session)?;
         }
         if session.contested.is_some() {
-            return Err(Stop::until_told("R-21", "two sources disagree about it"));
+            return Err(Stop::until_told(Obstacle::Contested, "two sources disagree about it"));
         }
         let word = self.word(session, at.awake).word;
         if matches!(word, Word::Running | Word::Stalled) {
             return in_a_turn(session, at);
         }
-        if let Some((rule, why)) = busy(word) {
-            return Err(Stop::until_told(rule, why));
+        if let Some((obstacle, why)) = busy(word) {
+            return Err(Stop::until_told(obstacle, why));
         }
         if self.is_being_woken(session) {
-            return Err(Stop::until_told("H-02", "a message is on its way to it"));
+            return Err(Stop::until_told(Obstacle::BeingWoken, "a message is on its way to it"));
         }
         let is_idle =
             session.registry.level().is_some_and(|level| level.status == RegistryStatus::Idle);
         if !is_idle && !pending.by_hand {
-            return Err(Stop::until_told("H-08", "the client's registry does not say idle"));
+            return Err(Stop::until_told(
+                Obstacle::NotIdle,
+                "the client's registry does not say idle",
+            ));
         }
         Ok(Living::AtRest)
     }
@@ -277,9 +281,10 @@ impl State {
         }
         match session.signature.as_ref().map(|signature| signature.is_content) {
             Some(Some(false)) => Ok(()),
-            Some(None) => {
-                Err(Stop::until_told("S0-29", "its transcript is looked through for the signature"))
-            }
+            Some(None) => Err(Stop::until_told(
+                Obstacle::SignatureUnread,
+                "its transcript is looked through for the signature",
+            )),
             Some(Some(true)) => {
                 Err(Stop::close("S0-29", "the signature is content of the conversation"))
             }
@@ -288,19 +293,19 @@ impl State {
     }
 }
 
-/// What a living session does that is no rest: the rule that leaves it alone, and why in words.
-pub(super) fn busy(word: Word) -> Option<(&'static str, &'static str)> {
+/// What a living session does that is no rest, and in words.
+pub(super) fn busy(word: Word) -> Option<(Obstacle, &'static str)> {
     match word {
         Word::Idle | Word::Starting => None,
         Word::AwaitingPermission | Word::AwaitingInput => {
-            Some(("S0-15", "a prompt waits for its user"))
+            Some((Obstacle::Prompt, "a prompt waits for its user"))
         }
-        Word::Running | Word::Stalled => Some(("S0-08", TURN_OPEN)),
-        Word::Background => Some(("S0-20", "background work goes on")),
+        Word::Running | Word::Stalled => Some((Obstacle::TurnOpen, TURN_OPEN)),
+        Word::Background => Some((Obstacle::Background, "background work goes on")),
         Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
-            Some(("R-11", "its account is limited or blocked"))
+            Some((Obstacle::Limited, "its account is limited or blocked"))
         }
-        Word::Suspended => Some(("R-10", "it is stopped by Ctrl-Z")),
+        Word::Suspended => Some((Obstacle::Suspended, "it is stopped by Ctrl-Z")),
         Word::Unknown
         | Word::Foreign
         | Word::Interrupted
@@ -308,7 +313,7 @@ pub(super) fn busy(word: Word) -> Option<(&'static str, &'static str)> {
         | Word::Elsewhere
         | Word::Stopped
         | Word::RecoveryPending
-        | Word::Recovering => Some(("G4", "what it is doing is not known")),
+        | Word::Recovering => Some((Obstacle::NotKnown, "what it is doing is not known")),
     }
 }
 

@@ -8,9 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Pending;
 use super::guards::{Living, Stop};
 use super::verdict::{Move, can_be_ended};
+use super::{Obstacle, Pending};
 use crate::effect::Signal;
 use crate::proof::{PaneState, Proof};
 use crate::session::{Session, Turn};
@@ -82,11 +82,15 @@ pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
     let since = match session.turn {
         Turn::Open { since, .. } if !session.background.is_any() => since,
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
-            return Err(Stop::until_told("S0-08", TURN_OPEN));
+            return Err(Stop::until_told(Obstacle::TurnOpen, TURN_OPEN));
         }
     };
     let from = since.awake.plus_ms(HUNG_MS);
-    if at.awake < from { Err(Stop::wait("S0-08", TURN_OPEN, from)) } else { Ok(Living::InTurn) }
+    if at.awake < from {
+        Err(Stop::wait(Obstacle::TurnOpen, TURN_OPEN, from))
+    } else {
+        Ok(Living::InTurn)
+    }
 }
 
 /// What is recorded of a signal to a living harness: what was seen, and what is done.
@@ -120,11 +124,11 @@ impl State {
         let again = at.awake.plus_ms(LOOK_EVERY_MS);
         let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
         if !pending.is_hung(at.awake) {
-            return Err(Stop::wait("S0-08", TURN_OPEN, again));
+            return Err(Stop::wait(Obstacle::TurnOpen, TURN_OPEN, again));
         }
         can_be_ended(self, session, proof, at)?;
         if !matches!(proof.pane, PaneState::Client { .. }) {
-            return Err(Stop::wait("H-08", "its screen cannot be read", again));
+            return Err(Stop::wait(Obstacle::ScreenUnreadable, "its screen cannot be read", again));
         }
         let is_asked = pending.still.as_ref().is_some_and(|still| still.asked_at.is_some());
         Ok(match (is_told, is_asked) {

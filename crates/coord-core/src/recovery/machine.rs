@@ -6,8 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::Flag;
 use super::guards::Stop;
+use super::{Flag, Obstacle};
 use crate::hold::Hold;
 use crate::operator::Marks;
 use crate::session::SessionKey;
@@ -54,14 +54,14 @@ impl Machine {
         at: Moment,
     ) -> Result<(), Stop> {
         if let Some(breaker) = self.breaker.as_ref().filter(|_| !by_hand) {
-            return Err(Stop::until_told("H-11", &breaker.reason));
+            return Err(Stop::until_told(Obstacle::Breaker, &breaker.reason));
         }
         if self.under_way.contains(&key) {
             return Ok(());
         }
         if size(settings.recoveries_at_once) <= self.under_way.len() {
             let why = "other recoveries are under way";
-            return Err(Stop::wait("H-11", why, at.awake.plus_ms(1_000)));
+            return Err(Stop::wait(Obstacle::OthersUnderWay, why, at.awake.plus_ms(1_000)));
         }
         let oldest = self
             .starts
@@ -69,7 +69,8 @@ impl Machine {
             .filter(|_| size(settings.recoveries_per_window) <= self.starts.len());
         match oldest.map(|oldest| oldest.plus_ms(settings.recovery_window_ms)) {
             Some(until) if at.awake < until => {
-                Err(Stop::wait("H-11", "too many recoveries in a short time", until))
+                let why = "too many recoveries in a short time";
+                Err(Stop::wait(Obstacle::TooMany, why, until))
             }
             Some(_) | None => Ok(()),
         }

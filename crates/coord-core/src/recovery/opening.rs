@@ -41,6 +41,7 @@ impl Pending {
             attempts: 0,
             is_charged: false,
             changes: 0,
+            obstacle: None,
             waits_for: String::new(),
             waits_since: at,
             is_told: false,
@@ -212,10 +213,8 @@ pub(super) fn expires_at(session: &Session) -> Option<Awake> {
 /// What is recorded of an order that expired.
 pub(super) fn expired(pending: &Pending) -> Ending {
     let seconds = ORDER_MS / 1_000;
-    let why = match pending.waits_for.as_str() {
-        "" => "it could not be looked at",
-        why => why,
-    };
+    let is_looked_at = pending.obstacle.is_some();
+    let why = if is_looked_at { &pending.waits_for } else { "it could not be looked at" };
     Ending::Closed { why: format!("the order expired after {seconds} s: {why}") }
 }
 

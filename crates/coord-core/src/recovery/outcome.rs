@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::guards::{Stop, Then};
-use super::{Ending, Flag, Last, NEVER, Stage};
+use super::{Ending, Flag, Last, NEVER, Obstacle, Stage};
 use crate::effect::{Deed, Effects, SHOWN_MS};
 use crate::session::Session;
 use crate::state::State;
@@ -46,11 +46,11 @@ impl State {
 
     pub(super) fn stop(&mut self, session: &mut Session, stop: Stop, at: Moment, fx: &mut Effects) {
         match stop.then {
-            Then::Wait(until) => {
+            Then::Wait(obstacle, until) => {
                 // Time alone must not bring back a moment that is over.
                 let until = until.max(at.awake.plus_ms(1));
                 self.header.machine.end(session.key);
-                wait(session, (stop.rule, &stop.why), until, at, fx);
+                wait(session, (obstacle, &stop.why), until, at, fx);
             }
             Then::Close => {
                 let why = stop.why;
@@ -60,13 +60,14 @@ impl State {
             Then::Limit if !session.may_live() => {
                 self.header.machine.end(session.key);
                 flag(session, stop.rule, &stop.why, at, fx);
-                if let Some(flag) = &mut session.recovery.needs_operator {
-                    flag.is_limit = true;
-                }
-                wait(session, (stop.rule, &stop.why), NEVER, at, fx);
+                mark_as_limit(session);
+                wait(session, (Obstacle::Limit, &stop.why), NEVER, at, fx);
             }
-            Then::Limit | Then::Operator => {
+            then @ (Then::Limit | Then::Operator) => {
                 flag(session, stop.rule, &stop.why, at, fx);
+                if then == Then::Limit {
+                    mark_as_limit(session);
+                }
                 self.close(session, (stop.rule, Ending::Failed { why: stop.why }), at, fx);
             }
         }
@@ -102,7 +103,7 @@ pub(super) fn again_ms(session: &mut Session) -> u64 {
 pub(super) fn told_at(session: &Session) -> Option<Awake> {
     let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_told)?;
     let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
-    let has_reason = is_waiting && !pending.waits_for.is_empty();
+    let has_reason = is_waiting && pending.obstacle.is_some();
     has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
 }
 
@@ -122,21 +123,25 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     fx.decide(session, "H-35", &saw, "told, once");
 }
 
-/// The recovery waits; a new reason is a decision.
+/// The recovery waits; what it did not wait for before is a decision.
 pub(super) fn wait(
     session: &mut Session,
-    (rule, why): (&'static str, &str),
+    (obstacle, why): (Obstacle, &str),
     until: Awake,
     at: Moment,
     fx: &mut Effects,
 ) {
     let Some(pending) = &mut session.recovery.pending else { return };
     pending.stage = Stage::Waiting { until };
-    if pending.waits_for != why {
-        pending.waits_for = why.into();
+    let is_new = pending.obstacle != Some(obstacle);
+    if is_new {
+        pending.obstacle = Some(obstacle);
         pending.waits_since = at;
         pending.is_told = false;
-        fx.decide(session, rule, why, "the recovery waits");
+    }
+    if is_new || pending.waits_for != why {
+        pending.waits_for = why.into();
+        fx.decide(session, obstacle.rule(), why, "the recovery waits");
     }
 }
 
@@ -148,10 +153,16 @@ pub(super) fn flag(
     at: Moment,
     fx: &mut Effects,
 ) {
-    let is_limit = rule == "G5";
-    session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at, is_limit });
+    session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at, is_limit: false });
     let did = format!("needs its operator; to bring it back by hand: {}", by_hand(session));
     fx.decide(session, rule, why, &did);
+}
+
+/// It was a limit on repeated acts that led to the flag.
+fn mark_as_limit(session: &mut Session) {
+    if let Some(flag) = &mut session.recovery.needs_operator {
+        flag.is_limit = true;
+    }
 }
 
 /// The command that a person would type.

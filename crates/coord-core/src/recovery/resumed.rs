@@ -7,7 +7,7 @@ use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
 use super::harm;
 use super::outcome::flag;
-use super::{Cause, Ending, Stage, Way};
+use super::{Cause, Ending, Obstacle, Stage, Way};
 use crate::effect::{Deed, Effect, Effects, SHOWN_MS, Signal};
 use crate::event::{EndReason, ProcessRef, Screen, TmuxPane};
 use crate::hold::Hold;
@@ -365,6 +365,7 @@ pub(super) fn waits_for_its_user(
     );
     if is_dialog {
         if let Some(pending) = &mut session.recovery.pending {
+            pending.obstacle = Some(Obstacle::Dialog);
             pending.waits_for = "resuming, waits for its user: a dialog is open".into();
             pending.waits_since = at;
         }

@@ -4,7 +4,7 @@
 use alloc::format;
 
 use super::guards::{Stop, launch};
-use super::{Pending, Way};
+use super::{Obstacle, Pending, Way};
 use crate::event::Screen;
 use crate::launch::ParentKind;
 use crate::proof::{Input, PaneState, Prompt, Proof, TranscriptState};
@@ -26,6 +26,9 @@ const GRACE_KEPT_MS: u64 = 60_000;
 const SHELL_BY_HAND_MS: u64 = 15_000;
 /// Whether the machine has room again is looked at after this.
 const ROOM_AGAIN_MS: u64 = 20_000;
+
+/// Said of one that came to rest a moment ago.
+const JUST_IDLE: &str = "it has not been idle for long enough";
 
 /// What a proof allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,40 +55,8 @@ impl State {
         let settings = &self.header.settings;
         let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
         can_be_ended(self, session, proof, at)?;
-        let is_idle_by_registry = proof.idle_since_ms.is_some();
-        let is_prompt_shown = matches!(
-            &proof.pane,
-            PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. }
-        );
-        match &proof.pane {
-            PaneState::Client { .. } if is_prompt_shown => (),
-            PaneState::Client { input: Input::Draft, .. } => {
-                return Err(for_person(session, "H-08", "a draft stands in its input line", at));
-            }
-            PaneState::Client { screen: Some(Screen::Prompt), .. }
-            | PaneState::None
-            | PaneState::Unreadable { .. }
-                if pending.by_hand && is_idle_by_registry => {}
-            PaneState::Client { .. } => {
-                return Err(for_person(
-                    session,
-                    "H-08",
-                    "its screen does not show an empty prompt",
-                    at,
-                ));
-            }
-            PaneState::Other => {
-                return Err(for_person(session, "H-08", "something else is on its terminal", at));
-            }
-            PaneState::None
-            | PaneState::Unreadable { .. }
-            | PaneState::NoServer
-            | PaneState::Closed
-            | PaneState::Dead
-            | PaneState::Shell { .. } => {
-                return Err(for_person(session, "H-08", "its screen cannot be read", at));
-            }
-        }
+        let is_prompt_shown = is_empty_prompt(&proof.pane);
+        is_unoccupied(session, pending, proof, at)?;
         match proof.idle_since_ms {
             Some(since_ms) => {
                 // What lies ahead of a clock that was set back so long ago is older than that.
@@ -93,20 +64,20 @@ impl State {
                 let is_past = |ms: &u64| *ms <= at.wall_ms || !was_set;
                 let since_ms = Some(since_ms).filter(is_past);
                 if let Some(until) = quiet_until(since_ms, settings.idle_quiet_ms, at) {
-                    return Err(Stop::wait("H-08", "it has not been idle for long enough", until));
+                    return Err(Stop::wait(Obstacle::JustIdle, JUST_IDLE, until));
                 }
             }
             // Without a registry its screen shows it, and what hooks told last is as old (H-53).
             None if pending.by_hand && is_prompt_shown => {
                 let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);
                 if at.awake < rested {
-                    return Err(Stop::wait("H-08", "it has not been idle for long enough", rested));
+                    return Err(Stop::wait(Obstacle::JustIdle, JUST_IDLE, rested));
                 }
             }
             None => {
                 return Err(for_person(
                     session,
-                    "H-08",
+                    Obstacle::NotIdle,
                     "the client's registry does not say idle",
                     at,
                 ));
@@ -162,11 +133,7 @@ impl State {
         if proof.is_alive {
             return Err(Stop::operator("G4", "its harness is said to be dead and is alive"));
         }
-        // Content of the conversation is everyday output, on whatever screen it still stands (H-07).
-        let is_content = |name: &str| {
-            session.signatures().any(|one| one.name == name && one.is_content == Some(true))
-        };
-        let is_shown = signature_on(&proof.pane).is_some_and(|name| !is_content(name));
+        let is_shown = proof.pane.signature().is_some_and(|name| !session.is_content(name));
         let has_signature = is_shown || is_of_its_own(session);
         if !pending.is_ended_by_us() {
             self.comes_back(session, pending, has_signature)?;
@@ -192,6 +159,44 @@ impl State {
     }
 }
 
+/// H-08: whether its screen shows an empty prompt. Whoever asks for it by hand may do so where only the registry
+/// says idle.
+fn is_unoccupied(
+    session: &Session,
+    pending: &Pending,
+    proof: &Proof,
+    at: Moment,
+) -> Result<(), Stop> {
+    let (obstacle, why) = match &proof.pane {
+        pane if is_empty_prompt(pane) => return Ok(()),
+        PaneState::Client { input: Input::Draft, .. } => {
+            (Obstacle::Draft, "a draft stands in its input line")
+        }
+        PaneState::Client { screen: Some(Screen::Prompt), .. }
+        | PaneState::None
+        | PaneState::Unreadable { .. }
+            if pending.by_hand && proof.idle_since_ms.is_some() =>
+        {
+            return Ok(());
+        }
+        PaneState::Client { .. } => {
+            (Obstacle::NoPrompt, "its screen does not show an empty prompt")
+        }
+        PaneState::Other => (Obstacle::OtherInFront, "something else is on its terminal"),
+        PaneState::None
+        | PaneState::Unreadable { .. }
+        | PaneState::NoServer
+        | PaneState::Closed
+        | PaneState::Dead
+        | PaneState::Shell { .. } => (Obstacle::ScreenUnreadable, "its screen cannot be read"),
+    };
+    Err(for_person(session, obstacle, why, at))
+}
+
+fn is_empty_prompt(pane: &PaneState) -> bool {
+    matches!(pane, PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. })
+}
+
 /// H-08: what keeps every living harness from being ended, whatever it does.
 pub(super) fn can_be_ended(
     state: &State,
@@ -200,20 +205,20 @@ pub(super) fn can_be_ended(
     at: Moment,
 ) -> Result<(), Stop> {
     if !proof.is_alive {
-        return Err(Stop::until_told("G4", "its harness is gone by now"));
+        return Err(Stop::until_told(Obstacle::Gone, "its harness is gone by now"));
     }
     can_resume(session, proof, at)?;
     let quiet_ms = state.header.settings.keys_quiet_ms;
     let told_apart = state.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
     if let Some(until) = told_apart.filter(|until| at.awake < *until) {
         let why = "the clock was set, and keys before that cannot be told from later ones";
-        return Err(Stop::wait("H-32", why, until));
+        return Err(Stop::wait(Obstacle::ClockSet, why, until));
     }
     if let Some(until) = quiet_until(proof.any_key_ms, quiet_ms, at) {
-        return Err(Stop::wait("H-08", "somebody is at the terminal", until));
+        return Err(Stop::wait(Obstacle::Keys, "somebody is at the terminal", until));
     }
     if !proof.children.is_empty() {
-        return Err(for_person(session, "H-08", "a program of it has the terminal", at));
+        return Err(for_person(session, Obstacle::Child, "a program of it has the terminal", at));
     }
     Ok(())
 }
@@ -225,7 +230,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         return Err(Stop::operator("H-13", why));
     }
     if proof.is_task_stopped {
-        return Err(for_person(session, "S1-15", "its task was stopped", at));
+        return Err(for_person(session, Obstacle::TaskStopped, "its task was stopped", at));
     }
     launch(session)?;
     match proof.transcript {
@@ -239,7 +244,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         TranscriptState::Locked => {
             return Err(for_person(
                 session,
-                "H-13",
+                Obstacle::TranscriptLocked,
                 "another process has locked its transcript",
                 at,
             ));
@@ -252,7 +257,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
         return Err(Stop::operator("H-18", "its program is gone"));
     }
     match &proof.want {
-        Some(want) => Err(Stop::wait("H-11", want, at.awake.plus_ms(ROOM_AGAIN_MS))),
+        Some(want) => Err(Stop::wait(Obstacle::Room, want, at.awake.plus_ms(ROOM_AGAIN_MS))),
         None => Ok(()),
     }
 }
@@ -266,7 +271,7 @@ fn survivors(pending: &Pending, proof: &Proof, at: Moment) -> Stop {
     if PATIENCE_MS <= at.awake.ms_since(began) {
         return Stop::operator("H-33", why);
     }
-    Stop::wait("H-33", &why, at.awake.plus_ms(5_000))
+    Stop::wait(Obstacle::Survivors, &why, at.awake.plus_ms(5_000))
 }
 
 /// Where the resume is put (S0-25e, H-18).
@@ -289,7 +294,8 @@ fn way(
             Err(Stop::operator("H-18", why))
         }
         PaneState::Unreadable { why } => {
-            Err(for_person(session, "H-16", &format!("its pane cannot be looked at: {why}"), at))
+            let why = format!("its pane cannot be looked at: {why}");
+            Err(for_person(session, Obstacle::PaneUnreadable, &why, at))
         }
         PaneState::NoServer if pending.by_hand => Ok(Way::Window),
         PaneState::NoServer => Err(Stop::close("H-10", "its tmux server is gone")),
@@ -305,7 +311,8 @@ fn way(
             if may_still_come(pending, at.awake) =>
         {
             let until = at.awake.plus_ms(SHELL_AGAIN_MS);
-            Err(Stop::wait("H-18", "its shell has not shown its prompt yet", until))
+            let why = "its shell has not shown its prompt yet";
+            Err(Stop::wait(Obstacle::NoShellPrompt, why, until))
         }
         PaneState::Other => elsewhere("something else is in front of its shell"),
         PaneState::Shell { has_typed: true, .. } => Err(typed_before(session, pending, at)),
@@ -344,19 +351,21 @@ fn shell(
     if proof.is_synchronized {
         return Err(for_person(
             session,
-            "H-17",
+            Obstacle::PaneSynchronized,
             "what is typed into its pane goes to others too",
             at,
         ));
     }
     if proof.is_in_mode {
-        return Err(for_person(session, "H-16", "its pane is in a mode of tmux", at));
+        return Err(for_person(session, Obstacle::PaneInMode, "its pane is in a mode of tmux", at));
     }
     if pending.prompt.is_some_and(|first| first != prompt) {
         return not("its shell's line is not as it was after the death");
     }
     match quiet_until(proof.key_ms, 10_000, at) {
-        Some(until) => Err(Stop::wait("H-18", "a key was pressed a moment ago", until)),
+        Some(until) => {
+            Err(Stop::wait(Obstacle::KeyInPane, "a key was pressed a moment ago", until))
+        }
         None => Ok(()),
     }
 }
@@ -372,39 +381,27 @@ fn key_since_death(session: &Session, proof: &Proof) -> bool {
 fn typed_before(session: &Session, pending: &Pending, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
     let why = "the line that resumes it stands in its shell, not sent";
-    if PATIENCE_MS <= at.awake.ms_since(pending.waits_since.awake) && pending.waits_for == why {
+    let waited_ms = at.awake.ms_since(pending.waits_since.awake);
+    if PATIENCE_MS <= waited_ms && pending.obstacle == Some(Obstacle::TypedLine) {
         return Stop::operator("H-34", why);
     }
-    for_person(session, "H-34", why, at)
+    for_person(session, Obstacle::TypedLine, why, at)
 }
 
 /// It waits for a person: the next look comes after as long as it has waited for this already.
-fn for_person(session: &Session, rule: &'static str, why: &str, at: Moment) -> Stop {
-    let pending = session.recovery.pending.as_ref().filter(|pending| pending.waits_for == why);
-    let since = pending.map_or(at, |pending| pending.waits_since);
+fn for_person(session: &Session, obstacle: Obstacle, why: &str, at: Moment) -> Stop {
+    let pending = session.recovery.pending.as_ref();
+    let same = pending.filter(|pending| pending.obstacle == Some(obstacle));
+    let since = same.map_or(at, |pending| pending.waits_since);
     let waited_ms = at.awake.ms_since(since.awake);
     let again_ms = waited_ms.clamp(PERSON_AGAIN_MS, PERSON_AGAIN_MAX_MS);
-    Stop::wait(rule, why, at.awake.plus_ms(again_ms))
+    Stop::wait(obstacle, why, at.awake.plus_ms(again_ms))
 }
 
 fn may_still_come(pending: &Pending, awake: Awake) -> bool {
     let died = pending.died_at.map(|died| died.awake).unwrap_or_default();
     let within_ms = if pending.by_hand { SHELL_BY_HAND_MS } else { SHELL_WITHIN_MS };
     awake.ms_since(died) < within_ms
-}
-
-fn signature_on(pane: &PaneState) -> Option<&str> {
-    match pane {
-        PaneState::Client { signature, .. } | PaneState::Shell { signature, .. } => {
-            signature.as_deref()
-        }
-        PaneState::None
-        | PaneState::Unreadable { .. }
-        | PaneState::NoServer
-        | PaneState::Closed
-        | PaneState::Dead
-        | PaneState::Other => None,
-    }
 }
 
 /// Whether a signature was seen on it that was not content of its conversation (H-07).
@@ -422,6 +419,6 @@ fn quiet_until(happened_ms: Option<u64>, quiet_ms: u64, at: Moment) -> Option<Aw
 
 impl Stop {
     fn is_final(&self) -> bool {
-        !matches!(self.then, super::guards::Then::Wait(_))
+        !matches!(self.then, super::guards::Then::Wait(..))
     }
 }

@@ -1,8 +1,8 @@
 //! Who waits for a person, a person is reminded of (H-35, R-11, S1-14, S1-22).
 
-use crate::crashes::{PID, at_rest, in_a_turn, unattended};
+use crate::crashes::{PID, at_rest, dead, in_a_turn, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its};
-use coord_core::{Command, Deed, HookKind, PaneSeen, RegistryStatus, Screen, Word};
+use coord_core::{Command, Deed, HookKind, PaneSeen, Proof, RegistryStatus, Screen, Word};
 
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {
@@ -85,4 +85,25 @@ fn who_needs_its_operator_is_told_of() {
     fails(&mut world, "rate_limit");
     world.pass(1_800.0);
     assert_eq!(lines(&mut world), [""; 0]);
+}
+
+// H-35: what a recovery waits for stays the same however it is worded: its age is that of the wait.
+#[test]
+fn a_wait_whose_words_change_is_told_of() {
+    let mut world = in_a_turn();
+    world.crash(PID);
+    let began = world.seconds;
+    while world.seconds < began + 1_840.0 {
+        let want = Some(format!("{} MB of memory are free", world.seconds));
+        let proof = Proof { want, ..dead(&world) };
+        assert_eq!(world.prove(proof), []);
+        world.pass(20.0);
+    }
+    let told: Vec<&str> = world
+        .decisions
+        .iter()
+        .filter(|one| one.rule == "H-35")
+        .map(|one| one.did.as_str())
+        .collect();
+    assert_eq!(told, ["told, once"]);
 }
