@@ -202,7 +202,7 @@ clocks!(struct PaneView { at, pane, proof, screen, looks } until {});
 clocks!(struct Stall { digest, since, at, count } until {});
 clocks!(struct QuotaWait { since, waited_for, resets_ms, probes } until { until });
 clocks!(struct Rest {
-    asked, is_seen, answering, answers, is_summary_asked, is_at_limit,
+    asked, is_seen, answering, answers, is_summary_asked, is_at_limit, prompted_ms,
 } until {});
 clocks!(struct Task { is_read, signal, stop, wrote, looked } until {});
 clocks!(struct WordOf { word, since, rule, because } until {});

@@ -14,6 +14,9 @@ pub struct LastWords {
     pub question: Option<Question>,
     /// Tokens that the newest request held, the answer to it included.
     pub context_tokens: Option<u64>,
+    /// When the agent's last message was written, milliseconds since 1970; none where it does not say.
+    #[serde(default)]
+    pub written_ms: Option<u64>,
 }
 
 /// An API error that ended a turn, as the client wrote it down itself.

@@ -79,11 +79,14 @@ pub struct Rest {
     pub is_summary_asked: bool,
     /// Its last message speaks of a limit: it waits, and does not stall (S1-13).
     pub is_at_limit: bool,
+    /// When its last turn was prompted, milliseconds since 1970.
+    pub prompted_ms: u64,
 }
 
 impl Rest {
     /// A turn began.
-    pub(crate) fn on_turn(&mut self, is_ours: bool) {
+    pub(crate) fn on_turn(&mut self, is_ours: bool, at: Moment) {
+        self.prompted_ms = at.wall_ms;
         self.is_seen = false;
         self.is_at_limit = false;
         self.asked = None;
@@ -164,6 +167,10 @@ impl State {
         if let Some(why) = is_in_the_way(proof) {
             return fx.decide(session, "S1-07", why, "left alone: nothing is told to it");
         }
+        if proof.pane.signature().is_some_and(|name| !session.is_content(name)) {
+            let saw = "a crash signature stands on its screen";
+            return fx.decide(session, "S0-06", saw, "left alone: nothing else on it counts");
+        }
         let Some(words) = &proof.last_words else {
             let saw = "the end of its conversation cannot be read";
             return fx.decide(session, "H-40", saw, "left alone: nothing is told to it");
@@ -189,6 +196,13 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> bool {
+        // The transcript lags behind the client: its end may be that of an earlier turn.
+        let is_of_this_turn = words.written_ms.is_some_and(|ms| session.rest.prompted_ms <= ms);
+        if words.question.is_some() && !is_of_this_turn {
+            let saw = "its last message that can be read is older than its last turn";
+            fx.decide(session, "R-19", saw, "left alone: nothing is answered");
+            return false;
+        }
         let is_named = session.marks.answers == Some(true);
         let (rule, saw, answer) = match words.question {
             Some(Question::Limit) => {

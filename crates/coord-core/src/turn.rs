@@ -278,7 +278,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
         session.inbox.on_prompt(is_ours, session.turn == Turn::None);
-        session.rest.on_turn(is_ours);
+        session.rest.on_turn(is_ours, at);
         if !is_ours && event.is_verified() {
             session.recovery.budget.next_turn();
         }

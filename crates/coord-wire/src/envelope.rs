@@ -252,6 +252,23 @@ impl Envelope {
 mod tests {
     use super::*;
 
+    // S0-27, H-14: what names no session opens none, so that every one that is resumed has the id of a hook.
+    #[test]
+    fn s0_27_an_event_without_a_session_id_is_refused() {
+        for id in ["\"session_id\":\"\",", ""] {
+            let text = format!(
+                "{{\"v\":1,\"id\":\"{:032x}\",\"event\":\"Stop\",{id}\"emitted_at\":\"2023-11-14T22:13:20.000Z\",\
+                 \"mono_ns\":1,\"boot\":\"b\",\"machine\":\"m\",\"pid\":1}}",
+                1
+            );
+            assert!(Envelope::parse(text.as_bytes()).is_err(), "{text}");
+            let whole = text.replacen(id, "\"session_id\":\"s\",", 1);
+            if !id.is_empty() {
+                assert!(Envelope::parse(whole.as_bytes()).is_ok(), "{whole}");
+            }
+        }
+    }
+
     // H-26: the parser repeats words of what it was handed.
     #[test]
     fn a_refusal_is_short_and_has_no_control_characters() {

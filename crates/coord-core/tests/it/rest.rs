@@ -71,7 +71,8 @@ fn asked(world: &mut World) -> Intent {
 }
 
 fn proof(world: &World, words: LastWords) -> Proof {
-    Proof { last_words: Some(words), ..living(world) }
+    let written_ms = words.written_ms.or(Some(world.now().wall_ms));
+    Proof { last_words: Some(LastWords { written_ms, ..words }), ..living(world) }
 }
 
 fn asks(question: Question) -> LastWords {
@@ -94,6 +95,39 @@ fn told(world: &mut World, proof: Proof) -> (Vec<(Intent, String)>, &'static str
 fn told_words(world: &mut World, words: LastWords) -> (Vec<(Intent, String)>, &'static str) {
     let proof = proof(world, words);
     told(world, proof)
+}
+
+// the transcript lags: a question that is older than the last turn was not asked in it.
+#[test]
+fn r_19_a_question_of_an_earlier_turn_is_not_answered() {
+    for (age_ms, rule) in [(None, "R-19"), (Some(3_600_000), "R-19"), (Some(0), "S1-09")] {
+        let mut world = answering();
+        a_turn(&mut world);
+        let intent = asked(&mut world);
+        let prompted_ms = world.session("s1").rest.prompted_ms;
+        let written_ms = age_ms.map(|age| prompted_ms - age);
+        let words = LastWords { written_ms, ..asks(Question::Continue) };
+        let proof = Proof { last_words: Some(words), ..living(&world) };
+        world.take(&Event::Proved { intent, proof: Box::new(proof) });
+        assert_eq!(world.decisions.last().unwrap().rule, rule, "{age_ms:?}");
+    }
+}
+
+// S0-06: a crash outranks what else stands on the same screen; the words as content do not.
+#[test]
+fn s0_06_a_crash_signature_ends_the_reading_of_its_screen() {
+    for (is_content, rule) in [(false, "S0-06"), (true, "S1-09")] {
+        let mut world = answering();
+        if is_content {
+            world.signature();
+            world.is_content(true);
+        }
+        a_turn(&mut world);
+        let mut proof = proof(&world, asks(Question::Continue));
+        let PaneState::Client { signature, .. } = &mut proof.pane else { panic!("{proof:?}") };
+        *signature = Some("RangeError: Maximum call stack size exceeded".into());
+        assert_eq!(told(&mut world, proof).1, rule, "content: {is_content}");
+    }
 }
 
 // S1-09, H-40: once, and in a frame that gives no consent.

@@ -38,7 +38,8 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
         return LastWords { context_tokens, ..LastWords::default() };
     };
     if is_error(&newest) {
-        return LastWords { failure: failure(&newest), question: None, context_tokens };
+        let failure = failure(&newest);
+        return LastWords { failure, context_tokens, ..LastWords::default() };
     }
     // A message is written block by block, a line for each.
     let id = newest.pointer("/message/id").and_then(Value::as_str);
@@ -46,7 +47,12 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
         |line: &Value| id.is_some() && line.pointer("/message/id").and_then(Value::as_str) == id;
     let calls_tool = !spoken.take_while(is_same).all(|line| is_spoken(&line));
     let question = if calls_tool { None } else { question(&newest) };
-    LastWords { failure: None, question, context_tokens }
+    LastWords { failure: None, question, context_tokens, written_ms: written_ms(&newest) }
+}
+
+/// When the client wrote it down, milliseconds since 1970.
+fn written_ms(line: &Value) -> Option<u64> {
+    line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339)
 }
 
 /// What a line is; none for those that say nothing of the main thread.
@@ -79,10 +85,9 @@ fn failure(line: &Value) -> Option<Failure> {
     let error = line.get("error")?.as_str()?;
     let is_plain = (1..=ERROR_CHARS_MAX).contains(&error.len())
         && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let written = line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339);
     is_plain.then(|| Failure {
         error: error.to_owned(),
-        written_ms: written.unwrap_or(0),
+        written_ms: written_ms(line).unwrap_or(0),
         resets_ms: resets_ms(line),
     })
 }

@@ -76,7 +76,10 @@ fn the_real_clients_lines() {
     }
     let words = of_text(&fixture("asks_to_continue.jsonl"));
     let question = Some(Question::Proceed);
-    assert_eq!(words, LastWords { failure: None, question, context_tokens: Some(110) });
+    let written_ms = words.written_ms.filter(|ms| 1_700_000_000_000 < *ms);
+    assert!(written_ms.is_some(), "R-19: the message says when it was written");
+    let expected = LastWords { failure: None, question, context_tokens: Some(110), written_ms };
+    assert_eq!(words, expected);
     for name in
         ["permission_open", "interrupted_stream", "interrupted_tool", "subagent", "subagent_own"]
     {
