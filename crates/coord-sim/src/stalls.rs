@@ -2,7 +2,8 @@
 //!
 //! A stall is false where the client's main thread did not hang as it was said. One is missed where an
 //! unattended turn hung for longer than the clock of what it was at and three heartbeats, all that time
-//! under the eyes of the coordinator, and nobody was told before it went on or ended.
+//! under the eyes of the coordinator, and nobody was told before it went on or ended. A client is not under
+//! its eyes while a second process holds its session (H-13), or before a verified hook named its pane (H-44).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +114,7 @@ impl Simulation {
         let is_seen = self.serving.is_some()
             && self.stalled_until <= self.time
             && self.is_unattended(one)
+            && self.is_known(one)
             && self.can_be_seen(place);
         hang.seen = is_seen.then(|| match hang.seen {
             // What was counted before a gap counts no more (S1-25, H-32).
@@ -123,6 +125,17 @@ impl Simulation {
         let wanted = (one.clock_ms(&limits) + LATE * limits.heartbeat_ms) * MS;
         hang.is_due |= hang.seen.is_some_and(|(since, _)| since + wanted <= self.time);
         Some(hang)
+    }
+
+    /// Whether a verified hook told of it, and no second process holds its session.
+    fn is_known(&self, one: &Running) -> bool {
+        let process = coord_daemon::convert::process_ref(one.process);
+        let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
+        let session = state.and_then(|state| state.session_of(process));
+        session.is_some_and(|session| {
+            let has_reported = session.owner.as_ref().is_some_and(|owner| owner.has_reported);
+            has_reported && !session.two_owners
+        })
     }
 
     fn can_be_seen(&self, place: &Place) -> bool {
