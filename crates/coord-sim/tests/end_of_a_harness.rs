@@ -1,10 +1,12 @@
 //! The time between the decision to end a harness and the end of its recovery: whenever the coordinator is
 //! stopped or killed in it, and however long it is away, the session comes back exactly once (G10, S0-25).
 //! And the lives of seeds in which a client was ended that worked.
+#![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use std::process::Command;
 
 use coord_sim::play::play;
+use serde_json::Value;
 
 /// At rest in an unattended session after a crash signature. SIGTERM is decided at about 81.2, the harness is
 /// gone half a second later, and the resumed client is verified within ten seconds after that.
@@ -51,6 +53,24 @@ fn moments() -> impl Iterator<Item = u32> {
 
 fn seconds(ms: u32) -> f64 {
     f64::from(ms) / 1_000.0
+}
+
+/// When this was decided in the scenario without a disturbance, milliseconds.
+fn decided(did: &str) -> f64 {
+    let played = play(&format!(r#"{{"schema": 1, "steps": [{BEFORE}{AFTER}]}}"#));
+    let lines = played.lines.iter().map(|line| serde_json::from_str(line).unwrap());
+    let mut of = lines.filter(|line: &Value| line["did"] == did);
+    of.next().and_then(|line| line["t"].as_f64()).unwrap() * 1_000.0
+}
+
+// G10: the moments that are tried begin before the decision and end after the last step.
+#[test]
+fn every_step_from_the_signal_to_the_verification_is_tried() {
+    let (first, last) = (moments().min().unwrap(), moments().max().unwrap());
+    let (signal, verified) =
+        (decided("SIGTERM to its harness"), decided("brought back, and verified"));
+    assert!(f64::from(first) < signal, "{first} ms, {signal} ms");
+    assert!(verified < f64::from(last), "{verified} ms, {last} ms");
 }
 
 // G10, S0-25, G6: what coord ended comes back, whatever happens to coord meanwhile.
