@@ -56,7 +56,9 @@ pub(crate) fn on_hook(
         }
         Place::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);
-            let owner = owner.filter(|_| event.is_proved());
+            let is_nobodys = state.get(key).is_some_and(Session::is_nobodys);
+            let is_believed = event.is_proved() || (is_nobodys && event.has_living_client());
+            let owner = owner.filter(|_| is_believed);
             let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
             let mut touched = match state.take(key) {
                 Some(session) => take_in(state, session, event, owner, (at, now), fx),
@@ -68,9 +70,8 @@ pub(crate) fn on_hook(
         Place::New => {
             let left = leave(state, event, owner.as_ref(), at, fx);
             let mut session = Session::begin(state.new_key(), &event.session_id, at);
-            let named = owner.is_some();
             let owner = owner.filter(|owner| is_known(state, event, owner));
-            if named && owner.is_none() {
+            if owner.is_none() {
                 session.presence = Presence::Gone { at };
             }
             let session = session.into();
@@ -233,6 +234,9 @@ fn apply(
         follow_id(session, event, is_newer);
         if let Some(harness) = &event.harness {
             session.kind = harness.kind.or(session.kind);
+        }
+        if let Some(owner) = &mut session.owner {
+            owner.has_told = true;
         }
     }
     recovery::harm::on_prompt(session, event, fx);

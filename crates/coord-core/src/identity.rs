@@ -61,6 +61,9 @@ impl State {
             return Place::Record(key);
         }
         let Some(newest) = newest else { return unclaimed };
+        if newest.is_nobodys() && event.has_living_client() && !is_end {
+            return Place::Record(newest.key);
+        }
         // G6: of the client that coord started itself, its user's end counts, and only prevents an act.
         let is_its_users = matches!(
             event.kind,
@@ -179,7 +182,7 @@ impl State {
         if is_same {
             return None;
         }
-        if self.get(key).is_some_and(|session| session.last.is_none()) {
+        if self.get(key).is_some_and(|session| !session.was_told()) {
             // Known from the registry alone, which was read before older events came: it names the
             // conversation that the process will have gone over to by then.
             self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);

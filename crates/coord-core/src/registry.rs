@@ -74,7 +74,7 @@ impl State {
     /// of its own before the one that it continues (measured). It is the other one's new owner (H-42).
     fn is_beginning(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
         let is_bare = |session: &Session| {
-            session.last.is_none()
+            !session.was_told()
                 && session.former_owners.is_empty()
                 && session.session_id != entry.session_id
         };
@@ -241,8 +241,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     };
     session.is_foreign = entry.is_foreign;
     let is_cleared = session.left == Some(EndReason::Clear);
-    if session.last.is_none() || (is_cleared && names_another(session, entry, session.edge_at, at))
-    {
+    if !session.was_told() || (is_cleared && names_another(session, entry, session.edge_at, at)) {
         session.follow_registry(&entry.session_id);
         session.left = None;
     }

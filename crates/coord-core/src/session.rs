@@ -61,6 +61,9 @@ pub struct Owner {
     /// A hook reported from it whose sender was proved (H-14, H-25).
     #[serde(default)]
     pub has_reported: bool,
+    /// A hook of it came that something besides itself confirms (H-44).
+    #[serde(default)]
+    pub has_told: bool,
     /// A hook whose sender was proved said in which mode it runs: that of the process before it says nothing
     /// of its own (H-04).
     #[serde(default)]
@@ -459,11 +462,14 @@ impl Session {
 
     /// A new harness holds it: its stamps, turn and registry entry begin anew (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
-        if let Some(former) = self.owner.take() {
-            self.former_owners.push(former.id);
-            if FORMER_MAX < self.former_owners.len() {
-                self.former_owners.remove(0);
-            }
+        let was_nobodys = self.is_nobodys();
+        let former = self.owner.take().map(|owner| owner.id);
+        self.former_owners.extend(former.clone());
+        if FORMER_MAX < self.former_owners.len() {
+            self.former_owners.remove(0);
+        }
+        // What unverified events said of nobody's session is said of no owner (H-44).
+        if former.is_some() || (was_nobodys && self.last.is_some()) {
             self.edge = None;
             self.edge_at.wall_ms = 0;
             self.last = None;
@@ -489,12 +495,23 @@ impl Session {
             seen_alive: None,
             is_stopped: false,
             has_reported: false,
+            has_told: false,
             has_named_mode: false,
             lived_until_ms: 0,
             proof: OwnerProof::Proved,
             registry_session: None,
         });
         self.presence = Presence::Alive;
+    }
+
+    /// Whether a hook of its owner told of it: what nobody confirms is none (H-44).
+    pub(crate) fn was_told(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.has_told || owner.has_reported)
+    }
+
+    /// Whether only unverified events tell of it: no client is known that has or had it (H-44).
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.owner.is_none() && self.former_owners.is_empty()
     }
 
     /// Makes room for another crash signature; this one counts no more (H-07).

@@ -17,8 +17,6 @@ pub struct Settings {
     /// An open turn, or an idle session without a known process, is `unknown` when nothing was
     /// heard for this long (R-01: 900 s without a second source).
     pub unknown_after_ms: u64,
-    /// The same where no process of it is known: whose pane it is cannot be proved then (S0-28b).
-    pub ownerless_after_ms: u64,
     /// Panes of living sessions are looked at this often (S0-30).
     pub sweep_ms: u64,
     /// The same where there is no registry to confirm what hooks say.
@@ -88,7 +86,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             unknown_after_ms: 900_000,
-            ownerless_after_ms: 300_000,
             sweep_ms: 5_000,
             look_every_ms: 1_000,
             death_judged_within_ms: 5_000,

@@ -390,7 +390,7 @@ impl State {
             }
             Presence::Alive => {
                 let silence = self.is_told_by_silence(session).then(|| {
-                    let due = session.sign.plus_ms(self.unknown_after_ms(session));
+                    let due = session.sign.plus_ms(settings.unknown_after_ms);
                     let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
                     due.max(settled)
                 });

@@ -2,7 +2,8 @@
 //!
 //! The rules are asked in this order, and the first that knows an answer gives it:
 //! 1. provider: a session without the field counts as `claude` (S0-05), and no other is reported yet;
-//! 2. elsewhere and two owners: whose facts are not ours to judge (H-15, R-07);
+//! 2. elsewhere and two owners: whose facts are not ours to judge (H-15, R-07); no known client, and so no
+//!    fact at all (H-44);
 //! 3. being brought back, or to be (S0);
 //! 4. stopped by its user, or ended otherwise (S0-25f, H-10);
 //! 5. process facts: dying, crashed, gone (H-05);
@@ -23,7 +24,6 @@ use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
 use crate::recovery::Stage;
 use crate::session::{Presence, Session, Turn};
-use crate::settings::Settings;
 use crate::state::State;
 use crate::time::{Awake, Moment};
 
@@ -140,6 +140,7 @@ impl State {
     pub(crate) fn word(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
+            .or_else(|| nobodys(session))
             .or_else(|| self.recovering(session))
             .or_else(|| ended(session))
             .or_else(|| process(session))
@@ -220,21 +221,11 @@ impl State {
     pub(crate) fn is_weighed(&self, session: &Session) -> bool {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
+            .or_else(|| nobodys(session))
             .or_else(|| self.recovering(session))
             .or_else(|| foreign(session))
             .or_else(|| suspended(session))
             .is_none()
-    }
-
-    /// How long nothing may be heard of it. Where no process is known, nothing can be proved of its
-    /// pane either (H-16): it is given up sooner (S0-28b).
-    pub(crate) fn unknown_after_ms(&self, session: &Session) -> u64 {
-        let Settings { unknown_after_ms, ownerless_after_ms, .. } = &self.header.settings;
-        if session.owner.is_some() {
-            *unknown_after_ms
-        } else {
-            *unknown_after_ms.min(ownerless_after_ms)
-        }
     }
 
     fn rests_on_hooks(&self, session: &Session) -> bool {
@@ -250,7 +241,7 @@ impl State {
         let age_ms = awake.ms_since(session.sign);
         // Settling delays a conclusion; it does not take one back.
         let may_conclude = !settling || session.word.word == Word::Unknown;
-        let is_stale = self.unknown_after_ms(session) <= age_ms;
+        let is_stale = self.header.settings.unknown_after_ms <= age_ms;
         (self.rests_on_hooks(session) && may_conclude && is_stale).then(|| {
             let minutes = age_ms / 60_000;
             answer(Word::Unknown, "R-01", format!("no sign for {minutes} min and no second source"))
@@ -274,6 +265,12 @@ impl State {
 fn two_owners(session: &Session) -> Option<Answer> {
     let because = "two_owners: another live process holds the same session id";
     session.two_owners.then(|| answer(Word::Unknown, "R-07", because))
+}
+
+/// A record that only unverified events opened: what they say of it shows nothing (H-44, S0-28b).
+fn nobodys(session: &Session) -> Option<Answer> {
+    let because = "only unverified events tell of it, and no client is known to have it";
+    session.is_nobodys().then(|| answer(Word::Unknown, "H-44", because))
 }
 
 fn ended(session: &Session) -> Option<Answer> {

@@ -33,6 +33,9 @@ const NEED_RESTART: [&str; 5] = [
     "tracking.tmux_sockets",
 ];
 
+/// Keys of earlier versions that have no effect any more: a file that has them is read as before.
+const RETIRED: [&str; 1] = ["tracking.ownerless_after"];
+
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -185,6 +188,9 @@ impl Config {
                     config.agents = agents::parse(value.get_ref(), text, line)?;
                     continue;
                 }
+                if RETIRED.contains(&full.as_str()) {
+                    continue;
+                }
                 let Some(key) = KEYS.iter().find(|key| key.name == full) else {
                     return Err(unknown(full, line));
                 };
@@ -232,7 +238,6 @@ impl Config {
     pub fn settings(&self) -> Settings {
         Settings {
             unknown_after_ms: self.ms("tracking.unknown_after"),
-            ownerless_after_ms: self.ms("tracking.ownerless_after"),
             sweep_ms: self.ms("tracking.sweep"),
             look_every_ms: self.ms("tracking.look_every"),
             death_judged_within_ms: self.ms("tracking.death_judged_within"),
@@ -501,6 +506,14 @@ mod tests {
         assert_eq!(config.settings().settle_ms, 5_000);
         let (_, settle) = config.effective().find(|(name, _)| *name == "tracking.settle").unwrap();
         assert_eq!((settle.text.as_str(), settle.line), ("\"5s\"", Some(3)));
+    }
+
+    #[test]
+    fn a_key_of_an_earlier_version_is_no_error() {
+        let config =
+            Config::parse("[tracking]\nownerless_after = \"1m\"\nsettle = \"5s\"\n").unwrap();
+        assert_eq!(config.settings().settle_ms, 5_000);
+        assert!(config.effective().all(|(name, _)| name != "tracking.ownerless_after"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `coord up`, `coord down`, and who may start a coordinator (R-15, R-16, H-15, H-37, H-41).
 
 use crate::harness::{Harness, Tmux, programs_of};
-use crate::wire::{event, here, post};
+use crate::wire::{client_event, here, post};
 use coord_tests::coord::{coord, health, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, session_of};
@@ -220,7 +220,7 @@ fn h37_a_hung_coordinator_is_worked_around_and_ended() {
     let home = Home::new();
     install(&home);
     coord(&home, &["up"]).expect_success();
-    post(&home, &event("session-one", "UserPromptSubmit", 1));
+    post(&home, &client_event("session-one", "UserPromptSubmit", 1));
     let pid = running(&home);
     let pidfd = pidfd_open(pid_of(pid), PidfdFlags::empty()).unwrap();
     kill_process(pid_of(pid), Signal::STOP).unwrap();

@@ -2,7 +2,7 @@
 //! strings that cannot steer a terminal, exit codes, and one line per error.
 
 use crate::harness::Harness;
-use crate::wire::{ask, event, post, with};
+use crate::wire::{ask, client_event, event, post, with};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};
@@ -67,7 +67,7 @@ fn populated() -> (Home, Coordinator) {
         ),
         ("cccc4444", "AnEventWithAVeryLongNameThatNobodyKnows", ""),
     ] {
-        post(&home, &with(event(id, name, 1), json!({"cwd": cwd, "source": "startup"})));
+        post(&home, &with(client_event(id, name, 1), json!({"cwd": cwd, "source": "startup"})));
     }
     let elsewhere = json!({"harness": {"pid": 7, "start_time": "7", "pid_ns": 7, "tty": 0}});
     post(&home, &with(event("dddd5555", "Stop", 1), elsewhere));
@@ -253,8 +253,8 @@ fn events_are_text_or_json_and_can_be_limited_in_time() {
     let _coordinator = Coordinator::start(&home);
     let long_ago = coord_daemon::engine::now().wall_ms - 2 * 3_600_000;
     let old = json!({"emitted_at": coord_wire::stamp::rfc3339(long_ago)});
-    post(&home, &with(event("session-one", "UserPromptSubmit", 1), old));
-    post(&home, &with(event("session-one", "PreToolUse", 2), json!({"tool_name": "Bash"})));
+    post(&home, &with(client_event("session-one", "UserPromptSubmit", 1), old));
+    post(&home, &with(client_event("session-one", "PreToolUse", 2), json!({"tool_name": "Bash"})));
     let text = coord(&home, &["events", "session-one"]).expect_success().stdout;
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");

@@ -4,7 +4,7 @@
 //! themselves may run below an agent.
 
 use crate::harness::{Harness, Tmux};
-use crate::wire::{ask, event, post};
+use crate::wire::{ask, client_event, post};
 use coord_tests::coord::{Coordinator, events, install, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};
@@ -90,8 +90,8 @@ fn started() -> (Home, Coordinator) {
     let home = Home::new();
     install(&home);
     let coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
-    post(&home, &event("aaaa2222", "Stop", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa2222", "Stop", 1));
     (home, coordinator)
 }
 
@@ -393,7 +393,7 @@ fn watched() -> (Home, Coordinator) {
 #[test]
 fn restore_asks_and_starts_the_server_that_is_gone() {
     let (home, _coordinator) = watched();
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
     let tmux = Tmux::start(&home);
     let none = at_terminal(&home, &tmux, "restore", "").done();
     assert_eq!(none.trim_end(), "No session waits to be brought back.");

@@ -2,7 +2,7 @@
 //! not recorded is visible, and it heals by itself. The state lies on a small file system of its own,
 //! in a mount namespace that goes with the test.
 
-use crate::wire::{ask, event, post, with};
+use crate::wire::{ask, client_event, post, with};
 use coord_tests::coord::{Coordinator, coord, events, hook_events, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
@@ -113,14 +113,14 @@ impl SmallDisk {
 }
 
 fn tool_event(n: u32) -> Value {
-    with(event("session-one", "PreToolUse", n), json!({"tool_name": "Bash"}))
+    with(client_event("session-one", "PreToolUse", n), json!({"tool_name": "Bash"}))
 }
 
 #[test]
 fn h29_a_full_disk_takes_turn_edges_says_so_and_heals() {
     let disk = SmallDisk::new();
     let _serving = disk.serve();
-    post(&disk.home, &event("session-one", "UserPromptSubmit", 1));
+    post(&disk.home, &client_event("session-one", "UserPromptSubmit", 1));
     disk.fill();
     disk.until_refused(10);
     let status = disk.coord(&["status"]).expect_success().stdout;
@@ -134,7 +134,7 @@ fn h29_a_full_disk_takes_turn_edges_says_so_and_heals() {
     assert_eq!((again.code(), again.stderr.as_str()), (Some(1), ""), "silent within a minute");
     // Turn edges have the reserve.
     assert_eq!(disk.hook("coord-hook-session-start", "SessionStart").code(), Some(0));
-    post(&disk.home, &event("session-one", "Stop", 20_000));
+    post(&disk.home, &client_event("session-one", "Stop", 20_000));
     let seen = ask(&disk.home, "GET", "/v1/sessions/session-one", "").expect(200).json();
     assert_eq!(seen["sessions"][0]["state"], "idle");
     ask(&disk.home, "POST", "/v1/events", &tool_event(20_001).to_string()).expect(503);
@@ -154,15 +154,15 @@ fn h29_a_full_disk_takes_turn_edges_says_so_and_heals() {
 fn g1_a_full_disk_loses_nothing_that_was_acknowledged() {
     let disk = SmallDisk::new();
     let serving = disk.serve();
-    post(&disk.home, &event("session-one", "UserPromptSubmit", 1));
+    post(&disk.home, &client_event("session-one", "UserPromptSubmit", 1));
     disk.fill();
     disk.until_refused(10);
-    post(&disk.home, &event("session-one", "Stop", 20_000));
-    post(&disk.home, &event("session-two", "SessionStart", 1));
+    post(&disk.home, &client_event("session-one", "Stop", 20_000));
+    post(&disk.home, &client_event("session-two", "SessionStart", 1));
     serving.kill();
     // It starts on the full disk, and knows.
     let _serving = disk.serve();
-    for (id, state) in [("session-one", "idle"), ("session-two", "idle")] {
+    for (id, state) in [("session-one", "idle"), ("session-two", "starting")] {
         let seen = ask(&disk.home, "GET", &format!("/v1/sessions/{id}"), "").expect(200).json();
         assert_eq!(seen["sessions"][0]["state"], state, "{id}");
     }
@@ -173,10 +173,10 @@ fn h29_tool_events_over_a_sessions_share_are_counted_and_edges_kept() {
     let home = Home::new();
     home.write_config("[store]\ntool_events_per_minute = 5\n");
     let _coordinator = Coordinator::start(&home);
-    let mut all = vec![event("session-one", "UserPromptSubmit", 1)];
-    all.extend((2..12).map(|n| event("session-one", "PreToolUse", n)));
-    all.push(event("session-one", "Stop", 12));
-    all.push(event("session-two", "PreToolUse", 1));
+    let mut all = vec![client_event("session-one", "UserPromptSubmit", 1)];
+    all.extend((2..12).map(|n| client_event("session-one", "PreToolUse", n)));
+    all.push(client_event("session-one", "Stop", 12));
+    all.push(client_event("session-two", "PreToolUse", 1));
     post(&home, &json!(all));
     let one = session(&home, "session-one").unwrap();
     assert_eq!((one.state, one.last_event.unwrap().name), (State::Idle, "Stop".to_owned()));

@@ -1,7 +1,7 @@
 //! HTTP over the socket (interfaces.md), byte by byte: every route, every refusal, and peers that
 //! stop in the middle. Holds G2 and G11.
 
-use crate::wire::{Wire, ask, event, post, request, with};
+use crate::wire::{Wire, ask, client_event, event, post, request, with};
 use coord_tests::coord::{Coordinator, events, health, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
@@ -21,7 +21,7 @@ fn started() -> (Home, Coordinator) {
 #[test]
 fn every_route_answers() {
     let (home, coordinator) = started();
-    post(&home, &event("session-one", "UserPromptSubmit", 1));
+    post(&home, &client_event("session-one", "UserPromptSubmit", 1));
     let all: Inspect =
         serde_json::from_str(&ask(&home, "GET", "/v1/sessions", "").expect(200).body).unwrap();
     assert_eq!((all.schema, all.sessions.len()), (1, 1));
@@ -71,7 +71,7 @@ fn wrong_methods_and_paths_are_told_apart() {
 #[test]
 fn a_bad_body_is_refused_and_changes_nothing() {
     let (home, _coordinator) = started();
-    let good = event("session-one", "UserPromptSubmit", 1);
+    let good = client_event("session-one", "UserPromptSubmit", 1);
     let array = |bad: Value| json!([good, bad]).to_string();
     let before = events(&home, None).len();
     for body in [
@@ -134,8 +134,10 @@ fn what_is_no_http_is_refused() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let (home, _coordinator) = started();
-    let (first, second) =
-        (event("session-one", "UserPromptSubmit", 1), event("session-one", "Stop", 2));
+    let (first, second) = (
+        client_event("session-one", "UserPromptSubmit", 1),
+        client_event("session-one", "Stop", 2),
+    );
     let mut wire = Wire::open(&home);
     wire.send(
         [
@@ -160,7 +162,7 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_request_may_come_in_pieces_or_not_at_all() {
     let (home, _coordinator) = started();
-    let text = request("POST", "/v1/events", &event("session-one", "Stop", 1).to_string());
+    let text = request("POST", "/v1/events", &client_event("session-one", "Stop", 1).to_string());
     let (half, rest) = text.split_at(text.len() / 2);
     let mut slow = Wire::open(&home);
     slow.send(half);
@@ -171,7 +173,11 @@ fn a_request_may_come_in_pieces_or_not_at_all() {
     slow.send(rest).answer().expect("an answer").expect(204);
     assert_eq!(session(&home, "session-one").unwrap().state, State::Idle);
     // And one leaves without waiting for its answer: its event counts all the same.
-    Wire::open(&home).send(request("POST", "/v1/events", &event("left", "Stop", 1).to_string()));
+    Wire::open(&home).send(request(
+        "POST",
+        "/v1/events",
+        &client_event("left", "Stop", 1).to_string(),
+    ));
     ask(&home, "GET", "/v1/sessions/left", "").expect(200);
 }
 
@@ -222,8 +228,8 @@ fn a_slow_reader_holds_up_nobody() {
 #[test]
 fn metrics_are_prometheus_text() {
     let (home, _coordinator) = started();
-    post(&home, &event("session-one", "UserPromptSubmit", 1));
-    post(&home, &event("session-one", "UserPromptSubmit", 1));
+    post(&home, &client_event("session-one", "UserPromptSubmit", 1));
+    post(&home, &client_event("session-one", "UserPromptSubmit", 1));
     let text = ask(&home, "GET", "/metrics", "").expect(200).body;
     let (mut helped, mut typed) = (BTreeSet::new(), BTreeSet::new());
     let mut value_of = std::collections::BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Every event takes effect exactly once, however it comes and however often (G1, G2, H-31, H-37).
 
 use crate::harness::{Harness, spool_is_empty};
-use crate::wire::{ask, event, post, with};
+use crate::wire::{ask, client_event, post, with};
 use coord_tests::coord::{
     Coordinator, coord, events, health, hook_events, install, session, session_when,
 };
@@ -41,7 +41,7 @@ fn current(home: &Home) -> PathBuf {
 
 /// A prompt taken twice would need two Stops.
 fn prompt_and_stop(session: &str) -> [Value; 2] {
-    [event(session, "UserPromptSubmit", 1), event(session, "Stop", 2)]
+    [client_event(session, "UserPromptSubmit", 1), client_event(session, "Stop", 2)]
 }
 
 #[track_caller]
@@ -115,7 +115,10 @@ fn g2_late_and_reordered_events_never_move_a_session_backwards() {
         let id = format!("session-{n}");
         for step in order {
             let fields = json!({"source": "startup", "reason": "prompt_input_exit"});
-            post(&home, &with(event(&id, names[step], u32::try_from(step).unwrap() + 1), fields));
+            post(
+                &home,
+                &with(client_event(&id, names[step], u32::try_from(step).unwrap() + 1), fields),
+            );
         }
         let state = session(&home, &id).map(|session| session.state);
         assert_eq!(state, Some(State::Stopped), "{n}");
@@ -138,9 +141,9 @@ fn permutations(of: &[usize]) -> Vec<Vec<usize>> {
 fn g2_a_late_event_is_counted_and_changes_nothing() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("session-one", "Stop", 5));
+    post(&home, &client_event("session-one", "Stop", 5));
     for (n, name) in [(1, "SessionStart"), (2, "UserPromptSubmit"), (3, "PreToolUse")] {
-        post(&home, &event("session-one", name, n));
+        post(&home, &client_event("session-one", name, n));
         let seen = session(&home, "session-one").unwrap();
         assert_eq!(seen.state, State::Idle, "after a late {name}");
         assert_eq!(seen.last_event.unwrap().name, "Stop");
@@ -193,7 +196,8 @@ fn g1_what_lands_in_the_spool_meanwhile_is_taken_in() {
 #[test]
 fn g1_a_stopped_writer_holds_up_nobody_and_loses_nothing() {
     let home = installed();
-    fs::write(current(&home), spool_file(&[event("waiting", "UserPromptSubmit", 1)])).unwrap();
+    fs::write(current(&home), spool_file(&[client_event("waiting", "UserPromptSubmit", 1)]))
+        .unwrap();
     let held = File::options().write(true).open(current(&home)).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
     let mut harness = Harness::headless(&home, "session-one");
@@ -220,7 +224,7 @@ fn g1_a_torn_record_in_the_spool_costs_no_other() {
     let [prompt, stop] = prompt_and_stop("session-one");
     let mut bytes = spool_file(&[prompt]);
     let mut torn = Vec::new();
-    frame::push(&mut torn, event("torn", "Stop", 1).to_string().as_bytes());
+    frame::push(&mut torn, client_event("torn", "Stop", 1).to_string().as_bytes());
     bytes.extend_from_slice(&torn[..torn.len() / 2]);
     frame::push(&mut bytes, stop.to_string().as_bytes());
     frame::push(&mut bytes, b"{\"no\":\"envelope\"}");
@@ -241,8 +245,8 @@ fn h31_a_spooled_event_older_than_the_memory_of_ids_is_history() {
     let home = installed();
     let old = coord_wire::stamp::rfc3339(coord_daemon::engine::now().wall_ms - 8 * 24 * 3_600_000);
     let mut lines =
-        vec![with(event("session-one", "UserPromptSubmit", 3), json!({"emitted_at": old}))];
-    lines.push(event("session-two", "UserPromptSubmit", 3));
+        vec![with(client_event("session-one", "UserPromptSubmit", 3), json!({"emitted_at": old}))];
+    lines.push(client_event("session-two", "UserPromptSubmit", 3));
     fs::write(current(&home), spool_file(&lines)).unwrap();
     let _coordinator = Coordinator::start(&home);
     spool_is_empty(&home);

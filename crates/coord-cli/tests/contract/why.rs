@@ -1,6 +1,7 @@
 //! `coord explain`, `coord wait` and `coord events --follow` (G9): why, until when, and what next.
 
-use crate::wire::{event, post, with};
+use crate::harness::Harness;
+use crate::wire::{client_event, post};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
@@ -14,12 +15,19 @@ fn start(home: &Home, arguments: &[&str]) -> Running {
     Running::start(command, &home.tmp(), arguments[0])
 }
 
+/// A client at a terminal, in a turn.
+fn in_a_turn(home: &Home, id: &str) -> Harness {
+    let mut client = Harness::at_terminal(home, id);
+    assert_eq!(client.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
+    client
+}
+
 // G9
 #[test]
 fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
     let text = coord(&home, &["explain", "aaaa"]).expect_success().stdout;
     for part in [
         "aaaa1111  running for ",
@@ -44,11 +52,11 @@ fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
 fn wait_returns_when_the_state_is_reached() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
     assert_eq!(coord(&home, &["wait", "aaaa", "--until", "running"]).code(), Some(0));
     let waiting = start(&home, &["wait", "aaaa", "--until", "idle", "--until", "stopped"]);
     assert!(!waiting.has_ended());
-    post(&home, &event("aaaa1111", "Stop", 2));
+    post(&home, &client_event("aaaa1111", "Stop", 2));
     let line = waiting.finish().expect_success().stdout;
     assert!(line.starts_with("aaaa1111 idle: "), "{line}");
 }
@@ -57,13 +65,13 @@ fn wait_returns_when_the_state_is_reached() {
 fn wait_gives_up_with_a_code_of_its_own() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let client = in_a_turn(&home, "aaaa1111");
     let over = coord(&home, &["wait", "aaaa", "--until", "idle", "--timeout", "50ms"]);
     assert_eq!(
         (over.code(), over.stderr.as_str()),
         (Some(5), "coord: the session is still running\n")
     );
-    post(&home, &event("aaaa1111", "SessionEnd", 2));
+    client.end("other");
     let never = coord(&home, &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(never.code(), Some(6));
     assert!(never.stderr.starts_with("coord: the session is stopped: "), "{}", never.stderr);
@@ -80,21 +88,20 @@ fn wait_gives_up_with_a_code_of_its_own() {
 fn wait_takes_several_sessions() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    for id in ["aaaa1111", "bbbb2222"] {
-        post(&home, &event(id, "UserPromptSubmit", 1));
-    }
+    let [mut one, mut two] = ["aaaa1111", "bbbb2222"].map(|id| in_a_turn(&home, id));
+    let stop = json!({"stop_hook_active": false});
     let all = start(&home, &["wait", "aaaa", "bbbb2222", "aaaa", "--until", "idle"]);
     let any = start(&home, &["wait", "aaaa", "bbbb", "--any", "--until", "idle"]);
-    post(&home, &event("bbbb2222", "Stop", 2));
+    assert_eq!(two.report("Stop", &stop), 0);
     let line = any.finish().expect_success().stdout;
     assert!(line.starts_with("bbbb2222 idle: ") && line.lines().count() == 1, "{line}");
     assert!(!all.has_ended(), "{:?}", all.output());
-    post(&home, &event("aaaa1111", "Stop", 2));
+    assert_eq!(one.report("Stop", &stop), 0);
     let lines = all.finish().expect_success().stdout;
     let ids: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(ids, ["bbbb2222", "aaaa1111"]);
     // One that has ended ends the wait for all, and not the wait for any.
-    post(&home, &event("aaaa1111", "SessionEnd", 3));
+    one.end("other");
     let over = coord(&home, &["wait", "aaaa", "bbbb", "--until", "running"]);
     assert_eq!(over.code(), Some(6));
     assert!(over.stderr.starts_with("coord: aaaa is stopped: "), "{}", over.stderr);
@@ -109,11 +116,11 @@ fn wait_takes_several_sessions() {
 fn an_open_dialog_needs_a_person() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    let mut client = in_a_turn(&home, "aaaa1111");
     let shown = || coord_tests::coord::session(&home, "aaaa1111").unwrap();
     assert_eq!(shown().need, None);
     let waiting = start(&home, &["wait", "aaaa", "--until", "needs_me"]);
-    post(&home, &with(event("aaaa1111", "PermissionRequest", 2), json!({"tool_name": "Bash"})));
+    assert_eq!(client.report("PermissionRequest", &json!({"tool_name": "Bash"})), 0);
     let line = waiting.finish().expect_success().stdout;
     assert!(line.starts_with("aaaa1111 awaiting_permission: "), "{line}");
     let session = shown();
@@ -152,7 +159,7 @@ fn crashed_runs_are_listed() {
 fn inspect_watch_shows_what_changed() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
     let watching = start(&home, &["inspect", "--watch"]);
     let wait_for = |state: &str| {
         wait_until(&format!("the newest screen shows {state}"), || {
@@ -162,7 +169,7 @@ fn inspect_watch_shows_what_changed() {
         });
     };
     wait_for("running");
-    post(&home, &event("aaaa1111", "Stop", 2));
+    post(&home, &client_event("aaaa1111", "Stop", 2));
     wait_for("idle");
 }
 
@@ -170,7 +177,7 @@ fn inspect_watch_shows_what_changed() {
 fn events_follow_what_happens_next() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    post(&home, &event("aaaa1111", "UserPromptSubmit", 1));
+    post(&home, &client_event("aaaa1111", "UserPromptSubmit", 1));
     let following = start(&home, &["events", "aaaa", "--follow", "--json"]);
     let names = || -> Vec<String> {
         let [text, _] = following.output();
@@ -184,8 +191,8 @@ fn events_follow_what_happens_next() {
         );
     };
     wait_for(&["UserPromptSubmit"]);
-    post(&home, &event("aaaa1111", "Stop", 2));
-    post(&home, &event("bbbb2222", "Stop", 3));
-    post(&home, &event("aaaa1111", "SessionEnd", 4));
+    post(&home, &client_event("aaaa1111", "Stop", 2));
+    post(&home, &client_event("bbbb2222", "Stop", 3));
+    post(&home, &client_event("aaaa1111", "SessionEnd", 4));
     wait_for(&["UserPromptSubmit", "Stop", "SessionEnd"]);
 }

@@ -2,13 +2,19 @@
 
 use coord_daemon::engine::now;
 use coord_daemon::host::Here;
+use coord_daemon::process::stat;
+use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::wait::PATIENCE;
 use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
 
 /// An answer: status and body.
 #[derive(Debug, PartialEq, Eq)]
@@ -126,6 +132,37 @@ pub(crate) fn event(session: &str, name: &str, n: u32) -> Value {
         "boot": here.boot, "host": here.host, "machine": here.machine, "pid": 1,
         "cwd": "/home/dev/project",
     })
+}
+
+/// The same of a client that lives, so that something is behind what it tells (H-44): each session has one.
+/// The hooks are none of its children.
+pub(crate) fn client_event(session: &str, name: &str, n: u32) -> Value {
+    with(event(session, name, n), json!({"harness": stand_in(session)}))
+}
+
+/// A process with the program of a client, which ends with these tests: the harness part of an envelope.
+fn stand_in(session: &str) -> Value {
+    static CLIENTS: Mutex<BTreeMap<String, Child>> = Mutex::new(BTreeMap::new());
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| {
+        // By its place it is a client (H-46).
+        let dir = programs().join("claude/versions");
+        fs::create_dir_all(&dir).unwrap();
+        let (program, new) = (dir.join("cat"), dir.join(format!("cat-{}", std::process::id())));
+        if !program.is_file() {
+            fs::copy("/bin/cat", &new).and_then(|_| fs::rename(new, &program)).unwrap();
+        }
+        program
+    });
+    let mut clients = CLIENTS.lock().unwrap();
+    let client = clients.entry(session.to_owned()).or_insert_with(|| {
+        let mut command = Command::new(program);
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    });
+    let pid = client.id();
+    let start_time = stat(pid).unwrap().start_time.to_string();
+    json!({"pid": pid, "start_time": start_time, "pid_ns": here().pid_ns, "tty": 0})
 }
 
 /// The same event with further fields.

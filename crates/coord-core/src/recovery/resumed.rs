@@ -145,7 +145,7 @@ impl State {
         if is_owner && self.has_ended(session, at, fx) {
             return;
         }
-        if is_owner && session.last.is_some() {
+        if is_owner && session.was_told() {
             if let Some(pending) = &mut session.recovery.pending {
                 let since = at.awake;
                 pending.stage = Stage::Started { process, since, asked: None, is_sole: false };

@@ -2,7 +2,7 @@
 
 use crate::world::{END, EXIT, PROMPT, START, STOP, World, entry, pane, present, process};
 use coord_core::{
-    Effect, EndReason, Event, HookKind, Kind, Presence, Registry, RegistryStatus, Word,
+    Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, RegistryStatus, Word,
 };
 
 fn in_a_turn() -> World {
@@ -337,17 +337,15 @@ fn s0_38_the_found_dead_are_counted() {
     assert_eq!(world.state.header().counters.found_dead, 0);
 }
 
-// S0-28b, H-16: of a session without a known process nothing can be proved; its age makes it unknown,
-// and nothing acts.
+// S0-28b, H-16, H-44: of a session without a known process nothing can be proved: it is unknown, whatever
+// events say, and nothing acts.
 #[test]
-fn s0_28b_a_session_without_a_process_is_unknown_after_five_silent_minutes() {
+fn s0_28b_a_session_without_a_process_is_unknown() {
     let mut world = World::new();
     let mut event = world.event("s1", 100, PROMPT, 0.0);
     event.harness = None;
+    event.provenance = Provenance::Claimed;
     world.send(event);
-    world.pass(299.0);
-    assert_eq!(world.word("s1"), Word::Running);
-    world.pass(2.0);
     assert_eq!(world.word("s1"), Word::Unknown);
     assert!(world.session("s1").recovery.pending.is_none());
     // The registry names its process: it is watched from then on.

@@ -77,6 +77,26 @@ fn a_claim_without_a_client_opens_a_record_without_an_owner() {
     assert_eq!(world.word("s1"), Word::Idle);
 }
 
+// H-44: an event that names no process opens a record that shows nothing of what it says, and leaves the
+// client that does hold the session all its own.
+#[test]
+fn a_claim_without_a_process_shows_nothing() {
+    let mut world = World::new();
+    for kind in [START, PROMPT, TOOL, STOP, EXIT] {
+        let event = HookEvent { harness: None, ..claim(&mut world, "s1", STRANGER, kind) };
+        world.send(event);
+        world.seconds += 0.001;
+        assert!(world.session("s1").owner.is_none());
+        assert_eq!(world.word("s1"), Word::Unknown);
+        assert!(world.session("s1").word.because.contains("only unverified events"));
+    }
+    // What a living client spooled is not taken for more of the same.
+    send_as(&mut world, CLIENT, ("s1", 100), PROMPT);
+    world.seen_alive(100);
+    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.deeds(), []);
+}
+
 // H-44: what was spooled while nobody listened, of a client that lives.
 #[test]
 fn a_spooled_start_of_a_living_client_comes_up() {
@@ -261,6 +281,30 @@ fn a_takeover_gives_no_name_while_it_is_unproved() {
     assert_eq!(name_of(&world, PID), Some("s1"));
     assert_eq!(name_of(&world, STRANGER), None);
     assert_eq!(world.state.depth_of(&Sender::Operator), 0);
+}
+
+// H-44, S0-25b: that a resume came up is told by its own client's start, and by nobody else's word of one.
+#[test]
+fn a_claim_verifies_no_resume() {
+    const NEXT: u32 = 150;
+    let is_claimed = |world: &World| {
+        let pending = world.pending().unwrap();
+        matches!(pending.stage, coord_core::Stage::Claimed { .. })
+    };
+    let mut world = in_a_turn();
+    world.crash(PID);
+    world.resume_as(NEXT);
+    world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+    for kind in [RESUME, TOOL] {
+        let event = HookEvent { harness: None, ..claim(&mut world, "s1", NEXT, kind) };
+        world.send(event);
+        world.seconds += 0.001;
+        world.pass(1.0);
+        assert!(is_claimed(&world), "{:?}", world.pending());
+    }
+    world.hook("s1", NEXT, RESUME);
+    world.pass(0.1);
+    assert!(!is_claimed(&world), "{:?}", world.pending());
 }
 
 // H-44: an unverified end of a turn does not lift what waits for a person, and gives no new budget.

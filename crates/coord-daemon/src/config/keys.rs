@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 88] = [
+pub const KEYS: [Key; 87] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
@@ -505,12 +505,6 @@ pub const KEYS: [Key; 88] = [
         kind: Kind::Duration,
         default: "\"1s\"",
         about: "panes and transcripts are looked at this often where there is no registry (R-01)",
-    },
-    Key {
-        name: "tracking.ownerless_after",
-        kind: Kind::Duration,
-        default: "\"5m\"",
-        about: "a silent session of which no process is known is unknown after this (S0-28b)",
     },
     Key {
         name: "tracking.settle",
