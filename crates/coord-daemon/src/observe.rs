@@ -113,10 +113,17 @@ impl<W: World> Coordinator<W> {
             domain.pid_ns == self.here.pid_ns && is_machine
         };
         found.domain = found.domain.filter(|domain| !is_here(domain));
-        let counts = found.domain.is_some() || is_alive;
+        let counts = found.domain.is_some() || (is_alive && self.is_its_own(&found));
         if counts && self.known.is_news(change, &found) {
             self.record_entry(found, now);
         }
+    }
+
+    /// Whether a living process may have the session that its entry names.
+    fn is_its_own(&self, found: &Found) -> bool {
+        let RegistryEntry::Present { session_id, .. } = &found.entry else { return true };
+        let is_client = self.world.recognize(found.process).is_ok();
+        self.may_hold(found.process, session_id, is_client)
     }
 
     fn record_entry(&mut self, found: Found, now: Now) {

@@ -2,12 +2,13 @@
 //! process table and the client's registry. It is recorded with the event; the core decides what each
 //! degree may change.
 
-use coord_core::Provenance;
+use coord_core::{Provenance, Session};
 use coord_wire::envelope::{Envelope, Harness};
 use coord_wire::journal::{Corroborated, RegistryEntry};
+use coord_wire::stamp::ProcessRef;
 
 use crate::conditions::Condition;
-use crate::convert::process_ref;
+use crate::convert::{process_ref, wire_process};
 use crate::coordinator::Coordinator;
 use crate::process::Caller;
 use crate::world::World;
@@ -86,6 +87,23 @@ impl<W: World> Coordinator<W> {
         own.into_iter()
             .chain(claimed)
             .find(|dir| named(dir).is_some_and(|id| id == envelope.session_id))
+            .filter(|_| self.may_hold(harness.process(), &envelope.session_id, is_client))
+    }
+
+    /// Whether a process may have the session that its registry entry names (H-46). Any program can write such
+    /// an entry of itself: one that is not recognized as a client takes no session from a client that is and
+    /// that lives.
+    pub(crate) fn may_hold(&self, process: ProcessRef, session_id: &str, is_client: bool) -> bool {
+        let is_anothers = |session: &Session| {
+            let owner = session.owner.as_ref().map(|owner| wire_process(owner.id.process));
+            let is_other = owner.is_some_and(|owner| {
+                owner != process
+                    && self.world.is_alive(owner)
+                    && self.world.recognize(owner).is_ok()
+            });
+            is_other && session.may_live()
+        };
+        is_client || !self.engine.state().sessions_with_id(session_id).any(is_anothers)
     }
 
     /// Whether a directory is a configuration directory by more than this event's word.

@@ -4,7 +4,7 @@
 use crate::harness::Harness;
 use crate::wire::{event, here, post, with};
 use coord_daemon::process::stat;
-use coord_tests::coord::{Coordinator, coord, install, programs, session};
+use coord_tests::coord::{Coordinator, coord, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_wire::inspect::{Session, State};
 use serde_json::{Value, json};
@@ -49,6 +49,9 @@ fn fields_of(pid: u32) -> Value {
 fn began() -> (Home, Coordinator, Harness) {
     let home = Home::new();
     install(&home);
+    // Its registry is read.
+    let config_dir = home.config_dir();
+    home.write_config(&format!("[tracking]\nconfig_dirs = ['{}']\n", config_dir.display()));
     let coordinator = Coordinator::start(&home);
     let mut harness = Harness::headless(&home, ONE);
     assert_eq!(harness.report("SessionStart", &json!({"source": "startup"})), 0);
@@ -158,6 +161,52 @@ fn a_living_pid_makes_no_two_owners() {
     post(&home, &with(event(ONE, "SessionStart", 1), stranger.fields()));
     let after = seen(&home, ONE);
     assert_eq!(after.state, State::Running, "{after:?}");
+}
+
+// H-44: an event that names no process opens a record that shows nothing of what it says, and its session is
+// none the worse for it.
+#[test]
+fn an_event_without_a_process_shows_nothing() {
+    let home = Home::new();
+    install(&home);
+    let _coordinator = Coordinator::start(&home);
+    for (n, name) in [(1, "SessionStart"), (2, "UserPromptSubmit"), (3, "Stop"), (4, "SessionEnd")]
+    {
+        post(&home, &with(event(ONE, name, n), json!({"reason": "prompt_input_exit"})));
+        let shown = seen(&home, ONE);
+        assert_eq!((shown.state, shown.owner.is_none()), (State::Unknown, true), "{name}");
+        assert!(shown.because.contains("only unverified events"), "{}", shown.because);
+    }
+    let mut harness = Harness::headless(&home, ONE);
+    assert_eq!(harness.report("SessionStart", &json!({"source": "startup"})), 0);
+    assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
+    assert_eq!(seen(&home, ONE).state, State::Running);
+}
+
+// H-46: a program that is no client takes no session from a living client by a registry file of its own.
+#[test]
+fn a_planted_registry_file_takes_no_session() {
+    let (home, _coordinator, harness) = began();
+    harness.register();
+    let stranger = Stranger::start();
+    let pid = stranger.0.id();
+    let start_time = stat(pid).unwrap().start_time.to_string();
+    let entry = json!({"pid": pid, "procStart": start_time, "sessionId": ONE, "status": "idle"});
+    let file = home.config_dir().join(format!("sessions/{pid}.json"));
+    fs::write(file, entry.to_string()).unwrap();
+    // Its own event says the same, and is taken after the file was read.
+    post(&home, &with(event(ONE, "SessionStart", 1), stranger.fields()));
+    // Who has no session to take is known by its entry, as a client with a program of its own is.
+    let other = Stranger::start();
+    let pid = other.0.id();
+    let start_time = stat(pid).unwrap().start_time.to_string();
+    let entry = json!({"pid": pid, "procStart": start_time, "sessionId": TWO, "status": "idle"});
+    let file = home.config_dir().join(format!("sessions/{pid}.json"));
+    fs::write(file, entry.to_string()).unwrap();
+    session_when(&home, TWO, "it is listed", |session| session.owner.is_some());
+    let after = seen(&home, ONE);
+    assert_eq!(after.state, State::Running, "{after:?}");
+    assert_eq!(after.owner.unwrap().pid, harness.process.pid);
 }
 
 // H-44, H-11: strangers that die trip no breaker.
