@@ -7,6 +7,7 @@ mod crashes;
 mod ends;
 mod fails;
 mod failures;
+mod forged;
 mod many;
 mod opted_in;
 mod panes;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 72] = [
+const CASES: [(&str, fn()); 74] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -76,6 +77,8 @@ const CASES: [(&str, fn()); 72] = [
     ("a_half_typed_line", panes::a_half_typed_line),
     ("a_half_typed_line_of_a_person", panes::a_half_typed_line_of_a_person),
     ("a_key_after_the_death", panes::a_key_after_the_death),
+    ("claims_where_no_mode_was_given", forged::claims_where_no_mode_was_given),
+    ("claims_where_a_mode_was_given", forged::claims_where_a_mode_was_given),
     ("before_its_first_prompt", fails::before_its_first_prompt),
     ("its_transcript_is_gone", fails::its_transcript_is_gone),
     ("its_directory_was_moved", fails::its_directory_was_moved),
