@@ -51,6 +51,7 @@ impl OwnerId {
 
 /// The harness that holds the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each asked for by itself")]
 pub struct Owner {
     /// Which.
     pub id: OwnerId,
