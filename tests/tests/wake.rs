@@ -5,13 +5,14 @@
 //! waits, it is the real one.
 
 use coord_tests::client::headless_text;
-use coord_tests::coord::{Coordinator, install};
+use coord_tests::coord::{Coordinator, inspect, install};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::session_of;
 use coord_tests::terminal::{Pane, Terminal};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
+use coord_wire::envelope::Kind;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::limits::{BODY_BYTES_MAX, WAKE_BYTES_MAX};
 use rustix::fd::OwnedFd;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
             test("the_longest_message_comes_whole", the_longest_message_comes_whole),
             test("an_open_permission_dialog_is_not_answered", an_open_dialog_is_not_answered),
             test("a_run_without_a_person_is_not_waited_beside", nobody_waits_beside_print),
+            test("output_that_goes_elsewhere_is_no_person", output_that_goes_elsewhere),
             test("an_end_is_not_held_up", an_end_is_not_held_up),
             test("a_killed_client_takes_its_waiter_along", a_killed_client_takes_its_waiter_along),
             test("one_waiter_for_each_session", one_waiter_for_each_session),
@@ -222,6 +224,24 @@ fn nobody_waits_beside_print() {
     assert_eq!(stub.waiters.try_iter().count(), 0, "nobody waited");
 }
 
+fn output_that_goes_elsewhere() {
+    // H-24: the same client, in the same pane, with and without a pipe behind it.
+    let case = Case::new([Turn::text("one").lasting()]);
+    let _coordinator = Coordinator::start(&case.home);
+    case.pane.command("claude 'Say one' | cat; echo it \"ended\"");
+    case.pane.wait_screen("it ended");
+    let kinds = || -> Vec<_> { inspect(&case.home).sessions.iter().map(|one| one.kind).collect() };
+    wait_until("the piped run is listed", || match kinds() {
+        kinds if kinds == [Some(Kind::Headless)] => Ok(()),
+        other => Err(other),
+    });
+    case.pane.start(&MANUAL);
+    wait_until("the session is listed", || match kinds() {
+        kinds if kinds.contains(&Some(Kind::Interactive)) => Ok(()),
+        other => Err(other),
+    });
+}
+
 fn an_end_is_not_held_up() {
     // H-12: as without the hook, the client leaves, and nothing stays.
     let case = Case::new([Turn::text("Hello there.")]);
@@ -274,7 +294,7 @@ fn waiters_of(client: u32) -> Vec<u32> {
 /// The coordinator's own count of waiters.
 fn counted(home: &Home) -> Option<u64> {
     let ask = request("GET", "/metrics", b"");
-    let deadline_ns = mono_ns() + 1_000_000_000;
+    let deadline_ns = mono_ns() + 20_000_000_000;
     let answer = exchange(&home.paths().socket(), &ask, BODY_BYTES_MAX, deadline_ns).ok()?;
     let text = String::from_utf8(answer.body).ok()?;
     text.lines().find_map(|line| line.strip_prefix("coord_waiters ")?.parse().ok())

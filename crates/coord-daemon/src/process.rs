@@ -11,7 +11,7 @@ use coord_wire::peer;
 use coord_wire::stamp::ProcessRef;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, major, minor, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -153,7 +153,28 @@ pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
 fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let cmdline = cmdline(process.pid)?;
-    Some((kind_of(&cmdline, stat.tty), forked_from(&cmdline)))
+    let is_elsewhere = writes_to_terminal(process.pid, stat.tty) == Some(false);
+    Some((kind_of(&cmdline, stat.tty, is_elsewhere), forked_from(&cmdline)))
+}
+
+/// Whether standard output of a process is a terminal, its own or another one. None if it cannot be read.
+fn writes_to_terminal(pid: u32, tty: i64) -> Option<bool> {
+    let stdout = rustix::fs::stat(format!("/proc/{pid}/fd/1")).ok()?;
+    let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
+    let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
+    Some(is_device && (is_terminal(device.0) || Some(device) == device_of(tty)))
+}
+
+/// Whether a character device of this major number is a terminal: a console or serial line, `/dev/tty`, a
+/// pseudoterminal. Rarer ones are known only as the process's own.
+fn is_terminal(major: u32) -> bool {
+    matches!(major, 4 | 5 | 136..=143)
+}
+
+/// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
+fn device_of(tty: i64) -> Option<(u32, u32)> {
+    let tty = u32::try_from(tty).ok()?;
+    Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
 }
 
 /// Its command line, each word ended by a zero byte; none where there is none.
@@ -210,9 +231,14 @@ pub(crate) fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
     cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())
 }
 
-fn kind_of(cmdline: &[u8], tty: i64) -> Kind {
+/// The options with which the client has nobody at its terminal (measured). `-p` behind `--` is a prompt.
+const HEADLESS: [&[u8]; 3] = [b"-p", b"--print", b"--init-only"];
+
+/// Headless with `-p`, without a terminal, or with its output elsewhere than at a terminal
+/// (`claude 'prompt' | cat`), where the client runs as with `-p` (measured).
+fn kind_of(cmdline: &[u8], tty: i64, is_elsewhere: bool) -> Kind {
     let mut words = options(cmdline);
-    if tty == 0 || words.any(|word| word == b"-p" || word == b"--print") {
+    if tty == 0 || is_elsewhere || words.any(|word| HEADLESS.contains(&word)) {
         Kind::Headless
     } else {
         Kind::Interactive
@@ -329,15 +355,61 @@ mod tests {
     // H-24
     #[test]
     fn kind_is_judged_from_argv_and_terminal() {
-        for (cmdline, tty, kind) in [
-            (&b"claude\0"[..], 34816, Kind::Interactive),
-            (b"claude\0-p\0hi\0", 34816, Kind::Headless),
-            (b"claude\0--print\0hi\0", 34816, Kind::Headless),
-            (b"claude\0--\0-p\0", 34816, Kind::Interactive),
-            (b"claude\0", 0, Kind::Headless),
+        for (cmdline, tty, is_elsewhere, kind) in [
+            (&b"claude\0"[..], 34816, false, Kind::Interactive),
+            (b"claude\0-p\0hi\0", 34816, false, Kind::Headless),
+            (b"claude\0--print\0hi\0", 34816, false, Kind::Headless),
+            (b"claude\0--\0-p\0", 34816, false, Kind::Interactive),
+            (b"claude\0", 0, false, Kind::Headless),
+            (b"claude\0hi\0", 34816, true, Kind::Headless),
+            (b"claude\0--init-only\0", 34816, false, Kind::Headless),
         ] {
-            assert_eq!(kind_of(cmdline, tty), kind, "{}", String::from_utf8_lossy(cmdline));
+            let judged = kind_of(cmdline, tty, is_elsewhere);
+            assert_eq!(judged, kind, "{}", String::from_utf8_lossy(cmdline));
         }
+    }
+
+    // H-24: as a shell connects them. Another terminal is one too; `/dev/null` is a device and none.
+    #[test]
+    fn output_that_goes_elsewhere_is_seen() {
+        let (own, no_terminal) = (34_816, 0);
+        let (_reader, pipe) = io::pipe().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let null = std::fs::File::options().write(true).open("/dev/null").unwrap();
+        let terminal = std::fs::File::options().write(true).open("/dev/ptmx").unwrap();
+        for (stdout, is_there) in [
+            (OwnedFd::from(pipe), false),
+            (file.into(), false),
+            (null.into(), false),
+            (terminal.into(), true),
+        ] {
+            let mut child = cat(stdout.into());
+            for tty in [own, no_terminal] {
+                assert_eq!(writes_to_terminal(child.id(), tty), Some(is_there));
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(
+                writes_to_terminal(child.id(), own),
+                None,
+                "nobody knows of one that is gone"
+            );
+        }
+    }
+
+    fn cat(stdout: std::process::Stdio) -> std::process::Child {
+        let mut command = std::process::Command::new("/bin/cat");
+        command.stdin(std::process::Stdio::piped()).stdout(stdout).spawn().unwrap()
+    }
+
+    // H-24: a terminal of a rarer kind is known as its own.
+    #[test]
+    fn a_terminal_s_number_is_taken_apart() {
+        assert_eq!(device_of(34_816), Some((136, 0)));
+        assert_eq!(device_of(0x0010_88ff), Some((136, 511)));
+        let terminals = [4, 5, 136, 143].map(is_terminal);
+        let others = [1, 3, 10, 135, 144].map(is_terminal);
+        assert_eq!((terminals, others), ([true; 4], [false; 5]));
     }
 
     // H-42

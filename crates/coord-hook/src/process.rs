@@ -82,9 +82,21 @@ fn is_proc_ours() -> bool {
     readlinkat_raw(CWD, "/proc/self", &mut rest).is_ok_and(|(own, _)| *own == *digits)
 }
 
-/// Whether the harness runs without a person at a terminal: with `-p`, or with no terminal.
-/// None if its arguments cannot be read.
+/// Whether the harness runs without a person at a terminal: with `-p`, with no terminal, or with its
+/// output elsewhere than at a terminal (`claude 'prompt' | cat`), where the client runs as with `-p`
+/// (measured). None if its arguments cannot be read.
 pub(crate) fn is_headless(harness: Process) -> Option<bool> {
+    let is_headless = is_print(harness)? || harness.tty == 0;
+    Some(is_headless || output(harness) == Some(Output::Elsewhere))
+}
+
+/// The options with which the client has nobody at its terminal (measured). `-p` behind `--` is a prompt.
+const HEADLESS: [&[u8]; 3] = [b"-p", b"--print", b"--init-only"];
+/// The longest of them, in bytes.
+const OPTION_BYTES_MAX: usize = 11;
+
+/// Whether it was started with `-p` or the like. None if its arguments cannot be read.
+fn is_print(harness: Process) -> Option<bool> {
     let mut print = false;
     let mut options_ended = false;
     let mut argument = Vec::new();
@@ -92,35 +104,51 @@ pub(crate) fn is_headless(harness: Process) -> Option<bool> {
         for byte in piece {
             if *byte != 0 {
                 // Only short arguments are told apart.
-                if argument.len() <= b"--print".len() {
+                if argument.len() <= OPTION_BYTES_MAX {
                     argument.push(*byte);
                 }
                 continue;
             }
-            print |= !options_ended && matches!(argument.as_slice(), b"-p" | b"--print");
+            print |= !options_ended && HEADLESS.contains(&argument.as_slice());
             options_ended |= argument == b"--";
             argument.clear();
         }
     });
-    whole.then_some(harness.tty == 0 || print)
+    whole.then_some(print)
 }
 
-/// Whether a person can be at the harness: it has a terminal, writes to it, and runs without `-p`. A
-/// client whose output goes elsewhere runs as with `-p`, although its arguments do not say so.
+/// Whether a person can be at the harness: it has a terminal, is seen to write to it, and runs without
+/// `-p`.
 pub(crate) fn is_at_terminal(harness: Process) -> bool {
-    is_headless(harness) == Some(false) && writes_to(harness.pid, harness.tty)
+    is_headless(harness) == Some(false) && output(harness) == Some(Output::ItsTerminal)
 }
 
-/// Whether standard output of a process is this terminal, or whatever its controlling one is.
-fn writes_to(pid: u32, tty: u64) -> bool {
+/// Where a process writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    /// Its controlling terminal.
+    ItsTerminal,
+    /// Another terminal.
+    Terminal,
+    /// A pipe, a file, another device.
+    Elsewhere,
+}
+
+/// Where its standard output goes. None if that cannot be read.
+fn output(process: Process) -> Option<Output> {
     /// `/dev/tty`.
     const OWN: (u32, u32) = (5, 0);
     let mut path = [0; 32];
-    let stdout = proc_path(&mut path, pid, b"/fd/1").and_then(|path| stat(path).ok());
-    stdout.is_some_and(|stdout| {
-        let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
-        let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
-        is_device && (device == OWN || Some(device) == device_of(tty))
+    let stdout = stat(proc_path(&mut path, process.pid, b"/fd/1")?).ok()?;
+    let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
+    let device = (major(stdout.st_rdev), minor(stdout.st_rdev));
+    Some(match device {
+        _ if !is_device => Output::Elsewhere,
+        OWN => Output::ItsTerminal,
+        device if Some(device) == device_of(process.tty) => Output::ItsTerminal,
+        // Consoles, serial lines and pseudoterminals.
+        (4 | 5 | 136..=143, _) => Output::Terminal,
+        _ => Output::Elsewhere,
     })
 }
 

@@ -21,6 +21,10 @@ fn nobody_else_starts_it() {
     for (hook, event, arguments) in [
         (SESSION_START, "SessionStart", "-p"),
         (SESSION_START, "SessionStart", "--print x"),
+        (SESSION_START, "SessionStart", "--init-only"),
+        // H-24: its arguments do not say so, but nobody sees what it writes.
+        (SESSION_START, "SessionStart", "x | cat"),
+        (SESSION_START, "SessionStart", "x > /dev/null"),
         (SESSION_START, "SessionEnd", ""),
         (EVENT, "SessionStart", ""),
     ] {

@@ -4,6 +4,7 @@ mod world;
 
 use coord_wire::envelope::Kind;
 use coord_wire::limits::MISS_MEMORY;
+use std::io::IsTerminal as _;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
@@ -158,7 +159,8 @@ fn the_harness_and_its_terminal_are_read_from_the_process_table() {
     assert_eq!(harness.start_time.to_string(), field(22));
     assert_eq!(harness.tty.to_string(), field(7));
     assert_eq!(Some(harness.pid_ns), coord_wire::exchange::pid_namespace());
-    let headless = field(7) == "0" || std::env::args().any(|a| a == "-p" || a == "--print");
+    let is_seen = field(7) != "0" && std::io::stdout().is_terminal();
+    let headless = !is_seen || std::env::args().any(|a| a == "-p" || a == "--print");
     let kind = if headless { Kind::Headless } else { Kind::Interactive };
     assert_eq!(harness.kind, Some(kind), "a variable does not decide it");
     let tmux = envelope.tmux.unwrap();

@@ -69,9 +69,11 @@ impl Installed {
         let payload = self.world.dir.path().join("payload");
         std::fs::write(&payload, payload_of(event)).unwrap();
         let root = self.world.dir.path().display();
+        // A shell that waits for a command at once may turn its own output aside for it (dash), and then
+        // the harness would not write to its terminal.
         let inner = format!(
             "CLAUDE_PID=\\$\\$ CLAUDECODE=1 CLAUDE_CODE_MESSAGING_TOKEN=T0ken LANG=C.UTF-8 \
-             {hook} {arguments} < {} > {root}/out 2>&1; echo \\$? > {root}/code",
+             {hook} {arguments} < {} > {root}/out 2>&1 & wait \\$!; echo \\$? > {root}/code",
             payload.display()
         );
         let harness = format!("sh -c \"{inner}\" sh {harness_arguments}");
