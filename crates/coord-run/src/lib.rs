@@ -8,6 +8,7 @@
 mod clock;
 pub mod end_signals;
 pub mod lines;
+mod only_line;
 pub mod pump;
 pub mod quarantine;
 mod record;

@@ -38,7 +38,12 @@ pub(crate) enum Message {
     /// Output that says nothing known.
     Output,
     /// The standard output ended.
-    OutputEnded(Pumped),
+    OutputEnded {
+        /// How.
+        end: Pumped,
+        /// All of it was the client's line for a used-up limit.
+        is_limit_line: bool,
+    },
     /// A known error text on standard error.
     ErrorText(ErrorText),
     /// The standard error ended.
@@ -87,6 +92,7 @@ pub fn supervise(spec: &RunSpec) -> anyhow::Result<RunEnd> {
         is_hurried: false,
         exited: None,
         output_end: None,
+        is_limit_line: false,
         errors_end: None,
     };
     supervisor.perform(acts);
@@ -152,6 +158,8 @@ struct Supervisor<'a> {
     /// Its process ended; told to the core when its output was read to the end.
     exited: Option<(ExitStatus, Moment)>,
     output_end: Option<Pumped>,
+    /// Its whole output is the client's line for a used-up limit.
+    is_limit_line: bool,
     errors_end: Option<StderrSeen>,
 }
 
@@ -206,7 +214,8 @@ impl Supervisor<'_> {
                 }
             }
             Message::Output => self.step(&RunEvent::Output, now),
-            Message::OutputEnded(end) => {
+            Message::OutputEnded { end, is_limit_line } => {
+                self.is_limit_line = is_limit_line;
                 if end.end == PumpEnd::Eof {
                     self.step(&RunEvent::Eof, now);
                 }

@@ -73,15 +73,9 @@ pub(crate) fn a_limit_of_requests() {
 pub(crate) fn a_limit_of_a_subscription() {
     let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
     let reset = now + 5_000;
-    let turn = Turn::error(429, "rate_limit_error", "This request would exceed your limit")
-        .header("anthropic-ratelimit-unified-status", "rejected")
-        .header("anthropic-ratelimit-unified-reset", &reset.to_string())
-        .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
-        .header("anthropic-ratelimit-unified-overage-status", "rejected")
-        .header("retry-after", "3600");
     let case = Case::new(&[]);
     sign_in(&case, now);
-    let api = FakeApi::start([turn]);
+    let api = FakeApi::start([subscription_limit(reset)]);
     let mut client = command(&case, &api, &["--output-format", "stream-json", "--verbose"]);
     client.env_remove("ANTHROPIC_API_KEY");
     let finished = case.start(client).finish();
@@ -90,6 +84,49 @@ pub(crate) fn a_limit_of_a_subscription() {
     let resets_at = ended["resets_at"].as_str().unwrap_or_else(|| panic!("no reset: {ended:#}"));
     let resets_ms = coord_wire::stamp::parse_rfc3339(resets_at).expect("RFC 3339");
     assert_eq!(resets_ms, reset * 1_000);
+}
+
+/// What the API answers at a subscription's limit, which ends then.
+fn subscription_limit(reset_s: u64) -> Turn {
+    Turn::error(429, "rate_limit_error", "This request would exceed your limit")
+        .header("anthropic-ratelimit-unified-status", "rejected")
+        .header("anthropic-ratelimit-unified-reset", &reset_s.to_string())
+        .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+        .header("anthropic-ratelimit-unified-overage-status", "rejected")
+        .header("retry-after", "3600")
+}
+
+// R-14, S2-15: in text mode, where one line on standard output is all that tells of it.
+pub(crate) fn a_limit_in_text_mode() {
+    let case = Case::new(&[]);
+    let requests = "Number of requests has exceeded your limit";
+    let api = FakeApi::start([Turn::error(429, "rate_limit_error", requests)]);
+    let finished = case.start(command(&case, &api, &[])).finish();
+    assert!(finished.stdout.starts_with("API Error: Request rejected (429)"), "{finished:#?}");
+    assert_came_to(&case, &finished, 1, "exited", "exhausted");
+
+    let case = Case::new(&[]);
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    sign_in(&case, now);
+    let api = FakeApi::start([subscription_limit(now + 5_000)]);
+    let mut client = command(&case, &api, &[]);
+    client.env_remove("ANTHROPIC_API_KEY");
+    let finished = case.start(client).finish();
+    assert!(finished.stdout.starts_with("You've hit your limit"), "{finished:#?}");
+    assert_came_to(&case, &finished, 1, "exited", "exhausted");
+
+    // An agent that says the same has done its turn.
+    let case = Case::new(&[]);
+    let api = FakeApi::start([Turn::text("You've hit your limit")]);
+    let finished = case.start(command(&case, &api, &[])).finish();
+    assert_eq!(finished.stdout, "You've hit your limit\n");
+    assert_came_to(&case, &finished, 0, "exited", "done");
+
+    // And any other error is none.
+    let case = Case::new(&[]);
+    let api = FakeApi::start([Turn::error(529, "overloaded_error", "Overloaded")]);
+    let finished = case.start(command(&case, &api, &[])).finish();
+    assert_came_to(&case, &finished, 1, "exited", "crash");
 }
 
 fn sign_in(case: &Case, now: u64) {

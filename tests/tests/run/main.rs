@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Nearly all of it is waiting for short clocks.
 const N_AT_ONCE: usize = 6;
 
-const CASES: [(&str, fn()); 72] = [
+const CASES: [(&str, fn()); 73] = [
     ("ends::it_closes_its_output_and_lives_on", ends::it_closes_its_output_and_lives_on),
     ("ends::it_ignores_sigterm", ends::it_ignores_sigterm),
     ("ends::it_ends_in_the_countdown", ends::it_ends_in_the_countdown),
@@ -91,6 +91,7 @@ const CASES: [(&str, fn()); 72] = [
     ("client::a_turn", client::a_turn),
     ("client::a_limit_of_requests", client::a_limit_of_requests),
     ("client::a_limit_of_a_subscription", client::a_limit_of_a_subscription),
+    ("client::a_limit_in_text_mode", client::a_limit_in_text_mode),
     ("client::errors_of_its_account", client::errors_of_its_account),
     ("client::a_cut_stream", client::a_cut_stream),
     ("client::a_background_shell", client::a_background_shell),

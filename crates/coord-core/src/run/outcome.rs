@@ -82,6 +82,8 @@ pub struct Ended {
     pub stdout_bytes: u64,
     /// What its standard error complains of, if that is known.
     pub complaint: Option<Complaint>,
+    /// Its whole standard output, which is no stream, is one line as the client writes it at a used-up limit.
+    pub is_limit_line: bool,
 }
 
 /// What a standard error complains of.
@@ -212,15 +214,26 @@ fn limits(run: &Run, result: Option<&ResultSeen>, ended: &Ended) -> Found {
         (_, _) if run.is_rejected || ended.complaint == Some(Complaint::Limit) => {
             RunOutcome::Exhausted
         }
+        (_, _) if is_text_of_a_limit(run, ended) => RunOutcome::Exhausted,
         (_, _) => return None,
     };
     let because = match (name, code) {
         (Some(name), _) => format!("the client's own error {name}"),
         (None, Some(code)) => format!("the API answered {code}"),
         (None, None) if run.is_rejected => String::from("the account's limit refuses requests"),
-        (None, None) => String::from("its configured text for a used-up limit"),
+        (None, None) if ended.complaint == Some(Complaint::Limit) => {
+            String::from("its configured text for a used-up limit")
+        }
+        (None, None) => String::from("the client's only line says that its limit is used up"),
     };
     Some((found, because))
+}
+
+/// Whether the client itself says so in text mode. The line stands on standard output, where its agent writes
+/// too; but a client whose agent answered exits with 0, whatever the answer was (measured).
+fn is_text_of_a_limit(run: &Run, ended: &Ended) -> bool {
+    let is_clients = ended.provider == Provider::Claude && !run.has_stream;
+    is_clients && ended.exit == (ExitStatus::Code(1), ExitReason::Exited) && ended.is_limit_line
 }
 
 fn cancelled(result: Option<&ResultSeen>, ended: &Ended) -> Found {

@@ -31,6 +31,7 @@ impl Supervisor<'_> {
             is_resume: is_resume(self.spec),
             stdout_bytes,
             complaint: errors.complaint,
+            is_limit_line: self.is_limit_line,
         };
         let end = RunEnd {
             id: self.id.clone(),
@@ -128,6 +129,7 @@ pub(super) fn not_started(
         is_resume: false,
         stdout_bytes: 0,
         complaint: None,
+        is_limit_line: false,
     };
     let judged = Judged { because: format!("it cannot be started: {why}"), ..judge(&run, &ended) };
     let errors = StderrSeen::default();

@@ -11,6 +11,7 @@ use rustix::fd::{AsFd, OwnedFd};
 
 use super::Message;
 use crate::lines::{Line, Lines};
+use crate::only_line::OnlyLine;
 use crate::pump::{Unread, pump};
 use crate::spec::{Output, Passes, RunSpec};
 use crate::standard_error::StandardError;
@@ -39,7 +40,7 @@ pub(super) fn output(
     let passes = spec.passes;
     let lines = (spec.output == Output::Stream).then(Lines::default);
     thread::spawn(move || {
-        let mut reader = Reader { lines, told: None, to_us };
+        let mut reader = Reader { lines, text: OnlyLine::default(), told: None, to_us };
         let out = to.as_ref().map(AsFd::as_fd);
         let end = pump(from, out, unread, &told, &mut |bytes| reader.take(bytes));
         drop(to);
@@ -50,7 +51,8 @@ pub(super) fn output(
         }
         reader.end();
         // Nobody listens any more once the run is over.
-        let _nobody_listens = reader.to_us.send(Message::OutputEnded(end));
+        let is_limit_line = reader.lines.is_none() && reader.text.is_limit();
+        let _nobody_listens = reader.to_us.send(Message::OutputEnded { end, is_limit_line });
     });
     waits
 }
@@ -63,6 +65,8 @@ fn end_output() -> std::io::Result<()> {
 struct Reader {
     /// None where the output is no stream.
     lines: Option<Lines>,
+    /// The output, where it is none.
+    text: OnlyLine,
     /// When it was told last that the run speaks.
     told: Option<Instant>,
     to_us: Sender<Message>,
@@ -73,6 +77,8 @@ impl Reader {
         let mut facts = Vec::new();
         if let Some(lines) = &mut self.lines {
             lines.feed(bytes, &mut |line| facts.extend(said(line)));
+        } else {
+            self.text.take(bytes);
         }
         self.tell(facts);
     }

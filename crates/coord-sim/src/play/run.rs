@@ -272,7 +272,8 @@ impl Supervised {
         let (provider, is_resume) = self.begin;
         let errors = std::mem::replace(&mut self.errors, StandardError::new(Vec::new(), None));
         let (stdout_bytes, complaint) = (self.stdout_bytes, errors.end().complaint);
-        let ended = Ended { exit, provider, is_resume, stdout_bytes, complaint };
+        let ended =
+            Ended { exit, provider, is_resume, stdout_bytes, complaint, is_limit_line: false };
         self.ended.get_or_insert_with(|| (exit.0, judge(&self.run, &ended)));
     }
 

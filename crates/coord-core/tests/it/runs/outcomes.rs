@@ -27,6 +27,7 @@ fn ended(status: ExitStatus) -> Ended {
         is_resume: false,
         stdout_bytes: 100,
         complaint: None,
+        is_limit_line: false,
     }
 }
 
@@ -186,6 +187,27 @@ fn a_used_up_limit_is_found_and_its_end_is_kept() {
     assert_eq!(outcome(&[], &configured), Exhausted, "the text that its agent's settings name");
     let configured = Ended { complaint: Some(Complaint::Limit), ..ended(Code(0)) };
     assert_eq!(outcome(&[], &configured), Done, "and it ended well");
+}
+
+// R-14, S2-15: in text mode one line is all that tells of a limit. Its agent can write it too, but not end the
+// client with 1.
+#[test]
+fn a_limit_in_text_mode_is_told_by_the_line_and_the_end_together() {
+    let limit = Ended { is_limit_line: true, ..ended(Code(1)) };
+    let judged = judge(&run(&[]), &limit);
+    assert_eq!((judged.outcome, judged.resets_ms), (Exhausted, None));
+    for (why, other) in [
+        ("its agent answered", Ended { exit: (Code(0), ExitReason::Exited), ..limit.clone() }),
+        ("another code", Ended { exit: (Code(2), ExitReason::Exited), ..limit.clone() }),
+        ("a signal", Ended { exit: (Signal(9), ExitReason::Exited), ..limit.clone() }),
+        ("its user", Ended { exit: (Code(1), ExitReason::ForwardedSignal), ..limit.clone() }),
+        ("coord", Ended { exit: (Code(1), ExitReason::Invocation), ..limit.clone() }),
+        ("another client", Ended { provider: Provider::Other, ..limit.clone() }),
+        ("another line", Ended { is_limit_line: false, ..limit.clone() }),
+    ] {
+        assert_ne!(outcome(&[], &other), Exhausted, "{why}");
+    }
+    assert_eq!(outcome(&[init()], &limit), Crash, "a stream has fields for it");
 }
 
 // S2-15: the typed errors and the codes of the API, each alone.
