@@ -1,5 +1,5 @@
-//! The one thread that looks at panes and transcripts, so that the loop never waits for tmux or for a
-//! file that others name (H-27).
+//! The threads that look: one at transcripts and task directories, and one at the panes of each tmux server,
+//! so that the loop never waits for tmux or for a file that others name (H-27).
 //!
 //! Decides nothing: wishes go in, each is answered once, and the loop is woken. What is wished for
 //! while a look is under way waits and is looked at together; a process that already waits for the
@@ -15,6 +15,7 @@ use mio::Waker;
 
 use crate::registry::Readable;
 use crate::task_dir;
+use crate::tmux::servers::Servers;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
 use crate::worker::{Supervisor, Worker};
@@ -51,7 +52,7 @@ pub enum Seen {
     },
 }
 
-/// What the thread looks with.
+/// What the threads look with.
 #[derive(Debug)]
 pub struct Eyes {
     /// Panes.
@@ -60,9 +61,10 @@ pub struct Eyes {
     pub readable: Readable,
 }
 
-/// The thread's two ends.
+/// The threads' two ends.
 #[derive(Debug)]
 pub struct Looker {
+    panes: Servers,
     desk: Arc<Desk>,
     worker: Worker,
     seen: Receiver<Seen>,
@@ -77,7 +79,6 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Wishes {
-    panes: BTreeMap<ProcessRef, PaneWish>,
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
     /// By transcript, and whether it is the last look.
     messages: BTreeMap<(String, bool), MessageWish>,
@@ -99,10 +100,7 @@ impl Desk {
     /// All wishes there are, once there are some; none when it is over.
     fn take(&self) -> Option<Wishes> {
         let nothing = |all: &Wishes| {
-            all.panes.is_empty()
-                && all.transcripts.is_empty()
-                && all.messages.is_empty()
-                && all.tasks.is_empty()
+            all.transcripts.is_empty() && all.messages.is_empty() && all.tasks.is_empty()
         };
         let wishes = self.more.wait_while(self.wishes(), |all| !all.is_over && nothing(all));
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
@@ -119,21 +117,15 @@ impl Looker {
         let desk = Arc::new(Desk::default());
         let (answers, seen) = channel();
         let work = Arc::clone(&desk);
-        let worker =
-            supervisor.start("coord-looker", move |waker| look_on(eyes, &work, &answers, waker))?;
-        Ok(Self { desk, worker, seen })
+        let Eyes { tmux, readable } = eyes;
+        let look = move |waker: &Waker| look_on(&readable, &work, &answers, waker);
+        let worker = supervisor.start("coord-looker", look)?;
+        Ok(Self { panes: Servers::new(tmux, supervisor.clone()), desk, worker, seen })
     }
 
     /// Wishes for looks at panes. Of two for one process the more urgent one is answered.
-    pub fn look_at_panes(&self, wishes: Vec<PaneWish>) {
-        self.desk.put(|all| {
-            for wish in wishes {
-                match all.panes.get(&wish.process) {
-                    Some(waiting) if wish.look < waiting.look => (),
-                    Some(_) | None => drop(all.panes.insert(wish.process, wish)),
-                }
-            }
-        });
+    pub fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
+        self.panes.look_at(wishes);
     }
 
     /// Wishes for the end of a transcript.
@@ -159,7 +151,7 @@ impl Looker {
 
     /// Something that was seen, if there is any.
     pub fn take(&self) -> Option<Seen> {
-        self.seen.try_recv().ok()
+        self.seen.try_recv().ok().or_else(|| self.panes.take().map(Seen::Pane))
     }
 }
 
@@ -172,19 +164,16 @@ impl Drop for Looker {
     }
 }
 
-fn look_on(mut eyes: Eyes, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
+fn look_on(readable: &Readable, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
     while let Some(wishes) = desk.take() {
-        // A file is read at once; a server may take its time.
-        let transcripts = wishes.transcripts.into_values().map(|wish| eyes.read(wish));
-        let messages = wishes.messages.into_values().map(|wish| seek(&eyes.readable, &wish));
+        let transcripts = wishes.transcripts.into_values().map(|wish| read(readable, wish));
+        let messages = wishes.messages.into_values().map(|wish| seek(readable, &wish));
         let tasks = wishes.tasks.into_iter().map(|dir| {
             let found = task_dir::read(&dir);
             Seen::Task { dir, found }
         });
         let seen = transcripts.chain(messages).chain(tasks).collect();
-        let is_heard = tell(seen, answers, waker);
-        let panes = eyes.tmux.look(wishes.panes.into_values().collect());
-        if !is_heard || !tell(panes.into_iter().map(Seen::Pane).collect(), answers, waker) {
+        if !tell(seen, answers, waker) {
             return;
         }
     }
@@ -213,21 +202,19 @@ impl Seen {
     }
 }
 
-impl Eyes {
-    fn read(&self, wish: TranscriptWish) -> Seen {
-        let tail = transcript::read(&self.readable, &wish);
-        let Tail { interrupted_ms, has_signature, last_words } = tail.unwrap_or_else(|why| {
-            // What cannot be read says nothing; a new session has no transcript yet.
-            tracing::debug!(why, "transcript");
-            Tail::default()
-        });
-        let signature = wish.signature.filter(|_| has_signature);
-        Seen::Transcript {
-            process: wish.process,
-            interrupted_ms,
-            signature,
-            failure: last_words.failure,
-        }
+fn read(readable: &Readable, wish: TranscriptWish) -> Seen {
+    let tail = transcript::read(readable, &wish);
+    let Tail { interrupted_ms, has_signature, last_words } = tail.unwrap_or_else(|why| {
+        // What cannot be read says nothing; a new session has no transcript yet.
+        tracing::debug!(why, "transcript");
+        Tail::default()
+    });
+    let signature = wish.signature.filter(|_| has_signature);
+    Seen::Transcript {
+        process: wish.process,
+        interrupted_ms,
+        signature,
+        failure: last_words.failure,
     }
 }
 
@@ -281,7 +268,7 @@ mod tests {
         std::fs::write(dir.path().join("projects/s.jsonl"), format!("{SIGNATURE}\n")).unwrap();
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let looker = Looker::start(eyes(), &Supervisor::new(waker)).unwrap();
+        let mut looker = Looker::start(eyes(), &Supervisor::new(waker)).unwrap();
         looker.read_transcript(transcript(dir.path()));
         let found = Seen::Transcript {
             process: PROCESS,
@@ -306,24 +293,5 @@ mod tests {
             failure: None,
         };
         assert_eq!(next(&mut poll, &looker), nothing);
-    }
-
-    #[test]
-    fn who_waits_already_does_not_wait_twice() {
-        let poll = Poll::new().unwrap();
-        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let desk = Arc::new(Desk::default());
-        let (_, seen) = channel();
-        // Nobody works at this desk.
-        let worker = Supervisor::new(waker).start("nobody", |_| ()).unwrap();
-        let looker = Looker { desk, worker, seen };
-        let other = ProcessRef { pid: 8, start_time: 1 };
-        looker.look_at_panes(vec![pane(PROCESS, Look::Sweep), pane(other, Look::AfterDeath)]);
-        looker.look_at_panes(vec![pane(PROCESS, Look::Decision), pane(other, Look::Sweep)]);
-        let wishes = looker.desk.take().unwrap();
-        let looks: Vec<Look> = wishes.panes.values().map(|wish| wish.look).collect();
-        assert_eq!(looks, [Look::Decision, Look::AfterDeath]);
-        looker.desk.put(|all| all.is_over = true);
-        assert!(looker.desk.take().is_none());
     }
 }

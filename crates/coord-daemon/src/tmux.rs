@@ -9,6 +9,7 @@
 pub mod answer;
 mod asker;
 mod program;
+pub(crate) mod servers;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,11 @@ impl Tmux {
         Self { asker: Asker::new(places, readable), read, known: BTreeMap::new() }
     }
 
+    /// Another one that looks in the same way, and remembers nothing yet.
+    pub(crate) fn another(&self) -> Self {
+        Self { asker: self.asker.another(), read: self.read, known: BTreeMap::new() }
+    }
+
     /// Looks at all these panes, one tmux process for each server.
     pub fn look(&mut self, wishes: Vec<PaneWish>) -> Vec<PaneAnswer> {
         let mut by_socket: BTreeMap<String, Vec<PaneWish>> = BTreeMap::new();
@@ -123,12 +129,6 @@ impl Tmux {
 
     fn look_at(&mut self, socket: &str, wishes: Vec<PaneWish>) -> Vec<PaneAnswer> {
         let mut answers = Vec::with_capacity(wishes.len());
-        let answer = |wish: &PaneWish, pane, looked_ns| PaneAnswer {
-            process: wish.process,
-            pane,
-            looked_ns,
-            after_death: wish.look == Look::AfterDeath,
-        };
         let mut captures: BTreeSet<u32> =
             wishes.iter().filter_map(|wish| self.capture_at_once(wish)).collect();
         let mut open = wishes;
@@ -146,7 +146,7 @@ impl Tmux {
             captures.clear();
             open.retain(|wish| match self.judge(socket, wish, &sight) {
                 Outcome::Is(pane) => {
-                    answers.push(answer(wish, pane, looked_ns));
+                    answers.push(answer_to(wish, pane, looked_ns));
                     false
                 }
                 Outcome::Capture(id) => {
@@ -158,7 +158,7 @@ impl Tmux {
                 break;
             }
         }
-        answers.extend(open.iter().map(|wish| answer(wish, *unreadable(&unseen), looked_ns)));
+        answers.extend(open.iter().map(|wish| answer_to(wish, *unreadable(&unseen), looked_ns)));
         answers
     }
 
@@ -295,6 +295,11 @@ fn is_taken(pane: &Listed, dead: ProcessRef) -> bool {
     let front = process::stat(pane.pid).and_then(|first| u32::try_from(first.front).ok());
     let leader = front.filter(|front| *front != pane.pid).and_then(process::stat);
     leader.is_some_and(|leader| dead.start_time < leader.start_time)
+}
+
+fn answer_to(wish: &PaneWish, pane: Pane, looked_ns: u64) -> PaneAnswer {
+    let after_death = wish.look == Look::AfterDeath;
+    PaneAnswer { process: wish.process, pane, looked_ns, after_death }
 }
 
 fn unreadable(why: &str) -> Box<Pane> {

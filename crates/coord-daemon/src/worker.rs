@@ -47,6 +47,11 @@ impl Supervisor {
         self.lost.get().copied()
     }
 
+    /// Wakes the loop; one that cannot be woken turns by its heartbeat.
+    pub(crate) fn wake(&self) {
+        let _woken = self.waker.wake();
+    }
+
     /// Starts a worker that the coordinator cannot work without.
     ///
     /// # Errors
@@ -68,9 +73,9 @@ impl Supervisor {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.is_asked_to_end.load(Ordering::SeqCst) {
-            // The first one lost is named; a loop that cannot be woken turns by its heartbeat.
+            // The first one lost is named.
             let _named = self.supervisor.lost.set(self.name);
-            let _woken = self.supervisor.waker.wake();
+            self.supervisor.wake();
         }
     }
 }

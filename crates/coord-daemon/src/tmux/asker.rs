@@ -23,8 +23,8 @@ pub(crate) struct Asker {
     places: Vec<PathBuf>,
     readable: Readable,
     pub(crate) answer_within: Duration,
-    /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: what
-    /// others are asked waits meanwhile.
+    /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: a look that
+    /// waits for them costs a process each time, and who shares this asker waits too.
     hung: BTreeMap<String, u64>,
     doors: Doors,
 }
@@ -39,6 +39,12 @@ impl Asker {
             hung: BTreeMap::new(),
             doors: Doors::default(),
         }
+    }
+
+    /// Another one with the same program and rights.
+    pub(crate) fn another(&self) -> Self {
+        let new = Self::new(self.places.clone(), self.readable.clone());
+        Self { answer_within: self.answer_within, ..new }
     }
 
     /// Has the server behind `socket` run these commands, if `may_ask` allows it.

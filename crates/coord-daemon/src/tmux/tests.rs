@@ -8,19 +8,20 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::*;
 
 /// A tmux server, and FIFOs by which its panes say that they are ready.
-struct Server {
+pub(super) struct Server {
     dir: TempDir,
     process: ProcessRef,
 }
 
 impl Server {
     /// With one pane that runs `command`.
-    fn new(command: &str) -> Self {
+    pub(super) fn new(command: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         let me = ProcessRef { pid: 0, start_time: 0 };
@@ -52,10 +53,16 @@ impl Server {
     }
 
     /// The first process of a pane.
-    fn first(&self, pane: &str) -> ProcessRef {
+    pub(super) fn first(&self, pane: &str) -> ProcessRef {
         process_of(
             self.tell(&["display-message", "-p", "-t", pane, "#{pane_pid}"]).parse().unwrap(),
         )
+    }
+
+    /// Stops it until the guard is dropped: a stopped server could not be ended.
+    pub(super) fn stop(&self) -> Stopped {
+        send(self.process, Signal::STOP);
+        Stopped(self.process)
     }
 
     fn fifo(&self, name: &str) -> String {
@@ -64,7 +71,7 @@ impl Server {
         path.to_str().unwrap().to_owned()
     }
 
-    fn wish(&self, process: ProcessRef, claimed: &str, look: Look) -> PaneWish {
+    pub(super) fn wish(&self, process: ProcessRef, claimed: &str, look: Look) -> PaneWish {
         let server =
             coord_core::ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
         let socket = self.socket().to_str().unwrap().to_owned();
@@ -76,6 +83,15 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.tell(&["kill-server"]);
+    }
+}
+
+/// A server that was stopped, and goes on when this is dropped.
+pub(super) struct Stopped(ProcessRef);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        send(self.0, Signal::CONT);
     }
 }
 
@@ -95,8 +111,12 @@ fn outlive_tick_of(process: ProcessRef) {
 }
 
 fn kill(process: ProcessRef) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    send(process, Signal::KILL);
+}
+
+fn send(process: ProcessRef, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 /// Waits until somebody writes a line there.
@@ -112,7 +132,7 @@ fn read(text: &str) -> Reading {
     Reading { screen: Some(Screen::Shell), farewell, ..Reading::default() }
 }
 
-fn tmux() -> Tmux {
+pub(super) fn tmux() -> Tmux {
     with_program(Vec::new())
 }
 

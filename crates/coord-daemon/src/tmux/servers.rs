@@ -1,0 +1,281 @@
+//! One thread for each tmux server that is looked at: one that does not answer holds up no look at another.
+//!
+//! What is wished for while a server is looked at waits and is looked at together; a process that already
+//! waits for the same look does not wait twice. Threads are kept for as long as their servers are few.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use coord_store::clock::{Clock, RealClock};
+use coord_wire::stamp::ProcessRef;
+use mio::Waker;
+
+use super::{PaneAnswer, PaneWish, Tmux, answer_to, unreadable};
+use crate::worker::{Supervisor, Worker};
+
+/// A person has one or two; beyond this the thread that was longest without work goes.
+const SERVERS_MAX: usize = 16;
+
+/// The threads, by socket.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    /// What each thread looks with.
+    tmux: Tmux,
+    supervisor: Supervisor,
+    by_socket: BTreeMap<String, Server>,
+    answers: Sender<PaneAnswer>,
+    seen: Receiver<PaneAnswer>,
+    n_wishes: u64,
+}
+
+#[derive(Debug)]
+struct Server {
+    desk: Arc<Desk>,
+    worker: Worker,
+    /// How many wishes there had been when it got its last one.
+    used: u64,
+}
+
+/// Where wishes lie until the thread takes them.
+#[derive(Debug, Default)]
+struct Desk {
+    wishes: Mutex<Wishes>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    panes: BTreeMap<ProcessRef, PaneWish>,
+    is_looking: bool,
+    is_over: bool,
+}
+
+impl Desk {
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        // Nothing is left half done under the lock.
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of two wishes for one process the more urgent one stays.
+    fn put(&self, wish: PaneWish) {
+        let mut all = self.wishes();
+        match all.panes.get(&wish.process) {
+            Some(waiting) if wish.look < waiting.look => (),
+            Some(_) | None => drop(all.panes.insert(wish.process, wish)),
+        }
+        self.more.notify_one();
+    }
+
+    /// All wishes there are, once there are some; none when it is over.
+    fn take(&self) -> Option<Vec<PaneWish>> {
+        let mut all = self.wishes();
+        all.is_looking = false;
+        let nothing = |all: &mut Wishes| !all.is_over && all.panes.is_empty();
+        let mut all = self.more.wait_while(all, nothing).unwrap_or_else(PoisonError::into_inner);
+        all.is_looking = true;
+        (!all.is_over).then(|| std::mem::take(&mut all.panes).into_values().collect())
+    }
+
+    fn is_idle(&self) -> bool {
+        let all = self.wishes();
+        !all.is_looking && all.panes.is_empty()
+    }
+
+    fn end(&self) {
+        self.wishes().is_over = true;
+        self.more.notify_one();
+    }
+}
+
+impl Servers {
+    /// No thread yet; each will look as `tmux` does.
+    pub(crate) fn new(tmux: Tmux, supervisor: Supervisor) -> Self {
+        let (answers, seen) = channel();
+        Self { tmux, supervisor, by_socket: BTreeMap::new(), answers, seen, n_wishes: 0 }
+    }
+
+    /// Wishes for looks at panes; each is answered once, and the loop is woken.
+    pub(crate) fn look_at(&mut self, wishes: Vec<PaneWish>) {
+        for wish in wishes {
+            self.n_wishes += 1;
+            match self.server(&wish.pane.socket) {
+                Ok(server) => server.desk.put(wish),
+                Err(why) => self.refuse(&wish, &why),
+            }
+        }
+    }
+
+    /// Something that was seen, if there is any.
+    pub(crate) fn take(&self) -> Option<PaneAnswer> {
+        self.seen.try_recv().ok()
+    }
+
+    fn server(&mut self, socket: &str) -> Result<&Server, String> {
+        if !self.by_socket.contains_key(socket) {
+            self.make_room()?;
+            let server = self.start().map_err(|error| format!("no thread for it: {error}"))?;
+            self.by_socket.insert(socket.to_owned(), server);
+        }
+        let used = self.n_wishes;
+        let server = self.by_socket.get_mut(socket).ok_or("it has no thread")?;
+        server.used = used;
+        Ok(server)
+    }
+
+    /// Ends the thread that was longest without work, if there are too many.
+    fn make_room(&mut self) -> Result<(), String> {
+        if self.by_socket.len() < SERVERS_MAX {
+            return Ok(());
+        }
+        let idle = self.by_socket.iter().filter(|(_, server)| server.desk.is_idle());
+        let oldest = idle.min_by_key(|(_, server)| server.used).map(|(socket, _)| socket.clone());
+        let oldest = oldest.ok_or("too many tmux servers do not answer")?;
+        drop(self.by_socket.remove(&oldest));
+        Ok(())
+    }
+
+    fn start(&self) -> std::io::Result<Server> {
+        let desk = Arc::new(Desk::default());
+        let (work, tmux, answers) = (Arc::clone(&desk), self.tmux.another(), self.answers.clone());
+        let look = move |waker: &Waker| look_on(tmux, &work, &answers, waker);
+        let worker = self.supervisor.start("coord-panes", look)?;
+        Ok(Server { desk, worker, used: 0 })
+    }
+
+    /// A wish that no thread can take is answered all the same.
+    fn refuse(&self, wish: &PaneWish, why: &str) {
+        let answer = answer_to(wish, *unreadable(why), RealClock.mono_ns());
+        // The loop asks for answers after each wish, and holds the other end itself.
+        let _it_is_there = self.answers.send(answer);
+        self.supervisor.wake();
+    }
+}
+
+impl Drop for Server {
+    /// Ends the thread, after the look that is under way.
+    fn drop(&mut self) {
+        self.worker.expect_end();
+        self.desk.end();
+        self.worker.join();
+    }
+}
+
+impl Drop for Servers {
+    /// All of them end at once: each may be at a server that hangs.
+    fn drop(&mut self) {
+        for server in self.by_socket.values() {
+            server.worker.expect_end();
+            server.desk.end();
+        }
+    }
+}
+
+fn look_on(mut tmux: Tmux, desk: &Desk, answers: &Sender<PaneAnswer>, waker: &Waker) {
+    while let Some(wishes) = desk.take() {
+        let is_heard = tmux.look(wishes).into_iter().all(|one| answers.send(one).is_ok());
+        if !is_heard || waker.wake().is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tmux::tests as real;
+    use coord_core::{Look, TmuxPane};
+    use coord_wire::journal::Pane;
+    use mio::{Events, Poll, Token};
+
+    const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
+
+    fn servers(tmux: Tmux) -> (Poll, Servers) {
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        (poll, Servers::new(tmux, Supervisor::new(waker)))
+    }
+
+    fn next(poll: &mut Poll, servers: &Servers) -> PaneAnswer {
+        let mut events = Events::with_capacity(4);
+        loop {
+            if let Some(answer) = servers.take() {
+                return answer;
+            }
+            poll.poll(&mut events, None).unwrap();
+        }
+    }
+
+    /// A wish for a pane of a server that there is not.
+    fn nowhere(process: ProcessRef, socket: &str, look: Look) -> PaneWish {
+        let server = coord_core::ProcessRef { pid: 1, start_time: 1 };
+        let pane = TmuxPane { socket: socket.to_owned(), server, pane: "%0".to_owned() };
+        PaneWish { process, pane, proof: None, look }
+    }
+
+    // H-32, R-10: a server that is stopped is no reason to know less of the others.
+    #[test]
+    fn a_server_that_hangs_holds_up_no_other() {
+        let [hung, well] = [real::Server::new("exec cat"), real::Server::new("exec cat")];
+        let (mut poll, mut servers) = servers(real::tmux());
+        let wish = |server: &real::Server| server.wish(server.first("%0"), "%0", Look::Decision);
+        let (of_hung, of_well) = (wish(&hung), wish(&well));
+        let stopped = hung.stop();
+        servers.look_at(vec![of_hung.clone()]);
+        for _ in 0..3 {
+            servers.look_at(vec![of_well.clone()]);
+            let PaneAnswer { process, pane, .. } = next(&mut poll, &servers);
+            assert_eq!(process, of_well.process);
+            assert!(matches!(pane, Pane::Its { .. }), "{pane:?}");
+        }
+        drop(stopped);
+        let PaneAnswer { process, pane, .. } = next(&mut poll, &servers);
+        assert_eq!(process, of_hung.process);
+        assert!(matches!(pane, Pane::Its { .. }), "{pane:?}");
+    }
+
+    #[test]
+    fn every_wish_is_answered_and_threads_are_bounded() {
+        let (mut poll, mut servers) = servers(real::tmux());
+        for n in 0..3 * SERVERS_MAX {
+            servers.look_at(vec![nowhere(PROCESS, &format!("nowhere-{n}"), Look::AfterDeath)]);
+            let PaneAnswer { process, pane, after_death, .. } = next(&mut poll, &servers);
+            assert_eq!((process, after_death), (PROCESS, true));
+            assert!(matches!(pane, Pane::Unreadable { .. }));
+            assert!(servers.by_socket.len() <= SERVERS_MAX);
+        }
+    }
+
+    #[test]
+    fn with_too_many_servers_at_work_a_wish_is_refused_in_words() {
+        let (mut poll, mut servers) = servers(real::tmux());
+        for n in 0..SERVERS_MAX {
+            servers.look_at(vec![nowhere(PROCESS, &format!("nowhere-{n}"), Look::Sweep)]);
+            next(&mut poll, &servers);
+        }
+        // As if all of them were at a server that does not answer.
+        for server in servers.by_socket.values() {
+            while !server.desk.is_idle() {
+                std::thread::yield_now();
+            }
+            server.desk.wishes().is_looking = true;
+        }
+        servers.look_at(vec![nowhere(PROCESS, "one more", Look::Sweep)]);
+        let Pane::Unreadable { why } = next(&mut poll, &servers).pane else { panic!("a pane") };
+        assert!(why.contains("too many tmux servers"), "{why}");
+    }
+
+    #[test]
+    fn who_waits_already_does_not_wait_twice() {
+        let desk = Desk::default();
+        let other = ProcessRef { pid: 8, start_time: 1 };
+        desk.put(nowhere(PROCESS, "s", Look::Sweep));
+        desk.put(nowhere(other, "s", Look::AfterDeath));
+        desk.put(nowhere(PROCESS, "s", Look::Decision));
+        desk.put(nowhere(other, "s", Look::Sweep));
+        let looks: Vec<Look> = desk.take().unwrap().into_iter().map(|wish| wish.look).collect();
+        assert_eq!(looks, [Look::Decision, Look::AfterDeath]);
+        desk.end();
+        assert!(desk.take().is_none());
+    }
+}
