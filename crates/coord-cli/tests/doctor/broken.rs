@@ -299,6 +299,19 @@ fn leave_socket(place: &mut Place) {
     drop(UnixListener::bind(place.home.paths().socket()).unwrap());
 }
 
+// U-06: the remedy for a file that is wrong is to correct it; a coordinator that ends could not start again.
+#[test]
+fn a_configuration_that_a_running_coordinator_refuses_is_named_once() {
+    let place = Place::new();
+    let refused =
+        "/c/config.toml: line 3: not TOML; the values read before stay in force; fix the file";
+    let answer = health(coord_wire::VERSION, 0, &[refused, "something is odd"]);
+    let _none = in_place_of_a_coordinator(&place, Some(answer));
+    let doctor = place.doctor(&["--json"]);
+    assert!(!doctor.stdout.contains("stay in force"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("something is odd"), "{}", doctor.stdout);
+}
+
 #[test]
 fn a_broken_coordinator_is_named() {
     expect_all(&[
@@ -332,6 +345,28 @@ fn in_place_of_a_coordinator(place: &Place, answer: Option<String>) -> Option<Un
     None
 }
 
+/// What a coordinator with these problems says of itself.
+fn health(version: &str, invariant_violations: u64, problems: &[&str]) -> String {
+    let health = Health {
+        status: "degraded".into(),
+        pid: 1,
+        version: version.into(),
+        uptime_s: 1,
+        mode: "observe".into(),
+        seq: 0,
+        unsynced_ms: 0,
+        timer_late_ms: 0,
+        spool_pending: 0,
+        sessions: 0,
+        unattended: 0,
+        invariant_violations,
+        problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        config_changed_at: None,
+        config_changes: Vec::new(),
+    };
+    serde_json::to_string(&health).unwrap()
+}
+
 #[test]
 fn a_coordinator_that_hangs_is_named() {
     let place = Place::new();
@@ -342,24 +377,8 @@ fn a_coordinator_that_hangs_is_named() {
 #[test]
 fn a_coordinator_of_another_version_is_named_and_gets_no_probe() {
     let place = Place::new();
-    let health = Health {
-        status: "degraded".into(),
-        pid: 1,
-        version: "0.0.1".into(),
-        uptime_s: 1,
-        mode: "observe".into(),
-        seq: 0,
-        unsynced_ms: 0,
-        timer_late_ms: 0,
-        spool_pending: 0,
-        sessions: 0,
-        unattended: 0,
-        invariant_violations: 1,
-        problems: vec!["something is odd".into()],
-        config_changed_at: None,
-        config_changes: Vec::new(),
-    };
-    let _none = in_place_of_a_coordinator(&place, Some(serde_json::to_string(&health).unwrap()));
+    let answer = health("0.0.1", 1, &["something is odd"]);
+    let _none = in_place_of_a_coordinator(&place, Some(answer));
     expect(&place, "coordinator.version", "coord up");
     expect(&place, "coordinator.problem", "coord down");
     expect(&place, "coordinator.invariants", "--bundle");

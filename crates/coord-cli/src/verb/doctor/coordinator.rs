@@ -13,7 +13,8 @@ use crate::context::Context;
 use crate::verb::install::shown;
 
 /// What the checks of the store say better.
-const SAID_ELSEWHERE: [&str; 2] = ["spool/malformed", "spool/crashes"];
+const SAID_ELSEWHERE: [&str; 3] =
+    ["spool/malformed", "spool/crashes", "stay in force; fix the file"];
 
 pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let context = setup.context;
