@@ -37,6 +37,17 @@ fn word(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no word: {value}")).to_owned()
 }
 
+/// `coord queue send builds -`, with a text on standard input.
+#[track_caller]
+fn send_from_stdin(home: &Home, text: &str) -> Finished {
+    let file = home.tmp().join("text");
+    std::fs::write(&file, text).unwrap();
+    let mut command = home.command(programs().join("coord"));
+    command.args(["queue", "send", "builds", "-"]).env("COORD_HOME", home.root());
+    command.stdin(std::fs::File::open(&file).unwrap());
+    Running::start(command, &home.tmp(), "send").finish()
+}
+
 /// Takes the next message: its id and fence.
 #[track_caller]
 fn claim(home: &Home, options: &[&str]) -> (String, String, Value) {
@@ -487,6 +498,11 @@ fn what_cannot_be_sent_is_refused() {
         if code != 2 {
             assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
         }
+    }
+    for text in ["x".repeat(3_000_000), format!("{}…", "x".repeat(64 * 1024 - 1))] {
+        let refused = send_from_stdin(&home, &text);
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("more than 65536 bytes"), "{refused:?}");
     }
     assert!(json_of(&home, &[])["messages"].as_array().unwrap().is_empty());
     send(&home, "one");

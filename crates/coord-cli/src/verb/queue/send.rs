@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use coord_wire::exchange::mono_ns;
 use coord_wire::message::{MessageInfo, Send, Sent, TEXT_BYTES_MAX};
 
@@ -87,11 +87,16 @@ fn text(word: &str) -> anyhow::Result<String> {
     if word != "-" {
         return Ok(word.to_owned());
     }
-    let mut text = String::new();
-    // One byte more than may be sent tells that it is too long.
+    let mut bytes = Vec::new();
+    // One byte more than may be sent tells that it is too long, and no character is cut by that.
     let n_max = u64::try_from(TEXT_BYTES_MAX)? + 1;
-    std::io::stdin().take(n_max).read_to_string(&mut text).context("standard input")?;
-    Ok(text)
+    std::io::stdin().take(n_max).read_to_end(&mut bytes).context("standard input")?;
+    if TEXT_BYTES_MAX < bytes.len() {
+        bail!(
+            "standard input has more than {TEXT_BYTES_MAX} bytes, the limit for a message: send a path"
+        );
+    }
+    String::from_utf8(bytes).context("standard input")
 }
 
 /// Waits for the end of it.
