@@ -182,6 +182,12 @@ fn a_killed_loop_waits_for_its_agent() {
     let history: Vec<_> =
         task.history().into_iter().map(|line| (line.iteration, line.outcome)).collect();
     assert_eq!(history, [(1, "unknown".to_owned()), (2, "done".to_owned())]);
+    let left = task.history().remove(0);
+    let id = left.run_id.unwrap();
+    assert!(left.started.is_some(), "its file tells when it began");
+    let mut explain = task.command(COORD);
+    explain.args(["explain", &id]);
+    run(explain, &task.home.tmp(), "explain").expect_success();
     assert!(task.text("second.prompt").contains("the loop itself was interrupted"));
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Record {
 }
 
 /// A new id: 48 bits of wall time and 32 random ones.
-pub(crate) fn new_id(wall_ms: WallMs) -> String {
+pub fn new_id(wall_ms: WallMs) -> String {
     let mut bytes = [0; 4];
     // Without a source of randomness the process tells runs of one millisecond apart.
     bytes.copy_from_slice(&std::process::id().to_be_bytes());

@@ -11,6 +11,7 @@ use coord_wire::paths::Paths;
 use coord_wire::run::{RUN_ID_PREFIX, Run, RunLine, RunShown};
 
 use crate::record::id_of;
+pub use crate::record::new_id;
 
 /// The beginning of an id is at least this long.
 const PREFIX_MIN: usize = 4;
@@ -43,6 +44,15 @@ pub fn find(paths: &Paths, id: &str) -> io::Result<Vec<Run>> {
         run.begin.run_id.strip_prefix(RUN_ID_PREFIX).is_some_and(|own| own.starts_with(digits))
     });
     Ok(runs)
+}
+
+/// The run with exactly this id, if there is a file of it.
+pub fn get(paths: &Paths, id: &str) -> Option<Run> {
+    let digits = id.strip_prefix(RUN_ID_PREFIX)?;
+    // Another text could name another file.
+    let is_id = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let path = is_id.then(|| paths.runs().join(format!("{id}.jsonl")))?;
+    read(&path)
 }
 
 /// What was seen and decided in a run, in its order: time, name, warning, why.

@@ -9,6 +9,8 @@ use coord_wire::paths::Paths;
 /// What a run is to be.
 #[derive(Debug, Clone)]
 pub struct RunSpec {
+    /// Its id; a new one if none.
+    pub id: Option<String>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Where it runs; here if none.

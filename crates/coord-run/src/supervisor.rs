@@ -62,7 +62,7 @@ pub(crate) enum Message {
 pub fn supervise(spec: &RunSpec) -> anyhow::Result<RunEnd> {
     let mut clock = RunClock::start();
     let begun = clock.read();
-    let id = new_id(begun.wall_ms);
+    let id = spec.id.clone().unwrap_or_else(|| new_id(begun.wall_ms));
     prune(&spec.paths.runs(), begun.wall_ms);
     let made = Record::make(&spec.paths.runs(), &id);
     let no_record = made.as_ref().err().map(ToString::to_string);

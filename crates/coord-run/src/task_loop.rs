@@ -6,6 +6,7 @@
 mod files;
 mod handoff;
 mod history;
+mod left_run;
 mod outside;
 mod prompt;
 mod survivors;
@@ -21,6 +22,7 @@ use coord_daemon::config::AgentConfig;
 use coord_wire::stamp::rfc3339;
 use serde::{Deserialize, Serialize};
 
+use crate::runs;
 use crate::spec::{RunEnd, RunSpec, output_of};
 pub use files::{DIR, Files, HANDOFF, HISTORY, STATE, STATUS, look, task_dir};
 use handoff::{Entry, plain};
@@ -32,8 +34,6 @@ use prompt::{Told, is_session_id};
 pub const RUN_VARIABLE: &str = "COORD_LOOP_RUN";
 
 const SCHEMA: u32 = 1;
-/// A status word with blanks around it.
-const STATUS_BYTES_MAX: u64 = 64;
 /// A wait is cut into pieces, so that a sleep of the machine or a clock step is noticed.
 const WAIT_MS_MAX: u64 = 30_000;
 
@@ -84,7 +84,7 @@ impl LoopSpec {
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     schema: u32,
-    /// What marks the processes of the run that is under way.
+    /// The run that is under way, which also marks its processes.
     run: Option<String>,
     rotation: Rotation,
 }
@@ -144,7 +144,7 @@ impl<'a> Going<'a> {
     ) -> anyhow::Result<Self> {
         let now = outside.now();
         let state = files.state()?.map(|bytes| State::read(&bytes)).transpose();
-        let state = if spec.is_fresh { state.unwrap_or(None) } else { state? };
+        let mut state = if spec.is_fresh { state.unwrap_or(None) } else { state? };
         let run = state.as_ref().and_then(|state| state.run.as_deref());
         let left = run.map_or_else(Vec::new, |run| outside.survivors(RUN_VARIABLE, run));
         if !left.is_empty() {
@@ -154,35 +154,51 @@ impl<'a> Going<'a> {
                 "the agent of an interrupted loop still works here (pid {pids}); wait for its end, or end it with `kill {pids}`"
             );
         }
+        let run = run.and_then(|run| outside.run_file(run));
         let before = state.as_ref().and_then(|state| state.rotation.running());
         let before = before.map(|(agent, iteration)| (agent.to_owned(), iteration));
-        let mut going = Self { spec, files, rotation: spec.begin(state, now), run: None };
+        let status = files.status();
+        let end = run.as_ref().and_then(|run| left_run::end_of(run, status));
+        let is_over = match (&mut state, &end) {
+            (Some(state), Some(end)) => {
+                state.rotation.ended(end, spec.limits, now);
+                let next = state.rotation.next(spec.limits, now);
+                matches!(next, Next::End { end: LoopEnd::Done | LoopEnd::Stuck, .. })
+            }
+            (_, _) => false,
+        };
+        let rotation = match state {
+            // What the run before came to is still to be said.
+            Some(state) if is_over && !spec.is_fresh => state.rotation,
+            state => spec.begin(state, now),
+        };
+        let going = Self { spec, files, rotation, run: None };
         if let Some((agent, iteration)) = before {
-            going.tell_interrupted(&agent, iteration, now.wall_ms)?;
+            let line = left_run::line_of(iteration, &agent, run.as_ref());
+            let is_crash = end.as_ref().is_none_or(|end| is_crash(end.outcome));
+            let status = end.as_ref().and_then(|end| end.status).map(StatusWord::word);
+            let line = Line { status: status.map(str::to_owned), ..line };
+            going.tell_left(&line, is_crash, now.wall_ms)?;
         }
         going.save()?;
         Ok(going)
     }
 
-    /// The run that an ended loop left is known by who ran only.
-    fn tell_interrupted(
-        &mut self,
-        agent: &str,
-        iteration: u32,
-        wall_ms: u64,
-    ) -> anyhow::Result<()> {
-        let line = Line::of(iteration, agent);
-        self.hand_off(&Entry {
-            iteration,
-            agent,
-            at_ms: wall_ms,
-            summary: line.because.clone(),
-            exit: line.exit.clone(),
-            error_line: None,
-            bytes: None,
-            left: &[],
-        })?;
-        self.log(&line)
+    /// Tells of the run that an ended loop left.
+    fn tell_left(&self, line: &Line, is_crash: bool, wall_ms: u64) -> anyhow::Result<()> {
+        if is_crash {
+            self.hand_off(&Entry {
+                iteration: line.iteration,
+                agent: &line.agent,
+                at_ms: wall_ms,
+                summary: line.because.clone(),
+                exit: line.exit.clone(),
+                error_line: None,
+                bytes: None,
+                left: &[],
+            })?;
+        }
+        self.log(line)
     }
 
     fn save(&self) -> anyhow::Result<()> {
@@ -226,19 +242,20 @@ impl<'a> Going<'a> {
         let text = prompt::prompt(&told, &spec.prompt);
         let (command, stdin) = prompt::command(agent, resume, &told, &text)?;
         let now = outside.now();
-        let mark = format!("{}-{iteration}-{}", now.wall_ms, std::process::id());
+        let id = runs::new_id(now.wall_ms);
         let run = RunSpec {
+            id: Some(id.clone()),
             output: output_of(&command),
             command,
             stdin,
-            env: vec![(RUN_VARIABLE.into(), mark.clone().into())],
+            env: vec![(RUN_VARIABLE.into(), id.clone().into())],
             prompt: Some(text),
             name: Some(format!("{name}, iteration {iteration}")),
             ..prompt::spec(agent, &spec.run)
         };
         self.files.replace(STATUS, b"")?;
         self.rotation.began(name, resume.is_some(), now);
-        self.run = Some(mark);
+        self.run = Some(id);
         self.save()?;
         outside.note(&LoopNote::Began { iteration, agent: name, is_resume: resume.is_some() });
         let end = outside.run(&run);
@@ -263,7 +280,7 @@ impl<'a> Going<'a> {
         outside: &mut O,
     ) -> anyhow::Result<()> {
         let now = outside.now();
-        let status = self.status();
+        let status = self.files.status();
         let word = status.map(StatusWord::word);
         let judged = &end.judged;
         let outcome = judged.outcome.word();
@@ -349,13 +366,6 @@ impl<'a> Going<'a> {
         let (status, took_ms, because) = (None, 0, because.as_str());
         outside.note(&LoopNote::Ended { iteration, agent, outcome, because, status, took_ms });
         Ok(())
-    }
-
-    /// A file that cannot be read says nothing.
-    fn status(&self) -> Option<StatusWord> {
-        let bytes = self.files.read_end(STATUS, STATUS_BYTES_MAX + 1).ok().flatten()?;
-        let is_short = u64::try_from(bytes.len()).is_ok_and(|length| length <= STATUS_BYTES_MAX);
-        StatusWord::read(std::str::from_utf8(&bytes).ok().filter(|_| is_short)?)
     }
 
     fn hand_off(&self, entry: &Entry<'_>) -> anyhow::Result<()> {

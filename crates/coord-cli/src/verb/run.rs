@@ -74,6 +74,7 @@ fn spec(args: &Args, context: &Context) -> Result<RunSpec, Failure> {
         None => provider_of(program),
     };
     Ok(RunSpec {
+        id: None,
         limits: limits(args, provider, &config)?,
         provider,
         command: args.command.clone(),

@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut progress = Progress::start(spec.limits.max_iterations);
     let mut machine = Machine::new(
         spec.dir.clone(),
+        paths.clone(),
         config.count("loop.min_free_memory_mb"),
         supervise,
         |session: &str| quarantine::is_quarantined(&paths, session),
@@ -91,6 +92,7 @@ fn spec(args: &Args, config: &Config, context: &Context) -> Result<LoopSpec, Fai
             ..limits
         },
         run: RunSpec {
+            id: None,
             command: Vec::new(),
             dir: Some(dir.clone()),
             env: Vec::new(),

@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use coord_core::StatusWord;
 use coord_daemon::task_dir::open_dir;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -30,6 +31,8 @@ pub const STATE: &str = "state.json";
 
 const LOCK: &str = "lock";
 const IGNORE: &str = ".gitignore";
+/// A status word with blanks around it.
+const STATUS_BYTES_MAX: u64 = 64;
 /// A state is some kilobytes.
 const STATE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -85,6 +88,13 @@ pub fn look(task: &Path) -> anyhow::Result<Option<Vec<u8>>> {
 }
 
 impl Files {
+    /// What the agent says of its task. A file that cannot be read says nothing.
+    pub(super) fn status(&self) -> Option<StatusWord> {
+        let bytes = self.read_end(STATUS, STATUS_BYTES_MAX + 1).ok().flatten()?;
+        let is_short = u64::try_from(bytes.len()).is_ok_and(|length| length <= STATUS_BYTES_MAX);
+        StatusWord::read(std::str::from_utf8(&bytes).ok().filter(|_| is_short)?)
+    }
+
     /// Makes the directory if there is none, and locks it.
     ///
     /// # Errors

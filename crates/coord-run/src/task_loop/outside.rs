@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use coord_core::{Awake, Hold, Moment};
 use coord_store::clock::{Clock, RealClock};
+use coord_wire::paths::Paths;
+use coord_wire::run::Run;
 
 use super::survivors::survivors;
 use crate::end_signals::EndSignals;
+use crate::runs;
 use crate::spec::{RunEnd, RunSpec};
 
 /// What a loop tells whoever watches it.
@@ -63,6 +66,8 @@ pub trait Outside {
     fn want(&mut self) -> Option<String>;
     /// Whether a conversation was ended by force and has not proved itself since (S3-23).
     fn is_quarantined(&self, session: &str) -> bool;
+    /// What the file of a run says, if there is one.
+    fn run_file(&self, run_id: &str) -> Option<Run>;
     /// Processes of a run that lost its loop.
     fn survivors(&self, variable: &str, value: &str) -> Vec<u32>;
     /// Tells.
@@ -75,6 +80,7 @@ pub struct Machine<S, Q, N> {
     is_quarantined: Q,
     note: N,
     dir: PathBuf,
+    paths: Paths,
     memory_mb_min: u64,
     signals: EndSignals,
 }
@@ -91,13 +97,14 @@ where
     /// Signals cannot be taken.
     pub fn new(
         dir: PathBuf,
+        paths: Paths,
         memory_mb_min: u64,
         supervise: S,
         is_quarantined: Q,
         note: N,
     ) -> anyhow::Result<Self> {
         let signals = EndSignals::take().context("signals")?;
-        Ok(Self { supervise, is_quarantined, note, dir, memory_mb_min, signals })
+        Ok(Self { supervise, is_quarantined, note, dir, paths, memory_mb_min, signals })
     }
 }
 
@@ -126,6 +133,10 @@ where
 
     fn is_quarantined(&self, session: &str) -> bool {
         (self.is_quarantined)(session)
+    }
+
+    fn run_file(&self, run_id: &str) -> Option<Run> {
+        runs::get(&self.paths, run_id)
     }
 
     fn survivors(&self, variable: &str, value: &str) -> Vec<u32> {

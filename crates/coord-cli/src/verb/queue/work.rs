@@ -131,6 +131,7 @@ impl Worker<'_> {
             env.push((name.into(), value.into()));
         }
         let spec = RunSpec {
+            id: None,
             command: self.args.command.clone(),
             dir: None,
             env,

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
+mod left_run;
+
 use std::collections::VecDeque;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use coord_run::task_loop::{
 };
 use coord_run::{Output, Passes, RunEnd, RunSpec, Stdin};
 use coord_wire::paths::Paths;
+use coord_wire::run::Run;
 
 const START_MS: u64 = 1_790_000_000_000;
 
@@ -32,6 +35,7 @@ struct Script {
     wants: VecDeque<String>,
     quarantined: Option<String>,
     survivors: Vec<u32>,
+    left_run: Option<Run>,
     stops_at: Option<usize>,
 }
 
@@ -46,6 +50,7 @@ impl Script {
             wants: VecDeque::new(),
             quarantined: None,
             survivors: Vec::new(),
+            left_run: None,
             stops_at: None,
         }
     }
@@ -84,6 +89,10 @@ impl Outside for Script {
 
     fn is_quarantined(&self, session: &str) -> bool {
         self.quarantined.as_deref() == Some(session)
+    }
+
+    fn run_file(&self, run_id: &str) -> Option<Run> {
+        self.left_run.clone().filter(|run| run.begin.run_id == run_id)
     }
 
     fn survivors(&self, _: &str, _: &str) -> Vec<u32> {
@@ -174,6 +183,7 @@ impl Place {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().canonicalize().unwrap();
         let run = RunSpec {
+            id: None,
             command: Vec::new(),
             dir: Some(dir.clone()),
             env: Vec::new(),
