@@ -79,7 +79,10 @@ fn post(id: &str, verb: &str, body: &impl Serialize, context: &Context) -> Resul
     answered(client::post(context, &path, body), context)
 }
 
-fn answered<T>(answer: Result<Result<T, Failure>, Miss>, context: &Context) -> Result<T, Failure> {
+pub(super) fn answered<T>(
+    answer: Result<Result<T, Failure>, Miss>,
+    context: &Context,
+) -> Result<T, Failure> {
     answer.unwrap_or_else(|miss| Err(Failure::NotReachable(not_reachable(miss, context))))
 }
 

@@ -7,6 +7,10 @@ use coord_core::{ExitReason, ExitStatus, Provider, RunLimits};
 use coord_daemon::config::{Config, duration_ms};
 use coord_run::{Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of, supervise};
 
+use coord_wire::message::{Send, Sent};
+
+use super::queue::answered;
+use crate::client;
 use crate::context::Context;
 use crate::out::{Failure, complain};
 
@@ -16,12 +20,15 @@ pub(crate) const USAGE: u8 = 64;
 /// Run a command, and end it when it hangs
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord inspect               shows runs too, with what they wait for\n  coord explain run_0193      why one was ended\n\nStandard streams pass through unchanged; the exit code and signal are the command's. 64: wrong usage\nof `coord run` itself, 126 and 127: the command cannot be started. The clocks are keys of [run]:\n`coord config show`."
+    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord run --parent 3f2a -- make release   the session 3f2a hears how it ended\n  coord inspect               shows runs too, with what they wait for\n  coord explain run_0193      why one was ended\n\nStandard streams pass through unchanged; the exit code and signal are the command's. 64: wrong usage\nof `coord run` itself, 126 and 127: the command cannot be started. The clocks are keys of [run]:\n`coord config show`."
 )]
 pub(crate) struct Args {
     /// A name for people
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// A session whose agent is told how it ended, by a message: an id, the beginning of one, or a name
+    #[arg(long, value_name = "SESSION", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    parent: Option<String>,
     /// Whose client it is; told by the program's name otherwise
     #[arg(long, value_enum, value_name = "WHO")]
     provider: Option<Who>,
@@ -59,6 +66,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let spec = spec(args, context)?;
     let end = supervise(&spec).context("the run cannot be supervised")?;
     report(&end);
+    if let Some(parent) = &args.parent {
+        tell_parent(parent, &end, args, context);
+    }
     Err(Failure::Exit(end.status))
 }
 
@@ -125,6 +135,29 @@ fn report(end: &RunEnd) {
     } else if end.reason.is_forced() {
         let (reason, id) = (end.reason.word(), &end.id);
         complain("coord run", &format!("{reason}: `coord explain {id}` says why"));
+    }
+}
+
+/// Tells a session of the end, as whoever started the run could (S4-27, H-04). The run's own end is the same
+/// without.
+fn tell_parent(parent: &str, end: &RunEnd, args: &Args, context: &Context) {
+    let name = args.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let (id, outcome, because) = (&end.id, end.judged.outcome.word(), &end.judged.because);
+    let ask = Send {
+        queue: None,
+        session: Some(parent.to_owned()),
+        text: format!(
+            "The run {id}{name} has ended: {outcome}, {because}. `coord explain {id}` says why."
+        ),
+        key: Some(format!("end-{id}")),
+        urgent: false,
+        ttl_ms: None,
+    };
+    let sent: Result<Sent, Failure> =
+        answered(client::post(context, "/v1/messages", &ask), context);
+    if let Err(failure) = sent {
+        let why = failure.into_error();
+        complain("coord run", &format!("{parent} is not told how the run ended: {why:#}"));
     }
 }
 

@@ -184,6 +184,31 @@ fn a_sender_learns_the_fate() {
     assert_eq!(*counts, json!({"pending": 1, "processing": 0, "failed": 1}));
 }
 
+// S4-27: a run tells its parent how it ended, and ends as its command did whether it can or not.
+#[test]
+fn a_run_tells_its_parent_how_it_ended() {
+    let (home, coordinator, _clients) = two_sessions();
+    let run = |script: &str| {
+        let options = ["run", "--name", "nightly", "--parent", ONE, "--"];
+        coord(&home, &[&options[..], &["/bin/sh", "-c", script]].concat())
+    };
+    let ended = run("echo output; exit 3");
+    assert_eq!((ended.code(), ended.stdout.as_str()), (Some(3), "output\n"), "{ended:?}");
+    assert_eq!(ended.stderr, "");
+    let messages = json_of(&home, &["queue"])["messages"].clone();
+    let [message] = <[Value; 1]>::try_from(messages.as_array().unwrap().clone()).unwrap();
+    assert_eq!(message["session_id"], ONE);
+    let shown = json_of(&home, &["queue", "show", &word(&message["id"])]);
+    let text = word(&shown["text"]);
+    assert!(text.starts_with("The run run_"), "{text}");
+    assert!(text.contains(" (nightly) has ended: crash, no result, exit code 3, "), "{text}");
+    coordinator.kill();
+    let ended = run("exit 4");
+    assert_eq!(ended.code(), Some(4), "{ended:?}");
+    assert!(ended.stderr.contains("aaaa1111-session is not told how the run ended"), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+}
+
 // S4-26: the same text waits once, a key is one message, and another text needs another key.
 #[test]
 fn the_same_is_sent_once() {
