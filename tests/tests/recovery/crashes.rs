@@ -166,3 +166,20 @@ pub(crate) fn an_order_that_is_waited_for() {
     place.when_back();
     place.when_clients(&[place.pid]);
 }
+
+// H-18, H-53: its person went on in its shell. An order by hand may use that shell at its empty prompt.
+pub(crate) fn an_order_after_its_shell_was_used() {
+    let mut place = Place::start("", [Turn::text("One.").lasting()], &MANUAL);
+    place.a_turn();
+    place.signal(Signal::KILL);
+    place.pane.wait_screen("Killed");
+    place.when_left();
+    place.pane.command("echo it \"was typed\"");
+    place.pane.wait_screen("it was typed");
+    let id = place.id.clone();
+    let said = place.runs("coordctl", &["recover", &id]);
+    assert!(said.contains(" is back, as process ") && said.ends_with("code 0\n"), "{said}");
+    place.when_back();
+    assert_eq!(place.pane.client_pid(), place.pid, "it is back in its own pane");
+    place.when_clients(&[place.pid]);
+}

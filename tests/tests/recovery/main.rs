@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 74] = [
+const CASES: [(&str, fn()); 75] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -32,6 +32,7 @@ const CASES: [(&str, fn()); 74] = [
     ("a_tool_that_lives_on", crashes::a_tool_that_lives_on),
     ("a_background_shell_that_lives_on", crashes::a_background_shell_that_lives_on),
     ("an_order_that_is_waited_for", crashes::an_order_that_is_waited_for),
+    ("an_order_after_its_shell_was_used", crashes::an_order_after_its_shell_was_used),
     ("its_user_opted_in", opted_in::its_user_opted_in),
     ("mode_act", opted_in::mode_act),
     ("mode_observe", opted_in::mode_observe),
