@@ -238,8 +238,8 @@ pub(crate) fn an_api_that_never_answers() {
 
 // S3-22: a tool that runs.
 pub(crate) fn a_long_tool() {
-    // More than its start takes on a busy machine.
-    let case = Case::new(&[("first_result", "30s")]);
+    // More than its start takes on a busy machine, and less than the 30 s after which it tells that a tool runs.
+    let case = Case::new(&[("first_result", "20s")]);
     let shell = format!("until [ -e '{}' ]; do sleep 0.2; done", case.file("go").display());
     let api = FakeApi::start([Turn::bash(&shell), Turn::text("Done.")]);
     let running = start(&case, &api, &["--allowedTools", "Bash"]);
