@@ -135,7 +135,7 @@ impl<W: World> Coordinator<W> {
                 Intake::Refused => Some(now.mono_ns.saturating_add(HEARTBEAT_NS)),
             };
         }
-        self.judge_deaths(now);
+        self.judge_deaths();
         let deadline = self.engine.state().next_deadline();
         if deadline.is_some_and(is_due) && is_due(self.agenda.deadlines_from) {
             self.meet_deadlines(now);
@@ -150,7 +150,7 @@ impl<W: World> Coordinator<W> {
         let is_heartbeat = is_due(self.agenda.heartbeat_at);
         if is_heartbeat {
             self.agenda.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
-            self.look_for_registries(now);
+            self.look_for_registries();
             self.watch_unwatched(now);
             self.check_invariants(now);
             self.restore_reserve();

@@ -22,7 +22,6 @@ use crate::host::Here;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::provenance;
-use crate::registry;
 use crate::reopen::Reopening;
 use crate::share::Shares;
 use crate::sync::SNAPSHOT_AGAIN_NS;
@@ -253,9 +252,9 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
-    pub(crate) fn judge_deaths(&mut self, now: Now) {
+    pub(crate) fn judge_deaths(&mut self) {
         while let Some((process, config_dir)) = self.deaths.pop_front() {
-            self.read_registry(process, &config_dir, true, now);
+            self.read_registry(process, config_dir, true);
         }
     }
 
@@ -330,10 +329,10 @@ impl<W: World> Coordinator<W> {
                 self.deaths.push_back((wire_process(process), config_dir));
             }
             Effect::ReadRegistry { process, config_dir, after_death: false } => {
-                self.read_registry(wire_process(process), &config_dir, false, now);
+                self.read_registry(wire_process(process), config_dir, false);
             }
             Effect::WatchRegistry { config_dir } => {
-                self.watch_registry(&config_dir, now);
+                self.watch_registry(&config_dir);
             }
             Effect::CapturePane { process, pane, proof, look } => {
                 self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
@@ -407,19 +406,6 @@ impl<W: World> Coordinator<W> {
         for process in self.unwatched.clone() {
             self.watch(process, now);
         }
-    }
-
-    fn read_registry(
-        &mut self,
-        process: ProcessRef,
-        config_dir: &str,
-        after_death: bool,
-        now: Now,
-    ) {
-        let entry =
-            registry::of_process(self.world.registry_entry(config_dir, process.pid), process);
-        let read = Entry::RegistryRead { process, entry, after_death, domain: None };
-        self.record_or_owe(read, now);
     }
 
     fn mark_unsynced(&mut self, now: Now) {

@@ -33,6 +33,7 @@ pub mod process;
 mod provenance;
 mod real_world;
 pub mod registry;
+pub mod registry_reader;
 mod registry_watch;
 mod reopen;
 mod report;

@@ -14,6 +14,7 @@ use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
 use crate::registry::Readable;
+use crate::registry_reader::RegistrySeen;
 use crate::task_dir;
 use crate::tmux::servers::Servers;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
@@ -25,6 +26,8 @@ use crate::worker::{Supervisor, Worker};
 pub enum Seen {
     /// A pane.
     Pane(PaneAnswer),
+    /// An entry of the client's registry.
+    Registry(RegistrySeen),
     /// The end of a transcript.
     Transcript {
         /// The process that writes it.

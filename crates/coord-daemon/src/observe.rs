@@ -13,7 +13,8 @@ use coord_wire::stamp::ProcessRef;
 use crate::convert::{pane_found, process_ref, wire_process};
 use crate::coordinator::Coordinator;
 use crate::looker::Seen;
-use crate::registry::Found;
+use crate::registry::{self, Found};
+use crate::registry_reader::{Purpose, RegistrySeen, RegistryWish};
 use crate::tmux::PaneAnswer;
 use crate::transcript::TranscriptWish;
 use crate::world::{Change, World};
@@ -51,54 +52,86 @@ impl Known {
 
 impl<W: World> Coordinator<W> {
     /// The registry reported changes.
-    pub fn on_registry_changes(&mut self, now: Now) {
+    pub fn on_registry_changes(&mut self) {
         let changes = self.world.registry_changes();
-        self.read_changes(changes, now);
-        self.forget_missing(now);
+        self.read_changes(changes);
+        self.forget_missing();
     }
 
     /// An entry whose directory is gone vouches for nothing any more.
-    fn forget_missing(&mut self, now: Now) {
+    fn forget_missing(&mut self) {
         let missing = self.world.missing_registries();
         if missing.is_empty() {
             return;
         }
         let known = self.known.entries.keys().filter(|(dir, _)| missing.contains(dir));
         let changes: Vec<Change> = known.cloned().collect();
-        self.read_changes(changes, now);
+        self.read_changes(changes);
     }
 
     /// Watches the registry of a configuration directory that is known before any hook names it.
-    pub fn know_config_dir(&mut self, config_dir: &str, now: Now) {
+    pub fn know_config_dir(&mut self, config_dir: &str) {
         self.client_dirs.insert(config_dir.to_owned());
-        self.watch_registry(config_dir, now);
+        self.watch_registry(config_dir);
     }
 
     /// Watches the registry of a directory, and reads what is there.
-    pub(crate) fn watch_registry(&mut self, config_dir: &str, now: Now) {
+    pub(crate) fn watch_registry(&mut self, config_dir: &str) {
         let changes = self.world.watch_registry(config_dir);
-        self.read_changes(changes, now);
+        self.read_changes(changes);
     }
 
     /// Tries registries that were not there.
-    pub(crate) fn look_for_registries(&mut self, now: Now) {
+    pub(crate) fn look_for_registries(&mut self) {
         let changes = self.world.retry_registries();
-        self.read_changes(changes, now);
-        self.forget_missing(now);
+        self.read_changes(changes);
+        self.forget_missing();
     }
 
-    /// Reads entries that may have changed. One that is being written is left for its next change.
-    fn read_changes(&mut self, changes: Vec<Change>, now: Now) {
-        for change in changes {
-            match self.world.registry_entry(&change.0, change.1) {
-                Ok(found) => self.on_entry(&change, found, now),
-                Err(instead) if !matches!(*instead, RegistryEntry::Strange { .. }) => {
-                    if let Some(found) = self.known.entries.remove(&change) {
-                        self.record_entry(Found { entry: *instead, ..found }, now);
-                    }
-                }
-                Err(instead) => tracing::debug!(?instead, "registry"),
+    /// Has entries read that may have changed.
+    fn read_changes(&mut self, changes: Vec<Change>) {
+        let wish = |entry| RegistryWish { entry, purpose: Purpose::Change, is_again: false };
+        self.world.read_registry(changes.into_iter().map(wish).collect());
+    }
+
+    /// Has read what the registry says of a process.
+    pub(crate) fn read_registry(
+        &mut self,
+        process: ProcessRef,
+        config_dir: String,
+        after_death: bool,
+    ) {
+        let entry = (config_dir, process.pid);
+        let purpose = Purpose::Process { process, after_death };
+        self.world.read_registry(vec![RegistryWish { entry, purpose, is_again: false }]);
+    }
+
+    fn on_registry_seen(&mut self, seen: RegistrySeen, now: Now) {
+        let is_old = seen.is_old(now.mono_ns);
+        let RegistrySeen { wish, found, .. } = seen;
+        if is_old {
+            return self.world.read_registry(vec![RegistryWish { is_again: true, ..wish }]);
+        }
+        match wish.purpose {
+            Purpose::Change => self.on_change(&wish.entry, found, now),
+            Purpose::Process { process, after_death } => {
+                let entry = registry::of_process(found, process);
+                let read = Entry::RegistryRead { process, entry, after_death, domain: None };
+                self.record_or_owe(read, now);
             }
+        }
+    }
+
+    /// An entry was read that may have changed. One that is being written is left for its next change.
+    fn on_change(&mut self, change: &Change, found: Result<Found, Box<RegistryEntry>>, now: Now) {
+        match found {
+            Ok(found) => self.on_entry(change, found, now),
+            Err(instead) if !matches!(*instead, RegistryEntry::Strange { .. }) => {
+                if let Some(found) = self.known.entries.remove(change) {
+                    self.record_entry(Found { entry: *instead, ..found }, now);
+                }
+            }
+            Err(instead) => tracing::debug!(?instead, "registry"),
         }
     }
 
@@ -197,6 +230,7 @@ impl<W: World> Coordinator<W> {
                     self.record_or_say(&seen, now);
                 }
             }
+            Seen::Registry(seen) => self.on_registry_seen(seen, now),
             Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
             Seen::Messages { arrived, missed } => self.on_messages_seen(&arrived, &missed, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {

@@ -17,6 +17,7 @@ use crate::config_dirs::ConfigDirs;
 use crate::hand::{Hand, Reply, Tools};
 use crate::looker::{Eyes, Looker, Seen};
 use crate::registry::{Found, Readable};
+use crate::registry_reader::{RegistryReader, RegistryWish};
 use crate::registry_watch::RegistryWatch;
 use crate::shutdown::Root;
 use crate::tmux::PaneWish;
@@ -36,6 +37,7 @@ pub(crate) struct RealWorld<D: Disk> {
     readable: Readable,
     config_dirs: ConfigDirs,
     pub(crate) registry_watch: RegistryWatch,
+    registry_reader: RegistryReader,
     pub(crate) transcript_watch: TranscriptWatch,
     looker: Looker,
     hand: Hand,
@@ -60,6 +62,7 @@ impl<D: Disk> RealWorld<D> {
             readable: eyes.readable.clone(),
             config_dirs: ConfigDirs::default(),
             registry_watch: RegistryWatch::new()?,
+            registry_reader: RegistryReader::start(eyes.readable.clone(), &supervisor)?,
             transcript_watch: TranscriptWatch::new()?,
             looker: Looker::start(eyes, &supervisor)?,
             hand: Hand::start(tools, &supervisor)?,
@@ -136,6 +139,10 @@ impl<D: Disk> World for RealWorld<D> {
         self.registry_watch.take()
     }
 
+    fn read_registry(&mut self, wishes: Vec<RegistryWish>) {
+        self.registry_reader.read(wishes);
+    }
+
     fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
         registry::read_pid(&self.readable, Path::new(config_dir), pid)
     }
@@ -185,7 +192,7 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn take_seen(&mut self) -> Option<Seen> {
-        self.looker.take()
+        self.looker.take().or_else(|| self.registry_reader.take().map(Seen::Registry))
     }
 
     fn act(&mut self, deed: Deed) {

@@ -98,7 +98,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     let mut coordinator = Coordinator::start(parts, started)?;
     coordinator.conditions.found_at_start(findings);
     for config_dir in &registries {
-        coordinator.know_config_dir(&config_dir.to_string_lossy(), started);
+        coordinator.know_config_dir(&config_dir.to_string_lossy());
     }
     let doors = Doors {
         spool_watch: watch_spool(&paths)?,

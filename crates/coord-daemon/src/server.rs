@@ -185,7 +185,7 @@ impl<D: Disk> Server<D> {
             LISTENER => self.accept(),
             WAKER => (),
             SIGNALS => self.is_ending = true,
-            REGISTRY => self.coordinator.on_registry_changes(now()),
+            REGISTRY => self.coordinator.on_registry_changes(),
             TRANSCRIPTS => self.coordinator.on_transcript_changes(now()),
             SPOOL => {
                 self.forget_spool_events();

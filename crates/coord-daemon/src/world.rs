@@ -15,6 +15,7 @@ use crate::background::{Done, Job};
 use crate::hand::Reply;
 use crate::looker::Seen;
 use crate::registry::Found;
+use crate::registry_reader::RegistryWish;
 use crate::tmux::PaneWish;
 use crate::transcript::{MessageWish, TranscriptWish};
 
@@ -57,7 +58,10 @@ pub trait World {
     fn missing_registries(&self) -> Vec<String>;
     /// What changed in the watched registries since the last call.
     fn registry_changes(&mut self) -> Vec<Change>;
-    /// The registry's entry of whatever process has this pid; else what is there instead.
+    /// Wishes for entries of the registry; each is answered, in this order, by [`Self::take_seen`].
+    fn read_registry(&mut self, wishes: Vec<RegistryWish>);
+    /// The registry's entry of whatever process has this pid, for an event that is believed by it; else what is
+    /// there instead.
     ///
     /// # Errors
     /// What was found instead of an entry.

@@ -12,18 +12,21 @@ mod world;
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 use coord_core::{Deed, Look, Now, TaskFound};
 use coord_daemon::background::Job;
 use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
+use coord_daemon::registry::{self, Found};
+use coord_daemon::registry_reader::{RegistrySeen, RegistryWish};
 use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
 use coord_wire::envelope::Kind;
-use coord_wire::journal::{Launch, Pane as PaneRecord};
+use coord_wire::journal::{Launch, Pane as PaneRecord, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 
 pub use hand::Happening;
@@ -166,6 +169,7 @@ struct Desk {
 
 enum LookAt {
     Pane(Box<PaneWish>, u64),
+    Registry(RegistryWish),
     Transcript(TranscriptWish),
     Messages(MessageWish),
     Task(String),
@@ -386,6 +390,10 @@ impl Machine {
                     looked_ns,
                     after_death: wish.look == Look::AfterDeath,
                 }),
+                LookAt::Registry(wish) => {
+                    let found = self.registry_entry(&wish.entry.0, wish.entry.1);
+                    Seen::Registry(RegistrySeen { wish, found, read_ns: now })
+                }
                 LookAt::Transcript(wish) => self.end_of_transcript(wish),
                 LookAt::Messages(wish) => {
                     let end = self.transcripts.get(&wish.path).map_or(&[][..], Vec::as_slice);
@@ -394,6 +402,19 @@ impl Machine {
                 LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
             };
             self.desk.seen.push_back(seen);
+        }
+    }
+
+    /// What stands in a registry now.
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+        let registry = self.registries.get(config_dir).filter(|registry| registry.is_there);
+        let Some(registry) = registry else {
+            let why = "sessions: No such file or directory".to_owned();
+            return Err(Box::new(RegistryEntry::Unreadable { why }));
+        };
+        match registry.entries.get(&pid) {
+            Some(text) => registry::parse(text.as_bytes(), pid, Path::new(config_dir)),
+            None => Err(Box::new(RegistryEntry::Absent)),
         }
     }
 

@@ -139,7 +139,7 @@ impl Serving {
         let config = config.clone();
         let parts = Parts { world, disk, paths, here, config, engine };
         let mut coordinator = Coordinator::start(parts, now)?;
-        coordinator.know_config_dir(CONFIG_DIR, now);
+        coordinator.know_config_dir(CONFIG_DIR);
         let machine = machine.clone();
         Ok(Self {
             coordinator,
@@ -191,7 +191,7 @@ impl Serving {
         for process in exits {
             self.coordinator.on_exit(process, now);
         }
-        self.coordinator.on_registry_changes(now);
+        self.coordinator.on_registry_changes();
         self.coordinator.on_transcript_changes(now);
         self.coordinator.take_results(now);
         self.coordinator.end_turn(!self.awaiting.is_empty(), now);

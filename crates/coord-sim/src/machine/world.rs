@@ -1,13 +1,13 @@
 //! The machine as the coordinator's [`World`]: it answers what it is asked, when its time has come.
 
 use std::io;
-use std::path::Path;
 
 use coord_core::Deed;
 use coord_daemon::background::{Done, Job, run};
 use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
-use coord_daemon::registry::{self, Found};
+use coord_daemon::registry::Found;
+use coord_daemon::registry_reader::RegistryWish;
 use coord_daemon::tmux::PaneWish;
 use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::{Change, World};
@@ -105,17 +105,14 @@ impl World for SharedMachine {
         std::mem::take(&mut self.get().desk.registry_changes)
     }
 
+    fn read_registry(&mut self, wishes: Vec<RegistryWish>) {
+        let mut machine = self.get();
+        let now = machine.now.mono_ns;
+        machine.desk.looks.extend(wishes.into_iter().map(|wish| (now, LookAt::Registry(wish))));
+    }
+
     fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
-        let machine = self.get();
-        let registry = machine.registries.get(config_dir).filter(|registry| registry.is_there);
-        let Some(registry) = registry else {
-            let why = "sessions: No such file or directory".to_owned();
-            return Err(Box::new(RegistryEntry::Unreadable { why }));
-        };
-        match registry.entries.get(&pid) {
-            Some(text) => registry::parse(text.as_bytes(), pid, Path::new(config_dir)),
-            None => Err(Box::new(RegistryEntry::Absent)),
-        }
+        self.get().registry_entry(config_dir, pid)
     }
 
     fn lock_config_dir(&mut self, config_dir: &str) -> bool {

@@ -1,0 +1,252 @@
+//! The thread that reads entries of the client's registry, so that the loop never waits for a file that others
+//! name (H-27): a configuration directory may lie on a disk that does not answer.
+//!
+//! Wishes are answered in the order in which they were made, each with what was read after it was made. One
+//! that waits already does not wait twice.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use coord_store::clock::{Clock, RealClock};
+use coord_wire::journal::RegistryEntry;
+use coord_wire::stamp::ProcessRef;
+use mio::Waker;
+
+use crate::registry::{self, Found, Readable};
+use crate::worker::{Supervisor, Worker};
+use crate::world::Change;
+
+/// What was read before this is old: the core counts on one second (R-21).
+const FRESH_NS: u64 = 250_000_000;
+
+/// An entry to read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegistryWish {
+    /// Which.
+    pub entry: Change,
+    /// What for.
+    pub purpose: Purpose,
+    /// It was read before, and what was read had become old before it could be taken in.
+    pub is_again: bool,
+}
+
+/// What an entry is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// It may have changed.
+    Change,
+    /// What it says of one process.
+    Process {
+        /// Which.
+        process: ProcessRef,
+        /// It is dead.
+        after_death: bool,
+    },
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RegistrySeen {
+    /// What was wished for.
+    pub wish: RegistryWish,
+    /// The entry; else what is there instead.
+    pub found: Result<Found, Box<RegistryEntry>>,
+    /// When it had been read, CLOCK_MONOTONIC.
+    pub read_ns: u64,
+}
+
+impl RegistrySeen {
+    /// Whether it is to be read again: it is taken for what stands there now, and waited for too long. On a
+    /// machine that is too slow for that the second answer counts.
+    pub(crate) fn is_old(&self, now_ns: u64) -> bool {
+        !self.wish.is_again && FRESH_NS < now_ns.saturating_sub(self.read_ns)
+    }
+}
+
+/// The thread's two ends.
+#[derive(Debug)]
+pub(crate) struct RegistryReader {
+    desk: Arc<Desk>,
+    worker: Worker,
+    seen: Receiver<RegistrySeen>,
+}
+
+/// Where wishes lie until the thread takes them.
+#[derive(Debug, Default)]
+struct Desk {
+    wishes: Mutex<Wishes>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wishes {
+    in_order: VecDeque<RegistryWish>,
+    waiting: BTreeSet<RegistryWish>,
+    is_over: bool,
+}
+
+impl Desk {
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        // Nothing is left half done under the lock.
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, wishes: Vec<RegistryWish>) {
+        let mut all = self.wishes();
+        for wish in wishes {
+            if all.waiting.insert(wish.clone()) {
+                all.in_order.push_back(wish);
+            }
+        }
+        self.more.notify_one();
+    }
+
+    /// The next wish, once there is one; none when it is over.
+    fn take(&self) -> Option<RegistryWish> {
+        let nothing = |all: &mut Wishes| !all.is_over && all.in_order.is_empty();
+        let all = self.more.wait_while(self.wishes(), nothing);
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
+        let wish = all.in_order.pop_front().filter(|_| !all.is_over)?;
+        // From here on it is being read: whoever wishes for it now wants what stands there later.
+        all.waiting.remove(&wish);
+        Some(wish)
+    }
+}
+
+impl RegistryReader {
+    /// Starts the thread; the loop is woken when something was read.
+    pub(crate) fn start(readable: Readable, supervisor: &Supervisor) -> std::io::Result<Self> {
+        let desk = Arc::new(Desk::default());
+        let (answers, seen) = channel();
+        let work = Arc::clone(&desk);
+        let read = move |waker: &Waker| read_on(&readable, &work, &answers, waker);
+        let worker = supervisor.start("coord-registry", read)?;
+        Ok(Self { desk, worker, seen })
+    }
+
+    /// Wishes for entries; each is answered.
+    pub(crate) fn read(&self, wishes: Vec<RegistryWish>) {
+        if !wishes.is_empty() {
+            self.desk.put(wishes);
+        }
+    }
+
+    /// Something that was read, if there is any.
+    pub(crate) fn take(&self) -> Option<RegistrySeen> {
+        self.seen.try_recv().ok()
+    }
+}
+
+impl Drop for RegistryReader {
+    /// Ends the thread, which is not waited for: it may be at a disk that does not answer.
+    fn drop(&mut self) {
+        self.worker.expect_end();
+        self.desk.wishes().is_over = true;
+        self.desk.more.notify_one();
+    }
+}
+
+fn read_on(readable: &Readable, desk: &Desk, answers: &Sender<RegistrySeen>, waker: &Waker) {
+    while let Some(wish) = desk.take() {
+        let (config_dir, pid) = &wish.entry;
+        let found = registry::read_pid(readable, Path::new(config_dir), *pid);
+        let read_ns = RealClock.mono_ns();
+        let is_heard = answers.send(RegistrySeen { wish, found, read_ns }).is_ok();
+        if !is_heard || waker.wake().is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mio::{Events, Poll, Token};
+
+    const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 4711 };
+
+    fn next(poll: &mut Poll, reader: &RegistryReader) -> RegistrySeen {
+        let mut events = Events::with_capacity(4);
+        loop {
+            if let Some(seen) = reader.take() {
+                return seen;
+            }
+            poll.poll(&mut events, None).unwrap();
+        }
+    }
+
+    // R-21
+    #[test]
+    fn wishes_are_answered_in_their_order_with_what_stands_there_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let config_dir = dir.path().to_str().unwrap().to_owned();
+        let sessions = dir.path().join("sessions");
+        std::fs::create_dir(&sessions).unwrap();
+        let mut poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let reader = RegistryReader::start(Readable::default(), &Supervisor::new(waker)).unwrap();
+        let wish = |purpose| RegistryWish {
+            entry: (config_dir.clone(), PROCESS.pid),
+            purpose,
+            is_again: false,
+        };
+        let change = wish(Purpose::Change);
+        let dead = wish(Purpose::Process { process: PROCESS, after_death: true });
+        for status in ["idle", "busy"] {
+            let entry =
+                format!(r#"{{"pid":7,"procStart":"4711","sessionId":"s1","status":"{status}"}}"#);
+            std::fs::write(sessions.join("7.json"), entry).unwrap();
+            for wish in [&change, &dead] {
+                let before_ns = RealClock.mono_ns();
+                reader.read(vec![wish.clone()]);
+                let RegistrySeen { wish: answered, found, read_ns } = next(&mut poll, &reader);
+                assert_eq!(answered, *wish);
+                assert!((before_ns..=RealClock.mono_ns()).contains(&read_ns));
+                let RegistryEntry::Present { status: read, .. } = found.unwrap().entry else {
+                    panic!("an entry")
+                };
+                assert_eq!(read.as_deref(), Some(status));
+            }
+        }
+        std::fs::remove_file(sessions.join("7.json")).unwrap();
+        reader.read(vec![dead.clone()]);
+        reader.read(vec![change.clone()]);
+        for wish in [dead, change] {
+            let seen = next(&mut poll, &reader);
+            assert_eq!((seen.wish, seen.found), (wish, Err(Box::new(RegistryEntry::Absent))));
+        }
+    }
+
+    // R-21
+    #[test]
+    fn what_waited_for_long_is_read_again_once() {
+        let seen = |is_again| RegistrySeen {
+            wish: RegistryWish { entry: ("/c".to_owned(), 7), purpose: Purpose::Change, is_again },
+            found: Err(Box::new(RegistryEntry::Absent)),
+            read_ns: 1_000,
+        };
+        assert!(!seen(false).is_old(0), "read in this turn of the loop");
+        assert!(!seen(false).is_old(1_000 + FRESH_NS));
+        assert!(seen(false).is_old(1_001 + FRESH_NS));
+        assert!(!seen(true).is_old(u64::MAX), "the second answer counts");
+    }
+
+    #[test]
+    fn who_waits_already_does_not_wait_twice_and_who_is_read_waits_anew() {
+        let desk = Desk::default();
+        let wish = |pid| RegistryWish {
+            entry: ("/c".to_owned(), pid),
+            purpose: Purpose::Change,
+            is_again: false,
+        };
+        desk.put(vec![wish(8), wish(7), wish(8)]);
+        assert_eq!(desk.take(), Some(wish(8)));
+        desk.put(vec![wish(8), wish(7)]);
+        assert_eq!([desk.take(), desk.take()], [Some(wish(7)), Some(wish(8))]);
+        desk.put(vec![wish(9)]);
+        desk.wishes().is_over = true;
+        assert_eq!(desk.take(), None);
+    }
+}
