@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use coord_core::Now;
 use coord_daemon::{engine, host::Here};
+use coord_store::read_small_file;
 use coord_wire::api::{InstallRecord, RECORDED_VARIABLES};
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use coord_wire::paths::Paths;
 
 /// The environment of one call.
@@ -45,7 +47,9 @@ impl Context {
             None => variable("COORD_HOME").map(PathBuf::from),
         };
         let paths = Paths::resolve(root.as_deref(), &here.machine, here.uid, variable)?;
-        let recorded = InstallRecord::read(&paths.install_record())
+        let recorded = read_small_file(&paths.install_record(), SMALL_FILE_BYTES_MAX).ok();
+        let recorded = recorded
+            .and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok())
             .filter(|record| record.machine == here.machine && record.uid == here.uid);
         // The hooks use these whatever the environment says (H-48), and so does everything else of
         // this installation: in a shell without XDG_RUNTIME_DIR the socket is where it was.

@@ -19,6 +19,9 @@ const GAP_NS: u64 = 10_000_000_000;
 /// A spool that a hook is writing to is tried again after this.
 const SPOOL_AGAIN_NS: u64 = 20_000_000;
 
+/// A death waits this long for the spool to become empty.
+const JUDGED_WITHIN_NS: u64 = 2_000_000_000;
+
 /// So often in a row a deadline may still be due after it was met: one act can make the next one due.
 const STAYED_DUE_MAX: u32 = 100;
 
@@ -26,6 +29,8 @@ const STAYED_DUE_MAX: u32 = 100;
 #[derive(Debug)]
 pub(crate) struct Agenda {
     spool_at: Option<u64>,
+    /// Since when deaths wait for the spool to become empty.
+    judging_since: Option<u64>,
     heartbeat_at: u64,
     stopped_at: u64,
     /// Deadlines of the core, and what is owed to the store, wait until then: the store did not take
@@ -41,6 +46,7 @@ impl Agenda {
     pub(crate) fn new(now: Now) -> Self {
         Self {
             spool_at: Some(now.mono_ns),
+            judging_since: None,
             heartbeat_at: now.mono_ns,
             stopped_at: now.mono_ns,
             deadlines_from: now.mono_ns,
@@ -122,20 +128,38 @@ impl<W: World> Coordinator<W> {
         self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
     }
 
+    /// A death is judged once the spool is empty (H-05); a spool that does not become empty delays that
+    /// for a while only.
+    fn take_spool_and_judge(&mut self, now: Now) {
+        let is_due = self.agenda.spool_at.is_some_and(|at| at <= now.mono_ns);
+        let mut has_more = false;
+        if self.is_judging() || is_due {
+            let intake = self.drain_spool(now);
+            has_more = intake == Intake::More;
+            self.agenda.spool_at = match intake {
+                Intake::Empty => None,
+                Intake::More => Some(now.mono_ns),
+                Intake::Again => Some(now.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
+                Intake::Refused => Some(now.mono_ns.saturating_add(HEARTBEAT_NS)),
+            };
+        }
+        if !self.is_judging() {
+            return;
+        }
+        let since = *self.agenda.judging_since.get_or_insert(now.mono_ns);
+        if !has_more || JUDGED_WITHIN_NS <= now.mono_ns.saturating_sub(since) {
+            self.agenda.judging_since = None;
+            self.judge_deaths();
+        }
+    }
+
     /// What follows from a round of events. True if the turn had a heartbeat.
     pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
         let is_due = |at: u64| at <= now.mono_ns;
         if !self.owed.is_empty() && is_due(self.agenda.deadlines_from) && !self.pay(now) {
             self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
         }
-        if self.is_judging() || self.agenda.spool_at.is_some_and(is_due) {
-            self.agenda.spool_at = match self.drain_spool(now) {
-                Intake::Empty => None,
-                Intake::Again => Some(now.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
-                Intake::Refused => Some(now.mono_ns.saturating_add(HEARTBEAT_NS)),
-            };
-        }
-        self.judge_deaths();
+        self.take_spool_and_judge(now);
         let deadline = self.engine.state().next_deadline();
         if deadline.is_some_and(is_due) && is_due(self.agenda.deadlines_from) {
             self.meet_deadlines(now);

@@ -16,6 +16,7 @@ use coord_core::{
     StallLimits, WakeLimits,
 };
 use coord_wire::journal::ConfigChange;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use keys::KEYS;
 use keys::TABLES;
 use toml::Spanned;
@@ -156,7 +157,8 @@ impl Config {
 
     /// Reads a file; an absent one gives the defaults.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
+        let text = coord_store::read_small_file(path, SMALL_FILE_BYTES_MAX);
+        match text.and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::defaults()),
             Err(error) => Err(ConfigError::Unreadable(error.to_string())),

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
+use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::provenance;
@@ -52,6 +53,8 @@ pub struct Coordinator<W: World> {
     pub(crate) conditions: Conditions,
     /// What is done about a journal that could not be synced.
     pub(crate) reopening: Option<Reopening>,
+    /// The files of the spool that are being taken in.
+    pub(crate) pass: Option<Pass>,
     /// Drained spool files that go once the journal is synced up to the number.
     pub(crate) drained: Vec<(String, u64)>,
     /// Deaths to be judged once socket and spool are empty (H-05).
@@ -126,6 +129,7 @@ impl<W: World> Coordinator<W> {
             spool: Spool::new(disk.clone(), &paths.spool()),
             conditions: Conditions::default(),
             reopening: None,
+            pass: None,
             drained: Vec::new(),
             deaths: VecDeque::new(),
             invariant_violations: 0,
@@ -461,7 +465,7 @@ const FULL: &str = "the disk is full: only turn edges are recorded; free some sp
 /// What keys the digests of texts; hooks use the same for what they see. Without it no text is taken for
 /// another, only its digests could be searched for.
 fn text_key(disk: &impl Disk, paths: &Paths) -> [u8; 16] {
-    disk.read(&paths.digest_key()).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
+    disk.read(&paths.digest_key(), 16).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
 }
 
 /// The word of a mode.

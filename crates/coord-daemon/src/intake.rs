@@ -4,10 +4,15 @@
 //! and the file goes only when the journal is synced behind them. After a crash in between it is
 //! read again and the event ids tell what is there already (G2). A file with an event of a newer
 //! version stays: what is understood of it is taken, and the newer coordinator takes the rest (H-39).
+//!
+//! A turn of the loop takes a bounded piece of the spool, so that a full spool, or a file that somebody
+//! made huge, keeps no event at the socket waiting (H-49). A [`Pass`] goes on where the last turn ended.
+
+use std::collections::VecDeque;
 
 use coord_core::Now;
 use coord_store::AppendError;
-use coord_store::spool::{Drained, Taken};
+use coord_store::spool::{Piece, Taken};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Via};
 use coord_wire::limits::ENVELOPE_VERSION;
@@ -17,15 +22,41 @@ use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
+/// Records that one turn takes from the spool, about: a piece is taken whole.
+const RECORDS_PER_TURN: usize = 200;
+/// Pieces that one turn reads: files may hold no record at all.
+const PIECES_PER_TURN: usize = 8;
+
 /// What draining came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intake {
     /// Nothing is left.
     Empty,
+    /// There is more: go on in the next turn.
+    More,
     /// A hook is writing: try again soon.
     Again,
     /// The store takes nothing: try again when it does.
     Refused,
+}
+
+/// Files of the spool that are being taken in.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    /// What became of `current` when it began.
+    taken: Taken,
+    /// The files that are left; the first one is under way.
+    files: VecDeque<String>,
+    /// How far the first one is.
+    at: u64,
+    /// Events in it that hooks had only counted.
+    folded: u64,
+    /// Bytes of it that were no record.
+    damaged: u64,
+    /// Whether any record of it was whole.
+    has_records: bool,
+    /// Whether a record of it is of a version that this coordinator does not know yet.
+    is_newer: bool,
 }
 
 /// Position in the journal of what this coordinator will not have taken.
@@ -33,60 +64,84 @@ const NEVER: u64 = u64::MAX;
 const NEWER: &str =
     "the spool holds events of a newer version: run `coord up` of that version to take them in";
 
-/// Whether a record is of a version that this coordinator does not know yet.
-fn is_newer(file: &Drained) -> bool {
-    let is_newer = |text| Envelope::version(text).is_some_and(|v| ENVELOPE_VERSION < v);
-    file.records().any(is_newer)
-}
-
 impl<W: World> Coordinator<W> {
-    /// Takes the spool in.
+    /// Takes the spool in, as far as one turn of the loop may.
     pub(crate) fn drain_spool(&mut self, now: Now) -> Intake {
-        let taken = match self.spool.take() {
-            Ok(taken) => taken,
+        let has_begun = self.pass.is_none();
+        let mut pass = match self.pass.take().map_or_else(|| self.begin_pass(), Ok) {
+            Ok(pass) => pass,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Intake::Empty,
             Err(error) => {
                 self.conditions.raise(Condition::Spool, format!("spool not read: {error}"));
                 return Intake::Refused;
             }
         };
-        let files: Vec<Drained> = match self.spool.drained(now.wall_ms) {
-            Ok(files) => files.filter_map(Result::ok).collect(),
-            Err(error) => {
-                self.conditions.raise(Condition::Spool, format!("spool not read: {error}"));
-                return Intake::Refused;
-            }
-        };
         self.conditions.clear(Condition::Spool);
-        for file in files {
-            if self.drained.iter().any(|(name, _)| *name == file.file) {
-                continue;
+        let (mut pieces, mut records) = (0, 0);
+        while let Some(name) = pass.files.front().cloned() {
+            if PIECES_PER_TURN <= pieces || RECORDS_PER_TURN <= records {
+                self.pass = Some(pass);
+                return Intake::More;
             }
-            if let Err(error) = self.take_file(&file, now) {
-                tracing::warn!(%error, "spool stays as it is");
-                return Intake::Refused;
+            pieces += 1;
+            match self.take_piece(&mut pass, &name, now) {
+                Ok(n) => records += n,
+                Err(error) => {
+                    tracing::warn!(%error, "spool stays as it is");
+                    self.pass = Some(pass);
+                    return Intake::Refused;
+                }
             }
-            let through_seq = if is_newer(&file) {
-                self.conditions.raise(Condition::NewerSpool, NEWER);
-                NEVER
-            } else {
-                self.engine.journal().next_seq().saturating_sub(1)
-            };
-            self.drained.push((file.file, through_seq));
         }
         self.remove_drained();
-        match taken {
+        match pass.taken {
+            // What hooks wrote while the pass went on is in none of its files.
+            _ if !has_begun => Intake::More,
             Taken::Empty | Taken::Taken => Intake::Empty,
             Taken::Busy => Intake::Again,
         }
     }
 
-    fn take_file(&mut self, file: &Drained, now: Now) -> Result<(), AppendError> {
-        for finding in &file.findings {
-            tracing::warn!(%finding, "spool");
+    fn begin_pass(&self) -> std::io::Result<Pass> {
+        let taken = self.spool.take()?;
+        let mut files: VecDeque<String> = self.spool.files()?.into();
+        files.retain(|name| !self.drained.iter().any(|(drained, _)| drained == name));
+        Ok(Pass { taken, files, at: 0, folded: 0, damaged: 0, has_records: false, is_newer: false })
+    }
+
+    /// Takes in the next piece of the first file. Returns how many records it had.
+    fn take_piece(&mut self, pass: &mut Pass, name: &str, now: Now) -> Result<usize, AppendError> {
+        let piece = match self.spool.piece(name, pass.at) {
+            Ok(piece) => piece,
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(%error, name, "spool file not read");
+                }
+                pass.next_file();
+                return Ok(0);
+            }
+        };
+        let n = piece.records().len();
+        self.take_records(pass, &piece, now)?;
+        pass.has_records |= 0 < n;
+        pass.folded = pass.folded.saturating_add(piece.folded);
+        pass.damaged = pass.damaged.saturating_add(piece.damaged);
+        match piece.next {
+            Some(at) => pass.at = at,
+            None => self.end_file(pass, name, now)?,
         }
-        let is_newer = is_newer(file);
-        for text in file.records() {
+        Ok(n)
+    }
+
+    fn take_records(
+        &mut self,
+        pass: &mut Pass,
+        piece: &Piece,
+        now: Now,
+    ) -> Result<(), AppendError> {
+        let is_newer = |text| Envelope::version(text).is_some_and(|v| ENVELOPE_VERSION < v);
+        pass.is_newer |= piece.records().any(is_newer);
+        for text in piece.records() {
             let event =
                 Envelope::parse(text).map_err(|error| error.to_string()).and_then(|event| {
                     serde_json::from_slice::<&RawValue>(text)
@@ -99,13 +154,33 @@ impl<W: World> Coordinator<W> {
                     self.take_hook(envelope, raw, Via::Spool, provenance, now)?;
                 }
                 // Who takes the rest sees these as well, and counts them once.
-                Err(_) if is_newer => (),
+                Err(_) if pass.is_newer => (),
                 Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,
             }
         }
-        if 0 < file.folded && !is_newer {
-            self.record(&Entry::SpoolFolded { events: file.folded }, now)?;
+        Ok(())
+    }
+
+    /// All of the first file was taken in: it goes once that is durable.
+    fn end_file(&mut self, pass: &mut Pass, name: &str, now: Now) -> Result<(), AppendError> {
+        if !pass.has_records && self.spool.is_unfinished(name, now.wall_ms).unwrap_or(true) {
+            pass.next_file();
+            return Ok(());
         }
+        if 0 < pass.damaged {
+            tracing::warn!(name, bytes = pass.damaged, "bytes in the spool are no record");
+        }
+        let through_seq = if pass.is_newer {
+            self.conditions.raise(Condition::NewerSpool, NEWER);
+            NEVER
+        } else {
+            if 0 < pass.folded {
+                self.record(&Entry::SpoolFolded { events: pass.folded }, now)?;
+            }
+            self.engine.journal().next_seq().saturating_sub(1)
+        };
+        self.drained.push((name.to_owned(), through_seq));
+        pass.next_file();
         Ok(())
     }
 
@@ -121,5 +196,13 @@ impl<W: World> Coordinator<W> {
                 self.drained.push((name, seq));
             }
         }
+    }
+}
+
+impl Pass {
+    fn next_file(&mut self) {
+        self.files.pop_front();
+        (self.at, self.folded, self.damaged) = (0, 0, 0);
+        (self.has_records, self.is_newer) = (false, false);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use coord_core::{Now, Word};
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
+use coord_wire::limits::SPOOL_FILE_BYTES_MAX;
 use coord_wire::stamp::rfc3339;
 
 use crate::coordinator::{Coordinator, mode_word};
@@ -25,6 +26,12 @@ impl<W: World> Coordinator<W> {
                 problems.push(format!("{count} {what}"));
             }
         }
+        problems.extend(self.spool.set_aside().map(|(path, bytes)| {
+            format!(
+                "{} has {bytes} bytes, more than hooks write: its events were taken in up to {SPOOL_FILE_BYTES_MAX} bytes, and the file was set aside; delete it",
+                path.display()
+            )
+        }));
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
             problems.push(format!(

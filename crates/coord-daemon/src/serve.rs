@@ -12,6 +12,7 @@ use anyhow::Context;
 use coord_store::lock::{Held, LockError};
 use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::api::InstallRecord;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use coord_wire::paths::Paths;
 use mio::{Poll, Waker};
 use rustix::fd::OwnedFd;
@@ -141,7 +142,7 @@ fn is_gone(by: &str) -> bool {
 }
 
 fn install_record(paths: &Paths) -> Option<InstallRecord> {
-    let text = std::fs::read(paths.install_record()).ok()?;
+    let text = coord_store::read_small_file(&paths.install_record(), SMALL_FILE_BYTES_MAX).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

@@ -40,8 +40,8 @@ impl Disk for Breaking {
     fn open_append(&self, path: &Path) -> io::Result<BreakingFile> {
         Ok(BreakingFile { root: self.root.clone(), file: RealDisk.open_append(path)? })
     }
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        RealDisk.read(path)
+    fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+        RealDisk.read(path, bytes_max)
     }
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         RealDisk.read_at(path, offset, len)

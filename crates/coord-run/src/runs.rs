@@ -13,6 +13,8 @@ use coord_wire::run::{RUN_ID_PREFIX, Run, RunLine, RunShown};
 use crate::record::id_of;
 pub use crate::record::new_id;
 
+/// A longer file is none that a supervisor wrote, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The beginning of an id is at least this long.
 const PREFIX_MIN: usize = 4;
 
@@ -60,7 +62,7 @@ pub fn get(paths: &Paths, id: &str) -> Option<Run> {
 /// # Errors
 /// Its file cannot be read.
 pub fn notes(paths: &Paths, run_id: &str) -> io::Result<Vec<RunLine>> {
-    let text = RealDisk.read(&paths.runs().join(format!("{run_id}.jsonl")))?;
+    let text = RealDisk.read(&paths.runs().join(format!("{run_id}.jsonl")), FILE_BYTES_MAX)?;
     let is_told = |line: &RunLine| matches!(line, RunLine::Note { .. } | RunLine::Forced { .. });
     Ok(lines(&text).filter(is_told).collect())
 }
@@ -73,7 +75,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = RunLine> {
 fn read(path: &Path) -> Option<Run> {
     // Before it is read: an end that is written meanwhile is not missed.
     let supervised = !RealDisk.open_append(path).ok()?.try_lock().ok()?;
-    let text = RealDisk.read(path).ok()?;
+    let text = RealDisk.read(path, FILE_BYTES_MAX).ok()?;
     let (mut begin, mut shown, mut exit) = (None, None, None);
     for line in lines(&text) {
         match line {

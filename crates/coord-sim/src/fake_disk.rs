@@ -22,7 +22,7 @@
 //! program holds are gone with their bytes.
 
 use crate::random::Random;
-use coord_store::disk::{Disk, DiskFile};
+use coord_store::disk::{Disk, DiskFile, too_long};
 use coord_wire::stamp::WallMs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -462,10 +462,16 @@ impl Disk for FakeDisk {
         Ok(FakeFile { world: Arc::clone(&self.world), file, holds_lock: Mutex::new(false) })
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         let mut world = self.world();
         world.operate()?;
-        Ok(lock(world.find(path)?).bytes.clone())
+        let content = lock(world.find(path)?);
+        let len = content.bytes.len() as u64;
+        if bytes_max < len {
+            Err(too_long(path, len, bytes_max))
+        } else {
+            Ok(content.bytes.clone())
+        }
     }
 
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {

@@ -9,7 +9,8 @@
 //!
 //! Decides nothing about messages, and never looks into a text.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_too_long};
+use coord_wire::message::TEXT_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,14 @@ impl<D: Disk> Bodies<D> {
     /// # Errors
     /// It is not there, cannot be read, or is not whole.
     pub fn read(&self, name: &str, len: u64) -> io::Result<Vec<u8>> {
-        let text = self.disk.read(&self.dir.join(name))?;
+        let path = self.dir.join(name);
+        // Its length is known: whatever is longer is not read.
+        let text = match self.disk.read(&path, len) {
+            Err(error) if is_too_long(&error) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string()));
+            }
+            read => read?,
+        };
         if u64::try_from(text.len()) == Ok(len) {
             return Ok(text);
         }
@@ -154,7 +162,8 @@ impl<D: Disk> BodySync<D> {
         let copy = path.with_extension("tmp");
         let mut file = self.disk.open_append(&copy)?;
         file.truncate(0)?;
-        file.append(&self.disk.read(path)?)?;
+        // No text is longer; one that somebody lengthened is refused when it is read.
+        file.append(&self.disk.read_at(path, 0, TEXT_BYTES_MAX)?)?;
         file.sync()?;
         self.disk.rename(&copy, path)
     }

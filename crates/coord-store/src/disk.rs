@@ -18,8 +18,9 @@ pub trait Disk: Clone + Send + 'static {
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// Opens a file for appending; makes it (0600) where it is missing.
     fn open_append(&self, path: &Path) -> io::Result<Self::File>;
-    /// The whole content of a file.
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// The whole content of a file. One of more than `bytes_max` bytes is an error ([`is_too_long`])
+    /// before anything of it is read: its length may be anybody's doing.
+    fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>>;
     /// Up to `len` bytes from `offset` on; fewer only at the end of the file.
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>>;
     /// The length of a file, in bytes.
@@ -66,4 +67,15 @@ pub fn is_full(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+/// The error for a file that is longer than it may be.
+pub fn too_long(path: &Path, bytes: u64, bytes_max: u64) -> io::Error {
+    let text = format!("{} has {bytes} bytes, the limit is {bytes_max}", path.display());
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
+}
+
+/// Whether reading failed because the file is longer than it may be.
+pub fn is_too_long(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::FileTooLarge
 }

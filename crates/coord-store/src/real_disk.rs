@@ -6,7 +6,7 @@
 //! (a FIFO has no reader), and must turn out to be a regular file of ours. It decides nothing
 //! about content.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, too_long};
 use coord_wire::stamp::WallMs;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsStr;
@@ -65,9 +65,15 @@ impl Disk for RealDisk {
         Ok(RealFile { file })
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let file = open(path, OFlags::RDONLY)?;
+        let len = file.metadata()?.len();
+        if bytes_max < len {
+            return Err(too_long(path, len, bytes_max));
+        }
         let mut bytes = Vec::new();
-        open(path, OFlags::RDONLY)?.read_to_end(&mut bytes)?;
+        // It may grow while it is read.
+        file.take(bytes_max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -159,6 +165,28 @@ impl DiskFile for RealFile {
 
     fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()? })
+    }
+}
+
+/// Reads a small file that a person or another program may have written: wherever links lead, and no
+/// more than `bytes_max`. Nothing is waited for, and a longer file is an error ([`is_too_long`]).
+///
+/// [`is_too_long`]: crate::disk::is_too_long
+///
+/// # Errors
+/// It cannot be opened or read, or is too long.
+pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(fs::open(path, flags, Mode::empty())?);
+    let len = file.metadata()?.len();
+    if bytes_max < len {
+        return Err(too_long(path, len, bytes_max));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 {
+        len if bytes_max < len => Err(too_long(path, len, bytes_max)),
+        _ => Ok(bytes),
     }
 }
 

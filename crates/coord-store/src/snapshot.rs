@@ -18,14 +18,15 @@
 //! `snapshot.tmp` becomes `snapshot`, and the directory is synced. Whatever a crash leaves, by
 //! cases: a whole `snapshot` is used; without one, or with a damaged one, the old one is used and
 //! that is reported, and the journal makes up for the difference; neither file is a new store;
-//! damaged ones only are refused; a newer version is refused at once. `snapshot.tmp` is never
-//! read. A damaged `snapshot` goes to `snapshot.damaged` before the next one is put in place, so
+//! damaged ones only are refused; a newer version is refused at once. One that is longer than
+//! [`SNAPSHOT_BYTES_MAX`] is damaged, and none is written so long. `snapshot.tmp` is never read. A damaged `snapshot` goes to `snapshot.damaged` before the next one is put in place, so
 //! that it does not push the old one out. This module decides nothing about when a snapshot is taken.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_too_long, too_long};
 use crate::finding::Finding;
 use coord_wire::frame::{self, Frame, Frames};
 use coord_wire::journal::STORE_VERSION;
+use coord_wire::limits::SNAPSHOT_BYTES_MAX;
 use serde::Deserialize;
 use std::fmt;
 use std::io;
@@ -154,6 +155,11 @@ impl SnapshotWriter {
         }
         self.push(&trailer);
         let path = dir.join(TMP);
+        let bytes = self.bytes.len() as u64;
+        if SNAPSHOT_BYTES_MAX < bytes {
+            let source = too_long(&path, bytes, SNAPSHOT_BYTES_MAX);
+            return Err(SnapshotError::Io { path, operation: "write", source });
+        }
         let written = disk.open_append(&path).and_then(|mut file| {
             file.truncate(0)?;
             file.append(&self.bytes)?;
@@ -300,9 +306,11 @@ enum Read {
 }
 
 fn read<D: Disk>(disk: &D, path: &Path) -> Result<Read, SnapshotError> {
-    let bytes = match disk.read(path) {
+    let bytes = match disk.read(path, SNAPSHOT_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Missing),
+        // No coordinator wrote it so.
+        Err(error) if is_too_long(&error) => return Ok(Read::Damaged),
         Err(error) => return Err(on(path, "read")(error)),
     };
     let Some(through_seq) = through_seq(path, &bytes)? else { return Ok(Read::Damaged) };

@@ -72,7 +72,8 @@ impl<D: Disk> SnapshotIndex<D> {
     }
 
     fn payload(&self, place: Place) -> Result<Vec<u8>, SnapshotError> {
-        let len = usize::try_from(place.len).unwrap_or(0);
+        let len_max = frame::HEAD_BYTES + frame::PAYLOAD_BYTES_MAX;
+        let len = usize::try_from(place.len).unwrap_or(0).min(len_max);
         let bytes = self.disk.read_at(&self.path, place.at, len).map_err(on(&self.path, "read"))?;
         let payload = frame::record_at(&bytes, 0);
         payload

@@ -6,12 +6,17 @@
 //! crash in between brings the records a second time, and their event ids make that harmless.
 //! Nothing in the spool is synced; what a power loss leaves of it is read as far as it is whole.
 //!
+//! A running coordinator reads the files in pieces ([`Spool::piece`]), each of which costs a bounded
+//! amount of memory and work, whatever stands in the file. A file that is longer than hooks write is
+//! read as far as hooks write and then set aside ([`Spool::set_aside`]) instead of being removed.
+//!
 //! A `solo-` file without a whole record may belong to a hook that is about to write it. It is
 //! left alone for a day and removed then. Nothing is decided here about what a record means.
 
 use crate::disk::{Disk, DiskFile};
 use crate::finding::Finding;
 use coord_wire::frame::{self, Frame, Frames};
+use coord_wire::limits::{ENVELOPE_BYTES_MAX, SPOOL_FILE_BYTES_MAX};
 use coord_wire::spool::{
     CRASHES, CURRENT, DRAIN_PREFIX, FOLDED_AT, HEADER_BYTES, HEADER_MAGIC, MALFORMED, RECORDS_AT,
     SOLO_PREFIX,
@@ -25,6 +30,16 @@ use std::path::{Path, PathBuf};
 const UNFINISHED_KEPT_MS: u64 = 24 * 3_600_000;
 /// Digits of a drained file's number, so that names sort as numbers.
 const DRAIN_DIGITS: usize = 20;
+/// Where a file goes that is longer than hooks write: the newest one only.
+const TOO_LONG: &str = "too-long";
+/// A piece is no longer than this, in bytes.
+const PIECE_BYTES: usize = 256 * 1024;
+/// A piece has no more records than this.
+const PIECE_RECORDS: usize = 100;
+/// A longer payload is damage, in bytes: hooks write none.
+const PAYLOAD_BYTES_MAX: usize = ENVELOPE_BYTES_MAX + 4 * 1024;
+/// A piece ends once this many bytes went through a checksum: heads of records may overlap.
+const CHECKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The spool of one state directory.
 #[derive(Debug)]
@@ -64,6 +79,91 @@ impl Drained {
     }
 }
 
+/// A part of one file of the spool.
+#[derive(Debug)]
+pub struct Piece {
+    /// Tool events that were counted instead of being written (H-29); the first piece has them.
+    pub folded: u64,
+    /// Bytes that were no record.
+    pub damaged: u64,
+    /// Where the next piece begins; none at the end of the file.
+    pub next: Option<u64>,
+    bytes: Vec<u8>,
+    records: Vec<Range<usize>>,
+}
+
+impl Piece {
+    /// The records, in the order in which they were written.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.records.iter().map(|span| self.bytes.get(span.clone()).unwrap_or_default())
+    }
+
+    /// Finds the records from `begin` on; returns where it stopped. Bytes at the end of the piece that
+    /// may be the beginning of a record are left to the next piece, unless the file ends there.
+    fn scan(&mut self, begin: usize, is_end: bool) -> usize {
+        let (mut at, mut checked) = (begin, 0);
+        while at < self.bytes.len()
+            && self.records.len() < PIECE_RECORDS
+            && checked < CHECKED_BYTES_MAX
+        {
+            match head_at(&self.bytes, at) {
+                HeadAt::Record(len) => {
+                    checked += frame::HEAD_BYTES + len;
+                    if frame::record_at(&self.bytes, at).is_some() {
+                        let from = at + frame::HEAD_BYTES;
+                        self.records.push(from..from + len);
+                        at = from + len;
+                        continue;
+                    }
+                }
+                HeadAt::Cut if !is_end => return at,
+                HeadAt::Cut | HeadAt::None => (),
+            }
+            let next = next_head(&self.bytes, at + 1);
+            self.damaged += (next - at) as u64;
+            at = next;
+        }
+        at
+    }
+}
+
+/// What may begin at one place of a piece.
+enum HeadAt {
+    /// A record with a payload of this length, if its checksum is right.
+    Record(usize),
+    /// A record that goes on behind the piece.
+    Cut,
+    /// No record.
+    None,
+}
+
+fn head_at(bytes: &[u8], at: usize) -> HeadAt {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let magic = rest.get(..frame::MAGIC.len().min(rest.len())).unwrap_or_default();
+    if !frame::MAGIC.starts_with(magic) {
+        return HeadAt::None;
+    }
+    let Some(head) = rest.first_chunk::<{ frame::HEAD_BYTES }>() else { return HeadAt::Cut };
+    let [_, _, _, _, a, b, c, d, ..] = *head;
+    let len = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    if PAYLOAD_BYTES_MAX < len {
+        HeadAt::None
+    } else if rest.len() < frame::HEAD_BYTES + len {
+        HeadAt::Cut
+    } else {
+        HeadAt::Record(len)
+    }
+}
+
+/// Where the next record may begin, from `from` on.
+fn next_head(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    let first = frame::MAGIC[0];
+    let is_one = |at: &usize| !matches!(head_at(bytes, from + at), HeadAt::None);
+    let found = rest.iter().enumerate().filter(|(_, byte)| **byte == first).map(|(at, _)| at);
+    found.into_iter().find(is_one).map_or(bytes.len(), |at| from + at)
+}
+
 impl<D: Disk> Spool<D> {
     /// The spool in `dir`.
     pub fn new(disk: D, dir: &Path) -> Self {
@@ -99,20 +199,64 @@ impl<D: Disk> Spool<D> {
     /// All that was taken, oldest first, then the single records; each file is read when the
     /// iterator comes to it. `now` is wall time.
     pub fn drained(&self, now: WallMs) -> io::Result<impl Iterator<Item = io::Result<Drained>>> {
-        let names = self.names()?;
-        let (solos, drains): (Vec<_>, Vec<_>) = names
-            .into_iter()
-            .filter(|name| name.starts_with(DRAIN_PREFIX) || name.starts_with(SOLO_PREFIX))
-            .partition(|name| name.starts_with(SOLO_PREFIX));
-        let drains = drains.into_iter().map(|name| self.read(&name));
-        let solos = solos.into_iter().filter_map(move |name| self.solo(&name, now).transpose());
-        Ok(drains.chain(solos))
+        Ok(self.files()?.into_iter().filter_map(move |name| {
+            if name.starts_with(SOLO_PREFIX) {
+                self.solo(&name, now).transpose()
+            } else {
+                Some(self.read(&name))
+            }
+        }))
     }
 
-    /// What stands in one file of the spool, also in `malformed` and `crashes`.
+    /// The names of the files that were taken, oldest first, then of the single records.
+    pub fn files(&self) -> io::Result<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| name.starts_with(DRAIN_PREFIX) || name.starts_with(SOLO_PREFIX));
+        names.sort_by_key(|name| name.starts_with(SOLO_PREFIX));
+        Ok(names)
+    }
+
+    /// The part of a file that begins at `at`: 0, or where the piece before ended.
+    pub fn piece(&self, name: &str, at: u64) -> io::Result<Piece> {
+        let path = self.dir.join(name);
+        let len = self.disk.len(&path)?.min(SPOOL_FILE_BYTES_MAX);
+        let rest = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+        let bytes = self.disk.read_at(&path, at, PIECE_BYTES.min(rest))?;
+        let has_header = at == 0 && bytes.starts_with(&HEADER_MAGIC);
+        let folded = if has_header { number_at(&bytes, FOLDED_AT) } else { 0 };
+        let begin = if has_header { HEADER_BYTES.min(bytes.len()) } else { 0 };
+        let is_end = rest <= bytes.len() || bytes.is_empty();
+        let mut piece = Piece { folded, damaged: 0, next: None, bytes, records: Vec::new() };
+        let stopped = piece.scan(begin, is_end);
+        let is_over = is_end && piece.bytes.len() <= stopped;
+        piece.next = (!is_over).then(|| at + stopped as u64);
+        Ok(piece)
+    }
+
+    /// Whether a file without a whole record may still get one: it is a solo file, and its hook may be
+    /// about to write it. One that is older than a day is removed.
+    pub fn is_unfinished(&self, name: &str, now: WallMs) -> io::Result<bool> {
+        if !name.starts_with(SOLO_PREFIX) {
+            return Ok(false);
+        }
+        let path = self.dir.join(name);
+        if UNFINISHED_KEPT_MS < now.saturating_sub(self.disk.modified(&path)?) {
+            self.disk.remove(&path)?;
+        }
+        Ok(true)
+    }
+
+    /// The file that was set aside because it was longer than hooks write: path and length.
+    pub fn set_aside(&self) -> Option<(PathBuf, u64)> {
+        let path = self.dir.join(TOO_LONG);
+        self.disk.len(&path).ok().map(|len| (path, len))
+    }
+
+    /// What stands in one file of the spool, also in `malformed` and `crashes`, as far as hooks write.
     pub fn read(&self, name: &str) -> io::Result<Drained> {
         let path = self.dir.join(name);
-        let bytes = self.disk.read(&path)?;
+        let bytes_max = usize::try_from(SPOOL_FILE_BYTES_MAX).unwrap_or(usize::MAX);
+        let bytes = self.disk.read_at(&path, 0, bytes_max)?;
         let has_header = bytes.starts_with(&HEADER_MAGIC);
         let folded = if has_header { number_at(&bytes, FOLDED_AT) } else { 0 };
         let begin = if has_header { HEADER_BYTES.min(bytes.len()) } else { 0 };
@@ -135,9 +279,14 @@ impl<D: Disk> Spool<D> {
         Ok(Drained { file: name.to_owned(), folded, findings, bytes, records })
     }
 
-    /// Removes a drained file; its records must be synced in the journal.
+    /// Removes a drained file; its records must be synced in the journal. One that is longer than
+    /// hooks write is set aside instead: nobody has read the rest.
     pub fn remove(&self, file: &str) -> io::Result<()> {
-        self.disk.remove(&self.dir.join(file))
+        let path = self.dir.join(file);
+        if SPOOL_FILE_BYTES_MAX < self.disk.len(&path)? {
+            return self.disk.rename(&path, &self.dir.join(TOO_LONG));
+        }
+        self.disk.remove(&path)
     }
 
     /// Records that wait in the spool, by the files' own counters.
@@ -169,10 +318,7 @@ impl<D: Disk> Spool<D> {
         if drained.records().len() != 0 {
             return Ok(Some(drained));
         }
-        let path = self.dir.join(name);
-        if UNFINISHED_KEPT_MS < now.saturating_sub(self.disk.modified(&path)?) {
-            self.disk.remove(&path)?;
-        }
+        self.is_unfinished(name, now)?;
         Ok(None)
     }
 

@@ -47,7 +47,7 @@ fn journal_of(n: u64, bytes_max: u64) -> FakeDisk {
 }
 
 fn flip(disk: &FakeDisk, path: &Path, at: usize) {
-    let mut bytes = disk.read(path).expect(NO_FAULT);
+    let mut bytes = disk.read(path, u64::MAX).expect(NO_FAULT);
     bytes[at] ^= 1;
     disk.write_synced(path, &bytes);
 }
@@ -96,13 +96,13 @@ fn g1_records_behind_an_unsynced_hole_are_kept_aside() {
         "{:?}",
         tail.report
     );
-    assert!(!disk.read(&kept).unwrap().is_empty());
+    assert!(!disk.read(&kept, u64::MAX).unwrap().is_empty());
 }
 
 #[test]
 fn g1_damage_below_a_mark_is_refused_and_says_what_can_be_saved() {
     let disk = journal_of(3, LARGE);
-    let bytes = disk.read(&segment(1)).unwrap();
+    let bytes = disk.read(&segment(1), u64::MAX).unwrap();
     let at = bytes.windows(8).position(|window| window == b"record 1").unwrap();
     flip(&disk, &segment(1), at);
     let error = Journal::open(disk.clone(), dir(), 0, LARGE).unwrap_err();
@@ -204,7 +204,10 @@ fn empty_and_foreign_files_are_no_obstacle() {
     let (journal, tail) = open(&disk, 0, LARGE);
     assert_eq!((texts(&tail).len(), journal.next_seq()), (2, 3));
     assert_eq!(tail.report, [Finding::UnbegunSegment { file: segment(3) }]);
-    assert!(disk.read(&segment(3)).is_err(), "it would lie in the way of a later segment");
+    assert!(
+        disk.read(&segment(3), u64::MAX).is_err(),
+        "it would lie in the way of a later segment"
+    );
 }
 
 #[test]
@@ -276,7 +279,7 @@ fn a_journal_whose_sync_failed_is_reopened_with_everything_in_it() {
         disk.disarm();
         assert_eq!(journal.append(b"three").unwrap(), 3);
         let after = disk.after_crash(Damage::Dropped);
-        assert_eq!(after.read(Path::new("/s/messages/text")).unwrap(), b"rebase");
+        assert_eq!(after.read(Path::new("/s/messages/text"), u64::MAX).unwrap(), b"rebase");
         let (_, tail) = open(&after, 0, LARGE);
         assert_eq!(texts(&tail), ["record 1", "two"], "fault at {fails_at}");
         let job = journal.unsynced().unwrap();
@@ -296,7 +299,7 @@ fn a_journal_in_which_records_are_missing_is_not_reopened() {
     let disk = journal_of(1, LARGE);
     let mut bodies = Bodies::new(disk.clone(), Path::new("/s/messages"));
     let (mut journal, _) = open(&disk, 0, LARGE);
-    let durable = disk.read(&segment(1)).unwrap();
+    let durable = disk.read(&segment(1), u64::MAX).unwrap();
     journal.append(b"two").unwrap();
     let job = journal.unsynced().unwrap();
     disk.arm(Fault::Sync);
@@ -391,7 +394,7 @@ fn any_flipped_bit_of_a_snapshot_brings_the_old_one_and_pushes_it_not_out() {
     snapshot(&disk, 1, &[(&["a"], "one")]);
     snapshot(&disk, 2, &[(&["a"], "one"), (&["b"], "two")]);
     let current = dir().join("snapshot");
-    let n = disk.read(&current).unwrap().len();
+    let n = disk.read(&current, u64::MAX).unwrap().len();
     for at in 0..n {
         let disk = disk.after_crash(Damage::Dropped);
         flip(&disk, &current, at);
@@ -562,4 +565,60 @@ fn an_unfinished_solo_file_is_left_to_its_hook_for_a_day() {
     assert!(disk.list(dir()).unwrap().contains(&"solo-2".to_owned()));
     assert_eq!(drained(&spool, day + 1).len(), 1);
     assert!(!disk.list(dir()).unwrap().contains(&"solo-2".to_owned()));
+}
+
+/// All pieces of a file: its records, and how many bytes were none.
+fn in_pieces(spool: &Spool<FakeDisk>, name: &str) -> (Vec<Vec<u8>>, u64, usize) {
+    let (mut records, mut damaged, mut n, mut at) = (Vec::new(), 0, 0, Some(0));
+    while let Some(from) = at {
+        let piece = spool.piece(name, from).expect(NO_FAULT);
+        assert!(piece.next.is_none_or(|next| from < next), "each piece goes further");
+        records.extend(piece.records().map(<[u8]>::to_vec));
+        damaged += piece.damaged;
+        n += 1;
+        at = piece.next;
+    }
+    (records, damaged, n)
+}
+
+// H-49: what is read in pieces is what stands in the file.
+#[test]
+fn h49_a_spool_file_in_pieces_has_every_record_once() {
+    let disk = FakeDisk::new();
+    let spool = Spool::new(disk.clone(), dir());
+    let texts: Vec<String> =
+        (0..3000_usize).map(|n| format!("{n:05} {}", "x".repeat(n * 37 % 900))).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    disk.write_synced(&dir().join("drain-1"), &spool_file(&texts, 7));
+    let (records, damaged, pieces) = in_pieces(&spool, "drain-1");
+    assert!(records.iter().eq(texts.iter().map(|text| text.as_bytes())));
+    assert_eq!((damaged, spool.piece("drain-1", 0).unwrap().folded), (0, 7));
+    assert!(30 <= pieces, "{pieces} pieces");
+    assert_eq!(spool.read("drain-1").unwrap().records().len(), 3000);
+    // Bytes that are no record between them, longer than a piece, and a torn one at the end.
+    let mut bytes = spool_file(&["a"], 0);
+    bytes.resize(bytes.len() + 600_000, 0);
+    frame::push(&mut bytes, b"b");
+    bytes.extend_from_slice(&frame::MAGIC);
+    disk.write_synced(&dir().join("drain-2"), &bytes);
+    let (records, damaged, _) = in_pieces(&spool, "drain-2");
+    assert_eq!((records, damaged), (vec![b"a".to_vec(), b"b".to_vec()], 600_004));
+}
+
+// H-49: heads that promise records which overlap cost each piece a bounded number of checksums.
+#[test]
+fn h49_overlapping_heads_end_a_piece_early() {
+    let disk = FakeDisk::new();
+    let spool = Spool::new(disk.clone(), dir());
+    let mut bytes = spool_file(&[], 0);
+    for _ in 0..20_000 {
+        bytes.extend_from_slice(&frame::MAGIC);
+        bytes.extend_from_slice(&60_000_u32.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+    }
+    frame::push(&mut bytes, b"whole");
+    disk.write_synced(&dir().join("drain-1"), &bytes);
+    let (records, damaged, pieces) = in_pieces(&spool, "drain-1");
+    assert_eq!((records, damaged), (vec![b"whole".to_vec()], 240_000));
+    assert!(100 < pieces, "{pieces} pieces");
 }

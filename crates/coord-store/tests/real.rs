@@ -85,14 +85,14 @@ fn h27_links_fifos_and_directories_are_not_opened() {
     let target = state.join("target");
     std::fs::write(&target, "x").unwrap();
     symlink(&target, state.join("link")).unwrap();
-    assert!(RealDisk.read(&state.join("link")).is_err());
+    assert!(RealDisk.read(&state.join("link"), 1 << 20).is_err());
     assert!(RealDisk.open_append(&state.join("link")).is_err());
     assert!(Command::new("mkfifo").arg(state.join("fifo")).status().unwrap().success());
-    assert!(RealDisk.read(&state.join("fifo")).is_err(), "and nothing waits for a writer");
-    assert!(RealDisk.read(&state).is_err());
+    assert!(RealDisk.read(&state.join("fifo"), 1 << 20).is_err(), "and nothing waits for a writer");
+    assert!(RealDisk.read(&state, 1 << 20).is_err());
     symlink(&state, state.with_file_name("state-link")).unwrap();
     assert!(RealDisk.create_dir(&state.with_file_name("state-link")).is_err());
-    assert!(RealDisk.read(&state.with_file_name("state-link").join("target")).is_err());
+    assert!(RealDisk.read(&state.with_file_name("state-link").join("target"), 1 << 20).is_err());
 }
 
 // H-27, H-29: only where the test may give files away.
@@ -104,7 +104,7 @@ fn h27_what_belongs_to_another_user_is_not_opened() {
     if std::os::unix::fs::chown(&foreign, Some(65534), None).is_err() {
         return;
     }
-    let error = RealDisk.read(&foreign).unwrap_err();
+    let error = RealDisk.read(&foreign, 1 << 20).unwrap_err();
     assert!(error.to_string().contains("belongs to user 65534"), "{error}");
     std::os::unix::fs::chown(&state, Some(65534), None).unwrap();
     assert!(RealDisk.list(&state).is_err() && RealDisk.create_dir(&state).is_err());
@@ -160,4 +160,50 @@ fn h29_a_real_full_disk_takes_what_fits_and_goes_on_when_there_is_room() {
     let (_, tail) = Journal::open(RealDisk, &dir, 0, 8 * 1024).unwrap();
     assert!(tail.records().all(|(_, payload)| payload == record));
     assert_eq!((tail.records().count() as u64, tail.report.len()), (taken + 1, 0));
+}
+
+// H-49: a file that somebody lengthened is read as far as hooks write, and then set aside.
+#[test]
+fn h49_a_sparse_spool_file_is_read_up_to_its_bound_and_set_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = Spool::new(RealDisk, dir.path());
+    let mut bytes = Vec::new();
+    frame::push(&mut bytes, b"event");
+    let file = dir.path().join("drain-1");
+    std::fs::write(&file, &bytes).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(2 << 30).unwrap();
+    let (mut records, mut pieces, mut at) = (0, 0, Some(0));
+    while let Some(from) = at {
+        let piece = spool.piece("drain-1", from).unwrap();
+        records += piece.records().len();
+        pieces += 1;
+        at = piece.next;
+    }
+    assert_eq!(records, 1);
+    assert!(pieces < 300, "{pieces} pieces: 64 MiB and not 2 GiB");
+    assert!(spool.set_aside().is_none());
+    spool.remove("drain-1").unwrap();
+    assert_eq!(spool.set_aside().unwrap().1, 2 << 30);
+    assert!(spool.files().unwrap().is_empty());
+}
+
+// H-49: the length is looked at before anything is read.
+#[test]
+fn h49_a_file_over_its_bound_is_refused_unread() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+    let error = RealDisk.read(&file, 1 << 20).unwrap_err();
+    assert!(coord_store::disk::is_too_long(&error), "{error}");
+    assert!(
+        error.to_string().ends_with("has 1099511627776 bytes, the limit is 1048576"),
+        "{error}"
+    );
+    let error = coord_store::read_small_file(&file, 1 << 20).unwrap_err();
+    assert!(coord_store::disk::is_too_long(&error), "{error}");
+    assert!(coord_store::read_small_file("/dev/zero".as_ref(), 1 << 20).is_err(), "endless");
+    // A snapshot that is too long is a damaged one; without another one that is refused.
+    let snapshot = dir.path().join("snapshot");
+    std::fs::rename(&file, &snapshot).unwrap();
+    assert!(Snapshot::load(&RealDisk, dir.path()).is_err());
 }

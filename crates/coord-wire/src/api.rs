@@ -225,11 +225,6 @@ pub const RECORDED_VARIABLES: [&str; 7] = [
 ];
 
 impl InstallRecord {
-    /// Reads it; none where there is none, or one that cannot be read.
-    pub fn read(file: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
-    }
-
     /// The directories that were in force at the installation; none in the record of an earlier
     /// version.
     pub fn paths(&self) -> Option<Paths> {

@@ -23,12 +23,21 @@ pub const SPOOL_RECORDS_MAX: u64 = 100_000;
 pub const SPOOL_RESERVE_BYTES: u64 = 8 * 1024 * 1024;
 /// No session may fill more of the spool than this, in bytes (H-29).
 pub const SPOOL_SESSION_BYTES_MAX: u32 = 16 * 1024 * 1024;
+/// No more of a spool file is read, in bytes: hooks write none that is longer.
+pub const SPOOL_FILE_BYTES_MAX: u64 = SPOOL_BYTES_MAX + 128 * 1024;
 /// Malformed payloads, and panics of hooks, kept for diagnosis.
 pub const MALFORMED_RECORDS_MAX: u64 = 100;
 /// Largest malformed payload kept, in bytes.
 pub const MALFORMED_BYTES_MAX: usize = 64 * 1024;
 /// A journal segment is closed at this size, in bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// No more of a segment's file is read, in bytes: a segment may exceed [`SEGMENT_BYTES_MAX`] by its
+/// last record or batch.
+pub const SEGMENT_FILE_BYTES_MAX: u64 = 4 * SEGMENT_BYTES_MAX;
+/// Largest snapshot, in bytes: a longer one is neither written nor read.
+pub const SNAPSHOT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Largest configuration file, install record or other small file that a person or `install` writes, in bytes.
+pub const SMALL_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The journal's size, in bytes; the oldest segments go first.
 pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// The journal's age.

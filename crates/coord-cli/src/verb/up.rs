@@ -13,9 +13,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use coord_store::read_small_file;
 use coord_store::{CoordinatorLock, LockError, RealDisk};
 use coord_wire::api::{Health, InstallRecord};
 use coord_wire::exchange::{Miss, mono_ns};
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
@@ -107,7 +109,8 @@ pub(crate) fn lift_down(context: &Context) -> anyhow::Result<()> {
 /// H-15, H-41: a hook starts a coordinator only where coord was installed.
 fn check_install_record(context: &Context) -> anyhow::Result<()> {
     let path = context.paths.install_record();
-    let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let text =
+        read_small_file(&path, SMALL_FILE_BYTES_MAX).with_context(|| path.display().to_string())?;
     let record: InstallRecord =
         serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
     let here = &context.here;

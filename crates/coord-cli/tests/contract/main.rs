@@ -13,6 +13,7 @@ mod disk;
 mod forgery;
 mod harness;
 mod http;
+mod limits;
 mod namespaces;
 mod once;
 mod queue;

@@ -41,7 +41,7 @@ fn seeds() -> Vec<Vec<u8>> {
             let job = journal.unsynced().expect("something was written");
             journal.synced(job.run()).expect("the disk is whole");
         }
-        seeds.extend(disk.read(Path::new(SEGMENT)));
+        seeds.extend(disk.read(Path::new(SEGMENT), u64::MAX));
     }
     seeds
 }
@@ -64,7 +64,7 @@ fn run(input: &[u8]) -> String {
         Err(error) => {
             assert_is_one_line(&error.to_string(), 1000);
             assert!(beside.is_err(), "a reader takes what the writer refuses");
-            let left = disk.read(Path::new(SEGMENT)).unwrap_or_default();
+            let left = disk.read(Path::new(SEGMENT), u64::MAX).unwrap_or_default();
             assert!(left == input, "a segment that was refused is not what it was");
             let debug = format!("{error:?}");
             return format!("refused: {}", debug.split([' ', '{']).next().unwrap_or_default());
@@ -77,7 +77,8 @@ fn run(input: &[u8]) -> String {
     }
     let behind = anywhere(input, damage_at);
     if behind.iter().any(|payload| !payload.starts_with(OWN)) {
-        let kept = disk.read(&Path::new(SEGMENT).with_extension("cut")).unwrap_or_default();
+        let kept =
+            disk.read(&Path::new(SEGMENT).with_extension("cut"), u64::MAX).unwrap_or_default();
         // Of a segment without a header all is kept.
         assert!(kept.ends_with(&input[damage_at..]), "records behind the damage are not kept");
     }

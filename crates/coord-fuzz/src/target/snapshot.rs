@@ -27,7 +27,7 @@ fn made(n_entries: u64, key_bytes: usize) -> Vec<u8> {
         writer.entry(&[&key, "all"], format!("{{\"session\":{n}}}").as_bytes());
     }
     publish(&disk, writer, b"ids");
-    disk.read(&Path::new(DIR).join("snapshot")).unwrap_or_default()
+    disk.read(&Path::new(DIR).join("snapshot"), u64::MAX).unwrap_or_default()
 }
 
 fn publish(disk: &FakeDisk, writer: SnapshotWriter, blob: &[u8]) {

@@ -14,7 +14,7 @@ fn disk() -> (FakeDisk, FakeFile) {
 }
 
 fn content(disk: &FakeDisk, damage: Damage) -> Option<Vec<u8>> {
-    disk.after_crash(damage).read(Path::new(FILE)).ok()
+    disk.after_crash(damage).read(Path::new(FILE), u64::MAX).ok()
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_failed_sync_loses_its_data_even_to_a_later_sync() {
     disk.arm(Fault::Error { at: 1, kind: io::ErrorKind::Other });
     assert!(file.sync().is_err());
     file.sync().unwrap();
-    assert_eq!(disk.read(Path::new(FILE)).unwrap(), b"synced!", "it stays readable");
+    assert_eq!(disk.read(Path::new(FILE), u64::MAX).unwrap(), b"synced!", "it stays readable");
     assert_eq!(content(&disk, Damage::Dropped).unwrap(), b"synced\0");
 }
 
@@ -67,7 +67,10 @@ fn a_crash_in_place_leaves_what_a_copy_shows() {
         drop(file);
         disk.crash(damage);
         for path in [FILE, "/d/other"] {
-            assert_eq!(disk.read(Path::new(path)).ok(), copy.read(Path::new(path)).ok());
+            assert_eq!(
+                disk.read(Path::new(path), u64::MAX).ok(),
+                copy.read(Path::new(path), u64::MAX).ok()
+            );
         }
         assert_eq!(content(&disk, Damage::Dropped), content(&copy, Damage::Kept));
     }

@@ -6,6 +6,7 @@ use super::error::JournalError;
 use crate::disk::Disk;
 use crate::finding::Finding;
 use crate::segment::{Segment, file_name, first_seq_of};
+use coord_wire::limits::SEGMENT_FILE_BYTES_MAX;
 use std::io;
 use std::path::Path;
 
@@ -126,7 +127,8 @@ pub(super) fn first_seqs<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<u64>, Jour
 
 fn read_segment<D: Disk>(disk: &D, dir: &Path, first_seq: u64) -> Result<Segment, JournalError> {
     let path = dir.join(file_name(first_seq));
-    match disk.read(&path) {
+    // Whoever lengthened a segment added nothing that was accepted: the rest is a torn tail.
+    match disk.read_at(&path, 0, usize::try_from(SEGMENT_FILE_BYTES_MAX).unwrap_or(usize::MAX)) {
         Ok(bytes) => Segment::scan(path, first_seq, bytes),
         Err(source) => Err(JournalError::Io { path, operation: "read", source }),
     }

@@ -127,9 +127,9 @@ impl<D: Disk> ReopenJob<D> {
 
     /// The last segment, with every record that was appended to it and nothing else.
     fn read(&self) -> Result<Segment, JournalError> {
-        let mut bytes = self.disk.read(&self.path).map_err(on(&self.path, "read"))?;
-        // A record that could not be cut off again stands behind.
-        bytes.truncate(usize::try_from(self.len).unwrap_or(usize::MAX));
+        // A record that could not be cut off again may follow.
+        let len = usize::try_from(self.len).unwrap_or(usize::MAX);
+        let bytes = self.disk.read_at(&self.path, 0, len).map_err(on(&self.path, "read"))?;
         let segment = Segment::scan(self.path.clone(), self.first_seq, bytes)?;
         match segment.damage {
             Some(damage) => Err(segment.damaged(damage)),

@@ -10,6 +10,8 @@ use anyhow::{Context as _, anyhow, bail};
 use coord_core::Mode;
 use coord_daemon::config::Config;
 use coord_daemon::operator::check_self;
+use coord_store::read_small_file;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use toml::de::{DeTable, DeValue};
 
 use crate::context::Context;
@@ -74,8 +76,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 /// True if the file was changed.
 fn write(file: &Path, wanted: Word) -> anyhow::Result<bool> {
     let shown = || file.display().to_string();
-    let before = match fs::read_to_string(file) {
-        Ok(text) => Some(text),
+    let before = match read_small_file(file, SMALL_FILE_BYTES_MAX) {
+        Ok(text) => Some(String::from_utf8(text).with_context(shown)?),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(shown),
     };

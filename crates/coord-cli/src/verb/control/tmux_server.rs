@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use coord_daemon::config::Config;
 use coord_daemon::registry::Readable;
+use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
@@ -57,8 +59,9 @@ pub(super) fn start(socket: &Path, context: &Context) -> anyhow::Result<()> {
 /// The tmux of the one who installed (H-24): a PATH from elsewhere does not choose it.
 fn program(context: &Context) -> anyhow::Result<String> {
     let file = context.paths.install_record();
-    let record: Option<InstallRecord> =
-        fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let record: Option<InstallRecord> = read_small_file(&file, SMALL_FILE_BYTES_MAX)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     record
         .and_then(|record| record.tmux)
         .context("coord knows no tmux here: have it on the PATH and run `coord install`")

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use coord_daemon::registry::Readable;
 use coord_daemon::tmux::{check_socket, find_program};
+use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 
 use super::{Finding, Setup, child};
 use crate::context::variable;
@@ -97,7 +99,7 @@ fn version_of(claude: &Path) -> Result<String, String> {
 
 /// Where tmux may be, as the coordinator looks for it.
 fn tmux_places(setup: &Setup<'_>) -> Vec<PathBuf> {
-    let record = std::fs::read(setup.context.paths.install_record()).ok();
+    let record = read_small_file(&setup.context.paths.install_record(), SMALL_FILE_BYTES_MAX).ok();
     let record = record.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
     let recorded = record.and_then(|record| record.tmux).map(PathBuf::from);
     setup.config.paths("tracking.tmux").iter().cloned().chain(recorded).collect()

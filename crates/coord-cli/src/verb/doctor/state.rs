@@ -6,9 +6,11 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use coord_store::read_small_file;
 use coord_store::{CoordinatorLock, Disk, LockError, PlaceError, RealDisk, check_place};
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::RESERVE_FILE_BYTES;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use coord_wire::trust::is_trusted_program;
 
 use super::finding::quoted;
@@ -46,7 +48,10 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     findings.extend(locks(try_lock(state), state));
     findings.extend(room(RealDisk.free(state).ok(), state));
     findings.extend(key(context));
-    findings.extend(record(std::fs::read(context.paths.install_record()), context));
+    findings.extend(record(
+        read_small_file(&context.paths.install_record(), SMALL_FILE_BYTES_MAX),
+        context,
+    ));
     findings.extend(clock(context.now.wall_ms));
     if findings.is_empty() {
         findings

@@ -7,6 +7,7 @@ use coord_store::journal::read_segments;
 use coord_store::{Disk, RealDisk, Snapshot, Spool, StateLock, Tail};
 use coord_wire::frame::{Frame, Frames};
 use coord_wire::journal::Record;
+use coord_wire::limits::SEGMENT_FILE_BYTES_MAX;
 use coord_wire::limits::{
     MALFORMED_RECORDS_MAX, SPOOL_BYTES_MAX, SPOOL_RECORDS_MAX, SPOOL_RESERVE_BYTES,
 };
@@ -86,7 +87,7 @@ fn journal(setup: &Setup<'_>) -> Vec<Finding> {
 
 /// Bytes at the end that no sync covered, while nobody is writing.
 fn tail(segment: &Path) -> Option<Finding> {
-    let bytes = RealDisk.read(segment).ok()?;
+    let bytes = RealDisk.read(segment, SEGMENT_FILE_BYTES_MAX).ok()?;
     let bad = Frames::new(&bytes, 0).find_map(|frame| match frame {
         Frame::Torn { at, .. } | Frame::Damaged { at, .. } => Some(at),
         Frame::Record { .. } => None,

@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use coord_daemon::state_dir;
+use coord_store::read_small_file;
 use serde_json::{Map, Value, json};
 
 use super::registration::{Registration, check_programs, events};
 use super::scope::{self, Scope, shown};
+use super::settings_file::SETTINGS_BYTES_MAX;
 use super::{default_hooks_dir, edit, record, refuse_other_owner};
 use crate::context::Context;
 
@@ -62,7 +64,8 @@ pub(crate) fn run_plugin(args: &PluginArgs, context: &Context) -> anyhow::Result
 /// The settings that every session reads.
 fn refuse_both() -> anyhow::Result<()> {
     for path in scope::files(Scope::User, &[], None)? {
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let text = read_small_file(&path, SETTINGS_BYTES_MAX).unwrap_or_default();
+        let text = String::from_utf8(text).unwrap_or_default();
         if edit::read(&text).is_ok_and(|settings| 0 < settings.registered_events()) {
             let path = shown(&path);
             bail!(

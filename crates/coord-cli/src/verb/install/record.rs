@@ -5,7 +5,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;
+use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use coord_wire::paths::Paths;
 use rustix::fs::{Access, access};
 
@@ -32,7 +34,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         environment: context.recorded_variables()?,
         client: client::executable().as_deref().map(text).transpose()?,
     };
-    let standing = fs::read(&path).ok();
+    let standing = read_small_file(&path, SMALL_FILE_BYTES_MAX).ok();
     let standing = standing.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if standing.as_ref() == Some(&record) {
         return Ok(());

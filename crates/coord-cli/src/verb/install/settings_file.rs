@@ -27,6 +27,9 @@ use tempfile::NamedTempFile;
 
 use super::attributes;
 
+/// A longer file is none that a client or a person wrote, in bytes.
+pub(super) const SETTINGS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// How often an edit is begun anew because another program wrote the file meanwhile.
 const ATTEMPTS_MAX: u32 = 5;
 
@@ -167,6 +170,13 @@ fn find(path: &Path) -> anyhow::Result<Option<Found>> {
             "{} has {} hard links, which a safe replacement would part: make it a symbolic link",
             path.display(),
             metadata.nlink()
+        );
+    }
+    if SETTINGS_BYTES_MAX < metadata.len() {
+        bail!(
+            "{} has {} bytes, and no settings are longer than {SETTINGS_BYTES_MAX}: repair or move it",
+            path.display(),
+            metadata.len()
         );
     }
     let mut bytes = Vec::new();

@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use coord_store::read_small_file;
 use serde_json::Value;
 
 use super::scope::shown;
+use super::settings_file::SETTINGS_BYTES_MAX;
 
 /// Where an administrator's settings stand; they win over the user's.
 const MANAGED: [&str; 2] = [
@@ -38,7 +40,8 @@ pub(crate) fn managed_warnings() -> Vec<String> {
 }
 
 fn of_file(path: &Path, is_managed: bool) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = read_small_file(path, SETTINGS_BYTES_MAX).unwrap_or_default();
+    let text = String::from_utf8(text).unwrap_or_default();
     let text = text.trim_start_matches('\u{feff}');
     let settings: Value = serde_json::from_str(text).unwrap_or_default();
     let mut keys = vec!["disableAllHooks"];
