@@ -48,7 +48,7 @@ pub(crate) fn on_hook(
             Vec::new()
         }
         Place::History(key) => {
-            count_late(state, key);
+            count_late(state, key, event.is_verified());
             let is_end = matches!(event.kind, HookKind::SessionEnd(_));
             let ended_elsewhere =
                 owner.filter(|_| is_end).and_then(|owner| state.note_end_elsewhere(key, &owner));
@@ -316,11 +316,14 @@ fn take_along_old_boot(state: &State, session: &mut Session, at: Moment) {
     }
 }
 
-fn count_late(state: &mut State, key: SessionKey) {
+fn count_late(state: &mut State, key: SessionKey, verified: bool) {
     bump(&mut state.header.counters.late);
     if let Some(mut session) = state.take(key) {
         bump(&mut session.counts.events);
         bump(&mut session.counts.late);
+        if !verified {
+            bump(&mut session.counts.unverified);
+        }
         state.put(session);
     }
 }

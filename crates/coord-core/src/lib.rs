@@ -54,6 +54,7 @@ mod task;
 mod text;
 mod time;
 mod turn;
+mod unverified;
 mod wake;
 
 pub use budget::{Budget, BudgetDecision, Delay, Limits};
@@ -105,4 +106,5 @@ pub use step::step;
 pub use task::{StopFile, Task, TaskFound};
 pub use text::is_hidden;
 pub use time::{Awake, Moment, Now};
+pub use unverified::UNVERIFIED_MAX;
 pub use wake::{WakeBudget, WakeDecision, WakeLimits, continuation, is_armed};

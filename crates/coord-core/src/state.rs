@@ -21,6 +21,7 @@ use crate::seen::SeenIds;
 use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
 use crate::settings::Settings;
 use crate::time::{Awake, Moment, Now};
+use crate::unverified::Support;
 
 /// Counts over all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Counters {
     /// Harnesses that were found dead, nobody having seen them die (S0-38).
     #[serde(default)]
     pub found_dead: u64,
+    /// Records of unverified sessions that were dropped because there were too many (H-49).
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 /// Everything of the state but the records and the remembered ids.
@@ -99,6 +103,8 @@ pub struct State {
     by_id: BTreeMap<String, Vec<SessionKey>>,
     by_owner: BTreeSet<(OwnerSlot, SessionKey)>,
     by_deadline: BTreeSet<(Awake, SessionKey)>,
+    /// Those that no verified event supports, in the order in which they are dropped.
+    unverified: BTreeSet<(Support, SessionKey)>,
 }
 
 /// What tells owners apart as a rule; the record says whether machine and boot are the same too.
@@ -127,6 +133,7 @@ struct Indexed {
     previous_ids: Vec<String>,
     owner: Option<OwnerSlot>,
     deadline: Option<Awake>,
+    support: Option<Support>,
 }
 
 impl From<Session> for Taken {
@@ -278,6 +285,7 @@ impl State {
             previous_ids: session.previous_ids.clone(),
             owner: session.owner.as_ref().map(|owner| owner_slot(&owner.id)),
             deadline,
+            support: session.unverified_support(),
         };
         Some(Taken { session, indexed })
     }
@@ -301,6 +309,8 @@ impl State {
         reindex(&mut self.by_owner, key, indexed.owner, owner);
         let deadline = self.deadline(&session);
         reindex(&mut self.by_deadline, key, indexed.deadline, deadline);
+        let support = session.unverified_support();
+        reindex(&mut self.unverified, key, indexed.support, support);
         self.records.insert(key, Record { session, deadline });
     }
 
@@ -310,6 +320,17 @@ impl State {
         self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
         reindex(&mut self.by_owner, key, indexed.owner, None);
         reindex(&mut self.by_deadline, key, indexed.deadline, None);
+        reindex(&mut self.unverified, key, indexed.support, None);
+    }
+
+    /// How many records no verified event supports.
+    pub fn n_unverified(&self) -> usize {
+        self.unverified.len()
+    }
+
+    /// Those, in the order in which they are dropped.
+    pub(crate) fn unverified(&self) -> impl Iterator<Item = SessionKey> {
+        self.unverified.iter().map(|(_, key)| *key)
     }
 
     fn forget_ids<'a>(&mut self, key: SessionKey, ids: impl Iterator<Item = &'a String>) {

@@ -24,6 +24,8 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         return looks(state, now);
     }
     let mut touched = take_in(state, event, now, &mut fx);
+    let changed = state.drop_unverified(&touched, state.moment(now), &mut fx);
+    touched.extend(changed);
     if matches!(event, Event::Hook(_)) {
         let passed_on = state.pass_on(&touched);
         touched.extend(passed_on);

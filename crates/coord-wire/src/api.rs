@@ -34,6 +34,12 @@ pub struct Health {
     /// Sessions among them that live and that nobody watches.
     #[serde(default)]
     pub unattended: u64,
+    /// Records of unverified sessions that were dropped because there were too many.
+    #[serde(default)]
+    pub records_dropped: u64,
+    /// Events of which only the count was kept.
+    #[serde(default)]
+    pub events_counted: u64,
     /// Violations of invariants counted so far; must read 0.
     pub invariant_violations: u64,
     /// What is wrong, in words.

@@ -61,6 +61,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         let changes = escape(&health.config_changes.join(", "));
         writeln!(out, "configuration changed {ago} ago: {changes}")?;
     }
+    if 0 < health.events_counted.saturating_add(health.records_dropped) {
+        writeln!(
+            out,
+            "since the store began: {} only counted, {} of unverified sessions dropped",
+            counted(health.events_counted, "event"),
+            counted(health.records_dropped, "record")
+        )?;
+    }
     for problem in &health.problems {
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }

@@ -359,6 +359,8 @@ fn health(version: &str, invariant_violations: u64, problems: &[&str]) -> String
         spool_pending: 0,
         sessions: 0,
         unattended: 0,
+        records_dropped: 0,
+        events_counted: 0,
         invariant_violations,
         problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         config_changed_at: None,

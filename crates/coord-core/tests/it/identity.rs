@@ -3,7 +3,7 @@
 use crate::world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
 use coord_core::{
     Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, SeenIds,
-    StartSource, State, Word,
+    StartSource, State, UNVERIFIED_MAX, Word, step,
 };
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
@@ -280,4 +280,82 @@ fn a_record_without_an_owner_is_completed_by_the_registry() {
     world.send(event);
     world.registry(100, present("s1"), false);
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
+}
+
+/// An event that is not verified: of no process, or of one as far as `provenance` says.
+fn unverified(world: &mut World, id: &str, process: Option<(u32, Provenance)>) {
+    let mut event = world.event(id, process.as_ref().map_or(1, |(pid, _)| *pid), START, 0.0);
+    match process {
+        Some((_, provenance)) => event.provenance = provenance,
+        None => (event.provenance, event.harness) = (Provenance::Claimed, None),
+    }
+    let now = world.now();
+    step(&mut world.state, &Event::Hook(Box::new(event)), now);
+}
+
+fn registered() -> Provenance {
+    Provenance::Corroborated { is_client: false, registry_dir: Some("/home/dev/.claude".into()) }
+}
+
+fn living_client() -> Provenance {
+    Provenance::Corroborated { is_client: true, registry_dir: None }
+}
+
+fn has(world: &World, id: &str) -> bool {
+    world.state.sessions_with_id(id).next().is_some()
+}
+
+// H-49: made-up sessions take nobody's place but their own.
+#[test]
+fn h_49_records_without_a_verified_event_are_capped_and_the_oldest_go() {
+    let mut world = World::new();
+    world.open("real", 100, Kind::Interactive);
+    unverified(&mut world, "client", Some((200, living_client())));
+    world.seen_alive(200);
+    unverified(&mut world, "left", Some((300, registered())));
+    world.seen_dead(300);
+    for n in 0..UNVERIFIED_MAX + 500 {
+        unverified(&mut world, &format!("forged-{n}"), None);
+    }
+    assert!(has(&world, "real") && has(&world, "client"), "a verified one, and a living client's");
+    assert!(has(&world, "left"), "the registry told of it: claims go before it");
+    assert!(!has(&world, "forged-500") && has(&world, "forged-501"));
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX);
+    assert_eq!(world.state.header().counters.dropped, 501);
+    // The indexes are what the records make of them.
+    world.hook("real", 100, PROMPT);
+    // A store with too many is cut to size by the first event.
+    let mut many: Vec<_> = world.state.sessions().cloned().collect();
+    let one = world.session("forged-1000").clone();
+    many.extend((0..700).map(|n| {
+        let mut more = one.clone();
+        more.key.0 = 100_000 + n;
+        more
+    }));
+    let header = world.state.header().clone();
+    world.state = State::from_parts(header, many, Vec::new(), SeenIds::default());
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX + 700);
+    world.hook("real", 100, TOOL);
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX);
+}
+
+// H-44, H-49: nobody looked at the client of a new record yet, and those before it count for more.
+#[test]
+fn h_49_the_record_of_a_living_client_is_not_dropped() {
+    let mut world = World::new();
+    for n in 0..2 * UNVERIFIED_MAX {
+        let pid = 1000 + u32::try_from(n).unwrap();
+        unverified(&mut world, &format!("left-{n}"), Some((pid, registered())));
+        world.seen_dead(pid);
+    }
+    assert_eq!(world.state.n_unverified(), UNVERIFIED_MAX, "they have a bound as well");
+    unverified(&mut world, "client", Some((200, living_client())));
+    world.seen_alive(200);
+    for n in 0..UNVERIFIED_MAX {
+        unverified(&mut world, &format!("forged-{n}"), None);
+    }
+    assert!(has(&world, "client"));
+    world.seen_dead(200);
+    unverified(&mut world, "forged", None);
+    assert!(has(&world, "client"), "claims go before it");
 }
