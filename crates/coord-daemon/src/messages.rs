@@ -90,7 +90,10 @@ impl<W: World> Coordinator<W> {
             ttl_ms: ask.ttl_ms,
         };
         let id = match self.engine.state().admits(&new) {
-            Admitted::New => return self.accept(new, &ask.text, now),
+            Admitted::New => {
+                self.has_room_for_text(ask.text.len())?;
+                return self.accept(new, &ask.text, now);
+            }
             Admitted::Folded(id) => id,
             Admitted::OtherText(id) => {
                 let why = format!("this key was used for another text ({id}): take another key");
@@ -106,6 +109,19 @@ impl<W: World> Coordinator<W> {
         };
         self.record_message(id, "sent again: folded", &QueueEvent::Folded(id), now)?;
         Ok(Sent { folded: true, ..self.fate(id, now)? })
+    }
+
+    /// Whether the texts of all messages leave room for one more (H-29).
+    fn has_room_for_text(&self, bytes: usize) -> Result<(), Response> {
+        let mib = self.config.count("queue.texts_mib");
+        let total = self.bodies.total().saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if total <= mib.saturating_mul(1024 * 1024) {
+            return Ok(());
+        }
+        let why = format!(
+            "the texts of all messages would take {total} bytes, the limit is {mib} MiB (queue.texts_mib): nothing was sent; take messages out with `coord queue work` or drop them with `coord queue drop`"
+        );
+        Err(Response::error(429, "full", &why))
     }
 
     /// Whom a message is for.

@@ -11,7 +11,7 @@
 
 use crate::disk::{Disk, DiskFile, is_too_long};
 use coord_wire::message::TEXT_BYTES_MAX;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,29 @@ pub struct Bodies<D: Disk> {
     disk: D,
     dir: PathBuf,
     unsynced: Vec<PathBuf>,
+    /// The texts that are there, with their lengths, and the sum of those.
+    sizes: BTreeMap<String, u64>,
+    total: u64,
 }
 
 impl<D: Disk> Bodies<D> {
     /// The texts in `dir`, which need not be there.
     pub fn new(disk: D, dir: &Path) -> Self {
-        Self { disk, dir: dir.to_owned(), unsynced: Vec::new() }
+        Self { disk, dir: dir.to_owned(), unsynced: Vec::new(), sizes: BTreeMap::new(), total: 0 }
+    }
+
+    /// Bytes of all texts together, as far as [`Self::keep_only`] and this value's own writes tell.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn note(&mut self, name: &str, len: Option<u64>) {
+        let before = match len {
+            Some(len) => self.sizes.insert(name.to_owned(), len),
+            None => self.sizes.remove(name),
+        };
+        self.total =
+            self.total.saturating_sub(before.unwrap_or(0)).saturating_add(len.unwrap_or(0));
     }
 
     /// Writes a text. It is on the disk when the next [`crate::SyncJob`] is done that is behind it.
@@ -37,7 +54,10 @@ impl<D: Disk> Bodies<D> {
         let path = self.dir.join(name);
         let written = self.make(&path, text);
         match written {
-            Ok(()) => self.unsynced.push(path),
+            Ok(()) => {
+                self.note(name, Some(text.len() as u64));
+                self.unsynced.push(path);
+            }
             // It may never have been made.
             Err(_) => drop(self.disk.remove(&path)),
         }
@@ -84,9 +104,10 @@ impl<D: Disk> Bodies<D> {
         let path = self.dir.join(name);
         self.unsynced.retain(|one| *one != path);
         match self.disk.remove(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => self.note(name, None),
         }
+        Ok(())
     }
 
     /// Takes away all texts but these. Returns how many went.
@@ -98,11 +119,15 @@ impl<D: Disk> Bodies<D> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             found => found?,
         };
-        let strays = found.iter().filter(|name| !names.contains(*name));
         let mut n: usize = 0;
-        for name in strays {
-            self.remove(name)?;
-            n = n.saturating_add(1);
+        for name in &found {
+            if names.contains(name) {
+                let len = self.disk.len(&self.dir.join(name))?;
+                self.note(name, Some(len));
+            } else {
+                self.remove(name)?;
+                n = n.saturating_add(1);
+            }
         }
         Ok(n)
     }
@@ -200,6 +225,23 @@ mod tests {
         assert!(bodies.unsynced().is_none(), "all of it is on the disk");
         assert_eq!(bodies.keep_only(&BTreeSet::from(["c".to_owned()])).unwrap(), 1);
         assert_eq!(names(&dir), ["c"]);
+    }
+
+    // H-29: what all texts take together is known, also after a restart.
+    #[test]
+    fn h29_the_texts_are_counted_in_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bodies = Bodies::new(RealDisk, dir.path());
+        bodies.write("a", b"one").unwrap();
+        bodies.write("b", b"three").unwrap();
+        bodies.write("a", b"four").unwrap();
+        assert_eq!(bodies.total(), 9);
+        bodies.remove("b").unwrap();
+        assert_eq!(bodies.total(), 4);
+        bodies.write("b", b"three").unwrap();
+        let mut again = Bodies::new(RealDisk, dir.path());
+        again.keep_only(&BTreeSet::from(["b".to_owned()])).unwrap();
+        assert_eq!(again.total(), 5);
     }
 
     // A text that was removed while its sync was under way stays removed.

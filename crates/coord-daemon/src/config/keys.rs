@@ -123,6 +123,12 @@ pub const KEYS: [Key; 87] = [
         about: "a message that is worked on for longer is shown as slow (S4-18)",
     },
     Key {
+        name: "queue.texts_mib",
+        kind: Kind::Count,
+        default: "256",
+        about: "the texts of all messages together, in MiB; what exceeds this is refused",
+    },
+    Key {
         name: "queue.wake",
         kind: Kind::Word(&["auto", "always", "never"]),
         default: "\"always\"",
