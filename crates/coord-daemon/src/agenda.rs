@@ -65,7 +65,7 @@ impl<W: World> Coordinator<W> {
         let core = core.map(|at| at.max(agenda.deadlines_from));
         let timers = [agenda.heartbeat_at, agenda.stopped_at];
         let all = timers.into_iter().chain(agenda.spool_at).chain(core);
-        let all = all.chain(self.sync_at()).chain(self.reopen_at());
+        let all = all.chain(self.sync_at()).chain(self.reopen_at()).chain(self.counted_at());
         all.min().unwrap_or(agenda.heartbeat_at)
     }
 

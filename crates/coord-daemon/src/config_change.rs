@@ -7,7 +7,6 @@ use coord_wire::journal::{ConfigChange, Entry};
 use crate::conditions::Condition;
 use crate::config::{Config, ConfigError};
 use crate::coordinator::Coordinator;
-use crate::share::Shares;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
@@ -46,7 +45,7 @@ impl<W: World> Coordinator<W> {
         if old.mode() != Mode::Observe && self.mode() == Mode::Observe {
             self.drop_acts("recovery.mode", now);
         }
-        self.shares = Shares::new(self.config.count("store.tool_events_per_minute"));
+        self.shares.set_tools_per_minute(self.config.count("store.tool_events_per_minute"));
         self.config_changed = Some((now.wall_ms, changes.iter().map(words).collect()));
         self.show_restart();
     }

@@ -22,7 +22,12 @@ pub(crate) struct Connection {
     written: usize,
     is_closing: bool,
     owed: Owed,
+    /// What [`Self::held`] was when it was counted last.
+    pub(crate) counted: usize,
 }
+
+/// Buffers that are empty keep no more room than this.
+const ROOM_KEPT: usize = 64 * 1024;
 
 /// What the peer has to get before its next request counts, so that answers keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +64,13 @@ impl Connection {
             written: 0,
             is_closing: false,
             owed: Owed::Nothing,
+            counted: 0,
         }
+    }
+
+    /// Bytes of memory that it takes: what was half sent, and what is unread.
+    pub(crate) fn held(&self) -> usize {
+        self.input.capacity().saturating_add(self.output.capacity())
     }
 
     /// The stream, to register it.
@@ -89,6 +100,9 @@ impl Connection {
             match parse(&self.input) {
                 Parsed::Whole(request, used) => {
                     self.input.drain(..used);
+                    if self.input.is_empty() {
+                        self.input.shrink_to(ROOM_KEPT);
+                    }
                     self.owed = Owed::Answer;
                     return Progress::Request(request);
                 }
@@ -157,6 +171,10 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => (),
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
+        }
+        if ROOM_KEPT < self.output.capacity() {
+            self.output = Vec::new();
+            self.written = 0;
         }
         true
     }

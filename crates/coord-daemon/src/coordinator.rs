@@ -24,7 +24,7 @@ use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::provenance;
 use crate::reopen::Reopening;
-use crate::share::Shares;
+use crate::share::{Arrival, Fate, Shares, Trust};
 use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
@@ -87,6 +87,10 @@ pub struct Coordinator<W: World> {
     /// Messages that go to wake hooks once their leaving is on disk.
     pub(crate) leaving: VecDeque<Leaving>,
     pub(crate) shares: Shares,
+    /// Events that were only counted, and are not recorded as such yet.
+    pub(crate) counted: u64,
+    /// When their number is recorded, CLOCK_MONOTONIC.
+    pub(crate) counted_at_ns: u64,
     reserve: Reserve<W::Disk>,
     is_full: bool,
     /// Since when records wait for a sync, CLOCK_MONOTONIC.
@@ -147,6 +151,8 @@ impl<W: World> Coordinator<W> {
             offered: None,
             leaving: VecDeque::new(),
             shares: Shares::new(config.count("store.tool_events_per_minute")),
+            counted: 0,
+            counted_at_ns: 0,
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),
             is_full: false,
             unsynced_since: None,
@@ -202,13 +208,23 @@ impl<W: World> Coordinator<W> {
         if self.engine.is_duplicate(&envelope) {
             return Ok(());
         }
-        if self.shares.is_spent(&envelope.session_id, &envelope.event, now.mono_ns) {
-            let folded = Entry::Folded {
-                session_id: envelope.session_id,
-                event: envelope.event,
-                id: envelope.id,
-            };
-            return self.record(&folded, now);
+        let arrival = Arrival {
+            session_id: &envelope.session_id,
+            event: &envelope.event,
+            bytes: text.get().len(),
+            trust: Trust::of(&provenance),
+            via,
+        };
+        match self.shares.take(arrival, now.mono_ns) {
+            Fate::Kept => (),
+            Fate::Named => {
+                let Envelope { session_id, event, id, .. } = envelope;
+                return self.record(&Entry::Folded { session_id, event, id }, now);
+            }
+            Fate::Counted => {
+                self.count();
+                return Ok(());
+            }
         }
         if envelope.event == "SessionEnd" {
             self.look_for_shutdown(now);

@@ -22,6 +22,9 @@ use crate::convert;
 const TAIL_PER_SESSION: u64 = 4;
 /// The least tail worth a snapshot.
 const TAIL_MIN: u64 = 2_000;
+/// A snapshot is due at this many bytes too, however few records they are: the journal is pruned behind
+/// a snapshot only, so its size is bounded by this beyond what is kept (H-49).
+const TAIL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An entry of the snapshot that is a message and no session.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -53,8 +56,10 @@ pub struct Engine<D: Disk> {
     state: State,
     /// What the next start has to replay, in records.
     since_snapshot: u64,
-    /// Up to which record the last snapshot was begun, and what of the tail it covers.
-    snapshot_begun: (u64, u64),
+    /// The same in bytes.
+    bytes_since_snapshot: u64,
+    /// Up to which record the last snapshot was begun, and what of the tail it covers, in records and bytes.
+    snapshot_begun: (u64, u64, u64),
     duplicates: u64,
     line: Vec<u8>,
 }
@@ -78,11 +83,13 @@ impl<D: Disk> Engine<D> {
         let (state, replayed) = replay(snapshot.as_ref(), &tail)?;
         let findings = snapshot.iter().flat_map(|snapshot| &snapshot.report).chain(&tail.report);
         let findings = findings.map(ToString::to_string).collect();
+        let bytes = tail.records().map(|(_, payload)| payload.len() as u64).sum();
         let engine = Self {
             journal,
             state,
             since_snapshot: replayed,
-            snapshot_begun: (0, 0),
+            bytes_since_snapshot: bytes,
+            snapshot_begun: (0, 0, 0),
             duplicates: 0,
             line: Vec::new(),
         };
@@ -129,6 +136,8 @@ impl<D: Disk> Engine<D> {
     pub fn append(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
         let seq = self.journal.next_seq();
         self.append_as_json(&RecordRef { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry })?;
+        let bytes = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
+        self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(bytes);
         let cost = replay_cost(entry, &self.state);
         self.since_snapshot = self.since_snapshot.saturating_add(cost);
         Ok(())
@@ -164,7 +173,8 @@ impl<D: Disk> Engine<D> {
     pub fn wants_snapshot(&self) -> bool {
         let kept = self.state.sessions().len().saturating_add(self.state.messages().len());
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
-        TAIL_MIN.max(kept.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
+        TAIL_BYTES_MAX <= self.bytes_since_snapshot
+            || TAIL_MIN.max(kept.saturating_mul(TAIL_PER_SESSION)) <= self.since_snapshot
     }
 
     /// Whether anything was recorded since the last snapshot.
@@ -193,16 +203,17 @@ impl<D: Disk> Engine<D> {
             let keys: Vec<&str> = key.iter().map(String::as_str).collect();
             writer.entry(&keys, &payload);
         }
-        self.snapshot_begun = (through_seq, self.since_snapshot);
+        self.snapshot_begun = (through_seq, self.since_snapshot, self.bytes_since_snapshot);
         Ok((writer, self.state.seen().to_bytes()))
     }
 
     /// The snapshot up to this record is in its place: what it covers need not be replayed.
     pub fn snapshot_taken(&mut self, through_seq: u64) {
-        let (begun, covered) = self.snapshot_begun;
+        let (begun, records, bytes) = self.snapshot_begun;
         if begun == through_seq {
-            self.since_snapshot = self.since_snapshot.saturating_sub(covered);
-            self.snapshot_begun = (0, 0);
+            self.since_snapshot = self.since_snapshot.saturating_sub(records);
+            self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_sub(bytes);
+            self.snapshot_begun = (0, 0, 0);
         }
     }
 

@@ -13,6 +13,9 @@ use serde::Serialize;
 
 use crate::config_change;
 
+/// A page ends here even if it has few lines: details in bytes, about (H-49).
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
+
 /// Name of the lines that say what was decided.
 const DECISION: &str = "Decision";
 /// Name of the lines that say that time passed. People do not see them: what time changed stands in
@@ -148,10 +151,12 @@ pub fn page<D: Disk>(
     wanted: &Wanted,
     max: usize,
 ) -> Result<Vec<Line>, JournalError> {
-    let (mut reader, mut found) = (Reader::new(wanted.clone()), Vec::new());
+    let (mut reader, mut found, mut bytes) = (Reader::new(wanted.clone()), Vec::new(), 0);
     while found.len() < max
+        && bytes < PAGE_BYTES
         && let Some(lines) = reader.next_piece(disk, journal_dir)?
     {
+        bytes += lines.iter().map(|line| line.detail.len()).sum::<usize>();
         found.extend(lines);
     }
     found.truncate(max);
@@ -357,7 +362,7 @@ fn own(line: &mut Line, entry: Entry) {
         }
         Entry::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
         Entry::SpoolFolded { events } => {
-            ("SpoolFolded", "coordinator", format!("{events} tool events only counted"))
+            ("SpoolFolded", "coordinator", format!("{events} events only counted"))
         }
         Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
         Entry::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),

@@ -155,7 +155,9 @@ impl<W: World> Coordinator<W> {
                 }
                 // Who takes the rest sees these as well, and counts them once.
                 Err(_) if pass.is_newer => (),
-                Err(why) => self.record(&Entry::Malformed { via: Via::Spool, why }, now)?,
+                Err(why) => {
+                    self.take_malformed(Via::Spool, why, text, now)?;
+                }
             }
         }
         Ok(())
@@ -177,6 +179,8 @@ impl<W: World> Coordinator<W> {
             if 0 < pass.folded {
                 self.record(&Entry::SpoolFolded { events: pass.folded }, now)?;
             }
+            // With the file goes what was only counted of it.
+            self.record_counted(now);
             self.engine.journal().next_seq().saturating_sub(1)
         };
         self.drained.push((name.to_owned(), through_seq));

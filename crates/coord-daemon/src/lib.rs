@@ -12,6 +12,7 @@ mod config_watch;
 mod connection;
 pub mod convert;
 pub mod coordinator;
+mod counted;
 mod deeds;
 pub mod engine;
 pub mod hand;

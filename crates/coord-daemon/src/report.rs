@@ -1,22 +1,68 @@
 //! What the coordinator says of itself: health, metrics, and the head of `inspect`.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 
-use coord_core::{Now, Word};
+use coord_core::{Now, SessionKey, UNVERIFIED_MAX, Word};
+use coord_store::Disk;
 use coord_wire::api::Health;
-use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA};
-use coord_wire::limits::SPOOL_FILE_BYTES_MAX;
+use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
+use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
 use coord_wire::stamp::rfc3339;
 
 use crate::coordinator::{Coordinator, mode_word};
+use crate::http::Response;
+use crate::json;
 use crate::messages;
 use crate::reopen::Reopening;
 use crate::view;
 use crate::world::World;
 
+/// Where the sessions of an answer without any belong. No text holds it: quotes in one are escaped.
+const PLACE: &[u8] = b"\"sessions\":[]";
+
+/// Less free space than this is low, in bytes: sixteen times what is kept in reserve.
+const LOW_SPACE_BYTES: u64 = 16 * RESERVE_FILE_BYTES;
+
+/// The list of all sessions, made piece by piece: many of them would hold up the loop (H-49).
+#[derive(Debug)]
+pub(crate) struct SessionList {
+    /// The answer without its sessions.
+    empty: Inspect,
+    /// Those that are not in it yet.
+    keys: VecDeque<SessionKey>,
+    /// Those that are, as JSON, with commas.
+    sessions: Vec<u8>,
+    now: Now,
+}
+
+impl SessionList {
+    fn push(&mut self, session: &Session) {
+        let before = self.sessions.len();
+        if 0 < before {
+            self.sessions.push(b',');
+        }
+        if let Err(error) = json::to_writer(&mut self.sessions, session) {
+            tracing::error!(%error, "a session could not be written as JSON");
+            self.sessions.truncate(before);
+        }
+    }
+
+    /// The answer.
+    pub(crate) fn response(self) -> Response {
+        let Self { empty, sessions, .. } = self;
+        let mut response = Response::json(&empty);
+        let place = response.body.windows(PLACE.len()).position(|window| window == PLACE);
+        if let Some(at) = place.map(|at| at + PLACE.len() - 1) {
+            response.body.splice(at..at, sessions);
+        }
+        response
+    }
+}
+
 impl<W: World> Coordinator<W> {
     /// Everything that is not as it should be, in words.
-    pub(crate) fn all_problems(&self) -> Vec<String> {
+    pub(crate) fn all_problems(&self, now: Now) -> Vec<String> {
         let mut problems: Vec<String> = self.conditions.texts().cloned().collect();
         for (count, what) in [
             (self.spool.malformed(), "payloads were no hook payloads: spool/malformed"),
@@ -32,6 +78,18 @@ impl<W: World> Coordinator<W> {
                 path.display()
             )
         }));
+        problems.extend(self.low_space());
+        let n = self.engine.state().n_unverified();
+        if UNVERIFIED_MAX <= n {
+            problems.push(format!(
+                "{n} sessions are known from unverified events alone: the oldest of them are dropped; find out what reports them"
+            ));
+        }
+        if self.shares.was_spent(now.mono_ns) {
+            problems.push(
+                "more events came than a session's share, and some were only counted: find out what reports them (coord events)".to_owned(),
+            );
+        }
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
             problems.push(format!(
@@ -42,9 +100,24 @@ impl<W: World> Coordinator<W> {
         problems
     }
 
+    /// What is to be said while the disk is nearly full.
+    fn low_space(&self) -> Option<String> {
+        let free = self.disk.free(&self.paths.state).ok()?;
+        let is_low = free < LOW_SPACE_BYTES && !self.is_full();
+        let mib = |bytes: u64| bytes / (1024 * 1024);
+        is_low.then(|| {
+            format!(
+                "only {} MiB are free on the disk of {}: below {} MiB no session is brought back, and when nothing is left only turn edges are recorded and messages are refused; free some space",
+                mib(free),
+                self.paths.state.display(),
+                mib(LOW_SPACE_BYTES)
+            )
+        })
+    }
+
     /// `GET /healthz`.
     pub(crate) fn health(&self, now: Now) -> Health {
-        let problems = self.all_problems();
+        let problems = self.all_problems(now);
         let changed = self.config_changed.as_ref();
         let ms_since = |then: u64| now.mono_ns.saturating_sub(then) / 1_000_000;
         Health {
@@ -59,6 +132,8 @@ impl<W: World> Coordinator<W> {
             spool_pending: self.spool_pending(),
             sessions: u64::try_from(self.engine.state().sessions().len()).unwrap_or(u64::MAX),
             unattended: self.unattended(),
+            records_dropped: self.engine.state().header().counters.dropped,
+            events_counted: self.engine.state().header().counters.folded,
             invariant_violations: self.invariant_violations,
             problems,
             config_changed_at: changed.map(|(at, _)| rfc3339(*at)),
@@ -76,7 +151,7 @@ impl<W: World> Coordinator<W> {
             spool_pending: self.spool_pending(),
             invariant_violations: self.invariant_violations,
             mode: mode_word(self.mode()).to_owned(),
-            problems: self.all_problems(),
+            problems: self.all_problems(now),
             messages: Some(messages::totals(self.engine.state(), now)),
         }
     }
@@ -95,6 +170,28 @@ impl<W: World> Coordinator<W> {
             sessions: view::sessions(self.engine.state(), now),
             runs: Vec::new(),
         }
+    }
+
+    /// Begins a list of all sessions as they are by now.
+    pub(crate) fn begin_list(&self, now: Now) -> SessionList {
+        let empty = Inspect {
+            schema: SCHEMA,
+            coordinator: self.head(now),
+            sessions: Vec::new(),
+            runs: Vec::new(),
+        };
+        let keys = view::by_time(self.engine.state()).map(|session| session.key).collect();
+        SessionList { empty, keys, sessions: Vec::new(), now }
+    }
+
+    /// Adds the next sessions to a list; true if it is whole.
+    pub(crate) fn add_to_list(&self, list: &mut SessionList, n: usize) -> bool {
+        let state = self.engine.state();
+        let keys: Vec<SessionKey> = list.keys.drain(..n.min(list.keys.len())).collect();
+        for session in keys.into_iter().filter_map(|key| state.session(key)) {
+            list.push(&view::session(state, session, list.now));
+        }
+        list.keys.is_empty()
     }
 
     /// `GET /metrics`: Prometheus text, no ids, no paths.
@@ -117,7 +214,7 @@ impl<W: World> Coordinator<W> {
                 "events_folded_total",
                 "counter",
                 counters.folded,
-                "Tool events of which only the count was kept.",
+                "Events of which only the count was kept.",
             ),
             (
                 "events_malformed_total",
@@ -197,6 +294,12 @@ impl<W: World> Coordinator<W> {
             let count = self.engine.state().sessions().filter(|one| one.word.word == word).count();
             let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
         }
+        let _ = writeln!(
+            out,
+            "# HELP coord_records_dropped_total Records of unverified sessions that were dropped.\n\
+             # TYPE coord_records_dropped_total counter\ncoord_records_dropped_total {}",
+            self.engine.state().header().counters.dropped
+        );
     }
 
     /// Looks for what must never be. What a full disk keeps from being recorded has not happened yet.

@@ -44,7 +44,7 @@ impl<W: World> Coordinator<W> {
             let message = "this coordinator is in another pid namespace than its caller";
             return Route::Answer(Response::error(FORBIDDEN, ELSEWHERE, message));
         }
-        let path: Vec<String> = request.path.trim_matches('/').split('/').map(decode).collect();
+        let path = segments(&request.path);
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         Route::Answer(match (request.method.as_str(), path.as_slice()) {
             ("POST", ["v1", "events"]) => return self.post_events(request, caller, now),
@@ -183,6 +183,11 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn after_sync(&self, response: Response) -> Route {
         Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1), response)
     }
+}
+
+/// The parts of a path, decoded.
+pub(crate) fn segments(path: &str) -> Vec<String> {
+    path.trim_matches('/').split('/').map(decode).collect()
 }
 
 /// The store takes nothing: hooks spool.

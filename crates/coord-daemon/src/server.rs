@@ -4,7 +4,7 @@
 //! another thread would cost it as much as the work. What has to wait for the disk or reads much of
 //! it runs on other threads, whose results wake the loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -26,7 +26,7 @@ use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
 use crate::engine::now;
 use crate::history::{self, Wanted};
-use crate::http::Response;
+use crate::http::{Request, Response};
 use crate::notify::Notifier;
 use crate::process::Caller;
 use crate::real_world::RealWorld;
@@ -49,8 +49,16 @@ const CONNECTIONS_MAX: usize = 1024;
 const IDLE_NS: u64 = 60_000_000_000;
 /// Lines of one answer with history.
 const LINES_MAX: usize = 1000;
-/// Histories read at once.
-const HISTORIES_MAX: usize = 4;
+/// Histories read at once; each takes the memory of a segment.
+const HISTORIES_MAX: usize = 2;
+/// Connections taken in before what came over others is served.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// Requests of one connection that are served before those of others.
+const REQUESTS_AT_ONCE: usize = 16;
+
+mod flood;
+
+use flood::{Lists, is_heavy, is_session_list};
 
 #[cfg(test)]
 mod tests;
@@ -65,6 +73,15 @@ pub(crate) struct Server<D: Disk> {
     spool_watch: OwnedFd,
     connections: BTreeMap<Token, Connection>,
     next_token: usize,
+    /// Bytes that the connections hold.
+    held: usize,
+    /// The listener has more than was accepted at once.
+    is_accepting: bool,
+    /// Connections that may have more to say, although the poll set does not tell again.
+    again: BTreeSet<Token>,
+    /// Requests that take long, each answered in a turn of its own.
+    heavy: VecDeque<(Token, Request)>,
+    lists: Lists,
     /// Connections that wait for the journal to be synced up to a record.
     awaiting_sync: Vec<Awaiting>,
     histories: usize,
@@ -133,6 +150,11 @@ impl<D: Disk> Server<D> {
             spool_watch,
             connections: BTreeMap::new(),
             next_token: FIRST_CONNECTION,
+            held: 0,
+            is_accepting: false,
+            again: BTreeSet::new(),
+            heavy: VecDeque::new(),
+            lists: Lists::default(),
             awaiting_sync: Vec::new(),
             histories: 0,
             answered,
@@ -160,8 +182,8 @@ impl<D: Disk> Server<D> {
 
     /// Waits for something to do, and does it.
     fn turn(&mut self, events: &mut Events) -> io::Result<()> {
-        let timeout =
-            Duration::from_nanos(self.coordinator.wake_at().saturating_sub(now().mono_ns));
+        let wake_at = if self.has_more() { 0 } else { self.coordinator.wake_at() };
+        let timeout = Duration::from_nanos(wake_at.saturating_sub(now().mono_ns));
         match self.poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             result => result?,
@@ -176,6 +198,7 @@ impl<D: Disk> Server<D> {
         for event in &*events {
             self.on_event(event.token());
         }
+        self.go_on();
         self.after_events();
         Ok(())
     }
@@ -209,7 +232,10 @@ impl<D: Disk> Server<D> {
         self.answer_synced();
         self.answer_histories();
         if self.coordinator.is_judging() {
-            self.accept();
+            // Whatever was sent before the death counts for its judgement.
+            for _ in 0..CONNECTIONS_MAX / ACCEPTED_AT_ONCE {
+                self.accept();
+            }
             let tokens: Vec<Token> = self.connections.keys().copied().collect();
             tokens.into_iter().for_each(|token| self.advance(token));
         }
@@ -251,7 +277,8 @@ impl<D: Disk> Server<D> {
     }
 
     fn accept(&mut self) {
-        loop {
+        self.is_accepting = false;
+        for _ in 0..ACCEPTED_AT_ONCE {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -285,21 +312,38 @@ impl<D: Disk> Server<D> {
             // Most requests are there already: a hook's exchange ends without a second poll.
             self.advance(token);
         }
+        self.is_accepting = true;
     }
 
     fn advance(&mut self, token: Token) {
-        loop {
+        for _ in 0..REQUESTS_AT_ONCE {
             let turn = now();
             let Some(connection) = self.connections.get_mut(&token) else { return };
             match connection.advance(turn.mono_ns) {
                 Progress::Closed => return self.close(token),
-                Progress::Waiting => return self.listen_to(token),
-                Progress::Request(request) => {
-                    let route = self.coordinator.route(&request, connection.caller, turn);
-                    self.on_route(token, route, request.keep_alive);
+                Progress::Waiting => {
+                    self.count_held(token);
+                    return self.listen_to(token);
                 }
+                // Who is in another pid namespace is refused at once.
+                Progress::Request(request)
+                    if connection.caller.pid != 0 && is_session_list(&request) =>
+                {
+                    self.lists.ask(token, request.keep_alive);
+                }
+                Progress::Request(request) if is_heavy(&request) => {
+                    self.heavy.push_back((token, request));
+                }
+                Progress::Request(request) => self.serve(token, &request),
             }
         }
+        self.again.insert(token);
+    }
+
+    fn serve(&mut self, token: Token, request: &Request) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        let route = self.coordinator.route(request, connection.caller, now());
+        self.on_route(token, route, request.keep_alive);
     }
 
     fn on_route(&mut self, token: Token, route: Route, keep_alive: bool) {
@@ -363,8 +407,11 @@ impl<D: Disk> Server<D> {
             self.coordinator.take_back(&handed, now());
         }
         self.coordinator.waiters.forget(WaiterId(token.0));
-        if let Some(mut connection) = self.connections.remove(&token)
-            && connection.is_registered
+        self.heavy.retain(|(other, _)| *other != token);
+        self.lists.forget(token);
+        let Some(mut connection) = self.connections.remove(&token) else { return };
+        self.held = self.held.saturating_sub(connection.counted);
+        if connection.is_registered
             && let Err(error) = self.poll.registry().deregister(connection.stream_mut())
         {
             tracing::debug!(%error, "connection not deregistered");

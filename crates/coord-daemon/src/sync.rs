@@ -34,6 +34,9 @@ impl<W: World> Coordinator<W> {
     /// Starts a flush if one is due, or if somebody waits for one.
     pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
         self.act_on_synced(now);
+        if self.counted_at().is_some_and(|at| at <= now.mono_ns) {
+            self.record_counted(now);
+        }
         let Some(since) = self.unsynced_since else { return };
         let is_awaited = is_awaited || !self.acts.is_empty() || !self.leaving.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
@@ -159,6 +162,7 @@ impl<W: World> Coordinator<W> {
     pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
         // What ends this coordinator may end the sessions too (H-10).
         self.look_for_shutdown(now);
+        self.record_counted(now);
         if self.engine.has_tail() {
             // How long somebody watched.
             self.record_or_say(&Entry::Due, now);

@@ -14,9 +14,14 @@ use coord_wire::stamp::rfc3339;
 
 /// All sessions, the most recently changed first.
 pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
+    by_time(state).map(|one| session(state, one, now)).collect()
+}
+
+/// The records in that order.
+pub(crate) fn by_time(state: &State) -> impl Iterator<Item = &Session> {
     let mut all: Vec<&Session> = state.sessions().collect();
     all.sort_by_key(|session| core::cmp::Reverse((session.word.since.wall_ms, session.key)));
-    all.into_iter().map(|one| session(state, one, now)).collect()
+    all.into_iter()
 }
 
 /// One session.

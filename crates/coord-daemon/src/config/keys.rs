@@ -19,7 +19,7 @@ pub(super) const TABLES: [&str; 12] = [
 ];
 
 /// All keys.
-pub const KEYS: [Key; 87] = [
+pub const KEYS: [Key; 88] = [
     Key {
         name: "log.level",
         kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),

@@ -515,7 +515,7 @@ fn configure(world: &World, text: &str) {
 fn a_changed_configuration_takes_effect_without_a_restart() {
     let mut world = World::new("");
     let mode = |server: &Server<RealDisk>| server.coordinator.mode();
-    let problems = |server: &Server<RealDisk>| server.coordinator.all_problems().join("; ");
+    let problems = |server: &Server<RealDisk>| server.coordinator.all_problems(now()).join("; ");
     configure(&world, "[recovery]\nmode = \"act\"\n[log]\nlevel = \"debug\"\n");
     world.turn_until("it is in force", |server| mode(server) == coord_core::Mode::Act);
     let settings = world.coordinator().state().header().settings.clone();

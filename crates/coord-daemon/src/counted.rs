@@ -1,0 +1,57 @@
+//! What arrives beyond a share is only counted (H-29, H-49). Its number is recorded from time to time: a
+//! record for each would be what the share is there to prevent.
+
+use coord_core::Now;
+use coord_store::AppendError;
+use coord_wire::journal::{Entry, Via};
+
+use crate::coordinator::Coordinator;
+use crate::share::{Arrival, Fate, Trust};
+use crate::world::World;
+
+/// The number is recorded this often.
+const COUNTED_EVERY_NS: u64 = 1_000_000_000;
+
+impl<W: World> Coordinator<W> {
+    /// Counts an arrival that is not recorded.
+    pub(crate) fn count(&mut self) {
+        self.counted = self.counted.saturating_add(1);
+    }
+
+    /// Takes in an arrival that is no event: it has the share of a session without a name that only
+    /// claims tell of.
+    pub(crate) fn take_malformed(
+        &mut self,
+        via: Via,
+        why: String,
+        text: &[u8],
+        now: Now,
+    ) -> Result<(), AppendError> {
+        let (session_id, event) = ("", "");
+        let arrival = Arrival { session_id, event, bytes: text.len(), trust: Trust::Claimed, via };
+        match self.shares.take(arrival, now.mono_ns) {
+            Fate::Kept | Fate::Named => self.record(&Entry::Malformed { via, why }, now),
+            Fate::Counted => {
+                self.count();
+                Ok(())
+            }
+        }
+    }
+
+    /// When the number is to be recorded, CLOCK_MONOTONIC; none where nothing was counted.
+    pub(crate) fn counted_at(&self) -> Option<u64> {
+        (0 < self.counted).then_some(self.counted_at_ns)
+    }
+
+    /// Records how many arrivals were only counted since it was recorded last.
+    pub(crate) fn record_counted(&mut self, now: Now) {
+        let events = self.counted;
+        if events == 0 {
+            return;
+        }
+        self.counted_at_ns = now.mono_ns.saturating_add(COUNTED_EVERY_NS);
+        if self.record_or_say(&Entry::SpoolFolded { events }, now) {
+            self.counted = 0;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What keeps one sender from delaying or outgrowing all others (H-49): heavy requests take turns, the list
+//! of all sessions is made piece by piece, and what connections hold in memory is bounded.
+
+use std::collections::BTreeMap;
+
+use coord_store::Disk;
+use coord_wire::limits::ENVELOPE_BYTES_MAX;
+use mio::Token;
+
+use super::Server;
+use crate::engine::now;
+use crate::http::Request;
+use crate::report::SessionList;
+use crate::routes::segments;
+
+/// A request with a longer body is served by itself, one in a turn: it is no hook's.
+const LIGHT_BODY_BYTES: usize = ENVELOPE_BYTES_MAX;
+/// Unread answers and half-sent requests of all connections together, in bytes (H-49).
+const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The same of one process.
+const HELD_BY_PEER_MAX: usize = 16 * 1024 * 1024;
+/// A connection that holds less is not looked at more closely, in bytes.
+const HELD_LITTLE: usize = 128 * 1024;
+/// Sessions that are added to a list in one turn.
+const SESSIONS_PER_TURN: usize = 50;
+
+/// Lists of all sessions that were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    /// Connections that wait for the next list, and whether they are kept.
+    waiting: Vec<(Token, bool)>,
+    /// The list that is being made, and the connections that wait for it.
+    making: Option<(SessionList, Vec<(Token, bool)>)>,
+}
+
+impl Lists {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.making.is_none()
+    }
+
+    pub(super) fn ask(&mut self, token: Token, keep_alive: bool) {
+        self.waiting.push((token, keep_alive));
+    }
+
+    pub(super) fn forget(&mut self, token: Token) {
+        self.waiting.retain(|(other, _)| *other != token);
+        if let Some((_, waiting)) = &mut self.making {
+            waiting.retain(|(other, _)| *other != token);
+        }
+    }
+}
+
+impl<D: Disk> Server<D> {
+    /// Whether something was put off that a turn goes on with.
+    pub(super) fn has_more(&self) -> bool {
+        self.is_accepting
+            || !self.again.is_empty()
+            || !self.heavy.is_empty()
+            || !self.lists.is_empty()
+    }
+
+    /// Goes on with what was put off: connections with more to say, one heavy request, a piece of a list.
+    pub(super) fn go_on(&mut self) {
+        if self.is_accepting {
+            self.accept();
+        }
+        for token in std::mem::take(&mut self.again) {
+            self.advance(token);
+        }
+        if let Some((token, request)) = self.heavy.pop_front() {
+            self.serve(token, &request);
+            self.advance(token);
+        }
+        self.go_on_with_list();
+    }
+
+    /// Everybody who had asked when the making began gets the same list.
+    fn go_on_with_list(&mut self) {
+        if self.lists.making.is_none() && !self.lists.waiting.is_empty() {
+            let list = self.coordinator.begin_list(now());
+            self.lists.making = Some((list, std::mem::take(&mut self.lists.waiting)));
+        }
+        let Some((mut list, waiting)) = self.lists.making.take() else { return };
+        if !waiting.is_empty() && !self.coordinator.add_to_list(&mut list, SESSIONS_PER_TURN) {
+            self.lists.making = Some((list, waiting));
+            return;
+        }
+        let response = list.response();
+        for (token, keep_alive) in waiting {
+            self.answer_later(token, &response, keep_alive);
+        }
+    }
+
+    /// Counts what a connection holds. When a process, or all together, hold too much, the newest
+    /// connection of the heaviest process goes.
+    pub(super) fn count_held(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let (held, pid) = (connection.held(), connection.caller.pid);
+        self.held = self.held.saturating_sub(connection.counted).saturating_add(held);
+        connection.counted = held;
+        if HELD_LITTLE < held {
+            let others = self.held_by(pid).saturating_sub(held);
+            if 0 < others && HELD_BY_PEER_MAX < others.saturating_add(held) {
+                tracing::warn!(
+                    pid,
+                    "a connection was closed: its process leaves too much unread or half sent"
+                );
+                self.close(token);
+            }
+        }
+        while HELD_BYTES_MAX < self.held && self.close_heaviest() {}
+    }
+
+    fn held_by(&self, pid: u32) -> usize {
+        let of_peer = self.connections.values().filter(|one| one.caller.pid == pid);
+        of_peer.map(|one| one.counted).sum()
+    }
+
+    /// Closes the newest connection of the process that holds most; false if only one holds anything.
+    fn close_heaviest(&mut self) -> bool {
+        let mut by_peer: BTreeMap<u32, (usize, Token)> = BTreeMap::new();
+        let holders = self.connections.iter().filter(|(_, one)| HELD_LITTLE < one.counted);
+        for (token, one) in holders.clone() {
+            let (held, newest) = by_peer.entry(one.caller.pid).or_insert((0, *token));
+            *held = held.saturating_add(one.counted);
+            *newest = (*newest).max(*token);
+        }
+        let heaviest = by_peer.into_iter().max_by_key(|(_, (held, _))| *held);
+        let Some((pid, (_, token))) = heaviest.filter(|_| 1 < holders.count()) else {
+            return false;
+        };
+        tracing::warn!(pid, "a connection was closed: too much is unread or half sent in all");
+        self.close(token);
+        true
+    }
+}
+
+/// Whether answering it takes long: a list of messages, the metrics, or a batch of events.
+pub(super) fn is_heavy(request: &Request) -> bool {
+    let is_list = request.method == "GET"
+        && matches!(segments(&request.path).as_slice(), [v1, list] if v1 == "v1" && list == "messages");
+    let is_metrics = segments(&request.path) == ["metrics"];
+    LIGHT_BODY_BYTES < request.body.len() || is_list || is_metrics
+}
+
+/// Whether it asks for all sessions.
+pub(super) fn is_session_list(request: &Request) -> bool {
+    request.method == "GET" && segments(&request.path) == ["v1", "sessions"]
+}
