@@ -129,7 +129,7 @@ fn h49_a_combined_flood_delays_no_real_session_and_trims_no_history() {
             }
         });
         let sending = scope.spawn(|| half_sent(&home, 2000));
-        spool(&home, &[event("spooled", "SessionStart", 1)], 2 << 30);
+        spool(&home, &[event("real", "Notification", 900_000)], 2 << 30);
         let is_over = &is_over;
         scope.spawn(move || {
             let ended = [forging.join().is_ok(), sending.join().is_ok()];
@@ -144,15 +144,19 @@ fn h49_a_combined_flood_delays_no_real_session_and_trims_no_history() {
             worst = worst.max(begun.elapsed());
         }
     });
-    wait_until("the spool is taken in", || session(&home, "spooled").ok_or("not yet"));
+    let names = wait_until("what the real session had spooled is taken in", || {
+        let names = hook_events(&home, "real");
+        if names.iter().any(|name| name == "Notification") { Ok(names) } else { Err(names.len()) }
+    });
     let peak = peak_mib(&coordinator);
     println!("worst delay {worst:?} of {sent} events, {peak} MiB");
     assert!(peak < 200, "{peak} MiB");
     // 100 ms on a quiet machine with optimized programs; a busy one is given twenty times that.
     assert!(worst < Duration::from_secs(2), "{worst:?}");
-    let kept = hook_events(&home, "real").len();
-    let counted = kept.min(1260);
-    assert_eq!(counted, 1260.min(usize::try_from(sent).unwrap()), "{kept} of {sent}: its share");
+    // What exceeds its own share of 1,200 tool events a minute may be counted only.
+    let sent = usize::try_from(sent).unwrap();
+    assert!(sent.min(1200) <= names.len(), "{} of {sent}", names.len());
+    assert_eq!(names.first().map(String::as_str), Some("SessionStart"));
     let metrics = ask(&home, "GET", "/metrics", "").expect(200).body;
     let dropped =
         metrics.lines().find_map(|line| line.strip_prefix("coord_records_dropped_total "));
