@@ -3,6 +3,7 @@
 
 mod agenda;
 pub mod background;
+mod batch;
 pub mod clients;
 mod conditions;
 pub mod config;

@@ -2,11 +2,8 @@
 
 use coord_core::{MessageId, Now};
 use coord_store::AppendError;
-use coord_wire::envelope::Envelope;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
-use coord_wire::journal::Via;
-use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
 use crate::history::{Of, Wanted};
@@ -16,9 +13,6 @@ use crate::process::Caller;
 use crate::view;
 use crate::waiters::Ask;
 use crate::world::World;
-
-/// Events per `POST /v1/events`.
-const EVENTS_MAX: usize = 1000;
 
 /// What to do with a request.
 #[derive(Debug)]
@@ -140,45 +134,6 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// One envelope, or an array: all of them are taken or, if one is bad, none.
-    fn post_events(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
-        let texts = match split(&request.body) {
-            Ok(texts) => texts,
-            Err(why) => return Route::Answer(Response::error(400, "bad_event", &why)),
-        };
-        let mut events = Vec::with_capacity(texts.len());
-        for text in texts {
-            match Envelope::parse(text.get().as_bytes()) {
-                Ok(envelope) => events.push((envelope, text)),
-                Err(error) => {
-                    return Route::Answer(Response::error(400, "bad_event", &error.to_string()));
-                }
-            }
-        }
-        let is_one = events.len() == 1;
-        for (envelope, text) in events {
-            if !self.has_room_for(&envelope.event) {
-                return Route::Answer(unavailable("the disk is full"));
-            }
-            let provenance = self.provenance(&envelope, Some(caller));
-            self.offered = None;
-            let id = envelope.event_id();
-            if let Err(error) = self.take_hook(envelope, text, Via::Socket, provenance, now) {
-                return Route::Answer(refused(&error));
-            }
-            // What is offered to a hook goes to that hook and to no batch.
-            if let Some(offered) = self.offered.take().filter(|one| is_one && Some(one.event) == id)
-                && let Some(handed) = self.hand_to_hook(&offered, now)
-            {
-                return handed;
-            }
-        }
-        if request.query("sync").is_some() {
-            return self.after_sync(Response::no_content());
-        }
-        Route::Answer(Response::no_content())
-    }
-
     /// Answers once all that was recorded so far is durable.
     pub(crate) fn after_sync(&self, response: Response) -> Route {
         Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1), response)
@@ -204,17 +159,4 @@ pub(crate) fn unavailable(why: &str) -> Response {
 /// 404.
 pub(crate) fn no_such_session(why: &LookupError) -> Response {
     Response::error(404, why.code(), &why.to_string())
-}
-
-fn split(body: &[u8]) -> Result<Vec<&RawValue>, String> {
-    let is_array = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let texts: Vec<&RawValue> = if is_array {
-        serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?
-    } else {
-        vec![serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?]
-    };
-    if EVENTS_MAX < texts.len() {
-        return Err(format!("{} events in one request, the limit is {EVENTS_MAX}", texts.len()));
-    }
-    Ok(texts)
 }

@@ -52,13 +52,15 @@ const LINES_MAX: usize = 1000;
 /// Histories read at once; each takes the memory of a segment.
 const HISTORIES_MAX: usize = 2;
 /// Connections taken in before what came over others is served.
-const ACCEPTED_AT_ONCE: usize = 64;
+const ACCEPTED_AT_ONCE: usize = 16;
+/// Events of the poll set that one turn takes: the others come in the next.
+const EVENTS_AT_ONCE: usize = 64;
 /// Requests of one connection that are served before those of others.
 const REQUESTS_AT_ONCE: usize = 16;
 
 mod flood;
 
-use flood::{Lists, is_heavy, is_session_list};
+use flood::{Heavy, Lists, is_heavy, is_session_list};
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +82,7 @@ pub(crate) struct Server<D: Disk> {
     /// Connections that may have more to say, although the poll set does not tell again.
     again: BTreeSet<Token>,
     /// Requests that take long, each answered in a turn of its own.
-    heavy: VecDeque<(Token, Request)>,
+    heavy: VecDeque<Heavy>,
     lists: Lists,
     /// Connections that wait for the journal to be synced up to a record.
     awaiting_sync: Vec<Awaiting>,
@@ -169,7 +171,7 @@ impl<D: Disk> Server<D> {
 
     /// Turns until asked to end; returns the coordinator, to be finished.
     pub(crate) fn run(mut self) -> io::Result<Coordinator<RealWorld<D>>> {
-        let mut events = Events::with_capacity(256);
+        let mut events = Events::with_capacity(EVENTS_AT_ONCE);
         self.notifier.ready();
         while !self.is_ending {
             self.turn(&mut events)?;
@@ -332,7 +334,7 @@ impl<D: Disk> Server<D> {
                     self.lists.ask(token, request.keep_alive);
                 }
                 Progress::Request(request) if is_heavy(&request) => {
-                    self.heavy.push_back((token, request));
+                    self.put_off(token, request);
                 }
                 Progress::Request(request) => self.serve(token, &request),
             }
@@ -407,7 +409,6 @@ impl<D: Disk> Server<D> {
             self.coordinator.take_back(&handed, now());
         }
         self.coordinator.waiters.forget(WaiterId(token.0));
-        self.heavy.retain(|(other, _)| *other != token);
         self.lists.forget(token);
         let Some(mut connection) = self.connections.remove(&token) else { return };
         self.held = self.held.saturating_sub(connection.counted);

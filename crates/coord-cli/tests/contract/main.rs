@@ -10,6 +10,7 @@ mod cli;
 mod control;
 mod deaths;
 mod disk;
+mod flood;
 mod forgery;
 mod harness;
 mod http;

@@ -8,10 +8,11 @@ use coord_wire::limits::ENVELOPE_BYTES_MAX;
 use mio::Token;
 
 use super::Server;
+use crate::batch::{Batch, is_array};
 use crate::engine::now;
 use crate::http::Request;
 use crate::report::SessionList;
-use crate::routes::segments;
+use crate::routes::{segments, unavailable};
 
 /// A request with a longer body is served by itself, one in a turn: it is no hook's.
 const LIGHT_BODY_BYTES: usize = ENVELOPE_BYTES_MAX;
@@ -21,8 +22,21 @@ const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HELD_BY_PEER_MAX: usize = 16 * 1024 * 1024;
 /// A connection that holds less is not looked at more closely, in bytes.
 const HELD_LITTLE: usize = 128 * 1024;
+/// Heavy requests that wait for their turn, in bytes of their bodies: what exceeds this is refused.
+const HEAVY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Sessions that are added to a list in one turn.
 const SESSIONS_PER_TURN: usize = 50;
+/// Events of a batch that are checked or taken in one turn.
+const EVENTS_PER_TURN: usize = 20;
+
+/// A request that takes long.
+#[derive(Debug)]
+pub(super) struct Heavy {
+    token: Token,
+    request: Request,
+    /// The events in it, once they are begun with.
+    batch: Option<Batch>,
+}
 
 /// Lists of all sessions that were asked for.
 #[derive(Debug, Default)]
@@ -67,11 +81,48 @@ impl<D: Disk> Server<D> {
         for token in std::mem::take(&mut self.again) {
             self.advance(token);
         }
-        if let Some((token, request)) = self.heavy.pop_front() {
-            self.serve(token, &request);
-            self.advance(token);
+        if let Some(heavy) = self.heavy.pop_front() {
+            self.go_on_with_heavy(heavy);
         }
         self.go_on_with_list();
+    }
+
+    /// Puts a request off until it is its turn.
+    pub(super) fn put_off(&mut self, token: Token, request: Request) {
+        let waiting: usize = self.heavy.iter().map(|one| one.request.body.len()).sum();
+        if HEAVY_BYTES_MAX < waiting.saturating_add(request.body.len()) {
+            if let Some(connection) = self.connections.get_mut(&token) {
+                let busy = unavailable("too many long requests at once; try again");
+                connection.answer(&busy, request.keep_alive);
+            }
+            return;
+        }
+        self.heavy.push_back(Heavy { token, request, batch: None });
+    }
+
+    fn go_on_with_heavy(&mut self, mut heavy: Heavy) {
+        let (token, keep_alive) = (heavy.token, heavy.request.keep_alive);
+        let caller = self.connections.get(&token).map(|one| one.caller);
+        let begun = match (&mut heavy.batch, caller) {
+            (Some(batch), _) => batch,
+            (None, Some(caller)) if caller.pid != 0 && is_batch(&heavy.request) => {
+                match Batch::of(&heavy.request, caller) {
+                    Ok(batch) => heavy.batch.insert(batch),
+                    Err(response) => return self.answer_later(token, &response, keep_alive),
+                }
+            }
+            (None, _) => {
+                self.serve(token, &heavy.request);
+                return self.advance(token);
+            }
+        };
+        match self.coordinator.go_on_with(begun, EVENTS_PER_TURN, now()) {
+            None => self.heavy.push_back(heavy),
+            Some(route) => {
+                self.on_route(token, route, keep_alive);
+                self.advance(token);
+            }
+        }
     }
 
     /// Everybody who had asked when the making began gets the same list.
@@ -137,10 +188,15 @@ impl<D: Disk> Server<D> {
 
 /// Whether answering it takes long: a list of messages, the metrics, or a batch of events.
 pub(super) fn is_heavy(request: &Request) -> bool {
-    let is_list = request.method == "GET"
-        && matches!(segments(&request.path).as_slice(), [v1, list] if v1 == "v1" && list == "messages");
-    let is_metrics = segments(&request.path) == ["metrics"];
-    LIGHT_BODY_BYTES < request.body.len() || is_list || is_metrics
+    let is_read = request.method == "GET"
+        && matches!(request.path.trim_matches('/'), "metrics" | "v1/messages");
+    is_read || LIGHT_BODY_BYTES < request.body.len() || is_batch(request)
+}
+
+fn is_batch(request: &Request) -> bool {
+    request.method == "POST"
+        && segments(&request.path) == ["v1", "events"]
+        && is_array(&request.body)
 }
 
 /// Whether it asks for all sessions.

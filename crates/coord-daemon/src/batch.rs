@@ -1,0 +1,138 @@
+//! `POST /v1/events`: one envelope, or an array of them, of which all are taken or, if one is bad, none.
+//!
+//! A hook sends one. An array may be long, and is gone through piece by piece, so that nobody waits for it
+//! (H-49): first all of it is checked, then it is taken.
+
+use coord_core::Now;
+use coord_wire::envelope::Envelope;
+use coord_wire::journal::Via;
+use serde_json::value::RawValue;
+
+use crate::coordinator::Coordinator;
+use crate::http::{Request, Response};
+use crate::process::Caller;
+use crate::routes::{Route, refused, unavailable};
+use crate::world::World;
+
+/// Events per request.
+const EVENTS_MAX: usize = 1000;
+
+/// Events of one request, and how far they are.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    caller: Caller,
+    /// Answered once they are durable.
+    is_synced: bool,
+    is_one: bool,
+    /// Not checked yet.
+    unchecked: std::vec::IntoIter<Box<RawValue>>,
+    checked: Vec<(Envelope, Box<RawValue>)>,
+    /// Those that are being taken, once all are checked.
+    taking: Option<std::vec::IntoIter<(Envelope, Box<RawValue>)>>,
+}
+
+impl Batch {
+    /// The events of a request.
+    pub(crate) fn of(request: &Request, caller: Caller) -> Result<Self, Response> {
+        let texts = split(&request.body).map_err(|why| bad(&why))?;
+        Ok(Self {
+            caller,
+            is_synced: request.query("sync").is_some(),
+            is_one: texts.len() == 1,
+            unchecked: texts.into_iter(),
+            checked: Vec::new(),
+            taking: None,
+        })
+    }
+
+    /// Checks the next events.
+    fn check(&mut self, n: usize) -> Result<(), Response> {
+        for text in self.unchecked.by_ref().take(n) {
+            let envelope = Envelope::parse(text.get().as_bytes());
+            self.checked.push((envelope.map_err(|error| bad(&error.to_string()))?, text));
+        }
+        if self.unchecked.len() == 0 {
+            self.taking = Some(std::mem::take(&mut self.checked).into_iter());
+        }
+        Ok(())
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// All of it at once.
+    pub(crate) fn post_events(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
+        let mut batch = match Batch::of(request, caller) {
+            Ok(batch) => batch,
+            Err(response) => return Route::Answer(response),
+        };
+        loop {
+            if let Some(route) = self.go_on_with(&mut batch, EVENTS_MAX, now) {
+                return route;
+            }
+        }
+    }
+
+    /// Checks or takes the next `n` events; the answer once that was all.
+    pub(crate) fn go_on_with(&mut self, batch: &mut Batch, n: usize, now: Now) -> Option<Route> {
+        let Some(taking) = &mut batch.taking else {
+            return batch.check(n).err().map(Route::Answer);
+        };
+        let events: Vec<_> = taking.by_ref().take(n).collect();
+        let is_end = taking.len() == 0;
+        for (envelope, text) in events {
+            if let Some(route) = self.take_posted(envelope, &text, batch, now) {
+                return Some(route);
+            }
+        }
+        let route = || {
+            if batch.is_synced {
+                return self.after_sync(Response::no_content());
+            }
+            Route::Answer(Response::no_content())
+        };
+        is_end.then(route)
+    }
+
+    /// Takes one event; the answer where that decides it.
+    fn take_posted(
+        &mut self,
+        envelope: Envelope,
+        text: &RawValue,
+        batch: &Batch,
+        now: Now,
+    ) -> Option<Route> {
+        if !self.has_room_for(&envelope.event) {
+            return Some(Route::Answer(unavailable("the disk is full")));
+        }
+        let provenance = self.provenance(&envelope, Some(batch.caller));
+        self.offered = None;
+        let id = envelope.event_id();
+        if let Err(error) = self.take_hook(envelope, text, Via::Socket, provenance, now) {
+            return Some(Route::Answer(refused(&error)));
+        }
+        // What is offered to a hook goes to that hook and to no batch.
+        let offered = self.offered.take().filter(|one| batch.is_one && Some(one.event) == id)?;
+        self.hand_to_hook(&offered, now)
+    }
+}
+
+fn bad(why: &str) -> Response {
+    Response::error(400, "bad_event", why)
+}
+
+/// Whether a body is an array.
+pub(crate) fn is_array(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+fn split(body: &[u8]) -> Result<Vec<Box<RawValue>>, String> {
+    let texts: Vec<Box<RawValue>> = if is_array(body) {
+        serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?
+    } else {
+        vec![serde_json::from_slice(body).map_err(|error| format!("not JSON: {error}"))?]
+    };
+    if EVENTS_MAX < texts.len() {
+        return Err(format!("{} events in one request, the limit is {EVENTS_MAX}", texts.len()));
+    }
+    Ok(texts)
+}
