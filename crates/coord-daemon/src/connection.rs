@@ -47,6 +47,8 @@ pub(crate) enum Progress {
     Request(Request),
     /// It waits for its peer.
     Waiting,
+    /// There is more to read: go on after others had their turn.
+    More,
     /// It is over.
     Closed,
 }
@@ -78,8 +80,8 @@ impl Connection {
         &mut self.stream
     }
 
-    /// Reads and writes as far as it goes without waiting.
-    pub(crate) fn advance(&mut self, now_ns: u64) -> Progress {
+    /// Reads and writes as far as it goes without waiting, and reads at most so many pieces.
+    pub(crate) fn advance(&mut self, pieces_max: usize, now_ns: u64) -> Progress {
         let written_before = self.written;
         if !self.flush() {
             return Progress::Closed;
@@ -96,6 +98,7 @@ impl Connection {
         if self.is_closing {
             return Progress::Closed;
         }
+        let mut pieces = 0;
         loop {
             match parse(&self.input) {
                 Parsed::Whole(request, used) => {
@@ -110,9 +113,13 @@ impl Connection {
                     self.answer(&response, false);
                     return if self.flush() { Progress::Waiting } else { Progress::Closed };
                 }
+                Parsed::Partial if pieces_max <= pieces => return Progress::More,
                 Parsed::Partial => match self.read() {
                     Ok(0) => return Progress::Closed,
-                    Ok(_) => self.used_ns = now_ns,
+                    Ok(_) => {
+                        self.used_ns = now_ns;
+                        pieces += 1;
+                    }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         return Progress::Waiting;
                     }
@@ -131,6 +138,11 @@ impl Connection {
     /// Whether it was parked and not answered since.
     pub(crate) fn is_parked(&self) -> bool {
         self.owed == Owed::LateAnswer
+    }
+
+    /// Whether its request is not answered yet.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed != Owed::Nothing
     }
 
     /// Queues an answer; [`Self::advance`] sends it.

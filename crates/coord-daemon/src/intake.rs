@@ -23,9 +23,9 @@ use crate::coordinator::Coordinator;
 use crate::world::World;
 
 /// Records that one turn takes from the spool, about: a piece is taken whole.
-const RECORDS_PER_TURN: usize = 200;
+const RECORDS_PER_TURN: usize = 50;
 /// Pieces that one turn reads: files may hold no record at all.
-const PIECES_PER_TURN: usize = 8;
+const PIECES_PER_TURN: usize = 4;
 
 /// What draining came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! another thread would cost it as much as the work. What has to wait for the disk or reads much of
 //! it runs on other threads, whose results wake the loop.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream as StdStream;
@@ -52,9 +52,11 @@ const LINES_MAX: usize = 1000;
 /// Histories read at once; each takes the memory of a segment.
 const HISTORIES_MAX: usize = 2;
 /// Connections taken in before what came over others is served.
-const ACCEPTED_AT_ONCE: usize = 16;
+const ACCEPTED_AT_ONCE: usize = 256;
 /// Events of the poll set that one turn takes: the others come in the next.
 const EVENTS_AT_ONCE: usize = 64;
+/// Pieces that are read of a connection at once: a hook's event fits the first.
+const PIECES_AT_ONCE: usize = 4;
 /// Requests of one connection that are served before those of others.
 const REQUESTS_AT_ONCE: usize = 16;
 
@@ -80,7 +82,7 @@ pub(crate) struct Server<D: Disk> {
     /// The listener has more than was accepted at once.
     is_accepting: bool,
     /// Connections that may have more to say, although the poll set does not tell again.
-    again: BTreeSet<Token>,
+    again: VecDeque<Token>,
     /// Requests that take long, each answered in a turn of its own.
     heavy: VecDeque<Heavy>,
     lists: Lists,
@@ -154,7 +156,7 @@ impl<D: Disk> Server<D> {
             next_token: FIRST_CONNECTION,
             held: 0,
             is_accepting: false,
-            again: BTreeSet::new(),
+            again: VecDeque::new(),
             heavy: VecDeque::new(),
             lists: Lists::default(),
             awaiting_sync: Vec::new(),
@@ -312,21 +314,26 @@ impl<D: Disk> Server<D> {
             let connection = Connection::new(stream, caller, now().mono_ns);
             self.connections.insert(token, connection);
             // Most requests are there already: a hook's exchange ends without a second poll.
-            self.advance(token);
+            self.advance_by(token, 1);
         }
         self.is_accepting = true;
     }
 
     fn advance(&mut self, token: Token) {
+        self.advance_by(token, PIECES_AT_ONCE);
+    }
+
+    fn advance_by(&mut self, token: Token, pieces_max: usize) {
         for _ in 0..REQUESTS_AT_ONCE {
             let turn = now();
             let Some(connection) = self.connections.get_mut(&token) else { return };
-            match connection.advance(turn.mono_ns) {
+            match connection.advance(pieces_max, turn.mono_ns) {
                 Progress::Closed => return self.close(token),
                 Progress::Waiting => {
                     self.count_held(token);
                     return self.listen_to(token);
                 }
+                Progress::More => break,
                 // Who is in another pid namespace is refused at once.
                 Progress::Request(request)
                     if connection.caller.pid != 0 && is_session_list(&request) =>
@@ -339,7 +346,10 @@ impl<D: Disk> Server<D> {
                 Progress::Request(request) => self.serve(token, &request),
             }
         }
-        self.again.insert(token);
+        self.count_held(token);
+        if !self.again.contains(&token) {
+            self.again.push_back(token);
+        }
     }
 
     fn serve(&mut self, token: Token, request: &Request) {
@@ -419,9 +429,11 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// A waiter goes only where nobody else is left: it costs its session a wake.
+    /// Who waits for an answer is not idle, and goes only where nobody else is left; a waiter last: it costs
+    /// its session a wake.
     fn close_idlest(&mut self) {
-        let idlest = self.connections.iter().min_by_key(|(_, one)| (one.is_parked(), one.used_ns));
+        let rank = |one: &Connection| (one.is_parked(), one.is_owed(), one.used_ns);
+        let idlest = self.connections.iter().min_by_key(|(_, one)| rank(one));
         if let Some(token) = idlest.map(|(token, _)| *token) {
             self.close(token);
         }

@@ -56,9 +56,10 @@ fn unread(home: &Home, n: usize) -> Vec<Wire> {
 }
 
 fn forge(home: &Home) {
-    for batch in 0..100_u32 {
-        let forged: Vec<Value> = (0..100)
-            .map(|n| event(&format!("forged-{}", batch * 100 + n), "SessionStart", 1))
+    // Short enough to hold little: the same process floods with half-sent bodies.
+    for batch in 0..500_u32 {
+        let forged: Vec<Value> = (0..20)
+            .map(|n| event(&format!("forged-{}", batch * 20 + n), "SessionStart", 1))
             .collect();
         post(home, &json!(forged));
     }

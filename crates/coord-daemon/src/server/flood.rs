@@ -2,6 +2,7 @@
 //! of all sessions is made piece by piece, and what connections hold in memory is bounded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coord_store::Disk;
 use coord_wire::limits::ENVELOPE_BYTES_MAX;
@@ -10,7 +11,7 @@ use mio::Token;
 use super::Server;
 use crate::batch::{Batch, is_array};
 use crate::engine::now;
-use crate::http::Request;
+use crate::http::{Request, Response};
 use crate::report::SessionList;
 use crate::routes::{segments, unavailable};
 
@@ -21,9 +22,13 @@ const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The same of one process.
 const HELD_BY_PEER_MAX: usize = 16 * 1024 * 1024;
 /// A connection that holds less is not looked at more closely, in bytes.
-const HELD_LITTLE: usize = 128 * 1024;
+const HELD_LITTLE: usize = 32 * 1024;
 /// Heavy requests that wait for their turn, in bytes of their bodies: what exceeds this is refused.
 const HEAVY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Connections with more to say that one turn goes on with.
+const CONNECTIONS_PER_TURN: usize = 32;
+/// Connections that get a list in one turn: each has it copied.
+const ANSWERS_PER_TURN: usize = 4;
 /// Sessions that are added to a list in one turn.
 const SESSIONS_PER_TURN: usize = 50;
 /// Events of a batch that are checked or taken in one turn.
@@ -45,11 +50,13 @@ pub(super) struct Lists {
     waiting: Vec<(Token, bool)>,
     /// The list that is being made, and the connections that wait for it.
     making: Option<(SessionList, Vec<(Token, bool)>)>,
+    /// The list that is made, and the connections that do not have it yet.
+    made: Option<(Arc<Response>, Vec<(Token, bool)>)>,
 }
 
 impl Lists {
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.making.is_none()
+        self.waiting.is_empty() && self.making.is_none() && self.made.is_none()
     }
 
     pub(super) fn ask(&mut self, token: Token, keep_alive: bool) {
@@ -57,8 +64,9 @@ impl Lists {
     }
 
     pub(super) fn forget(&mut self, token: Token) {
-        self.waiting.retain(|(other, _)| *other != token);
-        if let Some((_, waiting)) = &mut self.making {
+        let making = self.making.as_mut().map(|(_, waiting)| waiting);
+        let made = self.made.as_mut().map(|(_, waiting)| waiting);
+        for waiting in [Some(&mut self.waiting), making, made].into_iter().flatten() {
             waiting.retain(|(other, _)| *other != token);
         }
     }
@@ -78,7 +86,8 @@ impl<D: Disk> Server<D> {
         if self.is_accepting {
             self.accept();
         }
-        for token in std::mem::take(&mut self.again) {
+        for _ in 0..self.again.len().min(CONNECTIONS_PER_TURN) {
+            let Some(token) = self.again.pop_front() else { break };
             self.advance(token);
         }
         if let Some(heavy) = self.heavy.pop_front() {
@@ -127,18 +136,27 @@ impl<D: Disk> Server<D> {
 
     /// Everybody who had asked when the making began gets the same list.
     fn go_on_with_list(&mut self) {
+        if let Some((response, waiting)) = &mut self.lists.made {
+            let n = waiting.len().min(ANSWERS_PER_TURN);
+            let now_answered: Vec<(Token, bool)> = waiting.drain(..n).collect();
+            let response = Arc::clone(response);
+            if waiting.is_empty() {
+                self.lists.made = None;
+            }
+            for (token, keep_alive) in now_answered {
+                self.answer_later(token, &response, keep_alive);
+            }
+            return;
+        }
         if self.lists.making.is_none() && !self.lists.waiting.is_empty() {
             let list = self.coordinator.begin_list(now());
             self.lists.making = Some((list, std::mem::take(&mut self.lists.waiting)));
         }
         let Some((mut list, waiting)) = self.lists.making.take() else { return };
-        if !waiting.is_empty() && !self.coordinator.add_to_list(&mut list, SESSIONS_PER_TURN) {
+        if self.coordinator.add_to_list(&mut list, SESSIONS_PER_TURN) {
+            self.lists.made = Some((Arc::new(list.response()), waiting));
+        } else {
             self.lists.making = Some((list, waiting));
-            return;
-        }
-        let response = list.response();
-        for (token, keep_alive) in waiting {
-            self.answer_later(token, &response, keep_alive);
         }
     }
 
