@@ -43,15 +43,18 @@ pub(super) struct Heavy {
     batch: Option<Batch>,
 }
 
+/// Connections that wait for a list, and whether they are kept.
+type Waiting = Vec<(Token, bool)>;
+
 /// Lists of all sessions that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// Connections that wait for the next list, and whether they are kept.
-    waiting: Vec<(Token, bool)>,
+    /// For the next list.
+    waiting: Waiting,
     /// The list that is being made, and the connections that wait for it.
-    making: Option<(SessionList, Vec<(Token, bool)>)>,
+    making: Option<(SessionList, Waiting)>,
     /// The list that is made, and the connections that do not have it yet.
-    made: Option<(Arc<Response>, Vec<(Token, bool)>)>,
+    made: Option<(Arc<Response>, Waiting)>,
 }
 
 impl Lists {
@@ -138,7 +141,7 @@ impl<D: Disk> Server<D> {
     fn go_on_with_list(&mut self) {
         if let Some((response, waiting)) = &mut self.lists.made {
             let n = waiting.len().min(ANSWERS_PER_TURN);
-            let now_answered: Vec<(Token, bool)> = waiting.drain(..n).collect();
+            let now_answered: Waiting = waiting.drain(..n).collect();
             let response = Arc::clone(response);
             if waiting.is_empty() {
                 self.lists.made = None;
