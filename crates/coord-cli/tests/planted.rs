@@ -105,8 +105,10 @@ impl Place {
             "source": "startup", "transcript_path": "/t.jsonl",
         });
         fs::write(self.path("payload"), payload.to_string()).unwrap();
+        // A shell that waits for a command at once may turn its own output aside for it (dash), and then
+        // the harness would not write to its terminal.
         let harness = format!(
-            "export CLAUDE_PID=$$ CLAUDECODE=1\n{} < {payload} > {code}.out 2>&1\necho $? > {code}\n",
+            "export CLAUDE_PID=$$ CLAUDECODE=1\n{} < {payload} > {code}.out 2>&1 &\nwait $!\necho $? > {code}\n",
             words.join(" "),
             payload = self.path("payload").display(),
             code = self.path("code").display(),

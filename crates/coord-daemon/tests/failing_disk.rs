@@ -40,6 +40,7 @@ fn event(n: u64) -> Box<RawValue> {
         "v": 1, "id": format!("{:012x}{n:020x}", at(n).wall_ms), "event": name, "session_id": format!("session-{}", n / 4),
         "emitted_at": coord_wire::stamp::rfc3339(at(n).wall_ms), "mono_ns": at(n).mono_ns,
         "boot": "boot", "machine": "machine", "pid": 1, "source": "startup",
+        "harness": {"pid": 100 + n / 4, "start_time": "1", "pid_ns": 1, "tty": 7},
     });
     to_raw_value(&event).unwrap()
 }

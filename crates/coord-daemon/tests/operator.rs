@@ -13,6 +13,7 @@ use coord_sim::random::Random;
 use coord_sim::serving::{Post, Serving};
 use coord_wire::envelope::Kind;
 use coord_wire::journal::Entry;
+use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -57,18 +58,19 @@ fn caller(pid: u32) -> Caller {
     Caller { pid, parent: stat(pid).map(|stat| stat.ppid) }
 }
 
-/// The body of a hook's event; a harness is a real process, said to be on the simulated machine.
-fn event(machine: &SharedMachine, session: &str, n: u32, harness: Option<u32>) -> Vec<u8> {
-    let harness = harness.map(|pid| {
-        let start_time = stat(pid).unwrap().start_time;
-        let mut on_machine = machine.get();
-        if !on_machine.processes.contains_key(&pid) {
-            on_machine.spawn(pid, Kind::Interactive, 7);
-            on_machine.processes.get_mut(&pid).unwrap().start_time = start_time;
-        }
-        let start_time = start_time.to_string();
-        json!({"pid": pid, "start_time": start_time, "pid_ns": PID_NS, "tty": 7})
-    });
+/// A real process, said to be a client on the simulated machine.
+fn real(machine: &SharedMachine, pid: u32) -> ProcessRef {
+    let start_time = stat(pid).unwrap().start_time;
+    let mut on_machine = machine.get();
+    on_machine.spawn(pid, Kind::Interactive, 7);
+    on_machine.processes.get_mut(&pid).unwrap().start_time = start_time;
+    ProcessRef { pid, start_time }
+}
+
+/// The body of an event of a client's hook.
+fn event(machine: &SharedMachine, session: &str, n: u32, client: ProcessRef) -> Vec<u8> {
+    let start_time = client.start_time.to_string();
+    let harness = json!({"pid": client.pid, "start_time": start_time, "pid_ns": PID_NS, "tty": 7});
     let body = json!({
         "v": 1, "id": format!("018bcfe56800{n:020x}"), "event": "UserPromptSubmit",
         "session_id": session, "emitted_at": "2023-11-14T22:13:20.000Z", "mono_ns": n,
@@ -83,14 +85,16 @@ fn serving() -> (SharedMachine, Serving) {
     let machine = SharedMachine::new(now, Pace { disk: 1..2, look: 1..2 }, Random::new(1));
     let mut serving = Serving::start(&machine, &Config::defaults()).unwrap();
     for (n, id) in (1..).zip(["aaaa1111", "aaaa2222", "bbbb3333"]) {
-        report(&machine, &mut serving, id, n, None);
+        // No real process has these pids.
+        let client = machine.get().spawn((1 << 22) + n, Kind::Interactive, 7);
+        report(&machine, &mut serving, id, n, client);
     }
     (machine, serving)
 }
 
-fn report(machine: &SharedMachine, serving: &mut Serving, id: &str, n: u32, harness: Option<u32>) {
-    let body = event(machine, id, n, harness);
-    let post = Post { body, caller: Caller { pid: 9, parent: Some(8) } };
+fn report(machine: &SharedMachine, serving: &mut Serving, id: &str, n: u32, client: ProcessRef) {
+    let body = event(machine, id, n, client);
+    let post = Post { body, caller: Caller { pid: 9, parent: Some(client.pid) } };
     assert_eq!(serving.post(&post), 204);
 }
 
@@ -255,11 +259,11 @@ fn orders_are_a_persons_at_a_terminal() {
     assert_eq!(said(&mut serving, Caller { parent: Some(1 << 22), ..person }), "unseen_caller");
     assert_eq!(said(&mut serving, Caller { pid: 0, parent: None }), "elsewhere");
     // A session is held on the other terminal, and then on this one.
-    report(&machine, &mut serving, "cccc4444", 4, Some(other.pid));
+    report(&machine, &mut serving, "cccc4444", 4, real(&machine, other.pid));
     assert_eq!(said(&mut serving, person), "taken");
     assert_eq!(said(&mut serving, caller(other.pid)), "below_harness");
     let server = stat(pane.pid).unwrap().ppid;
-    report(&machine, &mut serving, "dddd5555", 5, Some(server));
+    report(&machine, &mut serving, "dddd5555", 5, real(&machine, server));
     assert_eq!(said(&mut serving, person), "below_harness");
 }
 
