@@ -98,8 +98,8 @@ struct Seen {
     leases: Vec<(MessageId, u64)>,
     /// How often each was handed over and not taken back since a person had it tried again.
     handed: BTreeMap<MessageId, u32>,
-    /// A Stop of this turn was answered with messages.
-    is_continued: bool,
+    /// What a Stop of this turn was answered with, and no hook gave back.
+    continued_by: BTreeSet<MessageId>,
     proved: BTreeSet<MessageId>,
 }
 
@@ -113,7 +113,7 @@ impl Seen {
             gone: 0,
             leases: Vec::new(),
             handed: BTreeMap::new(),
-            is_continued: false,
+            continued_by: BTreeSet::new(),
             proved: BTreeSet::new(),
         }
     }
@@ -157,6 +157,7 @@ impl Seen {
                     let fence = fence - u64::from(is_old);
                     if self.world.state.held(id, fence).is_ok() {
                         *self.handed.entry(id).or_default() -= 1;
+                        self.continued_by.remove(&id);
                     }
                     self.world.queue(QueueEvent::Returned { id, fence, why: "gone".into() });
                 }
@@ -209,7 +210,7 @@ impl Seen {
             return;
         }
         self.pid += 1;
-        self.is_continued = false;
+        self.continued_by.clear();
         self.world.hook("s1", self.pid, HookKind::SessionStart(StartSource::Resume));
         self.world.launched(self.pid, launch());
     }
@@ -239,13 +240,13 @@ impl Seen {
         let is_plain = !matches!(hook, Hook::StopActive | Hook::Subagent | Hook::Spooled);
         prop_assert!(offered.is_none() || is_plain, "{hook:?}");
         if matches!(hook, Hook::Start) || (matches!(hook, Hook::Prompt) && !was_open) {
-            self.is_continued = false;
+            self.continued_by.clear();
         }
         let Some((door, ids)) = offered.filter(|_| leaves) else { return Ok(()) };
         prop_assert!(!was_open || door != Door::Prompt, "H-30");
         if door == Door::Stop {
-            prop_assert!(!self.is_continued, "H-21: never two in a turn");
-            self.is_continued = true;
+            prop_assert!(self.continued_by.is_empty(), "H-21: never two in a turn");
+            self.continued_by.extend(&ids);
         }
         for id in ids {
             self.hand(id, door)?;
