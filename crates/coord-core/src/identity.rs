@@ -60,16 +60,22 @@ impl State {
         if let Some(key) = own.map(|session| session.key).or_else(|| self.key_of_owner(owner)) {
             return Place::Record(key);
         }
-        let Some(newest) = newest else { return unclaimed };
-        if newest.is_nobodys() && event.has_living_client() && !is_end {
-            return Place::Record(newest.key);
-        }
         // G6: of the client that coord started itself, its user's end counts, and only prevents an act.
         let is_its_users = matches!(
             event.kind,
             HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
         );
-        if is_its_users && self.is_local_owner(owner) && newest.recovery.claimed_by(owner.process) {
+        let is_local = self.is_local_owner(owner);
+        let claimed = newest.filter(|session| session.recovery.claimed_by(owner.process));
+        if let Some(session) = claimed.filter(|_| is_its_users && is_local) {
+            return Place::Record(session.key);
+        }
+        // Nothing else that is only claimed of it shows that it came up, or has another conversation.
+        if let Some(key) = self.key_claimed_by(owner.process).filter(|_| is_local) {
+            return Place::History(key);
+        }
+        let Some(newest) = newest else { return unclaimed };
+        if newest.is_nobodys() && event.has_living_client() && !is_end {
             return Place::Record(newest.key);
         }
         let is_held = self

@@ -111,6 +111,13 @@ impl State {
         Some(key)
     }
 
+    /// The record whose resume this process claimed, if that recovery is under way.
+    pub(crate) fn key_claimed_by(&self, process: ProcessRef) -> Option<SessionKey> {
+        let claims = |session: &Session| session.recovery.claimed_by(process);
+        let mut keys = self.header.machine.under_way.iter().copied();
+        keys.find(|key| self.get(*key).is_some_and(claims))
+    }
+
     /// A process is gone that may be one that claimed a resume.
     pub(crate) fn on_claimer_exit(
         &mut self,

@@ -307,6 +307,24 @@ fn a_claim_verifies_no_resume() {
     assert!(!is_claimed(&world), "{:?}", world.pending());
 }
 
+// H-44: nobody's word takes the client that a recovery started to another conversation.
+#[test]
+fn a_claim_takes_no_resumed_client_elsewhere() {
+    const NEXT: u32 = 150;
+    let mut world = in_a_turn();
+    world.crash(PID);
+    world.resume_as(NEXT);
+    for (id, kind) in [("s9", START), ("s9", TOOL), ("s1", TOOL)] {
+        send_as(&mut world, CLIENT, (id, NEXT), kind);
+        world.pass(1.0);
+    }
+    assert_eq!(world.state.sessions().len(), 1);
+    world.hook("s1", NEXT, RESUME);
+    world.pass(0.1);
+    let stage = &world.pending().unwrap().stage;
+    assert!(matches!(stage, coord_core::Stage::Started { .. }), "{stage:?}");
+}
+
 // H-44: an unverified end of a turn does not lift what waits for a person, and gives no new budget.
 #[test]
 fn a_claim_permits_no_act() {
