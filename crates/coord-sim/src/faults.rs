@@ -18,6 +18,7 @@
 //! * *The client's registry*: not there at all, gone for a while, not written for a while (stale), an
 //!   entry half written, entries of dead clients left behind and of others' sessions (spoofed).
 //! * *Watching*: a process's end cannot be watched.
+//! * *Forgers*: see [`crate::forgers`].
 //!
 //! Left out, and why: bits that rot in synced data (the store's own tests flip them); hooks that lie
 //! on purpose about their own session (H-25 confines them to it, proved on the real socket); clients

@@ -250,6 +250,7 @@ impl Simulation {
             }
             answered.push((run, posted));
         }
+        let forged = self.take_forged(&mut serving);
         self.put_claims(&mut serving);
         self.put_orders(&mut serving);
         self.put_sends(&mut serving);
@@ -259,7 +260,8 @@ impl Simulation {
         let wakes = serving.take_wakes();
         let handed = serving.take_handed();
         let checked = self.checks.after_turn(serving.coordinator(), self.now());
-        let checked = checked.and_then(|()| self.check_messages(&serving));
+        let checked = checked.and_then(|()| self.check_messages(&serving)).and(forged);
+        let checked = checked.and_then(|()| self.check_forgers(serving.coordinator().state()));
         for (run, posted) in &answered {
             if is_taken(posted.status()) {
                 self.reported(run);

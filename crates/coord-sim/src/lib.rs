@@ -6,6 +6,8 @@ mod checks;
 mod client;
 pub mod fake_disk;
 mod faults;
+mod forger_checks;
+mod forgers;
 mod habits;
 mod hook_runs;
 pub mod hooks;

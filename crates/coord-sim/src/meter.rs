@@ -151,6 +151,8 @@ pub struct Meter {
     pub power_cuts: u64,
     /// Stores compared with what was shown.
     pub reopened: u64,
+    /// Events that somebody forged, over the socket.
+    pub forged: u64,
     /// Clients that were killed or crashed.
     pub deaths: u64,
     /// Lines that resume a session put somewhere, and clients that were sent a signal.
@@ -254,6 +256,7 @@ impl AddAssign<&Self> for Meter {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.reopened += other.reopened;
+        self.forged += other.forged;
         self.deaths += other.deaths;
         self.tried += other.tried;
         self.signals += other.signals;

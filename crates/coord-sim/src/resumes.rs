@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::act_checks::Case;
 use crate::checks::Violation;
 use crate::client::{Client, End, Move, Plan};
+use crate::forger_checks::check_order;
 use crate::host_events::SOCKET;
 use crate::machine::Happening;
 use crate::places::{Parent, Place};
@@ -264,6 +265,7 @@ impl Simulation {
         }
         self.takers.remove(&process);
         self.check_started(&taker.nonce, order)?;
+        check_order(order)?;
         self.machine.get().exec(process, order);
         self.life += 1;
         let mut client = Client::new(self.life, order.session_id.clone(), true);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 
+use crate::forgers::Forgers;
 use crate::{Meter, Outcome, Simulation, Violation, run_lives};
 
 /// Simulate the life of a machine, its clients and their coordinator, with faults, once for each seed
@@ -19,6 +20,7 @@ use crate::{Meter, Outcome, Simulation, Violation, run_lives};
   coord-sim run --seeds 1000
   coord-sim run --session-hours 100000      # as many as that takes
   coord-sim run --seeds 1 --from 276        # one seed again
+  coord-sim run --seeds 2000 --forgers      # with processes that say what only clients may say
   coord-sim run --fresh 100                 # seeds that the commit's hash draws; a finding is no failure
   coord-sim run --replay coord-sim-276.log  # step through a failure, Enter for the next line
 
@@ -40,6 +42,10 @@ pub struct Run {
     /// The hash that draws fresh seeds; that of the checked out commit otherwise
     #[arg(long, value_name = "HASH", requires = "fresh")]
     of: Option<String>,
+    /// With forgers in the world: processes that are no clients and say what only a client's hooks may say. What
+    /// they claim may move turns, so the shares of false states say nothing then
+    #[arg(long)]
+    forgers: bool,
     /// Where the log of a failure goes, created if need be; the directory for temporary files otherwise
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -56,6 +62,22 @@ const MANY: u64 = 100;
 
 /// The first line of a log begins with this; the seed follows.
 const HEAD: &str = "coord-sim seed ";
+/// Then this, if there were forgers.
+const FORGED: &str = " with forgers";
+
+/// One simulated life.
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    seed: u64,
+    has_forgers: bool,
+}
+
+impl Life {
+    fn simulation(self, has_log: bool) -> Simulation {
+        let forgers = if self.has_forgers { Forgers::draw(self.seed) } else { Forgers::none() };
+        Simulation::new(self.seed, forgers, has_log)
+    }
+}
 
 impl Run {
     /// Runs them; 1 if something happened that must not, 2 if it could not be run.
@@ -80,6 +102,10 @@ impl Run {
         Ok((fresh_from(&hash)?, n))
     }
 
+    fn life(&self, seed: u64) -> Life {
+        Life { seed, has_forgers: self.forgers }
+    }
+
     fn seeds(&self) -> anyhow::Result<ExitCode> {
         let dir = self.logs.clone().unwrap_or_else(std::env::temp_dir);
         std::fs::create_dir_all(&dir).with_context(|| format!("--logs {}", dir.display()))?;
@@ -100,7 +126,7 @@ impl Run {
                 if end <= seed {
                     return;
                 }
-                let outcome = one(seed);
+                let outcome = one(self.life(seed));
                 let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 results.0 += 1;
                 results.1 += &outcome.meter;
@@ -140,34 +166,48 @@ impl Run {
             writeln!(out, "{seeds} seeds, {hours} session-hours, {acts} acts, none of them wrong")?;
             return Ok(ExitCode::SUCCESS);
         };
+        self.tell(&mut out, &dir, (seed, violation), (seeds, &meter))
+    }
+
+    /// Tells of a violation, and where its log is.
+    fn tell(
+        &self,
+        out: &mut impl Write,
+        dir: &Path,
+        (seed, violation): (u64, Violation),
+        (seeds, meter): (u64, &Meter),
+    ) -> anyhow::Result<ExitCode> {
         // What a fresh seed finds is the next thing to mend, and no change for the worse.
         let code = if self.fresh.is_some() { ExitCode::SUCCESS } else { ExitCode::from(1) };
         if self.json {
-            writeln!(out, "{}", report::json(seeds, &meter, Some((seed, &violation))))?;
-            write_log(&dir, seed)?;
+            writeln!(out, "{}", report::json(seeds, meter, Some((seed, &violation))))?;
+            write_log(dir, self.life(seed))?;
             return Ok(code);
         }
         writeln!(out, "violation: seed {seed}: {violation}")?;
         writeln!(out, "at commit {}", commit_name())?;
-        writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}")?;
-        let log = write_log(&dir, seed)?;
+        let forgers = if self.forgers { " --forgers" } else { "" };
+        writeln!(out, "again:    coord-sim run --seeds 1 --from {seed}{forgers}")?;
+        let log = write_log(dir, self.life(seed))?;
         writeln!(out, "stepwise: coord-sim run --replay {}", log.display())?;
         Ok(code)
     }
 }
 
-fn write_log(dir: &Path, seed: u64) -> anyhow::Result<PathBuf> {
-    let path = dir.join(format!("coord-sim-{seed}.log"));
-    let text = [vec![format!("{HEAD}{seed}, commit {}", commit_name())], lines(seed)].concat();
+fn write_log(dir: &Path, life: Life) -> anyhow::Result<PathBuf> {
+    let path = dir.join(format!("coord-sim-{}.log", life.seed));
+    let forged = if life.has_forgers { FORGED } else { "" };
+    let head = format!("{HEAD}{}{forged}, commit {}", life.seed, commit_name());
+    let text = [vec![head], lines(life)].concat();
     std::fs::write(&path, text.join("\n") + "\n").with_context(|| path.display().to_string())?;
     Ok(path)
 }
 
 /// One seed; a panic is a violation like any other.
-fn one(seed: u64) -> Outcome {
+fn one(life: Life) -> Outcome {
     let run = || {
-        let mut outcome = Simulation::new(seed, false).run().0;
-        let runs = run_lives::of_seed(seed, false);
+        let mut outcome = life.simulation(false).run().0;
+        let runs = run_lives::of_seed(life.seed, false);
         outcome.meter.runs = runs.ended;
         Outcome { violation: outcome.violation.or(runs.wrong), meter: outcome.meter }
     };
@@ -177,11 +217,11 @@ fn one(seed: u64) -> Outcome {
     })
 }
 
-fn lines(seed: u64) -> Vec<String> {
+fn lines(life: Life) -> Vec<String> {
     let run = || {
-        let (outcome, mut lines) = Simulation::new(seed, true).run();
+        let (outcome, mut lines) = life.simulation(true).run();
         lines.extend(outcome.violation.map(|violation| format!("VIOLATION {violation}")));
-        let runs = run_lives::of_seed(seed, true);
+        let runs = run_lives::of_seed(life.seed, true);
         lines.extend(runs.lines);
         lines.extend(runs.wrong.map(|violation| format!("VIOLATION {violation}")));
         lines
@@ -194,11 +234,13 @@ fn replay(file: &Path, out: &mut impl Write) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let mut wanted = text.lines();
     let head = wanted.next().and_then(|line| line.strip_prefix(HEAD));
-    let seed = head.and_then(|head| head.split(',').next()?.parse().ok());
+    let drawn = head.and_then(|head| head.split(',').next());
+    let has_forgers = drawn.is_some_and(|drawn| drawn.ends_with(FORGED));
+    let seed = drawn.and_then(|drawn| drawn.trim_end_matches(FORGED).parse().ok());
     let seed: u64 = seed.with_context(|| format!("{}: no log of a seed", file.display()))?;
     let stdin = std::io::stdin();
     let is_stepwise = stdin.is_terminal();
-    for (n, line) in lines(seed).iter().enumerate() {
+    for (n, line) in lines(Life { seed, has_forgers }).iter().enumerate() {
         // What was found may stand in several lines.
         let is_same = line.lines().all(|part| wanted.next() == Some(part));
         if !is_same {
@@ -248,12 +290,17 @@ mod tests {
     #[test]
     fn a_log_is_replayed_by_its_seed() {
         let dir = tempfile::tempdir().unwrap();
-        let log = write_log(dir.path(), 3).unwrap();
-        let mut shown = Vec::new();
-        replay(&log, &mut shown).unwrap();
+        let log_of = |has_forgers| write_log(dir.path(), Life { seed: 3, has_forgers }).unwrap();
+        for has_forgers in [true, false] {
+            let mut shown = Vec::new();
+            replay(&log_of(has_forgers), &mut shown).unwrap();
+            let text = std::fs::read_to_string(log_of(has_forgers)).unwrap();
+            let (_, lines) = text.split_once('\n').unwrap();
+            assert_eq!(String::from_utf8(shown).unwrap(), lines);
+            assert_eq!(lines.contains("FORGED"), has_forgers);
+        }
+        let log = log_of(false);
         let text = std::fs::read_to_string(&log).unwrap();
-        let (_, lines) = text.split_once('\n').unwrap();
-        assert_eq!(String::from_utf8(shown).unwrap(), lines);
         std::fs::write(&log, text.replacen("starts as pid", "starts as", 1)).unwrap();
         let error = replay(&log, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("another one now"), "{error}");
@@ -275,6 +322,7 @@ mod tests {
             from: 0,
             fresh: None,
             of: None,
+            forgers: false,
             logs: Some(logs),
             json: true,
             replay: None,
@@ -299,8 +347,9 @@ mod tests {
 
     #[test]
     fn a_few_seeds_are_without_violation() {
-        for seed in 0..6 {
-            assert_eq!(one(seed).violation, None, "seed {seed}");
+        for (seed, has_forgers) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
+            let violation = one(Life { seed, has_forgers }).violation;
+            assert_eq!(violation, None, "seed {seed}, forgers: {has_forgers}");
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::act_checks::Acts;
 use crate::checks::{Checks, Violation, may_be};
 use crate::client::Move;
 use crate::faults::Rates;
+use crate::forgers::{Forgers, Forgery};
 use crate::habits::Habits;
 use crate::hook_runs::Run;
 use crate::host_events::HostFault;
@@ -102,6 +103,8 @@ pub(crate) enum What {
     Hears(Box<Hearing>),
     /// A client writes to its transcript.
     Lands(ProcessRef),
+    /// A forger is at work.
+    Forges(Forgery),
 }
 
 /// What a seed came to.
@@ -118,6 +121,7 @@ pub struct Simulation {
     pub(crate) random: Random,
     pub(crate) rates: Rates,
     pub(crate) habits: Habits,
+    pub(crate) forgers: Forgers,
     pub(crate) machine: SharedMachine,
     pub(crate) config: Config,
     pub(crate) serving: Option<Serving>,
@@ -161,7 +165,7 @@ pub struct Simulation {
 
 impl Simulation {
     /// The simulation of a seed; with `has_log` everything that happens is written down.
-    pub fn new(seed: u64, has_log: bool) -> Self {
+    pub(crate) fn new(seed: u64, forgers: Forgers, has_log: bool) -> Self {
         let mut random = Random::new(seed);
         let rates = Rates::draw(&mut random);
         let habits = Habits::draw(&mut random);
@@ -211,6 +215,7 @@ impl Simulation {
             random,
             rates,
             habits,
+            forgers,
         };
         simulation.begin();
         simulation
@@ -233,6 +238,8 @@ impl Simulation {
         for deed in Deed::ALL {
             self.schedule_deed(deed);
         }
+        self.schedule_forgery(Forgery::Event);
+        self.schedule_forgery(Forgery::Entry);
     }
 
     /// Runs it to its end.
@@ -398,6 +405,7 @@ impl Simulation {
             What::Sends(sending) => self.sends(*sending),
             What::GivesUp(id) => self.gives_up(id),
             What::Hears(hearing) => self.hears(*hearing),
+            What::Forges(forgery) => self.forge(forgery),
             What::Lands(process) => {
                 if let Some(place) = self.place_of_client(&self.boot(), process) {
                     self.lands(place, self.time);
@@ -421,7 +429,7 @@ impl Simulation {
 
     fn has_requests(&self) -> bool {
         let is_empty = self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty();
-        !is_empty || self.has_sends()
+        !is_empty || !self.forgers.posts.is_empty() || self.has_sends()
     }
 
     /// Whatever a client planned it does so much later.
@@ -454,6 +462,7 @@ impl Simulation {
         });
         self.forget_takers();
         self.forget_messages();
+        self.forgers.forget();
     }
 
     pub(crate) fn boot(&self) -> String {

@@ -23,6 +23,7 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
         "hooks: {} ran, {} never ran; {} events acknowledged, {} spooled",
         meter.hooks, meter.hooks_lost, meter.acknowledged, meter.spooled
     )?;
+    writeln!(out, "forged: {} events over the socket", meter.forged)?;
     writeln!(
         out,
         "coordinators: {} started, {} killed; {} power cuts; {} turns checked; {} stores compared",
@@ -162,6 +163,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
             "fates": meter.messages.fates,
         },
         "acts": meter.tried + meter.signals,
+        "forged": meter.forged,
         "deaths": meter.deaths,
         "recoveries": meter.ended,
         "runs": meter.runs,
