@@ -215,6 +215,14 @@ pub fn sweep(home: &Path) {
     }
 }
 
+/// Copies a program that is to be run. Another process does it: a file that this one has open for writing
+/// is also open in whatever another thread forks meanwhile, and the kernel runs no such file ("text file busy").
+#[track_caller]
+pub fn copy_program(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("--").args([from, to]).status().expect("cp");
+    assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

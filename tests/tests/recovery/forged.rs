@@ -9,9 +9,9 @@ use coord_wire::limits::BODY_BYTES_MAX;
 use coord_wire::paths::machine_id;
 use coord_wire::stamp::rfc3339;
 use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The variables of a process.
 fn variables_of(pid: u32) -> Vec<String> {
@@ -21,8 +21,8 @@ fn variables_of(pid: u32) -> Vec<String> {
 
 /// An event that no hook of the client sent, with all that would widen what its resume may do.
 fn forged(place: &Place, known: &Session, n: u64, harness: &Value) -> Value {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let wall_ms = u64::try_from(since_1970.as_millis()).expect("a time of this age");
+    let now = clock_gettime(ClockId::Realtime);
+    let wall_ms = u64::try_from(now.tv_sec * 1000 + now.tv_nsec / 1_000_000).expect("after 1970");
     let read = |path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let host = read("/proc/sys/kernel/hostname");
     let planted = place.home.home().join("claude-at-work");

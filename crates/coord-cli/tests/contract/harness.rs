@@ -4,7 +4,7 @@
 use coord_daemon::process;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
-use coord_tests::process::{Running, run};
+use coord_tests::process::{Running, copy_program, run};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
 use coord_wire::stamp::ProcessRef;
 use rustix::fd::OwnedFd;
@@ -89,7 +89,7 @@ impl Harness {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("script"), SCRIPT).unwrap();
         fs::create_dir_all(dir.join("claude/versions")).unwrap();
-        fs::copy("/bin/sh", client(&dir)).unwrap();
+        copy_program("/bin/sh".as_ref(), &client(&dir));
         // Opened for both directions, so that neither side waits for the other to open.
         let [commands, mut answers] = ["in", "out"].map(|name| {
             let path = dir.join(name);

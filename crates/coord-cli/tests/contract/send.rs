@@ -5,7 +5,7 @@ use crate::harness::{Harness, Tmux};
 use crate::wire::{event, here, post, with};
 use coord_tests::coord::{Coordinator, coord, install, programs, session_when};
 use coord_tests::home::Home;
-use coord_tests::process::Finished;
+use coord_tests::process::{Finished, copy_program};
 use coord_tests::wait::wait_until;
 use coord_wire::inspect::State;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Client {
         // By the client's name, which makes it a client (H-46).
         let program = home.dir().join(format!("{session}-bin")).join("claude");
         std::fs::create_dir(program.parent().unwrap()).unwrap();
-        std::fs::copy("/bin/cat", &program).unwrap();
+        copy_program("/bin/cat".as_ref(), &program);
         let child =
             Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let client = Self { child };

@@ -5,6 +5,7 @@ use coord_daemon::host::Here;
 use coord_daemon::process::stat;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
+use coord_tests::process::copy_program;
 use coord_tests::wait::PATIENCE;
 use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
@@ -150,7 +151,8 @@ fn stand_in(session: &str) -> Value {
         fs::create_dir_all(&dir).unwrap();
         let (program, new) = (dir.join("cat"), dir.join(format!("cat-{}", std::process::id())));
         if !program.is_file() {
-            fs::copy("/bin/cat", &new).and_then(|_| fs::rename(new, &program)).unwrap();
+            copy_program("/bin/cat".as_ref(), &new);
+            fs::rename(new, &program).unwrap();
         }
         program
     });

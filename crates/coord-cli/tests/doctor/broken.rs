@@ -4,6 +4,7 @@ use crate::place::{Place, chmod, put_hooks};
 use coord_daemon::engine::now;
 use coord_daemon::host::Here;
 use coord_tests::coord::Coordinator;
+use coord_tests::process::copy_program;
 use coord_wire::api::Health;
 use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ fn without_a_coordinator_the_probe_waits_in_the_spool() {
 
 /// Puts another program in the place of a hook.
 fn put(place: &mut Place, program: &str, hook: &str) {
-    fs::copy(program, place.hooks.join(hook)).unwrap();
+    copy_program(program.as_ref(), &place.hooks.join(hook));
 }
 
 // H-39

@@ -2,7 +2,7 @@
 
 use coord_tests::coord::{programs, run_coord};
 use coord_tests::home::Home;
-use coord_tests::process::{Finished, Running};
+use coord_tests::process::{Finished, Running, copy_program};
 use coord_wire::frame;
 use serde_json::{Value, json};
 use std::fs;
@@ -151,7 +151,7 @@ pub(crate) fn chmod(path: &Path, mode: u32) {
 pub(crate) fn put_hooks(dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     for name in HOOKS {
-        fs::copy(programs().join(name), dir.join(name)).unwrap();
+        copy_program(&programs().join(name), &dir.join(name));
         chmod(&dir.join(name), 0o755);
     }
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use coord_daemon::process;
 use coord_tests::coord::{coord, install, programs};
 use coord_tests::home::Home;
+use coord_tests::process::copy_program;
 
 use crate::scratch::Scratch;
 
@@ -99,7 +100,7 @@ fn uninstall_names_the_sessions_that_still_run_h_39() {
     });
     fs::write(&payload, event.to_string()).unwrap();
     let client = home.dir().join("claude");
-    fs::copy("/bin/sh", &client).unwrap();
+    copy_program("/bin/sh".as_ref(), &client);
     let mut harness = home.command(client);
     harness.args([
         "-c",
