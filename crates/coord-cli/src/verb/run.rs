@@ -138,8 +138,8 @@ fn report(end: &RunEnd) {
     }
 }
 
-/// Tells a session of the end, as whoever started the run could (S4-27, H-04). The run's own end is the same
-/// without.
+/// Sends a message about the end of the run to the parent session, from the sender that started the run
+/// (S4-27, H-04). A message that cannot be sent does not change how the run ends.
 fn tell_parent(parent: &str, end: &RunEnd, args: &Args, context: &Context) {
     let name = args.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
     let (id, outcome, because) = (&end.id, end.judged.outcome.word(), &end.judged.because);
