@@ -41,10 +41,19 @@ impl Clients {
     /// # Errors
     /// It is not: the path of the program that it is; empty where that cannot be told.
     pub fn recognize(&self, process: ProcessRef) -> Result<(), String> {
-        let Some(executable) = executable(process.pid) else { return Err(String::new()) };
-        let script = script(process.pid, &executable);
+        let recognized = self.recognize_running(process.pid);
         let is_it = stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time);
-        if is_it && self.is_client(&executable, script.as_deref()) {
+        if is_it { recognized } else { Err(recognized.err().unwrap_or_default()) }
+    }
+
+    /// Whether whatever runs as this pid is a client; for one who holds the process by more than its number.
+    ///
+    /// # Errors
+    /// As of [`Self::recognize`].
+    pub(crate) fn recognize_running(&self, pid: u32) -> Result<(), String> {
+        let Some(executable) = executable(pid) else { return Err(String::new()) };
+        let script = script(pid, &executable);
+        if self.is_client(&executable, script.as_deref()) {
             return Ok(());
         }
         Err(script.unwrap_or(executable).to_string_lossy().into_owned())
@@ -86,8 +95,10 @@ fn executable(pid: u32) -> Option<PathBuf> {
 
 /// The script that an interpreter runs, where nothing stands before it on the command line.
 fn script(pid: u32, executable: &Path) -> Option<PathBuf> {
-    let is_interpreter = INTERPRETERS.iter().any(|known| name(executable) == *known);
-    let word = words(pid).filter(|_| is_interpreter)?.into_iter().nth(1)?;
+    if !INTERPRETERS.iter().any(|known| name(executable) == *known) {
+        return None;
+    }
+    let word = words(pid)?.into_iter().nth(1)?;
     let script = Path::new(OsStr::from_bytes(&word));
     if word.is_empty() || word.starts_with(b"-") {
         return None;

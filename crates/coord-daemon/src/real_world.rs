@@ -104,6 +104,10 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn recognize(&self, process: ProcessRef) -> Result<(), String> {
+        // Events come at the rate of tool calls: the pidfd of a watched process makes its start known.
+        if self.watches.has(process) {
+            return self.clients.recognize_running(process.pid);
+        }
         self.clients.recognize(process)
     }
 

@@ -10,6 +10,7 @@ use coord_daemon::state_dir;
 use coord_store::RealDisk;
 use coord_wire::journal::{Entry, Started};
 use coord_wire::paths::Paths;
+use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// No session uses up its share of the journal here: folding would be measured instead of taking.
-const CONFIG: &str = "[store]\ntool_events_per_minute = 1000000000\n";
+const SHARE: &str = "[store]\ntool_events_per_minute = 1000000000\n";
 
 /// The directories of one coordinator.
 #[derive(Debug)]
@@ -35,7 +36,10 @@ impl Sandbox {
         let here = Here::read(now().wall_ms);
         let paths = Paths::resolve(Some(dir.path()), &here.machine, here.uid, |_| None)?;
         std::fs::create_dir_all(&paths.config)?;
-        std::fs::write(paths.config_file(), CONFIG)?;
+        // This process calls the hooks, so it is the client that they report.
+        let client = std::env::current_exe()?;
+        let config = format!("{SHARE}[tracking]\nclients = [{client:?}]\n");
+        std::fs::write(paths.config_file(), config)?;
         state_dir::prepare(&paths)?;
         Ok(Self { dir, coord: bench.programs.coord.clone(), paths })
     }
@@ -103,13 +107,13 @@ pub(super) struct Coordinator<'a> {
 }
 
 impl Coordinator<'_> {
-    /// `coord down`: it leaves a snapshot behind.
+    /// Ends it in order: it leaves a snapshot behind. By a signal, since `coord down` refuses a client's child.
     pub(super) fn down(mut self) -> anyhow::Result<()> {
-        let status = self.sandbox.command().arg("down").stdout(Stdio::null()).status()?;
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let status = self.child.wait()?;
         if !status.success() {
-            bail!("coord down ended with {status}");
+            bail!("coord serve ended with {status}");
         }
-        self.child.wait()?;
         Ok(())
     }
 
