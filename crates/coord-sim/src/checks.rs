@@ -365,7 +365,7 @@ impl Simulation {
                 return Err(Violation::new("G9", what));
             }
             if let Some(life) = self.life_of(session)
-                && !(is_left(session) && life.session_id != session.session_id)
+                && !(is_left(session) && life.left.contains(&session.session_id))
                 && session.contested.is_none()
                 && !is_true(life, has_registry, session)
             {

@@ -70,17 +70,15 @@ enum KilledAt {
 impl Simulation {
     /// A client fires a hook.
     pub(crate) fn fire(&mut self, place: usize, payload: &Value) {
-        let goes_on = |reason: &Value| reason == "clear" || reason == "resume";
-        let is_end = payload.get("reason").is_some_and(|reason| !goes_on(reason));
-        let owner = self.running(place).map(|one| one.process).filter(|_| is_end);
-        let boot = self.boot();
-        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&(boot.clone(), owner))) {
-            life.is_ending = true;
-        }
-        let is_error = payload.get("hook_event_name").is_some_and(|name| name == "StopFailure");
-        let process = self.running(place).map(|one| one.process).filter(|_| is_error);
-        if let Some(life) = process.and_then(|process| self.lives.get_mut(&(boot, process))) {
-            life.had_error = true;
+        let owner = self.running(place).map(|one| one.process).map(|owner| (self.boot(), owner));
+        if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
+            match payload.get("reason").and_then(Value::as_str) {
+                Some("clear" | "resume") => _ = life.left.insert(life.session_id.clone()),
+                Some(_) => life.is_ending = true,
+                None => (),
+            }
+            life.had_error |=
+                payload.get("hook_event_name").is_some_and(|name| name == "StopFailure");
         }
         let is_start = payload.get("hook_event_name").is_some_and(|name| name == "SessionStart");
         if let Some(one) = self.running(place) {

@@ -1,5 +1,7 @@
 //! The lives of clients: they are started, do what they planned, and end.
 
+use std::collections::BTreeSet;
+
 use coord_core::Screen;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
@@ -64,6 +66,8 @@ impl Running {
 pub(crate) struct Life {
     /// The conversation it had last.
     pub(crate) session_id: String,
+    /// Those whose end by /clear or /resume it reported, and to which it did not come back.
+    pub(crate) left: BTreeSet<String>,
     pub(crate) truth: Truth,
     pub(crate) is_interactive: bool,
     /// What started it, and whether its command line cannot be used again.
@@ -211,6 +215,7 @@ impl Simulation {
         self.follows(place, &session_id);
         let life = Life {
             session_id: session_id.clone(),
+            left: BTreeSet::new(),
             truth: Truth::Started,
             is_interactive,
             parent,
@@ -311,6 +316,7 @@ impl Simulation {
                     let process = one.process;
                     if let Some(life) = self.lives.get_mut(&(boot, process)) {
                         life.session_id.clone_from(&session_id);
+                        life.left.remove(&session_id);
                     }
                 }
                 self.follows(place, &session_id);
