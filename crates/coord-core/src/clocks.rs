@@ -214,7 +214,7 @@ clocks!(struct Recovery {
     nothing_left,
 } until {});
 clocks!(struct Pending {
-    cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, is_charged, changes,
+    cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, begun, changes,
     obstacle, waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, stage,
 } until {});
 clocks!(struct Machine {

@@ -218,7 +218,7 @@ impl State {
             session.recovery.budget.reset();
             session.rest.answers.reset();
             if let Some(pending) = &mut session.recovery.pending {
-                pending.is_charged = false;
+                pending.begun = None;
             }
             session.recovery.cooldown = None;
             if let Some(quota) = &mut session.quota {

@@ -212,8 +212,10 @@ pub struct Pending {
     pub ended_by_us: bool,
     /// Attempts so far.
     pub attempts: u32,
-    /// The present attempt is charged to the budget.
-    pub is_charged: bool,
+    /// When the latest step of the present attempt that touches the world began: by it the machine's limits count
+    /// the attempt (H-11), which was charged to the session's budget with its first one.
+    #[serde(default)]
+    pub begun: Option<Awake>,
     /// Acts in a row that were not carried out because something had changed.
     pub changes: u32,
     /// What it waits for; none while a step is under way.

@@ -465,9 +465,15 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Whether the disk is full: what time alone would change is not recorded, and so does not happen.
-    pub fn is_full(&self) -> bool {
+    /// Whether the disk is full.
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Whether the passing of time is recorded. What it would change does not happen while the disk is full or the
+    /// journal is to be opened again.
+    pub fn is_time_recorded(&self) -> bool {
+        !self.is_full && !self.is_read_only()
     }
 
     /// Whether an event may be written now: with a full disk only turn edges are.

@@ -302,9 +302,9 @@ impl<W: World> Coordinator<W> {
         );
     }
 
-    /// Looks for what must never be. What a full disk keeps from being recorded has not happened yet.
+    /// Looks for what must never be. What could not be recorded has not happened yet.
     pub(crate) fn check_invariants(&mut self, now: Now) {
-        if self.is_full() {
+        if !self.is_time_recorded() {
             return;
         }
         let violations = self.engine.state().violations(now);

@@ -249,7 +249,7 @@ impl Checks {
 
     pub(crate) fn after_turn(&mut self, coordinator: Of<'_>, now: Now) -> Result<(), Violation> {
         let state = coordinator.state();
-        let now_wrong = if coordinator.is_full() { 0 } else { state.violations(now) };
+        let now_wrong = if coordinator.is_time_recorded() { state.violations(now) } else { 0 };
         let violations = coordinator.invariant_violations().max(now_wrong);
         if violations != 0 {
             let what = format!("{violations} violations of the core's invariants");

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use coord_core::{OwnerId, Session, SessionKey, Stage, State, Word};
+use coord_core::{Event, OwnerId, Session, SessionKey, Stage, State, Word, step};
 use coord_daemon::convert::{process_ref, wire_process};
 use coord_daemon::registry::parse;
 use coord_wire::api::ResumeOrder;
@@ -28,7 +28,10 @@ impl Simulation {
     /// Has the coordinator take forged events, each for itself.
     pub(crate) fn take_forged(&mut self, serving: &mut Serving) -> Result<(), Violation> {
         for forged in std::mem::take(&mut self.forgers.posts) {
-            let before = self.protected(serving.coordinator().state(), &forged);
+            // Whatever arrives has a recovery that is under way looked at again.
+            let mut untouched = serving.coordinator().state().clone();
+            step(&mut untouched, &Event::Malformed, self.now());
+            let before = self.protected(&untouched, &forged);
             let is_quiet = !serving.coordinator().state().is_due(self.now());
             let posted = serving.take(forged.id, &forged.post);
             self.meter.forged += 1;
@@ -59,6 +62,12 @@ impl Simulation {
             | RegistryEntry::Unreadable { .. }
             | RegistryEntry::Strange { .. } => false,
         })
+    }
+
+    fn is_client(&self, process: ProcessRef) -> bool {
+        let machine = self.machine.get();
+        let found = machine.processes.get(&process.pid);
+        machine.is_alive(process) && found.is_some_and(|one| one.is_client)
     }
 
     /// What a forged event must not change, before or after it.
@@ -113,6 +122,13 @@ impl Simulation {
                 }
                 return violation("H-44", format!("{what}: record {} is gone", facts.key.0));
             };
+            if now.passed_on.is_some() && now.passed_on != facts.passed_on {
+                let lives = forged.harness.is_some_and(|process| self.is_client(process));
+                if !lives && !is_corroborated {
+                    let what = format!("{what}: record {} went on in no client", facts.key.0);
+                    return violation("H-44", what);
+                }
+            }
             let changed = facts.changed(now);
             if !changed.is_empty() {
                 let what = format!("{what}: record {}: {}", facts.key.0, changed.join(", "));
@@ -122,13 +138,9 @@ impl Simulation {
         let is_new = |session: &&Session| before.sessions.iter().all(|one| one.key != session.key);
         for session in state.sessions().filter(is_new) {
             let owner = session.owner.as_ref().map(|owner| wire_process(owner.id.process));
-            let machine = self.machine.get();
-            let is_client = |process: ProcessRef| {
-                let found = machine.processes.get(&process.pid);
-                machine.is_alive(process) && found.is_some_and(|one| one.is_client)
-            };
-            let is_known = owner
-                .is_some_and(|owner| is_client(owner) || self.forgers.registered.contains(&owner));
+            let is_known = owner.is_some_and(|owner| {
+                self.is_client(owner) || self.forgers.registered.contains(&owner)
+            });
             if !is_known && (owner.is_some() || session.word.word != Word::Unknown) {
                 let word = session.word.word;
                 return violation(
@@ -221,6 +233,9 @@ struct Facts {
     believed: Value,
     /// The step of its recovery that is being taken.
     step: Option<Value>,
+    /// The harness whose death a recovery is pending for, and the one whose conversation went on elsewhere.
+    pending: Option<coord_core::ProcessRef>,
+    passed_on: Option<coord_core::ProcessRef>,
 }
 
 impl Facts {
@@ -247,9 +262,11 @@ impl Facts {
                 "has_reported": has_reported, "transcript_path": session.transcript_path,
                 "tmux": session.tmux, "pane": session.pane, "old_pane": session.old_pane,
                 "permission_mode": session.permission_mode, "marks": session.marks,
-                "held": session.held, "launch": session.launch, "cwd": cwd, "pending": pending,
+                "held": session.held, "launch": session.launch, "cwd": cwd,
             }),
             step,
+            pending,
+            passed_on: session.recovery.passed_on,
         }
     }
 
@@ -268,6 +285,10 @@ impl Facts {
             changed.extend(differing.map(|(name, value)| {
                 format!("{name}: {value} / {}", after.get(name).unwrap_or(&Value::Null))
             }));
+        }
+        let is_closed = after.pending.is_none() && after.passed_on.is_some();
+        if after.pending != self.pending && !is_closed {
+            changed.push(format!("pending: {:?} / {:?}", self.pending, after.pending));
         }
         if after.step.is_some() && after.step != self.step {
             changed.push(format!("its recovery: {:?} / {:?}", self.step, after.step));

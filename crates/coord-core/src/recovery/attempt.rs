@@ -351,18 +351,17 @@ impl State {
     /// A step that touches the world begins: it is charged once for an attempt.
     fn begin(&mut self, session: &mut Session, at: Moment) -> u64 {
         let settings = self.header.settings.clone();
-        let mut is_first = false;
+        let mut begun = None;
         if let Some(pending) = &mut session.recovery.pending {
             pending.obstacle = None;
             pending.waits_for.clear();
-            if !pending.is_charged {
-                is_first = true;
-                pending.is_charged = true;
+            begun = pending.begun.replace(at.awake);
+            if begun.is_none() {
                 pending.attempts = pending.attempts.saturating_add(1);
                 session.recovery.budget.charge(at.awake);
             }
         }
-        self.header.machine.begin(session.key, is_first, &settings, at);
+        self.header.machine.begin(session.key, begun, &settings, at);
         self.header.machine.next_number()
     }
 

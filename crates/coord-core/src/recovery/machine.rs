@@ -76,22 +76,23 @@ impl Machine {
         }
     }
 
-    /// A step of a recovery begins, which may be the first of an attempt.
+    /// A step of a recovery begins, whose attempt had one at `before`: of an attempt the latest counts, since it may
+    /// wait long between two.
     pub(super) fn begin(
         &mut self,
         key: SessionKey,
-        is_first: bool,
+        before: Option<Awake>,
         settings: &Settings,
         at: Moment,
     ) {
         if !self.under_way.contains(&key) {
             self.under_way.push(key);
         }
-        if is_first {
-            self.starts.push(at.awake);
-            let surplus = self.starts.len().saturating_sub(size(settings.recoveries_per_window));
-            self.starts.drain(..surplus);
-        }
+        let counted = self.starts.iter().position(|start| Some(*start) == before);
+        counted.map(|index| self.starts.remove(index));
+        self.starts.push(at.awake);
+        let surplus = self.starts.len().saturating_sub(size(settings.recoveries_per_window));
+        self.starts.drain(..surplus);
     }
 
     /// A recovery came to its end.

@@ -39,7 +39,7 @@ impl Pending {
             was_working: false,
             ended_by_us: false,
             attempts: 0,
-            is_charged: false,
+            begun: None,
             changes: 0,
             obstacle: None,
             waits_for: String::new(),

@@ -35,7 +35,7 @@ impl State {
                 pending.ended_by_us = false;
                 pending.still = None;
             }
-            pending.is_charged = false;
+            pending.begun = None;
             pending.changes = 0;
             pending.prompt = None;
             pending.stage = Stage::Waiting { until: at.awake };
