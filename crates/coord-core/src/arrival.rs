@@ -211,6 +211,7 @@ fn take_in(
     let has_ended = !session.may_live();
     state.put(session);
     let mut touched = Vec::from([key]);
+    touched.extend(state.make_way(key, at, fx));
     touched.extend(state.mark_two_owners(key));
     if has_ended {
         touched.extend(state.on_end(key, at, fx));
@@ -265,6 +266,9 @@ fn apply(
 fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
     match &event.provenance {
         Provenance::Verified if held_before => OwnerProof::TakenOver,
+        Provenance::Corroborated { registry_dir: Some(_), is_client: false } => {
+            OwnerProof::Registered
+        }
         Provenance::Verified | Provenance::Corroborated { registry_dir: Some(_), .. } => {
             OwnerProof::Proved
         }
@@ -280,12 +284,12 @@ fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     let is_anothers = session.session_id != event.session_id
         && state.keys_of_id(&event.session_id).iter().any(|key| *key != session.key);
     let Some(owner) = &mut session.owner else { return };
-    if let Provenance::Corroborated { registry_dir: Some(_), .. } = event.provenance {
-        owner.proof = OwnerProof::Proved;
+    if let Provenance::Corroborated { registry_dir: Some(_), is_client } = event.provenance {
         owner.registry_session = Some(event.session_id.clone());
+        owner.note_registered(!is_client);
     } else if is_anothers {
         owner.proof = OwnerProof::TakenOver;
-    } else if owner.proof == OwnerProof::Claimed {
+    } else if matches!(owner.proof, OwnerProof::Claimed | OwnerProof::Registered) {
         owner.proof = OwnerProof::Proved;
     }
 }

@@ -438,6 +438,8 @@ pub struct RegistryEntry {
     pub changed_ms: u64,
     /// Owned by the client's own background supervisor.
     pub is_foreign: bool,
+    /// Its process lives, and its program is not recognized as a client (H-46).
+    pub is_unrecognized: bool,
     /// Its working directory.
     pub cwd: String,
     /// The configuration directory whose registry has it.

@@ -125,9 +125,11 @@ impl State {
         {
             return if is_end { Place::Nowhere } else { Place::Record(key) };
         }
+        let is_client = event.is_verified() || event.has_living_client();
         let free = with_id()
             .find(|session| session.owner.is_none())
-            .or_else(|| with_id().find(|session| !session.may_live()));
+            .or_else(|| with_id().find(|session| !session.may_live()))
+            .or_else(|| with_id().find(|session| is_client && session.makes_way()));
         match free {
             // G6: the client that we started, whose SessionStart was lost, was ended by its user.
             Some(session)
@@ -207,6 +209,40 @@ impl State {
             session.former_owners.push(former.id);
         }
         self.put(session);
+    }
+
+    /// H-46: a process that is no recognized client, and of which only its own registry entry says that it has a
+    /// conversation, leaves it to a client that is proved to have it. Returns the records that it left.
+    pub(crate) fn make_way(
+        &mut self,
+        key: SessionKey,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Vec<SessionKey> {
+        let Some(session) = self.get(key).filter(|session| session.may_live()) else {
+            return Vec::new();
+        };
+        let proof = session.owner.as_ref().map(|owner| owner.proof);
+        if !matches!(proof, Some(OwnerProof::Proved | OwnerProof::TakenOver)) {
+            return Vec::new();
+        }
+        let id = session.session_id.clone();
+        let others = self.sessions_with_id(&id);
+        let others: Vec<SessionKey> = others
+            .filter(|other| other.key != key && other.session_id == id && other.makes_way())
+            .map(|other| other.key)
+            .collect();
+        for other in &others {
+            let is_bare = self.get(*other).is_some_and(|one| one.former_owners.is_empty());
+            if is_bare {
+                let why = "its session is a client's, and it had gone to a program that is none: send it again";
+                self.fail_messages_of(*other, why, at, fx);
+                self.remove(*other);
+            } else {
+                self.leave(*other, at);
+            }
+        }
+        others
     }
 
     /// Marks the records of one id that two live processes claim, and lifts the mark when one is
@@ -291,6 +327,11 @@ impl State {
 }
 
 impl Session {
+    /// Whether a client may take it from the process that has it (H-46).
+    pub(crate) fn makes_way(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.proof == OwnerProof::Registered)
+    }
+
     /// Whether its conversation went on in another record after its harness had died.
     pub(crate) fn is_passed_on(&self) -> bool {
         let process = self.owner.as_ref().map(|owner| owner.id.process);

@@ -66,6 +66,7 @@ impl State {
         }
         self.put(session);
         let mut touched = Vec::from([key]);
+        touched.extend(self.make_way(key, at, fx));
         touched.extend(self.mark_two_owners(key));
         touched
     }
@@ -126,7 +127,9 @@ impl State {
         // known (H-42).
         let is_free = |session: &&Session| {
             session.session_id == entry.session_id
-                && (!session.may_live() || session.owner.is_none())
+                && (!session.may_live()
+                    || session.owner.is_none()
+                    || (!entry.is_unrecognized && session.makes_way()))
         };
         let free = self.sessions_with_id(&entry.session_id).find(is_free);
         let free = free.map(|session| session.key);
@@ -145,6 +148,7 @@ impl State {
         }
         self.put(session);
         let mut touched = Vec::from([key]);
+        touched.extend(self.make_way(key, at, fx));
         touched.extend(self.mark_two_owners(key));
         touched
     }
@@ -208,12 +212,13 @@ fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Opt
 fn note_proof(session: &mut Session, found: &Registry) {
     let session_id = &session.session_id;
     let Some(owner) = &mut session.owner else { return };
-    owner.registry_session = match found {
-        Registry::Present(entry) => Some(entry.session_id.clone()),
-        Registry::Absent | Registry::Unreadable => None,
+    let Registry::Present(entry) = found else {
+        owner.registry_session = None;
+        return;
     };
-    if owner.registry_session.as_ref() == Some(session_id) {
-        owner.proof = OwnerProof::Proved;
+    owner.registry_session = Some(entry.session_id.clone());
+    if entry.session_id == *session_id {
+        owner.note_registered(entry.is_unrecognized);
     }
 }
 

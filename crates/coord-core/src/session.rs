@@ -89,17 +89,31 @@ pub enum OwnerProof {
     /// A verified event of a process that held another session before: it may have been sent by any child
     /// of the client.
     TakenOver,
+    /// Its own registry entry alone, where its program is not recognized as a client: it makes way for one that
+    /// is (H-46).
+    Registered,
     /// Only an event that nobody verified.
     Claimed,
 }
 
 impl Owner {
+    /// Its own registry entry says that it holds the session. Of a program that is not recognized as a client that
+    /// counts fully once a hook of it was verified.
+    pub(crate) fn note_registered(&mut self, is_unrecognized: bool) {
+        let is_proved = !is_unrecognized || self.has_reported;
+        self.proof = if is_proved { OwnerProof::Proved } else { OwnerProof::Registered };
+    }
+
     /// Whether it is proved that it holds `session_id`, and the registry does not deny it.
     pub(crate) fn is_proved(&self, session_id: &str) -> bool {
         match (&self.registry_session, self.proof) {
-            (Some(named), OwnerProof::Proved | OwnerProof::TakenOver) => named == session_id,
+            (Some(named), OwnerProof::Proved | OwnerProof::TakenOver | OwnerProof::Registered) => {
+                named == session_id
+            }
             (None, OwnerProof::Proved) => true,
-            (None, OwnerProof::TakenOver) | (_, OwnerProof::Claimed) => false,
+            (None, OwnerProof::TakenOver | OwnerProof::Registered) | (_, OwnerProof::Claimed) => {
+                false
+            }
         }
     }
 }

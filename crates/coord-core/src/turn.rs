@@ -86,7 +86,12 @@ fn take_late_stop(session: &mut Session, event: &HookEvent) {
 /// Facts that every event carries, from the newest one. Which conversation it is, where its files lie and
 /// in which pane and mode it runs is believed only where the sender is verified (H-44).
 fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
-    if session.last.as_ref().is_some_and(|last| stamp.mono_ns < last.stamp.mono_ns) {
+    // What nobody verified keeps out nothing that a verified event says, however late that comes.
+    let is_newer = |last: &LastEvent| {
+        let counts = last.verified || !event.is_verified();
+        counts && stamp.mono_ns < last.stamp.mono_ns
+    };
+    if session.last.as_ref().is_some_and(is_newer) {
         return;
     }
     session.last = Some(LastEvent {
@@ -156,7 +161,9 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.background = Background::default();
             session.failure = None;
             session.starter = Starter::User;
-            session.inbox = Inbox { was_sent: session.inbox.was_sent, ..Inbox::default() };
+            if event.is_proved() {
+                session.inbox = Inbox { was_sent: session.inbox.was_sent, ..Inbox::default() };
+            }
         }
         HookKind::UserPromptSubmit => on_prompt(session, event, at),
         HookKind::Stop(background) => {
@@ -277,7 +284,10 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
-        session.inbox.on_prompt(is_ours, session.turn == Turn::None);
+        // What bounds messages begins anew by nobody's claim.
+        if event.is_proved() {
+            session.inbox.on_prompt(is_ours, session.turn == Turn::None);
+        }
         session.rest.on_turn(is_ours, at);
         if !is_ours && event.is_verified() {
             session.recovery.budget.next_turn();

@@ -227,6 +227,7 @@ pub(crate) fn registry(entry: &RegistryEntry) -> Registry {
             waiting_for,
             changed_ms,
             foreign,
+            unrecognized,
             cwd,
             config_dir,
         } => Registry::Present(coord_core::RegistryEntry {
@@ -234,6 +235,7 @@ pub(crate) fn registry(entry: &RegistryEntry) -> Registry {
             status: registry_status(status.as_deref(), waiting_for.as_deref()),
             changed_ms: *changed_ms,
             is_foreign: *foreign,
+            is_unrecognized: *unrecognized,
             cwd: cwd.clone(),
             config_dir: config_dir.clone(),
         }),

@@ -115,7 +115,8 @@ impl<W: World> Coordinator<W> {
         match wish.purpose {
             Purpose::Change => self.on_change(&wish.entry, found, now),
             Purpose::Process { process, after_death } => {
-                let entry = registry::of_process(found, process);
+                let mut entry = registry::of_process(found, process);
+                self.note_unrecognized_in(&mut entry, process);
                 let read = Entry::RegistryRead { process, entry, after_death, domain: None };
                 self.record_or_owe(read, now);
             }
@@ -146,17 +147,26 @@ impl<W: World> Coordinator<W> {
             domain.pid_ns == self.here.pid_ns && is_machine
         };
         found.domain = found.domain.filter(|domain| !is_here(domain));
+        self.note_unrecognized_in(&mut found.entry, found.process);
         let counts = found.domain.is_some() || (is_alive && self.is_its_own(&found));
         if counts && self.known.is_news(change, &found) {
             self.record_entry(found, now);
         }
     }
 
+    /// Says in a living process's entry whether its program is recognized as a client.
+    fn note_unrecognized_in(&self, entry: &mut RegistryEntry, process: ProcessRef) {
+        if let RegistryEntry::Present { unrecognized, .. } = entry {
+            *unrecognized = self.world.is_alive(process) && self.world.recognize(process).is_err();
+        }
+    }
+
     /// Whether a living process may have the session that its entry names.
     fn is_its_own(&self, found: &Found) -> bool {
-        let RegistryEntry::Present { session_id, .. } = &found.entry else { return true };
-        let is_client = self.world.recognize(found.process).is_ok();
-        self.may_hold(found.process, session_id, is_client)
+        let RegistryEntry::Present { session_id, unrecognized, .. } = &found.entry else {
+            return true;
+        };
+        self.may_hold(found.process, session_id, !unrecognized)
     }
 
     fn record_entry(&mut self, found: Found, now: Now) {

@@ -172,6 +172,7 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
         waiting_for: text_of("waitingFor"),
         changed_ms: number("statusUpdatedAt").unwrap_or(0),
         foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
+        unrecognized: false,
         cwd: text_of("cwd").unwrap_or_default(),
         config_dir: config_dir.to_string_lossy().into_owned(),
     };

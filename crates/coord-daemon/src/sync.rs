@@ -163,7 +163,7 @@ impl<W: World> Coordinator<W> {
         // What ends this coordinator may end the sessions too (H-10).
         self.look_for_shutdown(now);
         self.record_counted(now);
-        if self.engine.has_tail() {
+        if self.engine.has_tail() && self.is_time_recorded() {
             // How long somebody watched.
             self.record_or_say(&Entry::Due, now);
         }

@@ -368,6 +368,7 @@ impl Simulation {
                 && !(is_left(session) && life.left.contains(&session.session_id))
                 && session.contested.is_none()
                 && !is_true(life, has_registry, session)
+                && !(session.word.word == Word::Stopped && self.was_ended_later(session, life))
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
             }
@@ -380,6 +381,15 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// Whether the client that coord resumed it in was ended by its user before it was proved to be one: the
+    /// record is of the dead one still, and its conversation is over (G6).
+    fn was_ended_later(&self, session: &Session, life: &Life) -> bool {
+        self.lives.values().any(|later| {
+            let is_of_it = later.is_ours && later.session_id == session.session_id;
+            is_of_it && life.started < later.started && later.is_ending
+        })
     }
 
     pub(crate) fn life_of(&self, session: &Session) -> Option<&Life> {
@@ -448,7 +458,11 @@ fn is_true(life: &Life, has_registry: bool, session: &Session) -> bool {
     if life.truth.is_alive() {
         // Without a registry only its Stop tells of background work.
         let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
-        return may_be(life.truth, life, word) || (is_hidden && word == Word::Idle);
+        // Nor does anything tell of such an interrupt where its pane cannot be looked at.
+        let is_unseen = life.is_interrupt_hidden && life.parent == Parent::Inner && !has_registry;
+        return may_be(life.truth, life, word)
+            || (is_hidden && word == Word::Idle)
+            || (is_unseen && word == Word::Running && life.truth == Truth::Idle);
     }
     match word {
         Word::Unknown => true,

@@ -100,7 +100,7 @@ pub(crate) enum Move {
     /// Its process is gone.
     Dies(End),
     /// Its user interrupts the turn; whether the agent had said anything in it.
-    Interrupts { has_output: bool },
+    Interrupts { has_output: bool, is_shown: bool },
     /// Its conversation has another id from now on.
     Follows(String),
     /// Its plan is over.
@@ -132,6 +132,8 @@ pub(crate) struct Client {
     turns: u32,
     /// Its turn goes on by a Stop hook's word, or was started by one.
     is_again: bool,
+    /// Its transcript shows an interrupt of the turn that runs.
+    is_shown: bool,
     /// The mode it runs in, as payloads name it.
     pub(crate) mode: &'static str,
     /// What a wake hook brought, to be made a prompt of.
@@ -158,6 +160,7 @@ impl Client {
             background: None,
             turns: 0,
             is_again: false,
+            is_shown: true,
             mode: "default",
             wake_text: None,
             rest: Truth::Idle,

@@ -64,6 +64,15 @@ impl Simulation {
         })
     }
 
+    /// Whether a living client has the conversation of this record in another one.
+    fn goes_on_elsewhere(&self, key: SessionKey, state: &State) -> bool {
+        let id = state.session(key).map_or("", |session| &session.session_id);
+        state.sessions_with_id(id).filter(|other| other.key != key).any(|other| {
+            let owner = other.owner.as_ref().map(|owner| wire_process(owner.id.process));
+            owner.is_some_and(|owner| self.is_client(owner))
+        })
+    }
+
     fn is_client(&self, process: ProcessRef) -> bool {
         let machine = self.machine.get();
         let found = machine.processes.get(&process.pid);
@@ -122,12 +131,10 @@ impl Simulation {
                 }
                 return violation("H-44", format!("{what}: record {} is gone", facts.key.0));
             };
-            if now.passed_on.is_some() && now.passed_on != facts.passed_on {
-                let lives = forged.harness.is_some_and(|process| self.is_client(process));
-                if !lives && !is_corroborated {
-                    let what = format!("{what}: record {} went on in no client", facts.key.0);
-                    return violation("H-44", what);
-                }
+            let is_passed_on = now.passed_on.is_some() && now.passed_on != facts.passed_on;
+            if is_passed_on && !is_corroborated && !self.goes_on_elsewhere(facts.key, state) {
+                let what = format!("{what}: record {} went on in no client", facts.key.0);
+                return violation("H-44", what);
             }
             let changed = facts.changed(now);
             if !changed.is_empty() {

@@ -83,6 +83,8 @@ pub(crate) struct Life {
     pub(crate) had_background: bool,
     /// A turn of it met an error that is a state of its own.
     pub(crate) had_error: bool,
+    /// Its last turn was interrupted, and its transcript does not show that.
+    pub(crate) is_interrupt_hidden: bool,
     /// When the truth was last another one.
     pub(crate) since: Time,
     /// It fired its SessionEnd.
@@ -225,6 +227,7 @@ impl Simulation {
             is_ours,
             had_background: false,
             had_error: false,
+            is_interrupt_hidden: false,
             since: self.time,
             is_ending: false,
             end_told: None,
@@ -288,7 +291,14 @@ impl Simulation {
                 self.takes_held(place, &payload);
                 self.fire(place, &payload);
             }
-            Move::Interrupts { has_output } => self.is_interrupted(place, has_output),
+            Move::Interrupts { has_output, is_shown } => {
+                let owner = self.running(place).map(|one| one.process);
+                let owner = owner.map(|owner| (self.boot(), owner));
+                if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
+                    life.is_interrupt_hidden = !is_shown;
+                }
+                self.is_interrupted(place, has_output);
+            }
             Move::Registry(status, waiting_for) => {
                 if let Some(one) = self.running(place) {
                     one.status = (status, waiting_for);

@@ -372,6 +372,9 @@ pub enum RegistryEntry {
         /// Its `kind` is not `interactive`: another supervisor owns it.
         #[serde(default)]
         foreign: bool,
+        /// Its process lives, and its program is not recognized as a client (H-46).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unrecognized: bool,
         /// Its working directory.
         #[serde(default)]
         cwd: String,

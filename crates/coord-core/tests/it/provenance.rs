@@ -2,7 +2,10 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, launch};
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
-use coord_core::{HookEvent, HookKind, Kind, OwnerProof, Presence, Provenance, Sender, Word};
+use coord_core::{
+    HookEvent, HookKind, Kind, OwnerProof, Presence, Provenance, Registry, RegistryEntry, Sender,
+    Word,
+};
 
 const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
 /// A process that nobody knows.
@@ -333,4 +336,67 @@ fn a_claim_permits_no_act() {
     send_as(&mut world, Provenance::Claimed, ("s1", PID), PROMPT);
     assert_eq!(world.word("s1"), Word::Running);
     assert_eq!(world.deeds(), []);
+}
+
+/// The registry entry of a process whose program is not recognized as a client.
+fn unrecognized(id: &str) -> Registry {
+    let Registry::Present(entry) = present(id) else { panic!("an entry") };
+    Registry::Present(RegistryEntry { is_unrecognized: true, ..entry })
+}
+
+// H-46: a program that wrote a registry entry of itself leaves the conversation to a client, however that comes
+// to it: it had gone over to it unnoticed, or begins there.
+#[test]
+fn a_program_that_is_no_client_makes_way_for_one() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.registry(STRANGER, unrecognized("s2"), false);
+    assert_eq!(name_of(&world, STRANGER), Some("s2"));
+    world.hook("s2", 100, START);
+    assert!(!world.session("s2").two_owners);
+    assert_eq!(world.state.sessions_with_id("s2").count(), 1);
+    assert_eq!((name_of(&world, 100), name_of(&world, STRANGER)), (None, None));
+    world.registry(100, present("s2"), false);
+    assert_eq!(name_of(&world, 100), Some("s2"));
+
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 100, EXIT);
+    world.exit(100);
+    world.registry(STRANGER, unrecognized("s1"), false);
+    world.hook("s1", 200, RESUME);
+    let owner = world.session("s1").owner.as_ref().unwrap().id.process;
+    assert_eq!((owner, world.state.sessions().len()), (process(200), 1));
+    assert_eq!(name_of(&world, STRANGER), None);
+}
+
+// H-46: a client under another name has its registry entry, and then its hooks.
+#[test]
+fn an_unrecognized_client_keeps_its_session_once_its_hooks_are_verified() {
+    let mut world = World::new();
+    world.registry(100, unrecognized("s1"), false);
+    world.hook("s1", 100, PROMPT);
+    world.registry(100, unrecognized("s1"), false);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().proof, OwnerProof::Proved);
+    world.open("s2", 200, Kind::Interactive);
+    world.hook("s1", 200, START);
+    assert!(world.state.sessions_with_id("s1").all(|session| session.two_owners));
+}
+
+// H-44: a claim that is newer keeps out nothing that a verified event says.
+#[test]
+fn a_late_verified_event_is_believed_behind_a_claim() {
+    let mut world = World::new();
+    let start = world.event("s1", 100, START, 0.0);
+    world.pass(5.0);
+    let mut forged = world.event("s1", 100, TOOL, 0.0);
+    forged.provenance = CLIENT;
+    forged.cwd = "/tmp/planted".into();
+    world.send(forged);
+    world.seen_alive(100);
+    assert_eq!(world.session("s1").cwd, "/tmp/planted");
+    let cwd = start.cwd.clone();
+    world.send(start);
+    assert_eq!(world.session("s1").cwd, cwd);
+    assert_eq!(world.session("s1").transcript_path, "/t/s1.jsonl");
 }

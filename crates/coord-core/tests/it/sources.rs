@@ -268,6 +268,7 @@ fn r_20_what_another_supervisor_owns_is_foreign() {
         status: Some(RegistryStatus::Busy),
         changed_ms: world.now().wall_ms,
         is_foreign: true,
+        is_unrecognized: false,
         cwd: String::new(),
         config_dir: String::new(),
     };

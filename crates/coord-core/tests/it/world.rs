@@ -349,6 +349,7 @@ pub(crate) fn entry(id: &str, status: Option<RegistryStatus>, changed_ms: u64) -
         status,
         changed_ms,
         is_foreign: false,
+        is_unrecognized: false,
         cwd: "/home/dev/project".into(),
         config_dir: "/home/dev/.claude".into(),
     })

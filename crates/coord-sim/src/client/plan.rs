@@ -126,6 +126,8 @@ impl Draft<'_> {
         self.begins(begin);
         let (mut is_queued, mut has_output) =
             (false, matches!(begin, Begin::Queued | Begin::Continued));
+        // A queued prompt and an interrupt read as the interrupt of the turn before (measured).
+        self.client.is_shown = begin != Begin::Queued;
         let n = self.random.below(5);
         for _ in 0..n {
             self.think();
@@ -143,7 +145,7 @@ impl Draft<'_> {
                 18 if self.random.chance(0.3) => return self.end(End::Kill),
                 _ => self.speaks("text"),
             }
-            has_output = true;
+            (has_output, self.client.is_shown) = (true, true);
         }
         self.think();
         if begin != Begin::Bang && self.is_limited() {
@@ -312,7 +314,8 @@ impl Draft<'_> {
             let text = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
             self.writes("user", &text);
         }
-        self.push(29, Move::Interrupts { has_output });
+        let is_shown = self.client.is_shown;
+        self.push(29, Move::Interrupts { has_output, is_shown });
         self.ends_or_goes_on(is_queued, self.client.rest, "idle", Screen::Prompt);
     }
 

@@ -307,6 +307,7 @@ fn registries() -> Vec<Symbol> {
         status: Some(RegistryStatus::Busy),
         changed_ms: 0,
         is_foreign: true,
+        is_unrecognized: false,
         cwd: String::new(),
         config_dir: String::new(),
     };

@@ -277,6 +277,7 @@ fn foreign() -> World {
         status: Some(BUSY),
         changed_ms: world.now().wall_ms,
         is_foreign: true,
+        is_unrecognized: false,
         cwd: String::new(),
         config_dir: String::new(),
     };

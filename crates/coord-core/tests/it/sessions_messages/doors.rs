@@ -75,6 +75,21 @@ fn a_stop_is_a_door_once_a_turn() {
     assert_eq!(world.takes(STOP), [id(4)], "the next turn has its own");
 }
 
+// H-21, H-44: nor is it one again where nobody but a claim says that another turn began.
+#[test]
+fn a_claim_makes_a_stop_no_door_again() {
+    for kind in [HookKind::SessionStart(StartSource::Startup), PROMPT] {
+        let mut world = at_rest();
+        world.hook("s1", PID, PROMPT);
+        world.sent([1]);
+        assert_eq!(world.takes(STOP), [id(1)]);
+        let claim = world.event("s1", PID, kind, 0.0);
+        world.send(HookEvent { provenance: Provenance::Claimed, ..claim });
+        world.sent([2]);
+        assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
+    }
+}
+
 // S4-09, H-21: the hook did not wait for its answer: nobody was told to go on, the turn is over, and its messages
 // wait as they did; the next Stop may bring them.
 #[test]
