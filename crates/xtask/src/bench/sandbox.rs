@@ -38,6 +38,7 @@ impl Sandbox {
         std::fs::create_dir_all(&paths.config)?;
         // This process calls the hooks, so it is the client that they report.
         let client = std::env::current_exe()?;
+        let client = client.to_str().context("the path of this program is not UTF-8")?;
         let config = format!("{SHARE}[tracking]\nclients = [{client:?}]\n");
         std::fs::write(paths.config_file(), config)?;
         state_dir::prepare(&paths)?;
@@ -55,7 +56,7 @@ impl Sandbox {
     }
 
     /// Starts a coordinator; returns once it takes events.
-    pub(super) fn serve(&self) -> anyhow::Result<Coordinator<'_>> {
+    pub(super) fn serve(&self) -> anyhow::Result<Coordinator> {
         let mut child = self
             .command()
             .arg("serve")
@@ -66,7 +67,7 @@ impl Sandbox {
             .context("coord serve")?;
         let mut line = String::new();
         let stdout = child.stdout.take();
-        let coordinator = Coordinator { sandbox: self, child };
+        let coordinator = Coordinator { child };
         BufReader::new(stdout.context("standard output of coord serve")?).read_line(&mut line)?;
         if line.is_empty() {
             bail!("coord serve ended before it took events");
@@ -101,12 +102,11 @@ impl Sandbox {
 
 /// A coordinator in the foreground; it is killed if it is not ended.
 #[derive(Debug)]
-pub(super) struct Coordinator<'a> {
-    sandbox: &'a Sandbox,
+pub(super) struct Coordinator {
     child: Child,
 }
 
-impl Coordinator<'_> {
+impl Coordinator {
     /// Ends it in order: it leaves a snapshot behind. By a signal, since `coord down` refuses a client's child.
     pub(super) fn down(mut self) -> anyhow::Result<()> {
         rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM)?;
@@ -128,7 +128,7 @@ impl Coordinator<'_> {
     }
 }
 
-impl Drop for Coordinator<'_> {
+impl Drop for Coordinator {
     fn drop(&mut self) {
         // After `down` it is gone already, and a reaped child is never signalled.
         let _ = self.child.kill();
