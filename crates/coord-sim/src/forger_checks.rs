@@ -297,7 +297,8 @@ impl Facts {
         if after.pending != self.pending && !is_closed {
             changed.push(format!("pending: {:?} / {:?}", self.pending, after.pending));
         }
-        if after.step.is_some() && after.step != self.step {
+        // That the client which a recovery started came up is also told by its registry entry.
+        if after.step.is_some() && after.step != self.step && self.identity.is_some() {
             changed.push(format!("its recovery: {:?} / {:?}", self.step, after.step));
         }
         changed

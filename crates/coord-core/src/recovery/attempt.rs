@@ -416,9 +416,14 @@ impl State {
         let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
-            // Whether the signal was sent may not be known; who crashed before it came is no one of ours.
+            // Who crashed before the signal came is no one of ours. Of another whether it was sent is told by the act's
+            // outcome, unless the coordinator was restarted meanwhile: then it may not be known.
             let has_crashed = matches!(session.presence, Presence::Crashed { .. });
             if let Some(pending) = &mut session.recovery.pending {
+                let is_told = pending.ended_by_us || has_crashed;
+                if !is_told && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
+                    return;
+                }
                 pending.ended_by_us |= !has_crashed;
                 pending.died_at = Some(at);
                 pending.stage = Stage::Waiting { until: at.awake };

@@ -6,6 +6,7 @@ mod deaths;
 mod exhaustive;
 mod hung;
 mod identity;
+mod machine;
 mod nothing_to_resume;
 mod orders;
 mod owners;

@@ -4,7 +4,8 @@
 use crate::crashes::{EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, is_act, living, unattended};
 use crate::world::{END, PROMPT, STOP, World};
 use coord_core::{
-    Command, Deed, Input, Mode, Outcome, PaneState, Proof, RegistryStatus, Screen, Stage,
+    Command, Deed, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen, Stage,
+    Word,
 };
 
 fn recover(world: &mut World, restart: bool, when_idle: bool) {
@@ -315,4 +316,27 @@ fn an_order_takes_a_window_where_the_shell_stays_busy() {
         world.pass(1.0);
     }
     panic!("nothing was done");
+}
+
+// S0-25f, G6: who was ended by others before the signal came stays ended; who was ended by the signal comes back.
+#[test]
+fn an_end_before_the_signal_is_no_end_by_it() {
+    for (was_sent, word) in [(false, Word::Stopped), (true, Word::RecoveryPending)] {
+        let mut world = at_rest();
+        let session = world.key();
+        world.command(Command::Recover { session, restart: true, when_idle: false });
+        let proof = living(&world);
+        let (intent, deed) = world.act(proof);
+        assert!(matches!(deed, Deed::End { .. }));
+        if was_sent {
+            world.acted(intent, Outcome::Done);
+        }
+        world.hook("s1", PID, END);
+        world.die(PID, Registry::Absent);
+        if !was_sent {
+            world.acted(intent, Outcome::Changed { what: "its process".into() });
+            world.pass(2.0);
+        }
+        assert_eq!(world.word("s1"), word, "{:?}", world.pending());
+    }
 }

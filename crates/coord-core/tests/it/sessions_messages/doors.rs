@@ -75,19 +75,20 @@ fn a_stop_is_a_door_once_a_turn() {
     assert_eq!(world.takes(STOP), [id(4)], "the next turn has its own");
 }
 
-// H-21, H-44: nor is it one again where nobody but a claim says that another turn began.
+// H-21, H-44: nor is it one again where nobody but a claim says that the session began anew.
 #[test]
 fn a_claim_makes_a_stop_no_door_again() {
-    for kind in [HookKind::SessionStart(StartSource::Startup), PROMPT] {
-        let mut world = at_rest();
-        world.hook("s1", PID, PROMPT);
-        world.sent([1]);
-        assert_eq!(world.takes(STOP), [id(1)]);
-        let claim = world.event("s1", PID, kind, 0.0);
-        world.send(HookEvent { provenance: Provenance::Claimed, ..claim });
-        world.sent([2]);
-        assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
-    }
+    let mut world = at_rest();
+    world.hook("s1", PID, PROMPT);
+    world.sent([1]);
+    assert_eq!(world.takes(STOP), [id(1)]);
+    let claim = world.event("s1", PID, HookKind::SessionStart(StartSource::Startup), 0.0);
+    world.send(HookEvent { provenance: Provenance::Claimed, ..claim });
+    world.pass(1.0);
+    world.hook("s1", PID, HookKind::Tool(ToolPhase::Before));
+    assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
+    world.sent([2]);
+    assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
 }
 
 // S4-09, H-21: the hook did not wait for its answer: nobody was told to go on, the turn is over, and its messages
