@@ -86,7 +86,11 @@ impl Simulation {
             return violation("H-06", format!("{id}: woken while held"));
         }
         let is_known = life.since + UNSEEN < self.time && self.stalled_until + GAP < self.time;
-        if life.truth != Truth::Quota && is_known && self.is_told_all() {
+        // What hangs since then said nothing of it.
+        let hung_at = self.machine.get().hung_at(process);
+        let hangs_for = hung_at.map_or(0, |at| self.now().mono_ns.saturating_sub(at));
+        let has_said = life.since + UNSEEN < self.time.saturating_sub(hangs_for);
+        if life.truth != Truth::Quota && is_known && has_said && self.is_told_all() {
             let truth = life.truth;
             return violation("S1-22", format!("{id}: woken for its quota while {truth:?}"));
         }

@@ -76,7 +76,8 @@ impl Simulation {
             || (tells("another coordinator acts") && self.habits.is_dir_locked)
             || (tells("locked its transcript") && !machine.locked_transcripts.is_empty())
             // The newest key may lie ahead of a clock that was set back since.
-            || (tells("somebody is at the terminal") && self.meter.faults.contains_key("clock set"))
+            || ((tells("somebody is at the terminal") || tells("key was pressed a moment ago"))
+                && self.meter.faults.contains_key("clock set"))
             || (tells("a draft stands") && has(|place| place.has_draft))
             || (tells("has the terminal") && has(|place| place.editor.is_some()))
             || (tells("stands in its shell, not sent") && has(|place| !place.typed.is_empty()))

@@ -54,6 +54,7 @@ pub(super) struct Tree {
     busy_ms: Option<u64>,
     proved: Vec<ProcessRef>,
     is_signalled: bool,
+    is_killed: bool,
     /// One that is not the run's and was signalled with it.
     harmed: Option<u32>,
     client_heeds: Heeds,
@@ -73,6 +74,7 @@ impl Tree {
             busy_ms: None,
             proved: Vec::new(),
             is_signalled: false,
+            is_killed: false,
             harmed: None,
             client_heeds,
         };
@@ -114,7 +116,8 @@ impl Tree {
     }
 
     pub(super) fn start(&mut self, kind: Kind, key: u64, random: &mut Random) {
-        if !self.client_lives() {
+        // What SIGKILL was sent to runs nothing any more, however long it is kept alive.
+        if !self.client_lives() || self.is_killed {
             return;
         }
         match kind {
@@ -215,6 +218,7 @@ impl Tree {
     /// Signals whom the core names; when who of them dies.
     pub(super) fn signal(&mut self, signal: Signal, random: &mut Random) -> Vec<(u32, u64)> {
         self.is_signalled = true;
+        self.is_killed |= signal == Signal::Kill;
         self.proved = kill_set(&root(), &self.proved, &self.table()).ends;
         let mut dying = Vec::new();
         for one in self.proved.clone() {
