@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::event::{
-    Background, EndReason, Host, Kind, PaneProof, ProcessRef, RegistryStatus, Screen, TmuxPane, Via,
+    Background, EndReason, Host, Kind, PaneProof, ProcessRef, RegistryStatus, TmuxPane, Via,
 };
 use crate::facts::{PaneFact, PaneView, RegistryFact, Signature};
 use crate::fusion::Source;
@@ -28,6 +28,7 @@ use crate::recovery::{
     Cause, Ending, Flag, Last, Machine, NEVER, Obstacle, Pending, Recovery, Stage, Still, Way,
 };
 use crate::rest::Rest;
+use crate::screen::Screen;
 use crate::session::{
     Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
     Starter, Turn,

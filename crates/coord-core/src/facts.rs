@@ -4,7 +4,8 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{PaneProof, RegistryStatus, Screen, TmuxPane};
+use crate::event::{PaneProof, RegistryStatus, TmuxPane};
+use crate::screen::Screen;
 use crate::time::{Awake, Moment};
 
 /// What the client's registry said of the owner.

@@ -20,9 +20,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{RegistryStatus, Screen};
+use crate::event::RegistryStatus;
 use crate::facts::PaneFact;
 use crate::permission::WaitKind;
+use crate::screen::Screen;
 use crate::session::{Session, Turn};
 use crate::time::{Awake, Moment};
 

@@ -43,6 +43,7 @@ mod reminder;
 mod rest;
 mod rotation;
 mod run;
+mod screen;
 mod seen;
 mod session;
 mod settings;
@@ -62,7 +63,7 @@ pub use effect::{Decision, Deed, Effect, EffectClass, Effects, Look, Signal};
 pub use event::{
     Background, Domain, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind,
     Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Provenance, Registry, RegistryEntry,
-    RegistryStatus, Screen, StartSource, TmuxPane, ToolPhase, Via,
+    RegistryStatus, StartSource, TmuxPane, ToolPhase, Via,
 };
 pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature};
 pub use fusion::{Source, is_in_doubt};
@@ -93,6 +94,7 @@ pub use run::{
     RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
     tree_seen,
 };
+pub use screen::Screen;
 pub use seen::SeenIds;
 pub use session::{
     Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,

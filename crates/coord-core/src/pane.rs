@@ -10,11 +10,12 @@ use alloc::format;
 
 use crate::death;
 use crate::effect::{Effect, Effects, Look};
-use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef, Screen};
+use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef};
 use crate::facts::{PaneFact, PaneView, Signature};
 use crate::fusion::{self, LOOKS, Source};
 use crate::last_words::Failure;
 use crate::recovery::Cause;
+use crate::screen::Screen;
 use crate::session::{Presence, Session, SessionKey, Turn};
 use crate::state::State;
 use crate::time::{Awake, Moment};

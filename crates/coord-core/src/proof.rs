@@ -8,9 +8,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{PaneProof, ProcessRef, Screen, TmuxPane};
+use crate::event::{PaneProof, ProcessRef, TmuxPane};
 use crate::last_words::LastWords;
 use crate::launch::Place;
+use crate::screen::Screen;
 use crate::session::SessionKey;
 
 /// Which step of which recovery a proof or an act belongs to. Never used twice in a store.

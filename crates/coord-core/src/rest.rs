@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, BudgetDecision, Delay, Limits};
 use crate::effect::{Deed, Effects};
-use crate::event::{HookEvent, HookKind, Outcome, Screen};
+use crate::event::{HookEvent, HookKind, Outcome};
 use crate::last_words::{LastWords, Question};
 use crate::proof::{Input, PaneState, Proof};
 use crate::recovery::{self, Flag};
+use crate::screen::Screen;
 use crate::session::{Session, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;

@@ -10,8 +10,9 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effects;
-use crate::event::{HookEvent, HookKind, Screen, ToolPhase};
+use crate::event::{HookEvent, HookKind, ToolPhase};
 use crate::facts::PaneFact;
+use crate::screen::Screen;
 use crate::session::{Session, Turn};
 use crate::state::State;
 use crate::status::Word;

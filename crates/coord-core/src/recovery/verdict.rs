@@ -5,9 +5,9 @@ use alloc::format;
 
 use super::guards::{Stop, launch};
 use super::{Obstacle, Pending, Way};
-use crate::event::Screen;
 use crate::launch::ParentKind;
 use crate::proof::{Input, PaneState, Prompt, Proof, TranscriptState};
+use crate::screen::Screen;
 use crate::session::Session;
 use crate::state::State;
 use crate::time::{Awake, Moment};
