@@ -15,7 +15,17 @@ use std::process::{Command, ExitCode};
 /// Programs for these are made if nothing else is said.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 /// Taken from the repository's top as they are.
-const FILES: [&str; 5] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT", "hooks.json", "install.sh"];
+const FILES: [&str; 7] = [
+    "CHANGELOG.md",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "SECURITY.md",
+    "hooks.json",
+    "install.sh",
+];
+/// The pages that README.md refers to.
+const PAGES: &str = "docs";
 /// The command line, by both of its names: one program, which looks at how it was called.
 const NAMES: [&str; 2] = ["coord", "coordctl"];
 /// Shells, and what each puts around a program's name in that of its file of completions.
@@ -129,7 +139,7 @@ impl Build {
     /// Lays out one tarball's content in `to`.
     fn stage(&self, target: &str, to: &Path) -> anyhow::Result<()> {
         let built = self.directory().join(target);
-        for directory in ["bin", "lib/coord", "share/man/man1", "share/completions"] {
+        for directory in ["bin", "lib/coord", "share/man/man1", "share/completions", PAGES] {
             fs::create_dir_all(to.join(directory))?;
         }
         let [first, second] = NAMES.map(|name| to.join("bin").join(name));
@@ -140,6 +150,10 @@ impl Build {
         }
         for name in FILES {
             copy(&root().join(name), &to.join(name))?;
+        }
+        for page in fs::read_dir(root().join(PAGES))? {
+            let page = page?;
+            copy(&page.path(), &to.join(PAGES).join(page.file_name()))?;
         }
         for name in NAMES {
             let program = self.directory().join(&self.native).join("release").join(name);

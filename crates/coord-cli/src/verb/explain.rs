@@ -20,7 +20,7 @@ const DECISIONS_MAX: usize = 20;
 /// Show why a session or a message is in its state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe rules' names are requirement ids; crates/README.md says where each is decided."
+    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe rules' names are the ids of docs/guarantees.md."
 )]
 pub(crate) struct Args {
     /// The id of a session, a run or a message, or the beginning of one

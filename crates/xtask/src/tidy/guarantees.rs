@@ -1,4 +1,4 @@
-//! The list of guarantees, `crates/GUARANTEES.md`, and the ids that a text names.
+//! The list of guarantees, `docs/guarantees.md`, and the ids that a text names.
 //!
 //! Decides what a well-formed list is: tables under headings, one row for each guarantee, each id
 //! once and below the heading of its group. Whether a guarantee has a proof is decided in `proofs`.
@@ -6,7 +6,7 @@
 use super::{Report, Text};
 use std::collections::BTreeSet;
 
-pub(super) const LIST: &str = "crates/GUARANTEES.md";
+pub(super) const LIST: &str = "docs/guarantees.md";
 const HEADER: [&str; 3] = ["id", "guarantee", "state"];
 
 /// One row of the list.
@@ -188,7 +188,7 @@ mod tests {
         ] {
             let (_, _, findings) = read_of(format!("{good}{bad}\n"));
             assert_eq!(findings.len(), 1, "{bad}: {findings:?}");
-            assert!(findings.iter().all(|one| one.starts_with("crates/GUARANTEES.md:9: ")));
+            assert!(findings.iter().all(|one| one.starts_with("docs/guarantees.md:9: ")));
         }
     }
 }

@@ -6,9 +6,9 @@
 use super::{Report, Text};
 use std::collections::BTreeSet;
 
-const MAP: &str = "crates/README.md";
+const MAP: &str = "docs/architecture.md";
 /// What the top level may hold, beside hidden files and the licences.
-const TOP: [&str; 13] = [
+const TOP: [&str; 14] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Cargo.lock",
@@ -18,6 +18,7 @@ const TOP: [&str; 13] = [
     "clippy.toml",
     "crates",
     "deny.toml",
+    "docs",
     "hooks.json",
     "install.sh",
     "rustfmt.toml",

@@ -1,6 +1,6 @@
 //! Each guarantee that is said to be held has a test that names it, and no other id is in use.
 //!
-//! The guarantees are those of `crates/GUARANTEES.md`. A test names an id in a comment
+//! The guarantees are those of `docs/guarantees.md`. A test names an id in a comment
 //! (`// S0-08`) or in its name (`s0_08_…`); a scenario file is a test as a whole. Does not decide
 //! whether a test would fail without the code: that is for who writes `held`.
 
@@ -9,7 +9,7 @@ use super::{Report, Text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The map of the code: its table names proofs too.
-const MAP: &str = "crates/README.md";
+const MAP: &str = "docs/architecture.md";
 /// The check's own ids are planted ones.
 const OWN: &str = "crates/xtask/src/tidy";
 const SCENARIOS: &str = "tests/scenarios/";
