@@ -144,7 +144,10 @@ impl State {
         }
         let is_watched = !(pending.by_hand || self.is_unattended(session));
         let mut way = way(session, pending, proof, is_watched, at)?;
-        if way == Way::Shell && pending.by_hand && self.is_pane_of_another(session) {
+        if way == Way::Shell && self.is_pane_of_another(session) {
+            if is_watched {
+                return Err(Stop::operator("H-16", "another session's client is in its pane"));
+            }
             way = Way::Window;
         }
         // What was told while it lived was told of another act (H-54).

@@ -1,7 +1,9 @@
 //! What a person's order does to a living session, what its person is told first, and what becomes of a
 //! prompt that meets its end (H-53, H-54, H-07, H-18).
 
-use crate::crashes::{EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, is_act, living, unattended};
+use crate::crashes::{
+    EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, living, unattended,
+};
 use crate::world::{END, PROMPT, STOP, World};
 use coord_core::{
     Command, Deed, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen, Stage,
@@ -295,6 +297,16 @@ fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
     world.open_in("s2", 300, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
     world.pass(100.0);
     recover(&mut world, false, false);
+    let proof = dead(&world);
+    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+}
+
+// H-18, H-01: nor is it where coord acts by itself.
+#[test]
+fn an_unattended_recovery_leaves_the_pane_of_a_suspended_client_alone() {
+    let mut world = in_a_turn();
+    world.open_in("s2", 300, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
+    world.crash(PID);
     let proof = dead(&world);
     assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
 }
