@@ -211,8 +211,8 @@ impl State {
         self.put(session);
     }
 
-    /// H-46: a process that is no recognized client, and of which only its own registry entry says that it has a
-    /// conversation, leaves it to a client that is proved to have it. Returns the records that it left.
+    /// H-46: a process that only its own registry entry ties to a conversation, and that is not recognized as a
+    /// client, yields that conversation to a client that is proved to have it. Returns the records that changed.
     pub(crate) fn make_way(
         &mut self,
         key: SessionKey,
@@ -235,7 +235,8 @@ impl State {
         for other in &others {
             let is_bare = self.get(*other).is_some_and(|one| one.former_owners.is_empty());
             if is_bare {
-                let why = "its session is a client's, and it had gone to a program that is none: send it again";
+                let why =
+                    "it was addressed to a program that is not a Claude Code client; send it again";
                 self.fail_messages_of(*other, why, at, fx);
                 self.remove(*other);
             } else {

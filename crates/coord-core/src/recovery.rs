@@ -212,8 +212,8 @@ pub struct Pending {
     pub ended_by_us: bool,
     /// Attempts so far.
     pub attempts: u32,
-    /// When the latest step of the present attempt that touches the world began: by it the machine's limits count
-    /// the attempt (H-11), which was charged to the session's budget with its first one.
+    /// When the latest step of this attempt that touches the world began. The machine's limits count the attempt by
+    /// it (H-11); the session's budget was charged at the first step.
     #[serde(default)]
     pub begun: Option<Awake>,
     /// Acts in a row that were not carried out because something had changed.

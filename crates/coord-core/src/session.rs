@@ -89,16 +89,16 @@ pub enum OwnerProof {
     /// A verified event of a process that held another session before: it may have been sent by any child
     /// of the client.
     TakenOver,
-    /// Its own registry entry alone, where its program is not recognized as a client: it makes way for one that
-    /// is (H-46).
+    /// Only its own registry entry, and its program is not recognized as a client. It yields to a process that is
+    /// (H-46).
     Registered,
     /// Only an event that nobody verified.
     Claimed,
 }
 
 impl Owner {
-    /// Its own registry entry says that it holds the session. Of a program that is not recognized as a client that
-    /// counts fully once a hook of it was verified.
+    /// Its own registry entry says that it holds the session. For a program that is not recognized as a client, that
+    /// is proof only once one of its hooks was verified.
     pub(crate) fn note_registered(&mut self, is_unrecognized: bool) {
         let is_proved = !is_unrecognized || self.has_reported;
         self.proof = if is_proved { OwnerProof::Proved } else { OwnerProof::Registered };

@@ -86,7 +86,7 @@ fn take_late_stop(session: &mut Session, event: &HookEvent) {
 /// Facts that every event carries, from the newest one. Which conversation it is, where its files lie and
 /// in which pane and mode it runs is believed only where the sender is verified (H-44).
 fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
-    // What nobody verified keeps out nothing that a verified event says, however late that comes.
+    // An unverified event must not hide what a verified one says, even one that arrives later.
     let is_newer = |last: &LastEvent| {
         let counts = last.verified || !event.is_verified();
         counts && stamp.mono_ns < last.stamp.mono_ns
@@ -284,7 +284,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
-        // What bounds messages begins anew by nobody's claim.
+        // A claim does not reset the limits on messages.
         if event.is_proved() {
             session.inbox.on_prompt(is_ours, session.turn == Turn::None);
         }

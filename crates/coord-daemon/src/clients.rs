@@ -46,7 +46,7 @@ impl Clients {
         if is_it { recognized } else { Err(recognized.err().unwrap_or_default()) }
     }
 
-    /// Whether whatever runs as this pid is a client; for one who holds the process by more than its number.
+    /// Whether the process with this pid is a client. For callers that hold a pidfd, so the pid cannot be reused.
     ///
     /// # Errors
     /// As of [`Self::recognize`].

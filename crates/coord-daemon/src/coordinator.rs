@@ -470,8 +470,8 @@ impl<W: World> Coordinator<W> {
         self.is_full
     }
 
-    /// Whether the passing of time is recorded. What it would change does not happen while the disk is full or the
-    /// journal is to be opened again.
+    /// Whether the passing of time is recorded. It is not while the disk is full or the journal has to be reopened;
+    /// what time alone would change does not happen then.
     pub fn is_time_recorded(&self) -> bool {
         !self.is_full && !self.is_read_only()
     }

@@ -154,7 +154,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Says in a living process's entry whether its program is recognized as a client.
+    /// Notes in a living process's entry whether its program is recognized as a client.
     fn note_unrecognized_in(&self, entry: &mut RegistryEntry, process: ProcessRef) {
         if let RegistryEntry::Present { unrecognized, .. } = entry {
             *unrecognized = self.world.is_alive(process) && self.world.recognize(process).is_err();

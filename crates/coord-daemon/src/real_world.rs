@@ -104,7 +104,7 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn recognize(&self, process: ProcessRef) -> Result<(), String> {
-        // Events come at the rate of tool calls: the pidfd of a watched process makes its start known.
+        // This runs for every tool call. A watched process is held by a pidfd, so its start time needs no check.
         if self.watches.has(process) {
             return self.clients.recognize_running(process.pid);
         }

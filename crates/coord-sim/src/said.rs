@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{SessionKey, State};
+use coord_core::{Session, SessionKey, State};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 
 use crate::act_checks::Case;
@@ -254,11 +254,8 @@ impl Simulation {
     pub(crate) fn put_orders(&mut self, serving: &mut Serving) {
         for order in std::mem::take(&mut self.orders) {
             let state = serving.coordinator().state();
-            let keys: Vec<SessionKey> = order
-                .sessions
-                .iter()
-                .flat_map(|id| state.sessions_with_id(id).map(|session| session.key))
-                .collect();
+            let keys: Vec<SessionKey> =
+                order.sessions.iter().flat_map(|id| keys_of(state, id)).collect();
             let taken = serving.order(&order);
             // An error's words, without where it was made: that is another place in a replay.
             self.note(|| match &taken {
@@ -288,4 +285,14 @@ impl Simulation {
     pub(crate) fn holds(&self, case: &Case, cwd: &str) -> Holds {
         self.said.holds(case.key, cwd, self.habits.mode == "act", self.time)
     }
+}
+
+/// The records that an order means by an id: those of the id, else those whose id begins with it.
+fn keys_of(state: &State, id: &str) -> Vec<SessionKey> {
+    let exact: Vec<SessionKey> = state.sessions_with_id(id).map(|session| session.key).collect();
+    if !exact.is_empty() {
+        return exact;
+    }
+    let begins = |session: &&Session| session.session_id.starts_with(id);
+    state.sessions().filter(begins).map(|session| session.key).collect()
 }

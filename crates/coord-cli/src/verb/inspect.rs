@@ -28,7 +28,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 /// Show all sessions, or one in depth
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, shown anew whenever something happens\n  coord inspect --json        for programs: schema 1, documented in the README\n\nWorks without a coordinator: then it reads the store itself."
+    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, shown anew whenever something happens\n  coord inspect --json        for programs: schema 1, see docs/reference.md\n\nWorks without a coordinator: then it reads the store itself."
 )]
 pub(crate) struct Args {
     /// The id of a session or a run, or the beginning of one (4 characters or more)

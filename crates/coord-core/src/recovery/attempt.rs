@@ -416,8 +416,8 @@ impl State {
         let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
-            // Who crashed before the signal came is no one of ours. Of another whether it was sent is told by the act's
-            // outcome, unless the coordinator was restarted meanwhile: then it may not be known.
+            // A process that crashed before the signal was not ended by us. Otherwise the action's outcome tells whether
+            // the signal was sent, unless the coordinator was restarted in between.
             let has_crashed = matches!(session.presence, Presence::Crashed { .. });
             if let Some(pending) = &mut session.recovery.pending {
                 let is_told = pending.ended_by_us || has_crashed;

@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    /// A step of a recovery begins, whose attempt had one at `before`: of an attempt the latest counts, since it may
-    /// wait long between two.
+    /// A step of a recovery begins; the previous step of the same attempt began at `before`. An attempt counts once, by
+    /// its latest step, because it may wait long between two steps.
     pub(super) fn begin(
         &mut self,
         key: SessionKey,
@@ -88,8 +88,9 @@ impl Machine {
         if !self.under_way.contains(&key) {
             self.under_way.push(key);
         }
-        let counted = self.starts.iter().position(|start| Some(*start) == before);
-        counted.map(|index| self.starts.remove(index));
+        if let Some(counted) = self.starts.iter().position(|start| Some(*start) == before) {
+            self.starts.remove(counted);
+        }
         self.starts.push(at.awake);
         let surplus = self.starts.len().saturating_sub(size(settings.recoveries_per_window));
         self.starts.drain(..surplus);
