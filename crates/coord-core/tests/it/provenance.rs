@@ -400,3 +400,31 @@ fn a_late_verified_event_is_believed_behind_a_claim() {
     assert_eq!(world.session("s1").cwd, cwd);
     assert_eq!(world.session("s1").transcript_path, "/t/s1.jsonl");
 }
+
+// G6, H-44: of the client that a recovery started, a claim counts only as its user's end, and only from this machine.
+#[test]
+fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
+    const NEXT: u32 = 150;
+    let resumed = || {
+        let mut world = in_a_turn();
+        world.crash(PID);
+        world.resume_as(NEXT);
+        world
+    };
+    let has_ended = |world: &World| matches!(world.session("s1").presence, Presence::Ended { .. });
+    let mut world = resumed();
+    let turn = world.session("s1").turn;
+    for kind in [PROMPT, STOP] {
+        let event = claim(&mut world, "s1", NEXT, kind);
+        world.send(event);
+        assert_eq!(world.session("s1").turn, turn);
+    }
+    let elsewhere = HookEvent { machine: "another".into(), ..claim(&mut world, "s1", NEXT, EXIT) };
+    world.send(elsewhere);
+    assert!(!has_ended(&world));
+
+    let mut world = resumed();
+    let event = claim(&mut world, "s1", NEXT, EXIT);
+    world.send(event);
+    assert!(has_ended(&world));
+}
