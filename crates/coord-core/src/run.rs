@@ -138,7 +138,8 @@ pub struct Run {
     tree: Option<(Awake, TreeSeen)>,
     sample: Option<(Awake, TreeSeen)>,
     activity: Activity,
-    quiet_since: Option<Awake>,
+    /// Since when its tree is at that.
+    activity_since: Awake,
     settles_until: Awake,
     hold: Option<Hold>,
     /// When it was warned about: once per kind (S3-13, S3-14).
@@ -202,7 +203,7 @@ impl Run {
             tree: None,
             sample: None,
             activity: Activity::Unknown,
-            quiet_since: None,
+            activity_since: at,
             settles_until: at,
             hold: None,
             limbo_said: None,
@@ -341,11 +342,11 @@ impl Run {
         let between_ms = at.ms_since(then);
         if let Some(activity) = tree::activity(before, tree, between_ms, self.limits.busy_percent) {
             self.sample = Some((at, tree));
+            if activity != self.activity {
+                // Two looks prove the time between them quiet.
+                self.activity_since = if activity == Activity::Quiet { then } else { at };
+            }
             self.activity = activity;
-            self.quiet_since = match activity {
-                Activity::Quiet => self.quiet_since.or(Some(then)),
-                Activity::Busy | Activity::Unknown => None,
-            };
         }
         let because = format!(
             "{} processes, {} of them tools, {}",
@@ -360,8 +361,7 @@ impl Run {
         self.settles_until = now.awake.plus_ms(self.limits.settle_ms);
         // Every fact has to be renewed (H-32).
         (self.tree, self.sample) = (None, None);
-        self.quiet_since = None;
-        self.activity = Activity::Unknown;
+        (self.activity, self.activity_since) = (Activity::Unknown, now.awake);
         acts.push(note("gap", false, "time passed unseen; nothing is done for a while"));
     }
 

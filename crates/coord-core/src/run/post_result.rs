@@ -189,10 +189,15 @@ fn deferral(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)>
 /// The table of S3-21: how long live work extends a base.
 fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)> {
     let limits = &run.limits;
+    // A tree that was busy until now, and is quiet or cannot be told since, gets its time from then on.
+    let lasting = |ms| {
+        let until = run.activity_since.max(base).plus_ms(ms);
+        until.min(base.plus_ms(limits.busy_ms))
+    };
     if !has_live_work(run) {
         // A hang is confirmed by an idle tree, which one that cannot be told is not (S2-05).
         let is_untold = tier == Tier::ErrorHang && run.activity == Activity::Unknown;
-        return is_untold.then(|| ("tree_unknown", base.plus_ms(limits.unknown_ms)));
+        return is_untold.then(|| ("tree_unknown", lasting(limits.unknown_ms)));
     }
     let has_tools = run.tree.is_some_and(|(_, tree)| tree.tools > 0);
     let is_busy = run.activity == Activity::Busy;
@@ -208,10 +213,7 @@ fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)
     }
     Some(match run.activity {
         Activity::Busy => ("background_work_busy", base.plus_ms(limits.busy_ms)),
-        Activity::Unknown => ("background_work_unknown", base.plus_ms(limits.unknown_ms)),
-        Activity::Quiet => {
-            let quiet = run.quiet_since.unwrap_or(base).max(base).plus_ms(limits.quiet_ms);
-            ("background_work_quiet", quiet.min(base.plus_ms(limits.busy_ms)))
-        }
+        Activity::Unknown => ("background_work_unknown", lasting(limits.unknown_ms)),
+        Activity::Quiet => ("background_work_quiet", lasting(limits.quiet_ms)),
     })
 }

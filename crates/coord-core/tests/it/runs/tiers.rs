@@ -249,15 +249,24 @@ fn live_work_extends_the_wait_as_one_table_says() {
     }
 }
 
-// S3-21: work that falls quiet is waited for a minute more, and never to beyond its cap.
+// S3-21: work that falls quiet is waited for a minute more, work that can be told no longer ten
+// minutes, and neither to beyond its cap.
 #[test]
-fn work_that_falls_quiet_gets_a_minute() {
-    for (quiet_s, ended_s) in [(1_000, 1_080), (2_390, 2_400)] {
+fn work_that_falls_quiet_or_can_no_longer_be_told_gets_its_time_from_then_on() {
+    type Change = fn(&mut Watched);
+    let quiet: Change = |run| run.cpu_permille = 0;
+    let cases = [
+        (quiet, 1_000, 1_080),
+        (quiet, 2_390, 2_400),
+        (Watched::hide_cpu, 1_000, 1_630),
+        (Watched::hide_cpu, 2_000, 2_400),
+    ];
+    for (change, changed_s, ended_s) in cases {
         let mut run = Watched::at_eof();
         run.says(a_shell());
         run.cpu_permille = 900;
-        run.until(quiet_s);
-        run.cpu_permille = 0;
+        run.until(changed_s);
+        change(&mut run);
         let ended = run.until_signalled();
         assert!((ended_s - 30..=ended_s).contains(&ended), "{ended}");
     }
