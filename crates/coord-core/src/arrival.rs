@@ -41,7 +41,11 @@ pub(crate) fn on_hook(
     if let Some(owner) = owner.as_ref().filter(|_| event.is_proved()) {
         state.drop_claimed(event, owner, at, fx);
     }
-    match place(state, event, owner.as_ref(), now) {
+    let place = place(state, event, owner.as_ref(), now);
+    if let Place::History(key) | Place::Record(key) = place {
+        state.note_claimed_start(key, event);
+    }
+    match place {
         Place::Nowhere => {
             bump(&mut state.header.counters.phantom_ends);
             keep_early_end(state, event, owner, at);

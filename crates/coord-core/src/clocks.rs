@@ -216,7 +216,8 @@ clocks!(struct Recovery {
 } until {});
 clocks!(struct Pending {
     cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, begun, changes,
-    obstacle, waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, stage,
+    obstacle, waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, is_start_heard,
+    stage,
 } until {});
 clocks!(struct Machine {
     last_number, under_way, starts, deaths, failures, breaker, is_for_deaths, held, marks,

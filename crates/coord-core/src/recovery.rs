@@ -246,6 +246,9 @@ pub struct Pending {
     /// The process that claimed a resume last, whatever became of it (G6).
     #[serde(default)]
     pub claimed: Option<ProcessRef>,
+    /// An unproved SessionStart named that process: it counts once the client's registry confirms who it is (H-44).
+    #[serde(default)]
+    pub is_start_heard: bool,
     /// What is under way.
     pub stage: Stage,
 }

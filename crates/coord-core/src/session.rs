@@ -104,6 +104,11 @@ impl Owner {
         self.proof = if is_proved { OwnerProof::Proved } else { OwnerProof::Registered };
     }
 
+    /// Whether its own registry entry says that it holds `session_id`.
+    pub(crate) fn is_registered_as(&self, session_id: &str) -> bool {
+        self.proof == OwnerProof::Proved && self.registry_session.as_deref() == Some(session_id)
+    }
+
     /// Whether it is proved that it holds `session_id`, and the registry does not deny it.
     pub(crate) fn is_proved(&self, session_id: &str) -> bool {
         match (&self.registry_session, self.proof) {

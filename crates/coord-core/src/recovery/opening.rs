@@ -52,6 +52,7 @@ impl Pending {
             prompt: None,
             typed: None,
             claimed: None,
+            is_start_heard: false,
             stage: Stage::Waiting { until: at.awake },
         }
     }

@@ -9,7 +9,7 @@ use super::harm;
 use super::outcome::flag;
 use super::{Cause, Ending, Obstacle, Stage, Way};
 use crate::effect::{Deed, Effect, Effects, SHOWN_MS, Signal};
-use crate::event::{EndReason, ProcessRef, TmuxPane};
+use crate::event::{EndReason, HookEvent, HookKind, ProcessRef, TmuxPane};
 use crate::hold::Hold;
 use crate::proof::{Input, PaneState, Proof};
 use crate::screen::Screen;
@@ -89,10 +89,27 @@ impl State {
             pending.stage = Stage::Claimed { process, since, asked: None };
             pending.typed = None;
             pending.claimed = Some(process);
+            pending.is_start_heard = false;
             fx.ask(Effect::WatchProcess { process });
         }
         self.put(session);
         Some(key)
+    }
+
+    /// An unproved event of the process that claimed the resume of a record.
+    pub(crate) fn note_claimed_start(&mut self, key: SessionKey, event: &HookEvent) {
+        let process = event.harness.as_ref().map(|harness| harness.process);
+        let is_start = matches!(event.kind, HookKind::SessionStart(_));
+        let Some(process) = process.filter(|_| is_start) else { return };
+        let is_its = self.get(key).is_some_and(|session| {
+            session.recovery.claimer() == Some(process) && session.session_id == event.session_id
+        });
+        if is_its && let Some(mut session) = self.take(key) {
+            if let Some(pending) = &mut session.recovery.pending {
+                pending.is_start_heard = true;
+            }
+            self.put(session);
+        }
     }
 
     /// The line was taken, and the process that took it gave up.
@@ -148,12 +165,16 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let is_owner = session.owner.as_ref().is_some_and(|owner| owner.id.process == process);
+        let owner = session.owner.as_ref().filter(|owner| owner.id.process == process);
+        let is_owner = owner.is_some();
+        let is_confirmed = owner.is_some_and(|owner| owner.is_registered_as(&session.session_id));
+        let is_heard = session.recovery.pending.as_ref().is_some_and(|one| one.is_start_heard);
+        let has_reported = session.was_told() || (is_confirmed && is_heard);
         // The registry alone told of it, and it is gone before a hook did.
         if is_owner && self.has_ended(session, at, fx) {
             return;
         }
-        if is_owner && session.was_told() {
+        if is_owner && has_reported {
             if let Some(pending) = &mut session.recovery.pending {
                 let since = at.awake;
                 pending.stage = Stage::Started { process, since, asked: None, is_sole: false };

@@ -310,6 +310,34 @@ fn a_claim_verifies_no_resume() {
     assert!(!is_claimed(&world), "{:?}", world.pending());
 }
 
+// H-44, H-33: the start that a resumed client spooled, unproved when it was read, counts once the registry confirms
+// that the client holds the session; a start that names another process does not.
+#[test]
+fn an_unproved_start_of_a_resumed_client_counts_once_its_registry_confirms_it() {
+    const NEXT: u32 = 150;
+    for (kind, pid, comes_up) in
+        [(RESUME, NEXT, true), (RESUME, STRANGER, false), (STOP, NEXT, false)]
+    {
+        for is_registry_first in [false, true] {
+            let mut world = in_a_turn();
+            world.crash(PID);
+            world.resume_as(NEXT);
+            if is_registry_first {
+                world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+            }
+            let event = claim(&mut world, "s1", pid, kind.clone());
+            world.send(event);
+            if !is_registry_first {
+                world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+            }
+            world.pass(1.0);
+            let stage = &world.pending().unwrap().stage;
+            let is_up = matches!(stage, coord_core::Stage::Started { .. });
+            assert_eq!(is_up, comes_up, "{kind:?} of {pid}: {stage:?}");
+        }
+    }
+}
+
 // H-44: nobody's word takes the client that a recovery started to another conversation.
 #[test]
 fn a_claim_takes_no_resumed_client_elsewhere() {

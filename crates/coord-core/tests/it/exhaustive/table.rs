@@ -1,10 +1,10 @@
-//! Every pair of a state and an event kind, as `tests/transitions.txt`.
+//! Pairs of a state and an event, as a table that is checked in: `tests/transitions.txt` holds every pair.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use coord_core::{EndReason, Session, Turn};
+use coord_core::{EndReason, OwnerProof, Session, Turn};
 
 use super::kinds::{self, Symbol};
 use super::labels;
@@ -22,7 +22,7 @@ parted by ` | `. A record reads: word (rule), turn, then what else tells it apar
 changed no word, turn, wait, presence, id or owner; facts, times and counts may have changed. Such
 ones are listed under `late`, `duplicate` or `phantom end` where they were counted so.
 
-After a change of the rules: COORD_TEST_ACCEPT=1 cargo test -p coord-core --test exhaustive, and
+After a change of the rules: COORD_TEST_ACCEPT=1 cargo test -p coord-core --test it exhaustive, and
 read the difference.
 ";
 
@@ -69,6 +69,12 @@ fn view(session: &Session) -> String {
     }
     if session.recovery.needs_operator.is_some() {
         view.push_str(", needs its operator");
+    }
+    match session.owner.as_ref().map(|owner| owner.proof) {
+        Some(OwnerProof::Proved) | None => (),
+        Some(OwnerProof::TakenOver) => view.push_str(", taken over"),
+        Some(OwnerProof::Registered) => view.push_str(", registered by no client"),
+        Some(OwnerProof::Claimed) => view.push_str(", only claimed"),
     }
     match &session.owner {
         Some(owner) if owner.id.process.pid != 100 => {
@@ -195,18 +201,23 @@ fn difference(old: &str, new: &str) -> String {
 fn every_state_and_event_is_as_the_table_says() {
     let symbols = kinds::all();
     labels::check_events(&symbols);
-    let worlds: Vec<World> = states().map(|state| (state.build)()).collect();
-    labels::check_states(&worlds);
-    let mut text = String::from(HEAD);
+    let named: Vec<_> = states().map(|state| (state.name, (state.build)())).collect();
+    labels::check_states(named.iter().map(|(_, world)| world));
+    check("transitions.txt", HEAD, &named, &symbols);
+}
+
+/// Holds the table of these states and events against the one of that name under `tests`.
+pub(crate) fn check(file: &str, head: &str, states: &[(&str, World)], symbols: &[Symbol]) {
+    let mut text = String::from(head);
     let names: Vec<&str> = symbols.iter().map(|symbol| symbol.name.as_str()).collect();
     text.push('\n');
     wrap(&mut text, "the events", &names);
-    for (state, world) in states().zip(&worlds) {
-        block(&mut text, state.name, world, &symbols);
+    for (name, world) in states {
+        block(&mut text, name, world, symbols);
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transitions.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    println!("{} states, {} events", worlds.len(), symbols.len());
+    println!("{} states, {} events", states.len(), symbols.len());
     if checked_in == text {
         return;
     }
