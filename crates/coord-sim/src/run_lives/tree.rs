@@ -43,6 +43,8 @@ struct Member {
     heeds: Heeds,
     /// Whether a forced end has to reach it.
     is_own: bool,
+    /// Nobody has looked at the tree since it started: its client was signalled before.
+    is_unseen: bool,
 }
 
 /// All of them.
@@ -107,7 +109,8 @@ impl Tree {
         let cpu_ms = Some(0);
         let is = TreeProcess { process, parent, group, session, role, holds_output: false, cpu_ms };
         let heeds = Heeds::Term;
-        self.members.push(Member { is, key, used_us: 0, permille: 0, heeds, is_own });
+        let is_unseen = self.is_signalled;
+        self.members.push(Member { is, key, used_us: 0, permille: 0, heeds, is_own, is_unseen });
         pid
     }
 
@@ -220,6 +223,7 @@ impl Tree {
         self.is_signalled = true;
         self.is_killed |= signal == Signal::Kill;
         self.proved = kill_set(&root(), &self.proved, &self.table()).ends;
+        self.members.iter_mut().for_each(|one| one.is_unseen = false);
         let mut dying = Vec::new();
         for one in self.proved.clone() {
             let Some(member) = self.members.iter().find(|is| is.is.process == one) else {
@@ -266,8 +270,16 @@ impl Tree {
         if let Some(pid) = self.harmed {
             return Some(format!("{pid} is not the run's and was ended with it"));
         }
+        // Whom a client in its last seconds started in a session of its own, nobody can tell from another's.
+        let is_lost = |one: &Member| {
+            let session = one.is.session;
+            let is_proved = self.proved.iter().any(|process| process.pid == session);
+            one.is_unseen && session != SESSION && !is_proved
+        };
         // What a run that ended by itself left in sessions of its own is left alone.
-        let own = |one: &&Member| was_forced && one.is_own && one.heeds != Heeds::Nothing;
+        let own = |one: &&Member| {
+            was_forced && one.is_own && one.heeds != Heeds::Nothing && !is_lost(one)
+        };
         let left = self.members.iter().find(own);
         left.map(|one| format!("{} of the run outlives it", one.is.process.pid))
     }
