@@ -129,7 +129,11 @@ impl State {
         let free = with_id()
             .find(|session| session.owner.is_none())
             .or_else(|| with_id().find(|session| !session.may_live()))
-            .or_else(|| with_id().find(|session| is_client && session.makes_way()));
+            .or_else(|| {
+                with_id().find(|session| {
+                    is_client && session.makes_way() && session.session_id == event.session_id
+                })
+            });
         match free {
             // G6: the client that we started, whose SessionStart was lost, was ended by its user.
             Some(session)

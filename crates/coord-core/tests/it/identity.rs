@@ -1,9 +1,11 @@
 //! Whose event is it: ids, processes, owners, machines (R-06 to R-09, H-14, H-15, H-25, H-42).
 
-use crate::world::{END, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, present, process};
+use crate::world::{
+    END, EXIT, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, entry, present, process,
+};
 use coord_core::{
-    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, SeenIds,
-    StartSource, State, UNVERIFIED_MAX, Word, step,
+    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry,
+    RegistryEntry, SeenIds, StartSource, State, UNVERIFIED_MAX, Word, step,
 };
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
@@ -358,4 +360,75 @@ fn h_49_the_record_of_a_living_client_is_not_dropped() {
     world.seen_dead(200);
     unverified(&mut world, "forged", None);
     assert!(has(&world, "client"), "claims go before it");
+}
+
+// a process that went over to another conversation comes back to the first, if nobody else has it.
+#[test]
+fn r_07_a_process_comes_back_to_the_conversation_it_left() {
+    for (other_lives, comes_back) in [(true, false), (false, true)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s2", 100, RESUME);
+        world.hook("s1", 200, RESUME);
+        if !other_lives {
+            world.die(200, present("s1"));
+        }
+        world.hook("s1", 100, RESUME);
+        let owner = world.session("s1").owner.as_ref().unwrap();
+        assert_eq!(owner.id.process.pid == 100, comes_back);
+    }
+}
+
+// H-44, H-42: a claim may open a record beside that of a crashed client; the proved client goes on with the latter.
+#[test]
+fn h_42_a_claimed_record_makes_way_for_the_one_that_was_there() {
+    let mut world = World::new();
+    world.open("s1", 50, Kind::Interactive);
+    world.die(50, present("s1"));
+    unverified(&mut world, "s1", Some((100, living_client())));
+    assert_eq!(world.state.sessions().len(), 2);
+    world.hook("s1", 100, RESUME);
+    let keys: Vec<_> = world.state.sessions().map(|session| session.key).collect();
+    assert_eq!(keys.len(), 1);
+    assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process.pid, 100);
+}
+
+// H-46: who makes way is who has that conversation now.
+#[test]
+fn h_46_a_program_that_left_a_conversation_keeps_the_one_it_has() {
+    let unrecognized = |id: &str| {
+        let Registry::Present(found) = entry(id, None, 0) else { unreachable!() };
+        Registry::Present(RegistryEntry { is_unrecognized: true, ..found })
+    };
+    let mut world = World::new();
+    world.registry(100, unrecognized("s1"), false);
+    world.registry(100, unrecognized("s2"), false);
+    world.open("s1", 200, Kind::Interactive);
+    assert_eq!(world.session("s2").owner.as_ref().unwrap().id.process.pid, 100);
+}
+
+// H-42: two clients had it. What the one does while the other lives is nobody's taking it up elsewhere.
+#[test]
+fn h_42_a_living_owner_is_not_passed_on() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 200, RESUME);
+    world.hook("s1", 200, PROMPT);
+    world.hook("s2", 200, RESUME);
+    let passed_on = world.state.sessions().map(|session| session.recovery.passed_on);
+    assert!(passed_on.into_iter().all(|process| process.is_none()));
+}
+
+// G6: who ended it elsewhere is younger than the harness that died.
+#[test]
+fn g6_only_a_younger_process_ended_it_elsewhere() {
+    for (later, is_passed_on) in [(0, false), (1, true)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.die(100, present("s1"));
+        let mut event = world.event("s1", 200, EXIT, 0.0);
+        event.harness.as_mut().unwrap().process.start_time = process(100).start_time + later;
+        world.send(event);
+        assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_passed_on);
+    }
 }

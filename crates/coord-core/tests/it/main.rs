@@ -25,4 +25,5 @@ mod stalls;
 mod task;
 mod told;
 mod turns;
+mod waits;
 mod world;

@@ -456,3 +456,36 @@ fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
     world.send(event);
     assert!(has_ended(&world));
 }
+
+fn dir_of(world: &World) -> &str {
+    &world.session("s1").config_dir
+}
+
+// H-45: the first verified event of a process tells its directory, and a later one only where none is known.
+#[test]
+fn the_first_verified_event_tells_the_configuration_directory() {
+    let told = |world: &mut World, pid, provenance: Provenance, dir: &str| {
+        let event = world.event("s1", pid, STOP, 0.0);
+        world.send(HookEvent { provenance, config_dir: dir.into(), ..event });
+        world.seconds += 0.001;
+    };
+    let mut world = World::new();
+    told(&mut world, 100, Provenance::Verified, "");
+    told(&mut world, 100, in_registry(true), "/claimed");
+    assert_eq!(dir_of(&world), "", "what is only claimed is not taken");
+    told(&mut world, 100, Provenance::Verified, "/a");
+    assert_eq!(dir_of(&world), "/a");
+    told(&mut world, 100, Provenance::Verified, "/b");
+    assert_eq!(dir_of(&world), "/a", "a process has one for life");
+    // The next process has its own; one that does not say which has told nothing.
+    world.die(100, present("s1"));
+    told(&mut world, 200, Provenance::Verified, "");
+    assert_eq!(dir_of(&world), "/a");
+    world.die(200, present("s1"));
+    told(&mut world, 300, Provenance::Verified, "/c");
+    assert_eq!(dir_of(&world), "/c");
+    // Before that, the registry in which its entry stands.
+    world.die(300, present("s1"));
+    told(&mut world, 400, in_registry(true), "/claimed");
+    assert_eq!(dir_of(&world), "/home/dev/.claude");
+}

@@ -493,3 +493,19 @@ fn r_01_before_the_first_edge_the_registry_and_one_look_tell() {
         }
     }
 }
+
+// the registry is older than what a hook said, though the wall clock was put back between the two.
+#[test]
+fn r_20_the_registry_follows_the_newest_that_hooks_said() {
+    let mut world = in_a_turn();
+    let mut event = world.event("s1", 100, PROMPT, 0.0);
+    event.wall_ms += 9_000;
+    let said_ms = event.wall_ms;
+    world.send(event);
+    world.pass(3.0);
+    for (changed_ms, word) in [(said_ms - 1_000, Word::Running), (said_ms + 1_000, Word::Idle)] {
+        let idle = entry("s1", Some(RegistryStatus::Idle), changed_ms);
+        world.registry(100, idle, false);
+        assert_eq!(world.word("s1"), word);
+    }
+}
