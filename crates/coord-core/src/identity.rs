@@ -317,8 +317,13 @@ impl State {
     ) -> Option<SessionKey> {
         let session = self.get(key).filter(|session| !session.may_live())?;
         let dead = &session.owner.as_ref()?.id;
-        let is_younger = (&dead.machine, &dead.boot) == (&ended.machine, &ended.boot)
-            && dead.process.start_time < ended.process.start_time;
+        let is_since_boot = || {
+            let boot = self.header.host.as_ref().map(|host| &host.boot);
+            dead.boot != ended.boot && boot == Some(&ended.boot)
+        };
+        let is_later =
+            dead.boot == ended.boot && dead.process.start_time < ended.process.start_time;
+        let is_younger = dead.machine == ended.machine && (is_later || is_since_boot());
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
         if !is_younger || is_known {

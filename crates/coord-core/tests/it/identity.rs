@@ -419,7 +419,7 @@ fn h_42_a_living_owner_is_not_passed_on() {
     assert!(passed_on.into_iter().all(|process| process.is_none()));
 }
 
-// G6: who ended it elsewhere is younger than the harness that died.
+// G6: who ended it elsewhere is younger than the harness that died: started later, or since the machine was.
 #[test]
 fn g6_only_a_younger_process_ended_it_elsewhere() {
     for (later, is_passed_on) in [(0, false), (1, true)] {
@@ -430,5 +430,18 @@ fn g6_only_a_younger_process_ended_it_elsewhere() {
         event.harness.as_mut().unwrap().process.start_time = process(100).start_time + later;
         world.send(event);
         assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_passed_on);
+    }
+    for is_of_this_boot in [true, false] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.reboot();
+        // It was spooled, and its client is gone: nothing proves it.
+        let mut event = world.event("s1", 50, EXIT, 0.0);
+        event.provenance = Provenance::Claimed;
+        if !is_of_this_boot {
+            event.boot = "boot-0".into();
+        }
+        world.send(event);
+        assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_of_this_boot);
     }
 }
