@@ -17,6 +17,7 @@ mod quota;
 mod recovery;
 mod reminders;
 mod rest;
+mod resumes;
 mod rotation;
 mod runs;
 mod sessions_messages;

@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) seconds: f64,
     pub(crate) boot: String,
     boots: u64,
+    /// By how much somebody set the wall clock, milliseconds.
+    pub(crate) clock_ms: i64,
     ids: u128,
     /// Effects asked for since the last look.
     pub(crate) effects: Vec<Effect>,
@@ -47,6 +49,7 @@ impl World {
             seconds: 100.0,
             boot: "boot-1".into(),
             boots: 0,
+            clock_ms: 0,
             ids: 0,
             effects: Vec::new(),
             decisions: Vec::new(),
@@ -65,7 +68,8 @@ impl World {
     }
 
     fn wall_ms(&self, ago: f64) -> u64 {
-        BOOT_AT_MS + self.boots * 1_000_000_000 + nanoseconds(self.seconds - ago) / 1_000_000
+        let passed_ms = nanoseconds(self.seconds - ago) / 1_000_000;
+        (BOOT_AT_MS + self.boots * 1_000_000_000 + passed_ms).saturating_add_signed(self.clock_ms)
     }
 
     pub(crate) fn take(&mut self, event: &Event) {
