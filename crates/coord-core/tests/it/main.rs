@@ -1,5 +1,6 @@
 //! What coord-core decides, topic by topic: one program, so that a change is compiled and linked once.
 
+mod attempts;
 mod clocks;
 mod crashes;
 mod deaths;

@@ -11,3 +11,4 @@ mod mail;
 mod reasons;
 mod trust;
 mod wakes;
+mod ways;

@@ -1,7 +1,10 @@
-//! Turns and order: what hook events do to a record (G2, R-01 to R-06, H-31, H-32).
+//! Turns and order: what hook events do to a record (G2, R-01 to R-07, H-31, H-32, H-44, H-45).
 
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World};
-use coord_core::{Background, Event, HookKind, Kind, StartSource, Turn, Via, Word};
+use coord_core::{
+    Background, EndReason, Event, HookEvent, HookKind, Kind, Launch, Provenance, StartSource, Turn,
+    Via, Word,
+};
 use proptest::prelude::*;
 
 /// Plays hooks of one session and returns the words that follow each.
@@ -342,4 +345,123 @@ fn h_31_stamps_of_an_older_boot_make_nothing_late() {
     assert!(matches!(world.session("s1").turn, Turn::Closed { .. }));
     assert_eq!(world.session("s1").counts.late, 0);
     assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
+}
+
+// the turn of queued prompts has an id of its own, which its first event names, whatever that is. A
+// prompt with another id says that it was interrupted, and an end with another id that its own end was lost.
+#[test]
+fn r_02_the_turn_of_queued_prompts_is_known_by_the_id_of_its_first_event() {
+    for first in [TOOL, HookKind::Tool(coord_core::ToolPhase::Before), PROMPT] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        for kind in [PROMPT, PROMPT, STOP] {
+            of_turn(&mut world, "a", kind);
+        }
+        of_turn(&mut world, "b", first.clone());
+        let mut lost = world.clone();
+        for kind in [PROMPT, STOP] {
+            of_turn(&mut world, "c", kind);
+        }
+        assert_eq!(world.word("s1"), Word::Idle, "{first:?}: b was interrupted, c is over");
+        of_turn(&mut lost, "b", PROMPT);
+        assert!(matches!(lost.session("s1").turn, Turn::Open { queued: 1.., .. }), "{first:?}");
+        of_turn(&mut lost, "c", STOP);
+        assert_eq!(lost.word("s1"), Word::Idle, "{first:?}: what was queued in b was c");
+    }
+}
+
+// G2: a request that comes after the result of its own call opens nothing, though an edge that is older than the
+// result came between them.
+#[test]
+fn an_edge_that_comes_late_forgets_no_newer_result() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.pass(60.0);
+    let call = |world: &mut World, kind, digest, ago| {
+        let event = world.event("s1", 100, kind, ago);
+        world.send(HookEvent { tool: Some("Bash".into()), digest: Some(digest), ..event });
+    };
+    call(&mut world, TOOL, 9, 5.0);
+    world.late_hook("s1", 100, PROMPT, 20.0);
+    call(&mut world, HookKind::PermissionRequest, 9, 10.0);
+    assert_eq!(world.word("s1"), Word::Running, "it was answered");
+    assert_eq!(world.session("s1").waits, []);
+    call(&mut world, HookKind::PermissionRequest, 8, 10.0);
+    assert_eq!(world.word("s1"), Word::AwaitingPermission, "that is another call's");
+}
+
+/// An event of s1 that names this configuration directory.
+fn names_dir(world: &mut World, pid: u32, dir: &str, provenance: Provenance) {
+    let event = world.event("s1", pid, HookKind::SessionStart(StartSource::Resume), 0.0);
+    world.send(HookEvent { config_dir: dir.into(), provenance, ..event });
+    world.seconds += 0.001;
+}
+
+fn in_registry_of(dir: &str) -> Provenance {
+    Provenance::Corroborated { is_client: true, registry_dir: Some(dir.into()) }
+}
+
+// H-45, H-44: a process has one configuration directory for life, which its first verified event tells.
+#[test]
+fn h_45_the_first_verified_event_of_a_process_tells_its_directory() {
+    let mut world = World::new();
+    names_dir(&mut world, 100, "/first", Provenance::Verified);
+    assert_eq!(world.session("s1").config_dir, "/first");
+    for provenance in [Provenance::Verified, in_registry_of("/other"), Provenance::Claimed] {
+        names_dir(&mut world, 100, "/other", provenance.clone());
+        assert_eq!(world.session("s1").config_dir, "/first", "{provenance:?}");
+    }
+    world.exit(100);
+    names_dir(&mut world, 200, "", Provenance::Verified);
+    assert_eq!(world.session("s1").config_dir, "/first", "it says nothing of its own");
+    world.exit(200);
+    names_dir(&mut world, 300, "/third", Provenance::Verified);
+    assert_eq!(world.session("s1").config_dir, "/third", "another process, another directory");
+}
+
+// H-44: until a verified one comes, the directory is the one in whose registry its process stands, not the one that
+// the event names.
+#[test]
+fn h_44_the_registry_tells_the_directory_of_what_is_not_verified() {
+    let mut world = World::new();
+    names_dir(&mut world, 100, "/planted", in_registry_of("/registry"));
+    assert_eq!(world.session("s1").config_dir, "/registry");
+    names_dir(&mut world, 100, "/verified", Provenance::Verified);
+    assert_eq!(world.session("s1").config_dir, "/verified");
+}
+
+// H-45: what the process's own environment gives stands above whatever its events say.
+#[test]
+fn h_45_the_directory_of_the_environment_is_not_changed_by_events() {
+    for told in ["/other", ""] {
+        let mut world = World::new();
+        names_dir(&mut world, 100, "/registry", in_registry_of("/registry"));
+        let config_dir = Some("/own".into());
+        world.launched(100, Launch { config_dir, ..crate::crashes::launch() });
+        assert_eq!(world.session("s1").config_dir, "/own");
+        names_dir(&mut world, 100, told, Provenance::Verified);
+        assert_eq!(world.session("s1").config_dir, "/own", "not {told:?}");
+    }
+}
+
+// the end of the conversation that a process has left is told behind the first event of the next one: it ends
+// nothing of that.
+#[test]
+fn r_07_a_late_end_of_the_conversation_before_does_not_end_the_next_one() {
+    let cleared = [HookKind::SessionStart(StartSource::Clear), PROMPT];
+    for (reason, next) in [(EndReason::Clear, &cleared[..]), (EndReason::Resume, &cleared[1..])] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        for kind in [PROMPT, STOP] {
+            world.hook("s1", 100, kind);
+        }
+        next.iter().for_each(|kind| world.hook("s2", 100, kind.clone()));
+        world.hook("s1", 100, HookKind::SessionEnd(reason));
+        assert_eq!(world.word("s2"), Word::Running, "{reason:?}");
+        let session = world.session("s2");
+        assert!(matches!(session.turn, Turn::Open { .. }), "{reason:?}");
+        assert_eq!((&*session.session_id, session.left), ("s2", None), "{reason:?}");
+        world.hook("s2", 100, STOP);
+        assert_eq!(world.word("s2"), Word::Idle, "{reason:?}");
+    }
 }
