@@ -3,7 +3,8 @@
 use crate::crashes::{NEXT, PID, at_rest, in_a_turn, living};
 use crate::world::{PROMPT, World};
 use coord_core::{
-    Command, Deed, Input, Outcome, PaneState, Proof, Registry, RegistryStatus, Signal, Word,
+    Background, Command, Deed, HookKind, Input, Outcome, PaneState, Proof, Registry,
+    RegistryStatus, Signal, Word,
 };
 
 /// A look at a harness that is busy, behind whatever stands in its input line.
@@ -76,6 +77,26 @@ fn what_is_not_told_proves_nothing() {
     let mut world = signed();
     assert_eq!(look_on(&mut world, 60, |_| None), []);
     assert_eq!(look_on(&mut world, 60, |look| Some(5).filter(|_| look % 6 != 5)), []);
+}
+
+// S0-20, H-07: nor one whose background work goes on, whatever its main thread does in the turn behind it.
+#[test]
+fn background_work_is_not_cut_off_by_the_next_turn() {
+    let work = Background { tasks: 1, subagents: 0, crons: 0 };
+    for (background, is_ended) in [(Background::default(), true), (work, false)] {
+        let mut world = in_a_turn();
+        world.signature();
+        world.is_content(false);
+        // A prompt that waited becomes the next turn.
+        world.hook("s1", PID, PROMPT);
+        world.hook("s1", PID, HookKind::Stop(background));
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(61.0);
+        assert_eq!(world.waits_for(), "a turn is open");
+        assert_eq!(world.word("s1"), Word::Running);
+        let looks = world.deeds();
+        assert_eq!(looks.iter().any(|deed| matches!(deed, Deed::Prove { .. })), is_ended);
+    }
 }
 
 // S0-25: what moved after SIGTERM is not killed.
@@ -204,4 +225,30 @@ fn silence_is_no_deadline_while_it_is_ended() {
     world.registry(PID, Registry::Absent, false);
     world.pass(5.0);
     assert_eq!(world.word("s1"), Word::Recovering);
+}
+
+// G9, S0-25: every signal is recorded with what was seen and why it was sent.
+#[test]
+fn a_signal_is_recorded_with_its_reason() {
+    let said = |world: &World| {
+        let of_end = world.decisions.iter().filter(|one| one.did.starts_with("SIG"));
+        let words = of_end.map(|one| (one.rule, one.saw.clone(), one.did.clone()));
+        words.collect::<Vec<_>>()
+    };
+    let hung = "its harness is hung: in an open turn its main thread has not run for a minute";
+    let not_ended = "its hung harness did not end on SIGTERM, and did not run for another minute";
+    let term = ("S0-25", hung.to_owned(), "SIGTERM to its harness".to_owned());
+    let kill = ("S0-25", not_ended.to_owned(), "SIGKILL to its harness".to_owned());
+    let mut world = outlived(0);
+    assert_eq!(said(&world), std::slice::from_ref(&term));
+    assert!(is_end(&look_on(&mut world, 7, |_| Some(6)), Signal::Kill));
+    assert_eq!(said(&world), [term.clone(), kill]);
+
+    let mut world = at_rest();
+    let session = world.key();
+    world.command(Command::Recover { session, restart: true, when_idle: false });
+    let proof = living(&world);
+    world.act(proof);
+    let rest = "its harness is at rest, its input line empty, nobody at the terminal";
+    assert_eq!(said(&world), [("S0-25", rest.to_owned(), term.2)]);
 }

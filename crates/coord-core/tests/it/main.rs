@@ -5,6 +5,7 @@ mod clocks;
 mod crashes;
 mod deaths;
 mod exhaustive;
+mod guards;
 mod hung;
 mod identity;
 mod machine;

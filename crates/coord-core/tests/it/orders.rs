@@ -153,6 +153,73 @@ fn a_prompt_that_meets_the_end_is_recorded_and_told() {
     assert!(told(&mut world).iter().any(says));
 }
 
+// H-53: only a prompt may be lost, and only one of the harness that coord ends.
+#[test]
+fn what_is_no_prompt_to_a_harness_that_is_ended_is_no_harm() {
+    let mut world = being_ended();
+    world.hook("s1", PID, END);
+    world.exit(PID);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 0, "no prompt came");
+    // One that died by itself, whose last prompt is told of late.
+    let mut world = in_a_turn();
+    world.crash(PID);
+    late_prompt(&mut world);
+    world.resume_as(NEXT);
+    world.comes_up(NEXT);
+    world.screen(NEXT, Screen::Prompt);
+    world.pass(3.5);
+    let proof = living(&world);
+    world.prove(proof);
+    world.pass(2.0);
+    assert_eq!(world.outcome(), Some("verified"));
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 0, "coord did not end it");
+    assert_eq!(told(&mut world), [""; 0]);
+}
+
+/// A prompt that was entered a moment before what was heard last.
+fn late_prompt(world: &mut World) {
+    let mut late = world.event("s1", PID, PROMPT, 0.0);
+    late.mono_ns -= 2_000_000;
+    world.send(late);
+}
+
+// H-53: one prompt is one loss, in whatever order its hook, the end of its session and that of its process are told.
+#[test]
+fn a_prompt_that_meets_the_end_is_recorded_once() {
+    let mut world = being_ended();
+    world.hook("s1", PID, END);
+    late_prompt(&mut world);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 0, "its process is there still");
+    world.exit(PID);
+    assert_eq!(world.session("s1").recovery.harmed_prompts, 1);
+}
+
+// H-53: its person is told when the prompt was entered, by the clock of the day.
+#[test]
+fn a_lost_prompt_is_told_of_by_its_time_of_day() {
+    const DAY_MS: u64 = 86_400_000;
+    for (wall_ms, time) in [
+        (0, "00:00:00"),
+        (20_000 * DAY_MS, "00:00:00"),
+        (20_000 * DAY_MS + 59_999, "00:00:59"),
+        (20_000 * DAY_MS + 60_000, "00:01:00"),
+        (20_001 * DAY_MS + ((13 * 60 + 4) * 60 + 5) * 1_000, "13:04:05"),
+        (20_001 * DAY_MS - 1, "23:59:59"),
+    ] {
+        let mut world = being_ended();
+        let mut prompt = world.event("s1", PID, PROMPT, 0.0);
+        prompt.wall_ms = wall_ms;
+        world.send(prompt);
+        world.seconds += 0.001;
+        world.hook("s1", PID, END);
+        world.exit(PID);
+        let text = format!(
+            "coord: your prompt of {time} UTC arrived while coord restarted this session and may be lost"
+        );
+        assert_eq!(told(&mut world), [text]);
+    }
+}
+
 // H-53: a prompt before the decision, or to a process that was not ended, is no harm.
 #[test]
 fn a_prompt_that_was_answered_is_no_harm() {
