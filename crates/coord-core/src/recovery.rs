@@ -83,6 +83,15 @@ impl Recovery {
         self.pending.as_ref().is_some_and(|pending| pending.claimed == Some(process))
     }
 
+    /// A prompt of its user's opened a turn: limits per turn begin anew (G5), and an attempt that its living harness
+    /// outlived is over.
+    pub(crate) fn begin_turn(&mut self) {
+        self.budget.next_turn();
+        if let Some(pending) = &mut self.pending {
+            pending.begun = None;
+        }
+    }
+
     /// A new coordinator: what the last one wanted to look at is not answered any more.
     pub(crate) fn forget_looks(&mut self, at: Moment) {
         let Some(pending) = &mut self.pending else { return };

@@ -290,7 +290,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
         }
         session.rest.on_turn(is_ours, at);
         if !is_ours && event.is_verified() {
-            session.recovery.budget.next_turn();
+            session.recovery.begin_turn();
         }
     }
     session.counts.turns = session.counts.turns.saturating_add(1);

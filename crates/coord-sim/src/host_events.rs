@@ -319,8 +319,9 @@ impl Simulation {
 
     /// SIGTERM, after which the snapshot has everything.
     fn restart_coordinator(&mut self) -> Result<(), Violation> {
-        // What is due by now is shown as well.
+        // What is due by now is shown as well: by the next turn where the journal opens again in this one.
         self.stalled_until = 0;
+        self.turn()?;
         self.turn()?;
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let shown = image_of(serving.coordinator().state());

@@ -148,7 +148,9 @@ impl State {
             .is_ours(session, pending.is_ended_by_us())
             .and_then(|()| self.is_held(session, pending, at))
             .and_then(|()| lives.then(|| self.may_be_ended(session, pending, at)).transpose());
-        let is_due = until == NEVER || until <= at.awake;
+        // What held it back was lifted before its time: a person released it, or reset what had failed.
+        let is_lifted = pending.obstacle.is_some_and(Obstacle::is_of_guards);
+        let is_due = until == NEVER || until <= at.awake || is_lifted;
         match guarded {
             Err(stop) => self.stop(session, stop, at, fx),
             // The turn has ended: that is what it waited for.
@@ -236,7 +238,8 @@ impl State {
         if let Some(pending) = &mut session.recovery.pending {
             match living {
                 Some(Ok(Living::InTurn)) => pending.note_still(proof, sign, at.awake),
-                Some(Ok(Living::AtRest) | Err(_)) | None => pending.still = None,
+                Some(Ok(Living::AtRest) | Err(_)) => pending.set_still(None),
+                None => pending.still = None,
             }
         }
         let Some(pending) = &session.recovery.pending else { return };
@@ -446,6 +449,8 @@ impl State {
             (true, Signal::Term, Some(_)) if shows_life => {
                 if let Some(pending) = &mut session.recovery.pending {
                     pending.still = None;
+                    // The attempt is over: another one counts anew.
+                    pending.begun = None;
                 }
                 let why = "its harness showed life after SIGTERM";
                 Stop::wait(Obstacle::LifeAfterSignal, why, at.awake)

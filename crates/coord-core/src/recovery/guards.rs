@@ -190,7 +190,12 @@ impl State {
         if let Some(hold) = session.recovery.cooldown.as_ref().filter(|hold| hold.lasts(at.awake)) {
             return Err(Stop::wait(Obstacle::Cooldown, &hold.reason, hold.until));
         }
-        match session.recovery.budget.decide(limits(settings), at.awake) {
+        // An attempt is charged when it begins, and goes on to its end.
+        let decision = match pending.begun {
+            Some(_) => BudgetDecision::Allowed,
+            None => session.recovery.budget.decide(limits(settings), at.awake),
+        };
+        match decision {
             BudgetDecision::Allowed => (),
             BudgetDecision::Later(until) => {
                 return Err(Stop::wait(Obstacle::Failed, "the last attempt failed", until));

@@ -44,18 +44,29 @@ impl Pending {
     /// Takes in a look at a harness in a turn. `sign` is the last sign of life that hooks, registry and
     /// screen gave: any of them ends what was proved so far.
     pub(super) fn note_still(&mut self, proof: &Proof, sign: Awake, awake: Awake) {
-        let before = self.still.take();
-        let Some(ran_ns) = proof.ran_ns else { return };
+        let Some(ran_ns) = proof.ran_ns else { return self.set_still(None) };
         let anew =
             |asked_at| Still { ran_ns, since: awake, asked_at, pane: Some(proof.pane.clone()) };
-        self.still = Some(match before {
+        let still = match self.still.clone() {
             // The signal itself wakes the main thread: what follows it is measured from this look.
             Some(Still { since, asked_at: Some(asked), .. }) if since < asked && sign <= asked => {
                 anew(Some(asked))
             }
             Some(still) if still.is_unchanged(ran_ns, &proof.pane, sign) => still,
             Some(_) | None => anew(None),
-        });
+        };
+        self.set_still(Some(still));
+    }
+
+    /// What was seen of its main thread last. A case that is withdrawn after SIGTERM ends its attempt: another one
+    /// counts anew (G5).
+    pub(super) fn set_still(&mut self, still: Option<Still>) {
+        let is_asked =
+            |still: &Option<Still>| still.as_ref().is_some_and(|one| one.asked_at.is_some());
+        if is_asked(&self.still) && !is_asked(&still) {
+            self.begun = None;
+        }
+        self.still = still;
     }
 
     fn is_hung(&self, awake: Awake) -> bool {

@@ -17,6 +17,21 @@ macro_rules! obstacles {
     };
 }
 
+impl Obstacle {
+    /// Whether what is known without a look keeps it back, so that it is over once nothing of that does.
+    pub(super) fn is_of_guards(self) -> bool {
+        matches!(
+            self,
+            Self::Held
+                | Self::Settling
+                | Self::Cooldown
+                | Self::Failed
+                | Self::OthersUnderWay
+                | Self::TooMany
+        )
+    }
+}
+
 obstacles! {
     /// A turn is open.
     TurnOpen => "S0-08",

@@ -4,7 +4,7 @@
 use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, living, unattended,
 };
-use crate::world::{STOP, TOOL, World};
+use crate::world::{END, STOP, TOOL, World};
 use coord_core::{
     Command, Deed, Event, HookKind, Input, MarkChange, Outcome, PaneState, Pending, Proof,
     RegistryStatus, Screen, Settings, Stage, StartSource, Whom,
@@ -284,4 +284,39 @@ fn who_needs_its_operator_is_shown_with_the_command() {
     let flagged = world.decisions.iter().find(|one| one.rule == "H-18").map(|one| &*one.did);
     let did = "needs its operator; to bring it back by hand: claude --resume s1";
     assert_eq!(flagged, Some(did));
+}
+
+// H-06, G12: a hold that is released before its time holds nothing any more, whether it was of one or of all.
+#[test]
+fn a_recovery_goes_on_when_its_hold_is_released() {
+    for is_of_all in [false, true] {
+        let mut world = in_a_turn();
+        let session = (!is_of_all).then(|| world.key());
+        world.command(Command::Hold { session, for_ms: Some(3_600_000) });
+        world.crash(PID);
+        world.pass(60.0);
+        assert!(world.waits_for().contains("held by its operator"));
+        world.command(Command::Release { session });
+        let proof = dead(&world);
+        assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+    }
+}
+
+// G5: an attempt is charged when it begins, and is not given up in its midst because it was the last one.
+#[test]
+fn the_last_attempt_that_is_allowed_goes_on_to_its_end() {
+    let mut world = unattended();
+    world.configure(Settings { recoveries_total: 1, ..Settings::default() });
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.signature();
+    world.is_content(false);
+    world.pass(130.0);
+    let proof = living(&world);
+    let (intent, deed) = world.act(proof);
+    assert!(matches!(deed, Deed::End { .. }));
+    world.acted(intent, Outcome::Done);
+    world.hook("s1", PID, END);
+    world.exit(PID);
+    let proof = dead(&world);
+    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
 }

@@ -147,7 +147,26 @@ fn any_sign_of_life_withdraws_the_case() {
         assert_eq!(look_on(&mut world, 6, |_| Some(6)), [], "{name}: not within a minute");
         let acts = look_on(&mut world, 2, |_| Some(6));
         assert!(is_end(&acts, Signal::Term), "{name}: {acts:?}");
+        assert_eq!(world.session("s1").recovery.budget.used(), (2, 2), "{name}: each one counts");
     }
+}
+
+// G5: a client that shows life right after SIGTERM has outlived that attempt, and its user's next turn has counts of
+// its own.
+#[test]
+fn an_attempt_that_its_client_outlived_is_over() {
+    let mut world = signed();
+    let acts = look_on(&mut world, 7, |_| Some(5));
+    world.acted(crate::crashes::intent_of(&acts[0]), Outcome::Done);
+    world.pass(5.0);
+    world.hook("s1", PID, crate::world::TOOL);
+    world.pass(6.0);
+    assert!(world.pending().unwrap().begun.is_none());
+    let acts = look_on(&mut world, 9, |_| Some(6));
+    assert!(is_end(&acts, Signal::Term), "{acts:?}");
+    assert_eq!(world.session("s1").recovery.budget.used(), (2, 2));
+    world.hook("s1", PID, PROMPT);
+    assert_eq!(world.session("s1").recovery.budget.used().0, 2, "that turn is open still");
 }
 
 // S0-25: what it did between SIGTERM and the first look after it counts, too.
