@@ -23,6 +23,7 @@ use coord_daemon::engine::Engine;
 use serde_json::Value;
 
 use crate::client::Truth;
+use crate::faults::Rates;
 use crate::hook_runs::{Run, is_taken};
 use crate::host_events::Armed;
 use crate::living::Life;
@@ -358,7 +359,6 @@ impl Simulation {
         if let Some(id) = self.checks.spooled.iter().find(|id| !state.has_seen(**id)) {
             return Err(Violation::new("G1", format!("{id:x} was spooled, and never taken in")));
         }
-        let has_registry = self.rates.has_registry;
         for session in state.sessions() {
             if session.word.because.is_empty() {
                 let what = format!("{}: shown without a reason", session.session_id);
@@ -367,7 +367,7 @@ impl Simulation {
             if let Some(life) = self.life_of(session)
                 && !(is_left(session) && life.left.contains(&session.session_id))
                 && session.contested.is_none()
-                && !is_true(life, has_registry, session)
+                && !is_true(life, &self.rates, session)
                 && !(session.word.word == Word::Stopped && self.was_ended_later(session, life))
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
@@ -375,7 +375,7 @@ impl Simulation {
         }
         for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
             let process = coord_daemon::convert::process_ref(one.process);
-            if has_registry && one.is_registered && state.session_of(process).is_none() {
+            if self.rates.has_registry && one.is_registered && state.session_of(process).is_none() {
                 let what = format!("{}: lives, and is not listed", one.session_id);
                 return Err(Violation::new("R-21", what));
             }
@@ -452,14 +452,16 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
 }
 
 /// Whether a word may be said of a life that is at rest, or over.
-fn is_true(life: &Life, has_registry: bool, session: &Session) -> bool {
+fn is_true(life: &Life, rates: &Rates, session: &Session) -> bool {
+    let has_registry = rates.has_registry;
     let word = session.word.word;
     let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
     if life.truth.is_alive() {
         // Without a registry only its Stop tells of background work.
         let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
         // Nor does anything tell of such an interrupt where its pane cannot be looked at.
-        let is_unseen = life.is_interrupt_hidden && life.parent == Parent::Inner && !has_registry;
+        let has_pane = rates.has_tmux && life.parent != Parent::Inner;
+        let is_unseen = life.is_interrupt_hidden && !has_pane && !has_registry;
         return may_be(life.truth, life, word)
             || (is_hidden && word == Word::Idle)
             || (is_unseen && word == Word::Running && life.truth == Truth::Idle);

@@ -319,12 +319,15 @@ impl Simulation {
 
     /// SIGTERM, after which the snapshot has everything.
     fn restart_coordinator(&mut self) -> Result<(), Violation> {
-        // What is due by now is shown as well: by the next turn where the journal opens again in this one.
         self.stalled_until = 0;
         self.turn()?;
-        self.turn()?;
         let Some(serving) = self.serving.take() else { return Ok(()) };
-        let shown = image_of(serving.coordinator().state());
+        // What is due by now belongs to what was shown, though the disk refused to take it down until the end.
+        let (mut state, now) = (serving.coordinator().state().clone(), self.now());
+        if state.is_due(now) {
+            coord_core::step(&mut state, &coord_core::Event::Due, now);
+        }
+        let shown = image_of(&state);
         self.arm_disk();
         let ended = serving.end();
         self.hang_up();
@@ -412,6 +415,12 @@ impl Simulation {
         }
         self.boot_anew(disk.after_crash(damage));
         let known = reopen(&self.machine.get().disk)?;
+        // What was acknowledged a moment ago is not durable yet (G1).
+        for life in self.lives.values_mut() {
+            if !life.ends.iter().any(|(id, _)| known.state().has_seen(*id)) {
+                life.end_told = None;
+            }
+        }
         self.said.reread(known.state(), self.time);
         self.check_kept(known.state())?;
         self.checks.power_lost(&self.machine.get().disk, self.time)
