@@ -445,3 +445,38 @@ fn g6_only_a_younger_process_ended_it_elsewhere() {
         assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_of_this_boot);
     }
 }
+
+// H-42: two clients had a conversation and both died. What is heard of the first one is no taking up of the second's.
+#[test]
+fn h_42_a_record_that_went_on_elsewhere_passes_nothing_on() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 200, RESUME);
+    world.die(100, present("s1"));
+    world.hook("s1", 200, PROMPT);
+    let passed_on = |world: &World, pid| {
+        let is_its = |session: &&coord_core::Session| {
+            session.owner.as_ref().is_some_and(|owner| owner.id.process.pid == pid)
+        };
+        let session = world.state.sessions().find(is_its).unwrap();
+        session.recovery.passed_on.is_some()
+    };
+    assert!(passed_on(&world, 100) && !passed_on(&world, 200));
+    world.die(200, present("s1"));
+    world.late_hook("s1", 100, END, 0.0);
+    world.registry(100, Registry::Absent, true);
+    assert!(!passed_on(&world, 200));
+}
+
+// a conversation has one owner again once the other record is gone.
+#[test]
+fn r_07_the_mark_of_two_owners_goes_with_the_other_record() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.registry(200, entry("s1", None, 1), false);
+    assert!(world.state.sessions().len() == 2 && world.state.sessions().all(|one| one.two_owners));
+    // Nobody had told of the other client: its record goes when it goes over to another conversation.
+    world.hook("s2", 200, RESUME);
+    world.hook("s1", 100, PROMPT);
+    assert_eq!(world.word("s1"), Word::Running);
+}

@@ -5,7 +5,7 @@ use crate::crashes::{NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, 
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
 use coord_core::{
     Command, Deed, Event, Kind, MarkChange, PaneState, Parent, ParentKind, Proof, RegistryStatus,
-    Screen, TmuxPane, Whom, Word,
+    Screen, Settings, TmuxPane, Whom, Word,
 };
 
 fn crashed() -> World {
@@ -131,7 +131,7 @@ fn a_resumed_client_is_verified_at_its_prompt_only() {
     let mut world = sole();
     world.exit(NEXT);
     world.pass(0.5);
-    assert_eq!((world.outcome(), flag(&world)), (None, None));
+    assert_eq!((world.outcome(), flag(&world)), (None, None), "how it ended is being read");
 }
 
 // H-33, H-21: an unattended session whose work was cut off is told once to go on, if it stands at its prompt.
@@ -189,13 +189,11 @@ fn a_mode_that_was_switched_on_later_is_named() {
         world.pass(2.0);
         assert_eq!(world.outcome(), Some("verified"));
         let deeds = world.deeds();
-        let texts: Vec<&str> = deeds
-            .iter()
-            .filter_map(|deed| match deed {
-                Deed::Notify { text, .. } | Deed::Wake { text, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
+        let text_of = |deed: &Deed| {
+            let (Deed::Notify { text, .. } | Deed::Wake { text, .. }) = deed else { return None };
+            Some(text.clone())
+        };
+        let texts: Vec<String> = deeds.iter().filter_map(text_of).collect();
         let named = texts.iter().filter(|text| text.contains("permission mode plan")).count();
         assert_eq!(named, if is_told { 2 } else { 0 }, "{texts:?}");
     }
@@ -272,6 +270,31 @@ fn a_key_since_its_person_was_told_cancels_the_end() {
         assert_eq!(world.outcome() == Some("closed"), cancels, "{:?}", world.pending());
         assert!(cancels || world.pending().is_some(), "{acts:?}");
     }
+}
+
+// H-54, H-32: whether a key came since it was told cannot be seen across a clock that was set: it is told again.
+#[test]
+fn what_was_told_before_the_clock_was_set_is_told_again() {
+    let mut world = opted_in();
+    world.configure(Settings { keys_quiet_ms: 1_000, settle_ms: 1_000, ..Settings::default() });
+    world.says("s1", PID, RegistryStatus::Idle);
+    world.signature();
+    world.is_content(false);
+    world.deeds();
+    until_asked(&mut world);
+    let proof = living(&world);
+    assert_eq!(world.prove(proof), []);
+    assert!(matches!(world.pending().unwrap().stage, coord_core::Stage::Grace { .. }));
+    set_clock(&mut world, 3_000);
+    for _ in 0..20 {
+        until_asked(&mut world);
+        let proof = living(&world);
+        assert_eq!(world.prove(proof), [], "it was not told since");
+        if matches!(world.pending().unwrap().stage, coord_core::Stage::Grace { .. }) {
+            return;
+        }
+    }
+    panic!("it is never told again: {:?}", world.pending());
 }
 
 /// Another session, in process 300, started by `shell` in this pane.

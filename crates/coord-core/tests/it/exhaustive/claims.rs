@@ -38,8 +38,8 @@ const STATES: &[&str] = &[
 ];
 
 const CLAIMED: &[Reached] = &[
-    Reached { name: "only claimed", build: || opened(Provenance::Claimed) },
-    Reached { name: "only claimed, of a client", build: || opened(of_a_client(true)) },
+    Reached { name: "only claimed", build: || opened(&Provenance::Claimed) },
+    Reached { name: "only claimed, of a client", build: || opened(&of_a_client(true)) },
     Reached { name: "only claimed, of no process", build: of_no_process },
     Reached { name: "only registered, of no client", build: registered_by_no_client },
     Reached { name: "taken over, not proved", build: taken_over },
@@ -54,7 +54,7 @@ fn registered(is_client: bool) -> Provenance {
     Provenance::Corroborated { is_client, registry_dir: Some("/home/dev/.claude".into()) }
 }
 
-fn opened(provenance: Provenance) -> World {
+fn opened(provenance: &Provenance) -> World {
     let mut world = World::new();
     for kind in [START, PROMPT] {
         let event = world.event("s1", 100, kind, 0.0);

@@ -210,8 +210,8 @@ pub(crate) fn check_events(symbols: &[Symbol]) {
 }
 
 /// Every word, turn and presence is reached by a state of the table.
-pub(crate) fn check_states<'a>(worlds: impl Iterator<Item = &'a World> + Clone) {
-    let sessions = || worlds.clone().flat_map(|world| world.state.sessions());
+pub(crate) fn check_states(states: &[(&str, World)]) {
+    let sessions = || states.iter().flat_map(|(_, world)| world.state.sessions());
     let by_word = sessions().map(|session| of_word(&session.word.word)).collect();
     let by_turn = sessions().map(|session| of_turn(&session.turn)).collect();
     let by_presence = sessions().map(|session| of_presence(&session.presence)).collect();

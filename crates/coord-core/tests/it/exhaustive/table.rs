@@ -202,7 +202,7 @@ fn every_state_and_event_is_as_the_table_says() {
     let symbols = kinds::all();
     labels::check_events(&symbols);
     let named: Vec<_> = states().map(|state| (state.name, (state.build)())).collect();
-    labels::check_states(named.iter().map(|(_, world)| world));
+    labels::check_states(&named);
     check("transitions.txt", HEAD, &named, &symbols);
 }
 
@@ -217,13 +217,15 @@ pub(crate) fn check(file: &str, head: &str, states: &[(&str, World)], symbols: &
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
     let checked_in = std::fs::read_to_string(&path).unwrap_or_default();
-    println!("{} states, {} events", states.len(), symbols.len());
     if checked_in == text {
         return;
     }
     if std::env::var_os("COORD_TEST_ACCEPT").is_some() {
-        std::fs::write(&path, &text).unwrap();
-        panic!("wrote {}: read it, and run without COORD_TEST_ACCEPT", path.display());
+        let written = std::fs::write(&path, &text);
+        panic!(
+            "wrote {} ({written:?}): read it, and run without COORD_TEST_ACCEPT",
+            path.display()
+        );
     }
     panic!(
         "the table is another one; to accept it run with COORD_TEST_ACCEPT=1\n{}",
