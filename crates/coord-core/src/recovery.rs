@@ -87,7 +87,7 @@ impl Recovery {
     /// outlived is over.
     pub(crate) fn begin_turn(&mut self) {
         self.budget.next_turn();
-        if let Some(pending) = &mut self.pending {
+        if let Some(pending) = self.pending.as_mut().filter(|pending| !pending.is_under_way()) {
             pending.begun = None;
         }
     }

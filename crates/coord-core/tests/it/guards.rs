@@ -4,7 +4,7 @@
 use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, living, unattended,
 };
-use crate::world::{END, STOP, TOOL, World};
+use crate::world::{END, PROMPT, STOP, TOOL, World};
 use coord_core::{
     Command, Deed, Event, HookKind, Input, MarkChange, Outcome, PaneState, Pending, Proof,
     RegistryStatus, Screen, Settings, Stage, StartSource, Whom,
@@ -302,21 +302,27 @@ fn a_recovery_goes_on_when_its_hold_is_released() {
     }
 }
 
-// G5: an attempt is charged when it begins, and is not given up in its midst because it was the last one.
+// G5: an attempt is charged when it begins, and is not given up in its midst because it was the last one, nor counted
+// twice where a prompt meets its end (H-53).
 #[test]
 fn the_last_attempt_that_is_allowed_goes_on_to_its_end() {
-    let mut world = unattended();
-    world.configure(Settings { recoveries_total: 1, ..Settings::default() });
-    world.says("s1", PID, RegistryStatus::Idle);
-    world.signature();
-    world.is_content(false);
-    world.pass(130.0);
-    let proof = living(&world);
-    let (intent, deed) = world.act(proof);
-    assert!(matches!(deed, Deed::End { .. }));
-    world.acted(intent, Outcome::Done);
-    world.hook("s1", PID, END);
-    world.exit(PID);
-    let proof = dead(&world);
-    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+    for meets_a_prompt in [false, true] {
+        let mut world = unattended();
+        world.configure(Settings { recoveries_total: 1, ..Settings::default() });
+        world.says("s1", PID, RegistryStatus::Idle);
+        world.signature();
+        world.is_content(false);
+        world.pass(130.0);
+        let proof = living(&world);
+        let (intent, deed) = world.act(proof);
+        assert!(matches!(deed, Deed::End { .. }));
+        world.acted(intent, Outcome::Done);
+        if meets_a_prompt {
+            world.hook("s1", PID, PROMPT);
+        }
+        world.hook("s1", PID, END);
+        world.exit(PID);
+        let proof = dead(&world);
+        assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }), "{meets_a_prompt}");
+    }
 }
