@@ -38,6 +38,15 @@ pub(crate) fn unattended() -> World {
     world
 }
 
+/// Somebody watches it and wants it back.
+pub(crate) fn opted_in() -> World {
+    let mut world = at_rest();
+    let marks = coord_core::MarkChange { recover: Some(true), ..Default::default() };
+    let whom = coord_core::Whom::Session(world.key());
+    world.command(Command::Attend { whom, marks });
+    world
+}
+
 /// In the midst of a turn.
 pub(crate) fn in_a_turn() -> World {
     let mut world = unattended();

@@ -326,3 +326,21 @@ fn the_last_attempt_that_is_allowed_goes_on_to_its_end() {
         assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }), "{meets_a_prompt}");
     }
 }
+
+// G5: an attempt that was not carried out, before a turn of its user's, is over: the next one counts in that turn.
+#[test]
+fn an_attempt_of_an_earlier_turn_is_over() {
+    let mut world = unattended();
+    world.signature();
+    world.is_content(false);
+    world.pass(130.0);
+    let proof = living(&world);
+    let (intent, _) = world.act(proof);
+    world.acted(intent, Outcome::Changed { what: "its screen".into() });
+    world.hook("s1", PID, PROMPT);
+    world.hook("s1", PID, STOP);
+    world.says("s1", PID, RegistryStatus::Idle);
+    let pending = world.pending().unwrap();
+    assert!(pending.begun.is_none(), "{pending:?}");
+    assert_eq!(world.session("s1").recovery.budget.used(), (0, 1));
+}

@@ -1,21 +1,12 @@
 //! One conversation and several processes: which of them comes back, and what its person is asked first
 //! (H-06, H-13, H-42).
 
-use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living};
+use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_in};
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
 use coord_core::{
-    Command, Deed, Ending, Event, Input, Intent, MarkChange, Outcome, PaneState, Proof,
-    RegistryStatus, Screen, Signal, Stage, Whom, Word,
+    Command, Deed, Ending, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen,
+    Signal, Stage, Word,
 };
-
-/// Somebody watches it and wants it back.
-fn opted_in() -> World {
-    let mut world = at_rest();
-    let marks = MarkChange { recover: Some(true), ..MarkChange::default() };
-    let whom = Whom::Session(world.key());
-    world.command(Command::Attend { whom, marks });
-    world
-}
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
 #[test]

@@ -1,11 +1,13 @@
 //! What becomes of a resume that was started, and where another one may be put (S0-25b, S0-25e, H-08, H-13, H-16,
 //! H-18, H-33, H-34, H-45, H-54).
 
-use crate::crashes::{NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living};
+use crate::crashes::{
+    NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, opted_in,
+};
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
 use coord_core::{
-    Command, Deed, Event, Kind, MarkChange, PaneState, Parent, ParentKind, Proof, RegistryStatus,
-    Screen, Settings, TmuxPane, Whom, Word,
+    Command, Deed, Event, Kind, PaneState, Parent, ParentKind, Proof, RegistryStatus, Screen,
+    Settings, TmuxPane, Word,
 };
 
 fn crashed() -> World {
@@ -22,14 +24,6 @@ fn sole() -> World {
     world.pass(3.5);
     let proof = living(&world);
     assert_eq!(world.prove(proof), []);
-    world
-}
-
-fn opted_in() -> World {
-    let mut world = at_rest();
-    let whom = Whom::Session(world.key());
-    let marks = MarkChange { recover: Some(true), ..MarkChange::default() };
-    world.command(Command::Attend { whom, marks });
     world
 }
 
