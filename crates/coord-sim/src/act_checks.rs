@@ -39,6 +39,8 @@ const UNSEEN: Time = 400 * MS;
 pub(crate) struct Case {
     pub(crate) key: SessionKey,
     pub(crate) session_id: String,
+    /// The ids that its conversation had before it was cleared.
+    previous_ids: Vec<String>,
     pub(crate) harness: Process,
     /// The prompt that its shell showed first, as the coordinator knows it.
     prompt: Option<Prompt>,
@@ -49,6 +51,7 @@ impl Case {
         Self {
             key: session.key,
             session_id: session.session_id.clone(),
+            previous_ids: session.previous_ids.clone(),
             harness: pending.harness,
             prompt: pending.prompt,
         }
@@ -120,10 +123,12 @@ impl Acts {
     }
 
     /// So many lines were put for a record since its limits began anew: in this turn, and in all.
-    pub(crate) fn used(&self, key: SessionKey, session_id: &str) -> (usize, usize) {
-        let reset = self.reset_at.get(&key).copied().unwrap_or(0).max(self.all_reset_at);
-        let turn = self.turns.get(session_id).copied().unwrap_or(0);
-        let placed = self.placed.get(&key).map_or(&[][..], Vec::as_slice);
+    pub(crate) fn used(&self, case: &Case) -> (usize, usize) {
+        let reset = self.reset_at.get(&case.key).copied().unwrap_or(0).max(self.all_reset_at);
+        // `/clear` begins no turn: the last one may have been one of an id that it had before.
+        let ids = case.previous_ids.iter().chain([&case.session_id]);
+        let turn = ids.filter_map(|id| self.turns.get(id)).copied().max().unwrap_or(0);
+        let placed = self.placed.get(&case.key).map_or(&[][..], Vec::as_slice);
         let since = |from: Time| placed.iter().filter(|at| from <= **at).count();
         (since(reset.max(turn)), since(reset))
     }
@@ -374,7 +379,7 @@ impl Simulation {
         self.check_durable(&case, is_known)?;
         let is_begun = self.life_of_case(&case).is_some_and(|life| life.is_signalled);
         self.acts.note_placed(case.key, is_begun, self.time);
-        let (turn, all) = self.acts.used(case.key, &id);
+        let (turn, all) = self.acts.used(&case);
         if 3 < turn || 10 < all {
             return violation("G5", format!("{id}: {turn} recoveries in a turn, {all} in all"));
         }
