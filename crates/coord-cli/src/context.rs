@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use coord_core::Now;
 use coord_daemon::{engine, host::Here};
+use coord_model::Now;
 use coord_store::read_small_file;
 use coord_wire::api::{InstallRecord, RECORDED_VARIABLES};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;

@@ -15,10 +15,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use coord_core::Now;
 use coord_daemon::host::Here;
 use coord_daemon::registry::Readable;
 use coord_daemon::{offline, view};
+use coord_model::Now;
 use coord_tests::coord::{Coordinator, coord, events, health, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;

@@ -6,18 +6,18 @@
 
 use alloc::vec::Vec;
 
-use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind, Kind, Provenance, StartSource, Via};
+use coord_model::{
+    Effect, HookEvent, HookKind, Kind, Moment, Now, Provenance, SessionKey, StartSource, Via,
+};
+
+use crate::effects::Effects;
 use crate::host_event::HostEvent;
-use crate::identity::{Place, owner_of};
+use crate::identity::{Destination, owner_of};
 use crate::pane;
 use crate::recovery;
 use crate::seen::REMEMBERED_MS;
-use crate::session::{
-    EarlyEnd, LastEvent, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
-};
+use crate::session::{EarlyEnd, LastEvent, OwnerId, OwnerProof, Presence, Session, Stamp};
 use crate::state::{State, Taken};
-use crate::time::{Moment, Now};
 use crate::turn;
 
 /// Configuration directories remembered; a user has a handful.
@@ -42,23 +42,23 @@ pub(crate) fn on_hook(
         state.drop_claimed(event, owner, at, fx);
     }
     let place = place(state, event, owner.as_ref(), now);
-    if let Place::History(key) | Place::Record(key) = place {
+    if let Destination::History(key) | Destination::Record(key) = place {
         state.note_claimed_start(key, event);
     }
     match place {
-        Place::Nowhere => {
+        Destination::Nowhere => {
             bump(&mut state.header.counters.phantom_ends);
             keep_early_end(state, event, owner, at);
             Vec::new()
         }
-        Place::History(key) => {
+        Destination::History(key) => {
             count_late(state, key, event.is_verified());
             let is_end = matches!(event.kind, HookKind::SessionEnd(_));
             let ended_elsewhere =
                 owner.filter(|_| is_end).and_then(|owner| state.note_end_elsewhere(key, &owner));
             ended_elsewhere.into_iter().collect()
         }
-        Place::Record(key) => {
+        Destination::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);
             let is_nobodys = state.get(key).is_some_and(Session::is_nobodys);
             let is_believed = event.is_proved() || (is_nobodys && event.has_living_client());
@@ -71,7 +71,7 @@ pub(crate) fn on_hook(
             touched.extend(left);
             touched
         }
-        Place::New => {
+        Destination::New => {
             let left = leave(state, event, owner.as_ref(), at, fx);
             let mut session = Session::begin(state.new_key(), &event.session_id, at);
             let owner = owner.filter(|owner| is_known(state, event, owner));
@@ -164,13 +164,16 @@ fn take_end(
 }
 
 /// Where the event belongs; one that is older than the memory of ids is history (H-31).
-fn place(state: &State, event: &HookEvent, owner: Option<&OwnerId>, now: Now) -> Place {
+fn place(state: &State, event: &HookEvent, owner: Option<&OwnerId>, now: Now) -> Destination {
     let age_ms = now.wall_ms.saturating_sub(event.wall_ms);
     let is_history = event.via == Via::Spool && REMEMBERED_MS < age_ms;
     match state.place(event, owner) {
-        Place::Record(key) if is_history => Place::History(key),
-        Place::New if is_history => Place::Nowhere,
-        place @ (Place::Record(_) | Place::New | Place::History(_) | Place::Nowhere) => place,
+        Destination::Record(key) if is_history => Destination::History(key),
+        Destination::New if is_history => Destination::Nowhere,
+        place @ (Destination::Record(_)
+        | Destination::New
+        | Destination::History(_)
+        | Destination::Nowhere) => place,
     }
 }
 

@@ -1,9 +1,8 @@
 //! A budget: the one kind of limit on repeated acts (G12): per turn, in total, with a growing
 //! delay between failures (G5, G12).
 
+use coord_model::{Awake, Delay};
 use serde::{Deserialize, Serialize};
-
-use crate::time::Awake;
 
 /// What a budget allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,25 +13,6 @@ pub struct Limits {
     pub total: u32,
     /// Wait after a failure.
     pub delay: Delay,
-}
-
-/// First delay, doubled with each failure in a row, up to a maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delay {
-    /// After the first failure.
-    pub first_ms: u64,
-    /// At most.
-    pub max_ms: u64,
-}
-
-impl Delay {
-    /// After so many failures in a row.
-    pub fn after_ms(self, failures: u32) -> u64 {
-        failures.checked_sub(1).map_or(0, |doublings| {
-            let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
-            self.first_ms.saturating_mul(factor).min(self.max_ms)
-        })
-    }
 }
 
 /// What was used of a budget.

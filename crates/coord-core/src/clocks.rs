@@ -9,36 +9,32 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::event::{
-    Background, EndReason, Host, Kind, PaneProof, ProcessRef, RegistryStatus, TmuxPane, Via,
+use coord_model::{
+    Address, Awake, Background, EndReason, Host, Kind, Launch, MessageId, Moment, Now, PaneProof,
+    PaneState, ProcessRef, Prompt, RegistryStatus, Same, Screen, Sender, SessionKey, Settings,
+    TmuxPane, Via,
 };
+
 use crate::facts::{PaneFact, PaneView, RegistryFact, Signature};
 use crate::fusion::Source;
 use crate::hold::Hold;
 use crate::host_event::{DeadServer, HostEvent};
-use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait, WaitKind};
-use crate::proof::{PaneState, Prompt};
-use crate::queue::{
-    Address, Inbox, Lease, Message, MessageId, MessageState, QueueHead, Same, Sender, Sought,
-};
+use crate::queue::{Inbox, Lease, Message, MessageState, QueueHead, Sought};
 use crate::quota::{QuotaWait, WaitedFor};
 use crate::recovery::{
     Cause, Ending, Flag, Last, Machine, NEVER, Obstacle, Pending, Recovery, Stage, Still, Way,
 };
 use crate::rest::Rest;
-use crate::screen::Screen;
 use crate::session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
-    Starter, Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, Stamp, Starter,
+    Turn,
 };
-use crate::settings::Settings;
 use crate::stall::{Stall, UnderWay};
 use crate::state::{Counters, Header};
 use crate::status::{Word, WordOf};
 use crate::task::{StopFile, Task};
-use crate::time::{Awake, Moment, Now};
 
 /// What a stored time stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +128,7 @@ macro_rules! clocks {
             fn clocks(
                 &mut self,
                 _: $crate::clocks::Role,
-                visit: &mut dyn FnMut($crate::clocks::Role, &mut $crate::time::Awake),
+                visit: &mut dyn FnMut($crate::clocks::Role, &mut coord_model::Awake),
             ) {
                 let Self { $($past,)* $($due,)* } = self;
                 $($crate::clocks::Clocks::clocks($past, $crate::clocks::Role::Past, visit);)*
@@ -147,7 +143,7 @@ macro_rules! clocks {
             fn clocks(
                 &mut self,
                 _: $crate::clocks::Role,
-                visit: &mut dyn FnMut($crate::clocks::Role, &mut $crate::time::Awake),
+                visit: &mut dyn FnMut($crate::clocks::Role, &mut coord_model::Awake),
             ) {
                 let _used = &visit;
                 match self {
@@ -164,7 +160,7 @@ macro_rules! clocks {
             fn clocks(
                 &mut self,
                 _: $crate::clocks::Role,
-                _: &mut dyn FnMut($crate::clocks::Role, &mut $crate::time::Awake),
+                _: &mut dyn FnMut($crate::clocks::Role, &mut coord_model::Awake),
             ) {}
         })*
     };
@@ -174,7 +170,7 @@ pub(crate) use clocks;
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, OwnerProof, ProcessRef, Stamp, EndReason, Kind,
     Via, Background, Counts, Starter, Source, HostEvent, TmuxPane, PaneProof, Screen, RegistryStatus, Launch, Marks,
-    WaitKind, Over, Obstacle, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, crate::effect::Signal,
+    WaitKind, Over, Obstacle, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, coord_model::Signal,
     MessageId, Address, Sender, Same, Sought,
 );
 

@@ -9,12 +9,12 @@
 
 use alloc::string::String;
 
-use crate::effect::{Effect, Effects};
-use crate::event::{Domain, PaneFound, PaneProof, ProcessRef, Registry};
+use coord_model::{Domain, Effect, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey};
+
+use crate::effects::Effects;
 use crate::facts::{PaneFact, RegistryFact};
-use crate::session::{OwnerId, Presence, Session, SessionKey, Turn};
+use crate::session::{OwnerId, Presence, Session, Turn};
 use crate::state::State;
-use crate::time::Moment;
 
 /// The client writes its farewell before it ends; tmux has painted it within this.
 const FAREWELL_WITHIN_MS: u64 = 800;

@@ -2,11 +2,8 @@
 //! Decides nothing.
 
 use alloc::string::String;
+use coord_model::{Awake, Moment, PaneProof, RegistryStatus, Screen, TmuxPane};
 use serde::{Deserialize, Serialize};
-
-use crate::event::{PaneProof, RegistryStatus, TmuxPane};
-use crate::screen::Screen;
-use crate::time::{Awake, Moment};
 
 /// What the client's registry said of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,12 +20,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::RegistryStatus;
+use coord_model::{Awake, Moment, RegistryStatus, Screen};
+
 use crate::facts::PaneFact;
 use crate::permission::WaitKind;
-use crate::screen::Screen;
 use crate::session::{Session, Turn};
-use crate::time::{Awake, Moment};
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;

@@ -4,20 +4,7 @@
 //! Looking is always allowed, where looking is safe is the adapters' matter (H-27). The match has
 //! no wildcard: an effect that acts cannot be added without deciding here what it needs.
 
-use serde::{Deserialize, Serialize};
-
-use crate::effect::{Deed, Effect};
-
-/// `[recovery] mode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Decide, record, notify; do nothing.
-    Observe,
-    /// Act for unattended sessions and on crash signatures (H-06).
-    Signature,
-    /// Act for all.
-    Act,
-}
+use coord_model::{Deed, Effect, Mode};
 
 /// The gate's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,8 @@
 //! remaining time can be read.
 
 use alloc::string::String;
+use coord_model::{Awake, Moment};
 use serde::{Deserialize, Serialize};
-
-use crate::time::{Awake, Moment};
 
 /// Nothing acts while it lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,12 +7,12 @@
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Effects;
-use crate::event::{EndReason, Kind, ProcessRef};
+use coord_model::{EndReason, Kind, Moment, ProcessRef, SessionKey};
+
+use crate::effects::Effects;
 use crate::recovery::Pending;
-use crate::session::{OwnerProof, Presence, Session, SessionKey};
+use crate::session::{OwnerProof, Presence, Session};
 use crate::state::State;
-use crate::time::Moment;
 
 /// What took a session along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,15 +7,15 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use crate::effect::Effects;
-use crate::event::{EndReason, HookEvent, HookKind, StartSource};
-use crate::session::{OwnerId, OwnerProof, Presence, Session, SessionKey};
+use coord_model::{EndReason, HookEvent, HookKind, Moment, SessionKey, StartSource};
+
+use crate::effects::Effects;
+use crate::session::{OwnerId, OwnerProof, Presence, Session};
 use crate::state::State;
-use crate::time::Moment;
 
 /// Where an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// It changes this record.
     Record(SessionKey),
     /// It belongs to this record's past.
@@ -38,7 +38,7 @@ pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
 
 impl State {
     /// Decides where `event` belongs.
-    pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+    pub(crate) fn place(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         if event.is_proved() {
             self.place_proved(event, owner)
         } else {
@@ -48,17 +48,17 @@ impl State {
 
     /// Where an event belongs of which nothing shows that its harness holds its session: it changes no
     /// owner and takes nothing over (H-44).
-    fn place_claim(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+    fn place_claim(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         let newest = self.sessions_with_id(&event.session_id).max_by_key(|session| session.key);
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
-        let unclaimed = if is_end { Place::Nowhere } else { Place::New };
+        let unclaimed = if is_end { Destination::Nowhere } else { Destination::New };
         let Some(owner) = owner else {
-            return newest.map_or(unclaimed, |session| Place::Record(session.key));
+            return newest.map_or(unclaimed, |session| Destination::Record(session.key));
         };
         let own =
             self.sessions_with_id(&event.session_id).find(|session| session.is_owned_by(owner));
         if let Some(key) = own.map(|session| session.key).or_else(|| self.key_of_owner(owner)) {
-            return Place::Record(key);
+            return Destination::Record(key);
         }
         // G6: of the client that coord started itself, its user's end counts, and only prevents an act.
         let is_its_users = matches!(
@@ -68,15 +68,15 @@ impl State {
         let is_local = self.is_local_owner(owner);
         let claimed = newest.filter(|session| session.recovery.claimed_by(owner.process));
         if let Some(session) = claimed.filter(|_| is_its_users && is_local) {
-            return Place::Record(session.key);
+            return Destination::Record(session.key);
         }
         // Nothing else that is only claimed of it shows that it came up, or has another conversation.
         if let Some(key) = self.key_claimed_by(owner.process).filter(|_| is_local) {
-            return Place::History(key);
+            return Destination::History(key);
         }
         let Some(newest) = newest else { return unclaimed };
         if newest.is_nobodys() && event.has_living_client() && !is_end {
-            return Place::Record(newest.key);
+            return Destination::Record(newest.key);
         }
         let is_held = self
             .sessions_with_id(&event.session_id)
@@ -86,26 +86,26 @@ impl State {
             .any(|session| session.former_owners.contains(owner));
         let is_owned = newest.owner.is_some() || !newest.may_live();
         if event.has_living_client() && is_owned && !is_held && !was_held && !is_end {
-            return Place::New;
+            return Destination::New;
         }
-        Place::History(newest.key)
+        Destination::History(newest.key)
     }
 
     /// Where an event belongs whose harness holds its session.
-    fn place_proved(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Place {
+    fn place_proved(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
         let is_its_users = matches!(
             event.kind,
             HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
         );
-        let unclaimed = if is_end { Place::Nowhere } else { Place::New };
+        let unclaimed = if is_end { Destination::Nowhere } else { Destination::New };
         let with_id = || self.sessions_with_id(&event.session_id);
         let Some(owner) = owner else {
             let newest = with_id().max_by_key(|session| session.key);
-            return newest.map_or(unclaimed, |session| Place::Record(session.key));
+            return newest.map_or(unclaimed, |session| Destination::Record(session.key));
         };
         if let Some(session) = with_id().find(|session| session.is_owned_by(owner)) {
-            return Place::Record(session.key);
+            return Destination::Record(session.key);
         }
         let held = self.key_of_owner(owner);
         let goes_over = event.kind == HookKind::SessionStart(StartSource::Resume);
@@ -115,15 +115,15 @@ impl State {
             let comes_back = goes_over && edge.is_some_and(|edge| edge.mono_ns < event.mono_ns);
             let is_free = !session.may_live() || session.owner.is_none();
             return if comes_back && is_free {
-                Place::Record(session.key)
+                Destination::Record(session.key)
             } else {
-                Place::History(session.key)
+                Destination::History(session.key)
             };
         }
         if let Some(key) = held
             && !goes_over
         {
-            return if is_end { Place::Nowhere } else { Place::Record(key) };
+            return if is_end { Destination::Nowhere } else { Destination::Record(key) };
         }
         let is_client = event.is_verified() || event.has_living_client();
         let free = with_id()
@@ -141,10 +141,10 @@ impl State {
                     && self.is_local_owner(owner)
                     && session.recovery.claimed_by(owner.process) =>
             {
-                Place::Record(session.key)
+                Destination::Record(session.key)
             }
-            Some(session) if is_end && session.owner.is_some() => Place::History(session.key),
-            Some(session) => Place::Record(session.key),
+            Some(session) if is_end && session.owner.is_some() => Destination::History(session.key),
+            Some(session) => Destination::Record(session.key),
             None => unclaimed,
         }
     }

@@ -1,8 +1,9 @@
 //! Counts what must never be: the metric of these must read 0.
 
+use coord_model::Now;
+
 use crate::session::{Presence, Session};
 use crate::state::State;
-use crate::time::Now;
 
 /// A deadline may be served this much late before it counts.
 const LATE_MS: u64 = 10_000;

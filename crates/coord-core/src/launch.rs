@@ -3,64 +3,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
-
-use crate::event::ProcessRef;
-
-/// How a harness was started, read from the process table while it lived.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
-    /// Its parent.
-    pub parent: Parent,
-    /// The executable, and what stands before the client's own options.
-    pub program: Vec<String>,
-    /// Options that are carried over, with their values. A first prompt and what chose the
-    /// conversation are left out.
-    pub flags: Vec<String>,
-    /// Why its command line cannot be used again, in words (H-19).
-    pub unfit: Option<String>,
-    /// Its working directory.
-    pub cwd: Place,
-    /// Names of the variables in its environment that choose account, endpoint or configuration.
-    pub variables: Vec<String>,
-    /// The configuration directory that its own environment gives (H-45).
-    #[serde(default)]
-    pub config_dir: Option<String>,
-}
-
-/// Who started a harness.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
-    /// It.
-    pub process: ProcessRef,
-    /// What it is.
-    pub kind: ParentKind,
-}
-
-/// What started a harness (H-13).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ParentKind {
-    /// A shell that waits for its user's commands on the same terminal.
-    Shell,
-    /// The tmux server: the harness is its pane's first process.
-    Tmux,
-    /// A wrapper, a loop, a service manager, an editor: it restarts what it wants to restart.
-    Other {
-        /// Its name.
-        name: String,
-    },
-}
-
-/// A directory, so that another one of the same name is not taken for it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    /// Its path.
-    pub path: String,
-    /// Device; 0 where it is not known, which it is not after a new boot.
-    pub device: u64,
-    /// Inode.
-    pub inode: u64,
-}
+use coord_model::Launch;
 
 /// The modes from the narrowest to the widest, as payloads name them. What is not allowed beforehand,
 /// `plan` does not do, `dontAsk` denies, `default` asks for, `auto` lets a model decide. The client's
@@ -68,47 +11,6 @@ pub struct Place {
 const MODES: [&str; 6] = ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"];
 const MODE: &str = "--permission-mode";
 const SKIP: &str = "--dangerously-skip-permissions";
-
-impl Launch {
-    /// The words that resume `session_id`, the program first.
-    pub fn resume(&self, session_id: &str, last_mode: Option<&str>) -> Vec<String> {
-        let mut words = self.program.clone();
-        let mut flags = self.flags.iter();
-        while let Some(flag) = flags.next() {
-            if flag == MODE {
-                flags.next();
-            } else if flag != SKIP {
-                words.push(flag.clone());
-            }
-        }
-        if let Some(mode) = narrower(self.asked_mode(), last_mode) {
-            words.extend([MODE.into(), mode.into()]);
-        }
-        words.extend(["--resume".into(), session_id.into()]);
-        words
-    }
-
-    /// The last mode seen before it, if its command line does not set that mode again (H-45).
-    pub(crate) fn dropped_mode(&self, last_mode: Option<&str>) -> Option<&'static str> {
-        let is_dropped = |last: &&str| self.asked_mode().is_none_or(|asked| plain(asked) != *last);
-        let last = last_mode.filter(is_dropped)?;
-        Some(MODES.into_iter().find(|known| *known == last).unwrap_or("of a newer version"))
-    }
-
-    /// The permission mode that its command line gave.
-    fn asked_mode(&self) -> Option<&str> {
-        let mut asked = None;
-        let mut flags = self.flags.iter();
-        while let Some(flag) = flags.next() {
-            if flag == MODE {
-                asked = flags.next().map(String::as_str);
-            } else if flag == SKIP {
-                asked = Some("bypassPermissions");
-            }
-        }
-        asked
-    }
-}
 
 /// The mode that a resume sets (H-45): of the one that the command line gave and the one seen last the
 /// narrower. A command line without a mode gives the client's default, so only what restricts is set then:
@@ -132,8 +34,49 @@ fn plain(mode: &str) -> &str {
     if mode == "manual" { "default" } else { mode }
 }
 
+/// The words that resume `session_id`, the program first.
+pub fn resume_words(launch: &Launch, session_id: &str, last_mode: Option<&str>) -> Vec<String> {
+    let mut words = launch.program.clone();
+    let mut flags = launch.flags.iter();
+    while let Some(flag) = flags.next() {
+        if flag == MODE {
+            flags.next();
+        } else if flag != SKIP {
+            words.push(flag.clone());
+        }
+    }
+    if let Some(mode) = narrower(asked_mode(launch), last_mode) {
+        words.extend([MODE.into(), mode.into()]);
+    }
+    words.extend(["--resume".into(), session_id.into()]);
+    words
+}
+
+/// The last mode seen before it, if its command line does not set that mode again (H-45).
+pub(crate) fn dropped_mode(launch: &Launch, last_mode: Option<&str>) -> Option<&'static str> {
+    let is_dropped = |last: &&str| asked_mode(launch).is_none_or(|asked| plain(asked) != *last);
+    let last = last_mode.filter(is_dropped)?;
+    Some(MODES.into_iter().find(|known| *known == last).unwrap_or("of a newer version"))
+}
+
+/// The permission mode that its command line gave.
+fn asked_mode(launch: &Launch) -> Option<&str> {
+    let mut asked = None;
+    let mut flags = launch.flags.iter();
+    while let Some(flag) = flags.next() {
+        if flag == MODE {
+            asked = flags.next().map(String::as_str);
+        } else if flag == SKIP {
+            asked = Some("bypassPermissions");
+        }
+    }
+    asked
+}
+
 #[cfg(test)]
 mod tests {
+    use coord_model::{Parent, ParentKind, Place, ProcessRef};
+
     use super::*;
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -175,7 +118,7 @@ mod tests {
             (&[], Some("dontAsk"), Some("dontAsk")),
             (&["--permission-mode", "plan"], Some("bypassPermissions"), Some("plan")),
         ] {
-            let resumed = launch(flags).resume("s", last);
+            let resumed = resume_words(&launch(flags), "s", last);
             let mut expected = words(&["/bin/claude"]);
             expected.extend(mode.iter().flat_map(|mode| words(&[MODE, mode])));
             expected.extend(words(&["--resume", "s"]));
@@ -194,7 +137,7 @@ mod tests {
             (&["--dangerously-skip-permissions"], Some("bypassPermissions"), None),
             (&[], None, None),
         ] {
-            assert_eq!(launch(flags).dropped_mode(last), dropped, "{flags:?} {last:?}");
+            assert_eq!(dropped_mode(&launch(flags), last), dropped, "{flags:?} {last:?}");
         }
     }
 
@@ -204,6 +147,6 @@ mod tests {
         let flags = ["--model", "opus", "--add-dir", "/a"];
         let expected =
             words(&["/bin/claude", "--model", "opus", "--add-dir", "/a", "--resume", "s"]);
-        assert_eq!(launch(&flags).resume("s", None), expected);
+        assert_eq!(resume_words(&launch(&flags), "s", None), expected);
     }
 }

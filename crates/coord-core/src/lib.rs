@@ -20,8 +20,7 @@ mod arrival;
 mod budget;
 mod clocks;
 mod death;
-mod effect;
-mod event;
+mod effects;
 mod facts;
 mod fusion;
 mod gate;
@@ -29,7 +28,6 @@ mod hold;
 mod host_event;
 mod identity;
 mod invariants;
-mod last_words;
 mod launch;
 mod operator;
 mod pane;
@@ -43,50 +41,40 @@ mod reminder;
 mod rest;
 mod rotation;
 mod run;
-mod screen;
 mod seen;
 mod session;
-mod settings;
 mod stall;
 mod state;
 mod status;
 mod step;
 mod task;
 mod text;
-mod time;
 mod turn;
 mod unverified;
 mod wake;
 
-pub use budget::{Budget, BudgetDecision, Delay, Limits};
-pub use effect::{Decision, Deed, Effect, EffectClass, Effects, Look, Signal};
-pub use event::{
-    Background, Domain, EndReason, Event, EventId, Harness, HookEvent, HookKind, Host, Kind,
-    Outcome, PaneFound, PaneProof, PaneSeen, ProcessRef, Provenance, Registry, RegistryEntry,
-    RegistryStatus, StartSource, TmuxPane, ToolPhase, Via,
-};
+pub use budget::{Budget, BudgetDecision, Limits};
+pub use effects::Effects;
 pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature};
 pub use fusion::{Source, is_in_doubt};
-pub use gate::{Admission, Mode, admit};
+pub use gate::{Admission, admit};
 pub use hold::Hold;
 pub use host_event::{DeadServer, HostEvent};
-pub use last_words::{Failure, LastWords, Question};
-pub use launch::{Launch, Parent, ParentKind, Place};
-pub use operator::{Command, MarkChange, Marks, Whom};
+pub use launch::resume_words;
+pub use operator::Marks;
 pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
-pub use proof::{Input, Intent, PaneState, Prompt, Proof, Subject, TranscriptState};
+pub use proof::change_since;
 pub use queue::{
-    ANSWER_BYTES_MAX, Address, Admitted, Door, Inbox, LEASE_MS_MAX, Lease, LineCounts, Message,
-    MessageId, MessageState, NewMessage, QUEUE_NAME_CHARS_MAX, QueueEvent, QueueHead, QueueLimits,
-    Refused, Same, Sender, Sought, framed_message, is_queue_name,
+    ANSWER_BYTES_MAX, Admitted, Inbox, LEASE_MS_MAX, Lease, LineCounts, Message, MessageState,
+    QUEUE_NAME_CHARS_MAX, QueueHead, Refused, Sought, framed_message, is_queue_name,
 };
-pub use quota::{QuotaLimits, QuotaWait, WaitedFor, is_failure_open};
+pub use quota::{QuotaWait, WaitedFor, is_failure_open};
 pub use recovery::{
     Cause, Ending, Flag, Last, Machine, Obstacle, Pending, PlacedResume, Recovery, Stage, Still,
     Way,
 };
-pub use rest::{Rest, RestLimits};
+pub use rest::Rest;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
 pub use run::{
     Complaint, Ended, ErrorText, ExitReason, ExitStatus, Judged, KillSet, Provider, ResultSeen,
@@ -94,19 +82,16 @@ pub use run::{
     RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
     tree_seen,
 };
-pub use screen::Screen;
 pub use seen::SeenIds;
 pub use session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, SessionKey, Stamp,
-    Starter, Turn,
+    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, Stamp, Starter,
+    Turn,
 };
-pub use settings::Settings;
-pub use stall::{Activity, Stall, StallLimits, UnderWay};
+pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use status::{Word, WordOf};
 pub use step::step;
-pub use task::{StopFile, Task, TaskFound};
+pub use task::{StopFile, Task};
 pub use text::is_hidden;
-pub use time::{Awake, Moment, Now};
 pub use unverified::UNVERIFIED_MAX;
-pub use wake::{WakeBudget, WakeDecision, WakeLimits, continuation, is_armed};
+pub use wake::{WakeBudget, WakeDecision, continuation, is_armed};

@@ -8,17 +8,17 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 
+use coord_model::{
+    Awake, Effect, Failure, Kind, Look, Moment, PaneFound, PaneSeen, ProcessRef, Screen, SessionKey,
+};
+
 use crate::death;
-use crate::effect::{Effect, Effects, Look};
-use crate::event::{Kind, PaneFound, PaneSeen, ProcessRef};
+use crate::effects::Effects;
 use crate::facts::{PaneFact, PaneView, Signature};
 use crate::fusion::{self, LOOKS, Source};
-use crate::last_words::Failure;
 use crate::recovery::Cause;
-use crate::screen::Screen;
-use crate::session::{Presence, Session, SessionKey, Turn};
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 use crate::turn;
 
 /// A screen that contradicts the hooks is looked at again after this.

@@ -10,9 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase};
+use coord_model::{HookEvent, HookKind, Kind, Moment, StartSource, ToolPhase};
+
 use crate::session::{Session, Stamp};
-use crate::time::Moment;
 
 /// An open prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

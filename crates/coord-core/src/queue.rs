@@ -13,99 +13,16 @@ mod shelf;
 mod told;
 
 use alloc::string::String;
-use core::fmt;
+use coord_model::{Address, Awake, Door, MessageId, Moment, Same, Sender, SessionKey};
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Delay;
-use crate::session::SessionKey;
-use crate::time::{Awake, Moment};
-
-pub use delivery::{ANSWER_BYTES_MAX, Door, Inbox};
+pub use delivery::{ANSWER_BYTES_MAX, Inbox};
 pub use fate::Refused;
 pub use flood::{Admitted, QUEUE_NAME_CHARS_MAX, is_queue_name};
 pub use frame::framed_message;
 pub use lease::LEASE_MS_MAX;
 pub(crate) use shelf::Shelf;
 pub use shelf::{LineCounts, QueueHead};
-
-/// Letters of a message's id behind `m_`, five bits each.
-const ID_LETTERS: u32 = 12;
-/// Digits and letters without those that are taken for each other.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-
-/// A message's id: `m_` and 60 random bits, so that no text can name one that was not seen (H-30).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct MessageId(u64);
-
-impl MessageId {
-    /// What every id begins with.
-    pub const PREFIX: &'static str = "m_";
-
-    /// An id of random bits.
-    pub fn from_random(bits: u64) -> Self {
-        Self(bits & ((1 << (5 * ID_LETTERS)) - 1))
-    }
-
-    /// The id that is written so; none if none is.
-    pub fn parse(text: &str) -> Option<Self> {
-        let letters = text.strip_prefix(Self::PREFIX)?;
-        let is_whole = letters.len() == usize::try_from(ID_LETTERS).ok()?;
-        let [from, to] = Self::beginning(letters)?;
-        (is_whole && from == to).then_some(from)
-    }
-
-    /// The first and the last id whose letters begin with these; none for letters that no id has.
-    pub fn beginning(letters: &str) -> Option<[Self; 2]> {
-        let n = u32::try_from(letters.len()).ok().filter(|n| *n <= ID_LETTERS)?;
-        let mut bits: u64 = 0;
-        for letter in letters.bytes() {
-            let digit = ALPHABET.iter().position(|one| *one == letter)?;
-            bits = (bits << 5) | u64::try_from(digit).ok()?;
-        }
-        let rest = ID_LETTERS.saturating_sub(n).saturating_mul(5);
-        let open = 1_u64.checked_shl(rest).unwrap_or(0).wrapping_sub(1);
-        let from = bits.checked_shl(rest).unwrap_or(0);
-        Some([Self(from), Self(from | open)])
-    }
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::PREFIX)?;
-        for place in (0..ID_LETTERS).rev() {
-            let digit = usize::try_from((self.0 >> place.saturating_mul(5)) & 31).unwrap_or(0);
-            let letter = ALPHABET.get(digit).copied().unwrap_or(b'0');
-            write!(f, "{}", char::from(letter))?;
-        }
-        Ok(())
-    }
-}
-
-/// Whom a message is for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Address {
-    /// Whoever takes messages under this name.
-    Queue(String),
-    /// The agent of a session, whatever its id is by now.
-    Session(SessionKey),
-}
-
-/// Who sent it, as the coordinator established it, not as it was claimed (H-04).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sender {
-    /// A person at a terminal of their own.
-    Operator,
-    /// The agent of a session; its id then.
-    Session(String),
-    /// An agent whose session is not known.
-    Agent,
-    /// A program that no terminal and no agent started, by its name.
-    Program(String),
-    /// Coord itself: what became of a session (S4-27).
-    Coord,
-}
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,16 +67,6 @@ pub struct Message {
     pub last_failure: Option<String>,
     /// Where it is.
     pub state: MessageState,
-}
-
-/// What makes a second message the same as the first.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Same {
-    /// Its sender's key, for as long as the first is kept, and a digest of the text.
-    Key(String, u64),
-    /// Its text, by a keyed digest, for as long as the first is not handed out.
-    Text(u64),
 }
 
 /// G3: the one state that it is in.
@@ -223,145 +130,6 @@ pub struct Sought {
     pub is_last: bool,
 }
 
-/// What is to be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewMessage {
-    /// Its id.
-    pub id: MessageId,
-    /// Whom it is for.
-    pub to: Address,
-    /// Who sends it.
-    pub from: Sender,
-    /// It stands before those that are not urgent.
-    #[serde(default)]
-    pub is_urgent: bool,
-    /// How many messages led to it (H-21).
-    #[serde(default)]
-    pub depth: u32,
-    /// What makes a second one the same.
-    pub same: Same,
-    /// The length of its text, bytes.
-    pub bytes: u32,
-    /// It is of no use after this, milliseconds.
-    #[serde(default)]
-    pub ttl_ms: Option<u64>,
-}
-
-/// What happens to messages. Each is checked before it is recorded, and does nothing where it does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueEvent {
-    /// One was accepted; its text is in its file.
-    Sent(NewMessage),
-    /// The same was sent again.
-    Folded(MessageId),
-    /// A consumer took it.
-    Claimed {
-        /// Which.
-        id: MessageId,
-        /// Who.
-        holder: String,
-        /// For how long, milliseconds.
-        lease_ms: u64,
-    },
-    /// Its consumer needs longer.
-    Renewed {
-        /// Which.
-        id: MessageId,
-        /// Of which lease.
-        fence: u64,
-        /// From now on, milliseconds.
-        lease_ms: u64,
-    },
-    /// Its consumer is done with it.
-    Done {
-        /// Which.
-        id: MessageId,
-        /// Of which lease.
-        fence: u64,
-    },
-    /// Its consumer could not do it.
-    Failed {
-        /// Which.
-        id: MessageId,
-        /// Of which lease.
-        fence: u64,
-        /// Why.
-        why: String,
-        /// Another attempt would fail as well.
-        is_final: bool,
-    },
-    /// It was put into the answer of a session's hook, or given to its wake hook.
-    Handed {
-        /// Which.
-        id: MessageId,
-        /// By which way.
-        door: Door,
-        /// So long its proof may take, milliseconds.
-        lease_ms: u64,
-    },
-    /// Its transcript shows that its agent answered a request with it (H-30).
-    Proved(MessageId),
-    /// Its lease is over, and its transcript does not.
-    Unproved(MessageId),
-    /// It did not leave: nobody was there to take it.
-    Returned {
-        /// Which.
-        id: MessageId,
-        /// Of which lease.
-        fence: u64,
-        /// Why, in words.
-        why: String,
-    },
-    /// Its text cannot be read.
-    Lost {
-        /// Which.
-        id: MessageId,
-        /// Why, in words.
-        why: String,
-    },
-    /// A person wants it tried again (S4-19).
-    Retried(MessageId),
-    /// A person lets it pass, however many messages led to it (H-21).
-    Released(MessageId),
-    /// A person wants it gone.
-    Dropped(MessageId),
-}
-
-/// How messages are handed out (`[queue]`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct QueueLimits {
-    /// A consumer has a message for so long, unless it says otherwise (S4-11).
-    pub lease_ms: u64,
-    /// One that is worked on for longer is counted as slow (S4-18).
-    pub slow_ms: u64,
-    /// Attempts after the first one (S4-23).
-    pub retries: u32,
-    /// The wait before them.
-    pub delay: Delay,
-    /// Messages that wait for one receiver; more are refused.
-    pub per_receiver: u32,
-    /// How long those that are done are kept (S4-20).
-    pub processed_kept_ms: u64,
-    /// How long those that failed are kept (S4-20).
-    pub failed_kept_ms: u64,
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            lease_ms: 300_000,
-            slow_ms: 120_000,
-            retries: 3,
-            delay: Delay { first_ms: 10_000, max_ms: 300_000 },
-            per_receiver: 1_000,
-            processed_kept_ms: 7 * 24 * 3_600_000,
-            failed_kept_ms: 30 * 24 * 3_600_000,
-        }
-    }
-}
-
 impl Message {
     /// When this message changes by time alone.
     fn deadline(&self) -> Option<Awake> {
@@ -420,28 +188,6 @@ impl Message {
             MessageState::Processing(_) => "processing",
             MessageState::Processed { .. } => "processed",
             MessageState::Failed { .. } => "failed",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn ids_are_written_and_read() {
-        for bits in [0, 1, u64::MAX, 0x1234_5678_9abc_def0] {
-            let id = MessageId::from_random(bits);
-            let text = id.to_string();
-            assert_eq!((text.len(), MessageId::parse(&text)), (14, Some(id)), "{text}");
-            let [from, to] = MessageId::beginning(&text[2..6]).unwrap();
-            assert!(from <= id && id <= to && from < to, "{text}");
-        }
-        let all = MessageId::beginning("").unwrap();
-        assert_eq!(all, [MessageId(0), MessageId::from_random(u64::MAX)]);
-        for odd in ["", "m_", "m_0123", "0123456789ab", "m_0123456789ai", "m_0123456789abc"] {
-            assert_eq!(MessageId::parse(odd), None, "{odd}");
         }
     }
 }

@@ -10,15 +10,14 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind, StartSource};
+use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, StartSource};
+
+use crate::effects::Effects;
 use crate::fusion::{self, Source};
-use crate::last_words::Failure;
 use crate::recovery::Flag;
 use crate::session::{Session, Turn};
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 use crate::wake::{self, WakeDecision};
 
 /// What holds a probe back is looked at again after this.
@@ -29,36 +28,6 @@ const SPREAD_PART: u64 = 5;
 const RESET_WITHIN_MS: u64 = 8 * 24 * 3_600_000;
 /// The client writes the error down within this after it told of it.
 const WRITTEN_WITHIN_MS: u64 = 60_000;
-
-/// How a wait for quota is ended, milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct QuotaLimits {
-    /// The first probe goes after this where nobody said when the limit ends, the next ones after twice as
-    /// long each.
-    pub probe_after_ms: u64,
-    /// Nobody is woken within this after the end of a limit that is known: a subscription's client goes on by
-    /// itself up to 90 s after it (measured).
-    pub reset_margin_ms: u64,
-    /// The same after an error of the API's own that outlasted the client's tries.
-    pub service_after_ms: u64,
-    /// But no later than this.
-    pub probe_delay_max_ms: u64,
-    /// After so many that failed a person is asked.
-    pub probes: u32,
-}
-
-impl Default for QuotaLimits {
-    fn default() -> Self {
-        Self {
-            probe_after_ms: 900_000,
-            reset_margin_ms: 120_000,
-            service_after_ms: 300_000,
-            probe_delay_max_ms: 2 * 3_600_000,
-            probes: 5,
-        }
-    }
-}
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

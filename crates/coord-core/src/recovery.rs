@@ -20,12 +20,10 @@ mod verdict;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
+use coord_model::{Awake, Moment, ProcessRef, Prompt, Signal};
+
 use crate::budget::Budget;
-use crate::effect::Signal;
-use crate::event::ProcessRef;
 use crate::hold::Hold;
-use crate::proof::Prompt;
-use crate::time::{Awake, Moment};
 
 pub(crate) use attempt::{intent, subject};
 pub use hung::Still;

@@ -6,14 +6,16 @@
 
 use alloc::vec::Vec;
 
+use coord_model::{
+    Awake, Effect, EndReason, Moment, Registry, RegistryEntry, RegistryStatus, SessionKey,
+};
+
 use crate::death;
-use crate::effect::{Effect, Effects};
-use crate::event::{EndReason, Registry, RegistryEntry, RegistryStatus};
+use crate::effects::Effects;
 use crate::facts::{RegistryFact, WRITTEN_MS};
 use crate::fusion::{self, Source};
-use crate::session::{OwnerId, OwnerProof, Presence, Session, SessionKey, Turn};
+use crate::session::{OwnerId, OwnerProof, Presence, Session, Turn};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 use crate::turn;
 
 impl State {

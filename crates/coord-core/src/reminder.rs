@@ -4,11 +4,12 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::effect::{Deed, Effects, SHOWN_MS};
+use coord_model::{Awake, Deed, Moment};
+
+use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 
 /// What only a person ends, in words, and since when it lasts.
 fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {

@@ -9,60 +9,18 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, BudgetDecision, Delay, Limits};
-use crate::effect::{Deed, Effects};
-use crate::event::{HookEvent, HookKind, Outcome};
-use crate::last_words::{LastWords, Question};
-use crate::proof::{Input, PaneState, Proof};
+use coord_model::{
+    Awake, Deed, Delay, HookEvent, HookKind, Input, LastWords, Moment, Outcome, PaneState, Proof,
+    Question, RestLimits, Screen,
+};
+
+use crate::budget::{Budget, BudgetDecision, Limits};
+use crate::effects::Effects;
 use crate::recovery::{self, Flag};
-use crate::screen::Screen;
 use crate::session::{Session, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 use crate::wake::{self, WakeDecision};
-
-/// What may be told to a session at rest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RestLimits {
-    /// Whether prompts are answered at all (`stall.answers`).
-    pub answers: bool,
-    /// Answers in one iteration (S1-15).
-    pub per_iteration: u32,
-    /// Answers in all.
-    pub total: u32,
-    /// Tokens that a conversation may hold.
-    pub context_tokens: u64,
-    /// From so many hundredths of them on a summary is asked for; above 100 never (S1-23).
-    pub summary_percent: u32,
-}
-
-impl Default for RestLimits {
-    fn default() -> Self {
-        let (per_iteration, total) = (3, 10);
-        Self { answers: false, per_iteration, total, context_tokens: 200_000, summary_percent: 70 }
-    }
-}
-
-impl RestLimits {
-    fn budget(&self) -> Limits {
-        let delay = Delay { first_ms: 0, max_ms: 0 };
-        Limits { per_turn: self.per_iteration, total: self.total, delay }
-    }
-
-    fn is_summary_wanted(&self) -> bool {
-        self.summary_percent <= 100
-    }
-
-    /// How full a conversation of so many tokens is, if a summary is to be asked for.
-    fn full_percent(&self, tokens: u64) -> Option<u64> {
-        let percent = tokens.saturating_mul(100).checked_div(self.context_tokens)?;
-        self.is_summary_wanted()
-            .then_some(percent)
-            .filter(|_| u64::from(self.summary_percent) <= percent)
-    }
-}
 
 /// What was told to a session at rest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +74,7 @@ impl State {
     pub(crate) fn rest_at(&self, session: &Session) -> Option<Awake> {
         let (rest, limits) = (&session.rest, &self.header.settings.rest);
         let stall = session.stall.as_ref()?;
-        let wants = limits.answers || (limits.is_summary_wanted() && !rest.is_summary_asked);
+        let wants = limits.answers || (is_summary_wanted(limits) && !rest.is_summary_asked);
         let is_new = !rest.is_seen && rest.asked.is_none();
         let is_still = self.header.settings.stall.captures <= stall.count;
         if !(wants && is_new && is_still && self.is_at_rest(session)) {
@@ -145,7 +103,7 @@ impl State {
         let number = self.header.machine.next_number();
         if let Some(subject) = recovery::subject(session, harness, true) {
             session.rest.asked = Some(number);
-            let subject = crate::proof::Subject { reads_last_words: true, ..subject };
+            let subject = coord_model::Subject { reads_last_words: true, ..subject };
             fx.do_it(Deed::Prove { intent: recovery::intent(session, number), subject });
         }
     }
@@ -183,7 +141,7 @@ impl State {
         if limits.answers && self.answer(session, words, at, fx) {
             return;
         }
-        let percent = words.context_tokens.and_then(|tokens| limits.full_percent(tokens));
+        let percent = words.context_tokens.and_then(|tokens| full_percent(&limits, tokens));
         if let Some(percent) = percent.filter(|_| !session.rest.is_summary_asked) {
             self.ask_for_summary(session, percent, at, fx);
         }
@@ -231,7 +189,7 @@ impl State {
                 return false;
             }
         };
-        let budget = self.header.settings.rest.budget();
+        let budget = budget(&self.header.settings.rest);
         let spent = match session.rest.answers.decide(budget, at.awake) {
             BudgetDecision::Allowed | BudgetDecision::Later(_) => None,
             BudgetDecision::SpentThisTurn => {
@@ -354,4 +312,22 @@ fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The budget of answers (S1-15).
+fn budget(limits: &RestLimits) -> Limits {
+    let delay = Delay { first_ms: 0, max_ms: 0 };
+    Limits { per_turn: limits.per_iteration, total: limits.total, delay }
+}
+
+fn is_summary_wanted(limits: &RestLimits) -> bool {
+    limits.summary_percent <= 100
+}
+
+/// How full a conversation of so many tokens is, if a summary is to be asked for.
+fn full_percent(limits: &RestLimits, tokens: u64) -> Option<u64> {
+    let percent = tokens.saturating_mul(100).checked_div(limits.context_tokens)?;
+    is_summary_wanted(limits)
+        .then_some(percent)
+        .filter(|_| u64::from(limits.summary_percent) <= percent)
 }

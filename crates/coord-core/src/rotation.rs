@@ -10,10 +10,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, BudgetDecision, Delay, Limits};
+use coord_model::{Awake, Delay, Moment};
+
+use crate::budget::{Budget, BudgetDecision, Limits};
 use crate::hold::Hold;
 use crate::run::RunOutcome;
-use crate::time::{Awake, Moment};
 
 /// No limit of an account lasts longer than a week; what says so is not believed.
 const RESET_MAX_MS: u64 = 8 * 86_400_000;

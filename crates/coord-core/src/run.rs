@@ -17,9 +17,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::effect::Signal;
+use coord_model::{Awake, Moment, Signal};
+
 use crate::hold::Hold;
-use crate::time::{Awake, Moment};
 
 pub use event::{ExitReason, ResultSeen, RunAct, RunEvent, RunNote, RunTasks, StreamFact};
 pub use lifecycle::{RunCause, RunState};

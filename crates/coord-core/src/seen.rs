@@ -2,8 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-
-use crate::event::EventId;
+use coord_model::EventId;
 
 /// Ids remembered.
 const IDS_MAX: usize = 1_000_000;

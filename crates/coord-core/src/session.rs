@@ -5,12 +5,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Background, EndReason, Kind, PaneProof, ProcessRef, TmuxPane, Via};
+use coord_model::{
+    Awake, Background, EndReason, Kind, Launch, Moment, PaneProof, ProcessRef, SessionKey,
+    TmuxPane, Via,
+};
+
 use crate::facts::{PaneFact, RegistryFact, Signature};
 use crate::fusion::Source;
 use crate::hold::Hold;
 use crate::host_event::HostEvent;
-use crate::launch::Launch;
 use crate::operator::Marks;
 use crate::permission::{Over, Wait};
 use crate::queue::Inbox;
@@ -20,12 +23,7 @@ use crate::rest::Rest;
 use crate::stall::{Stall, UnderWay};
 use crate::status::WordOf;
 use crate::task::Task;
-use crate::time::{Awake, Moment};
 use crate::wake::WakeBudget;
-
-/// Number of a record; a record keeps it while its session id changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SessionKey(pub u64);
 
 /// A harness, named so that no other machine, boot, namespace or reused pid can be taken for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,63 +9,16 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::Effects;
-use crate::event::{HookEvent, HookKind, ToolPhase};
+use coord_model::{Awake, HookEvent, HookKind, Moment, Screen, StallLimits, ToolPhase};
+
+use crate::effects::Effects;
 use crate::facts::PaneFact;
-use crate::screen::Screen;
 use crate::session::{Session, Turn};
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 
 /// Calls of tools remembered as under way.
 const UNDER_WAY_MAX: usize = 16;
-
-/// When nothing having changed means what, milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StallLimits {
-    /// An unattended session's screen is compared this often (S1-02).
-    pub heartbeat_ms: u64,
-    /// Unchanged captures in a row that make a stall suspected (S1-06).
-    pub captures: u32,
-    /// A turn without a tool has stalled after this.
-    pub thinking_after_ms: u64,
-    /// One whose tool runs.
-    pub tool_after_ms: u64,
-    /// One that waits for an MCP server.
-    pub mcp_after_ms: u64,
-    /// One that waits for a subagent.
-    pub subagent_after_ms: u64,
-    /// One whose request is tried again: the client does so for 180 s.
-    pub retry_after_ms: u64,
-    /// A person is reminded of an open prompt after this (H-35).
-    pub approval_after_ms: u64,
-    /// And again after this.
-    pub approval_again_ms: u64,
-}
-
-impl Default for StallLimits {
-    fn default() -> Self {
-        Self {
-            heartbeat_ms: 60_000,
-            captures: 3,
-            thinking_after_ms: 600_000,
-            tool_after_ms: 3 * 3_600_000,
-            mcp_after_ms: 600_000,
-            subagent_after_ms: 1_800_000,
-            retry_after_ms: 360_000,
-            approval_after_ms: 600_000,
-            approval_again_ms: 1_800_000,
-        }
-    }
-}
-
-impl StallLimits {
-    fn beats(&self, since: Awake, now: Awake) -> u64 {
-        now.ms_since(since).checked_div(self.heartbeat_ms).unwrap_or(0)
-    }
-}
 
 /// A screen that was captured for the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +173,7 @@ impl State {
         }
         let Some(stall) = &session.stall else { return true };
         let limits = &self.header.settings.stall;
-        let beats = limits.beats(stall.at, awake);
+        let beats = beats(limits, stall.at, awake);
         if stall.digest != digest && 0 < stall.count {
             return true;
         }
@@ -248,7 +201,7 @@ impl State {
             *stall = new;
             return;
         }
-        let beats = limits.beats(stall.at, at.awake);
+        let beats = beats(limits, stall.at, at.awake);
         if beats == 0 {
             return;
         }
@@ -290,4 +243,9 @@ fn still(stall: &Stall, limits: &StallLimits) -> String {
         0..120 => format!("its screen has not changed for {seconds} s"),
         _ => format!("its screen has not changed for {} min", seconds / 60),
     }
+}
+
+/// Heartbeats from `since` to `now`.
+fn beats(limits: &StallLimits, since: Awake, now: Awake) -> u64 {
+    now.ms_since(since).checked_div(limits.heartbeat_ms).unwrap_or(0)
 }

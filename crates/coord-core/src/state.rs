@@ -8,19 +8,18 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 
+use coord_model::{Awake, EventId, Host, MessageId, Moment, Now, ProcessRef, SessionKey, Settings};
+
 use crate::clocks::Clocks;
-use crate::event::{EventId, Host, ProcessRef};
 use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
 use crate::pane;
-use crate::queue::{Message, MessageId, QueueHead, Shelf};
+use crate::queue::{Message, QueueHead, Shelf};
 use crate::recovery::Machine;
 use crate::registry;
 use crate::seen::SeenIds;
-use crate::session::{EarlyEnd, OwnerId, Presence, Session, SessionKey};
-use crate::settings::Settings;
-use crate::time::{Awake, Moment, Now};
+use crate::session::{EarlyEnd, OwnerId, Presence, Session};
 use crate::unverified::Support;
 
 /// Counts over all sessions.
@@ -363,7 +362,7 @@ impl State {
         }
     }
 
-    /// Whether time alone has changed something by now: [`crate::Event::Due`] is to be recorded.
+    /// Whether time alone has changed something by now: [`coord_model::Event::Due`] is to be recorded.
     pub fn is_due(&self, now: Now) -> bool {
         let awake = self.moment(now).awake;
         let is_message_due = self.message_deadline().is_some_and(|at| at <= awake);

@@ -18,14 +18,14 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{EndReason, Kind};
+use coord_model::{Awake, EndReason, Kind, Moment};
+
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Doing, Source};
 use crate::host_event::HostEvent;
 use crate::recovery::Stage;
 use crate::session::{Presence, Session, Turn};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// The words there are so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -3,19 +3,20 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use coord_model::{
+    Awake, Effect, Event, EventId, Host, Kind, Launch, Moment, Now, ProcessRef, SessionKey,
+    Settings,
+};
+
 use crate::arrival::{self, ask_about, ask_for_dir};
 use crate::clocks;
-use crate::effect::{Effect, Effects};
-use crate::event::{Event, EventId, Host, Kind, ProcessRef};
+use crate::effects::Effects;
 use crate::hold::Hold;
-use crate::launch::Launch;
 use crate::pane;
 use crate::registry;
-use crate::session::{Presence, Session, SessionKey};
-use crate::settings::Settings;
+use crate::session::{Presence, Session};
 use crate::state::State;
 use crate::status::{Answer, Word};
-use crate::time::{Awake, Moment, Now};
 
 /// Takes one event in.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {

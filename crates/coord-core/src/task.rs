@@ -6,12 +6,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Deed, Effect, Effects};
+use coord_model::{Awake, Deed, Effect, Moment, SessionKey, TaskFound};
+
+use crate::effects::Effects;
 use crate::hold::Hold;
 use crate::recovery::Flag;
-use crate::session::{Session, SessionKey};
+use crate::session::Session;
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// The reason of a stop file that is never taken away again but by a person (S1-15, S1-24).
 const STALL_LIMIT: &str = "stall_limit";
@@ -46,15 +47,6 @@ pub struct StopFile {
     /// It was seen there: if it is gone, a person took it away.
     #[serde(default)]
     pub is_seen: bool,
-}
-
-/// What was found in a task directory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskFound {
-    /// A digest of the signal file, if there is one.
-    pub signal: Option<u64>,
-    /// The reason that the stop file gives, in plain words, if there is one.
-    pub stop: Option<String>,
 }
 
 impl State {

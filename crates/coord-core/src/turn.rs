@@ -6,8 +6,9 @@
 //! counts. So does a request for a prompt that is over (`permission`). Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
 //! close one; events inside a subagent are signs of life and neither open nor close.
 
-use crate::effect::Effects;
-use crate::event::{Background, EndReason, HookEvent, HookKind, Provenance, StartSource};
+use coord_model::{Background, EndReason, HookEvent, HookKind, Moment, Provenance, StartSource};
+
+use crate::effects::Effects;
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Source};
 use crate::permission;
@@ -15,7 +16,6 @@ use crate::queue::Inbox;
 use crate::quota;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 use crate::stall;
-use crate::time::Moment;
 
 /// Whether an event is a turn edge.
 fn is_edge(event: &HookEvent) -> bool {

@@ -7,11 +7,12 @@
 
 use alloc::vec::Vec;
 
-use crate::effect::Effects;
+use coord_model::{Moment, SessionKey};
+
+use crate::effects::Effects;
 use crate::operator::Marks;
-use crate::session::{Owner, OwnerProof, Session, SessionKey};
+use crate::session::{Owner, OwnerProof, Session};
 use crate::state::State;
-use crate::time::Moment;
 
 /// Records without a verified event, at most.
 pub const UNVERIFIED_MAX: usize = 1000;

@@ -8,13 +8,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{Deed, Effects};
-use crate::event::Kind;
+use coord_model::{Awake, Deed, Intent, Kind, WakeLimits};
+
+use crate::effects::Effects;
 use crate::operator::Marks;
-use crate::proof::Intent;
 use crate::session::{Session, Starter};
 use crate::state::State;
-use crate::time::Awake;
 
 /// The shorter of the two windows, milliseconds (H-21).
 const SHORT_MS: u64 = 10 * 60 * 1000;
@@ -27,22 +26,6 @@ const CRASH_CHARS_MAX: usize = 200;
 /// (H-02, `queue.wake = "auto"`): nobody watches it, it has a name, or it has a parent.
 pub fn is_armed(marks: &Marks) -> bool {
     marks.unattended == Some(true) || marks.name.is_some() || marks.parent.is_some()
-}
-
-/// What a budget of wakes allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WakeLimits {
-    /// Wakes within any 10 minutes (`queue.wakes_per_10min`).
-    pub per_10min: u32,
-    /// Wakes within any 24 hours (`queue.wakes_per_day`).
-    pub per_day: u32,
-}
-
-impl Default for WakeLimits {
-    fn default() -> Self {
-        Self { per_10min: 6, per_day: 60 }
-    }
 }
 
 /// Whether a turn may be started now.

@@ -1,7 +1,7 @@
 //! What the loop owes, and when: the spool, deadlines, looks, syncs, the heartbeat; and the order in
 //! which a turn of the loop pays it (H-05: socket, spool, judgement).
 
-use coord_core::Now;
+use coord_model::Now;
 use coord_wire::journal::Entry;
 
 use crate::coordinator::Coordinator;

@@ -3,7 +3,7 @@
 //! A hook sends one. An array may be long, and is gone through piece by piece, so that nobody waits for it
 //! (H-49): first all of it is checked, then it is taken.
 
-use coord_core::Now;
+use coord_model::Now;
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::Via;
 use serde_json::value::RawValue;

@@ -11,9 +11,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use agents::{AGENT_KEYS, AgentConfig, AgentKey, PromptBy, Written};
-use coord_core::{
-    Delay, Limits, Mode, QueueLimits, QuotaLimits, RestLimits, RotationLimits, RunLimits, Settings,
-    StallLimits, WakeLimits,
+use coord_core::{Limits, RotationLimits, RunLimits};
+use coord_model::{
+    Delay, Mode, QueueLimits, QuotaLimits, RestLimits, Settings, StallLimits, WakeLimits,
 };
 use coord_wire::journal::ConfigChange;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
 //! that a replay agrees; then the settings of the core change with that record.
 
-use coord_core::{Mode, Now};
+use coord_model::{Mode, Now};
 use coord_wire::journal::{ConfigChange, Entry};
 
 use crate::conditions::Condition;

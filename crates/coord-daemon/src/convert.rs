@@ -1,7 +1,7 @@
 //! From journal entries to core events: the one place where wire types become core types, used by
 //! the running coordinator and by replay alike.
 
-use coord_core::{
+use coord_model::{
     Background, EndReason, Event, Harness, HookEvent, HookKind, Host, Kind, Launch, PaneFound,
     PaneProof, PaneSeen, Parent, ParentKind, Place, ProcessRef, Provenance, Registry,
     RegistryStatus, Screen, SessionKey, Settings, StartSource, TmuxPane, ToolPhase, Via,
@@ -50,7 +50,7 @@ pub fn event(entry: &Entry) -> Option<Event> {
             }
         }
         Entry::TaskRead { dir, signal, stop } => {
-            let found = coord_core::TaskFound { signal: *signal, stop: stop.clone() };
+            let found = coord_model::TaskFound { signal: *signal, stop: stop.clone() };
             Event::TaskRead { dir: dir.clone(), found }
         }
         // What this version cannot read has no meaning for it: the step is looked for anew.
@@ -110,14 +110,14 @@ fn process_seen(seen: &journal::ProcessSeen) -> Event {
     }
 }
 
-fn domain_of(domain: Domain) -> coord_core::Domain {
+fn domain_of(domain: Domain) -> coord_model::Domain {
     let Domain { machine, pid_ns } = domain;
-    coord_core::Domain { machine, pid_ns }
+    coord_model::Domain { machine, pid_ns }
 }
 
-fn failure_of(failure: journal::ApiFailure) -> coord_core::Failure {
+fn failure_of(failure: journal::ApiFailure) -> coord_model::Failure {
     let journal::ApiFailure { error, written_ms, resets_ms } = failure;
-    coord_core::Failure { error, written_ms, resets_ms }
+    coord_model::Failure { error, written_ms, resets_ms }
 }
 
 fn started_event(started: &Started) -> Event {
@@ -230,7 +230,7 @@ pub(crate) fn registry(entry: &RegistryEntry) -> Registry {
             unrecognized,
             cwd,
             config_dir,
-        } => Registry::Present(coord_core::RegistryEntry {
+        } => Registry::Present(coord_model::RegistryEntry {
             session_id: session_id.clone(),
             status: registry_status(status.as_deref(), waiting_for.as_deref()),
             changed_ms: *changed_ms,

@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use coord_core::{Admission, Deed, Effect, MessageId, Mode, Now, Provenance, State, admit};
+use coord_core::{Admission, State, admit};
+use coord_model::{Deed, Effect, MessageId, Mode, Now, Provenance};
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Entry, Started, Via};

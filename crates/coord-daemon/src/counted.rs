@@ -1,7 +1,7 @@
 //! What arrives beyond a share is only counted (H-29, H-49). Its number is recorded from time to time: a
 //! record for each would be what the share is there to prevent.
 
-use coord_core::Now;
+use coord_model::Now;
 use coord_store::AppendError;
 use coord_wire::journal::{Entry, Via};
 

@@ -1,9 +1,8 @@
 //! Has the core's deeds done, and brings back what came of them. An act waits until the decision that
 //! asked for it is on disk (G1); a look does not.
 
-use coord_core::{
-    Deed, EffectClass, Intent, Now, Outcome, PlacedResume, ProcessRef, SessionKey, Way,
-};
+use coord_core::{PlacedResume, Way, resume_words};
+use coord_model::{Deed, EffectClass, Intent, Now, Outcome, ProcessRef, SessionKey};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 use coord_wire::journal::{Entry, Place};
 use coord_wire::stamp::ProcessRef as WireProcess;
@@ -135,7 +134,7 @@ impl<W: World> Coordinator<W> {
         let has_own_dir = variables.iter().any(|name| name == "CLAUDE_CONFIG_DIR");
         let order = ResumeOrder {
             session_id: session.session_id.clone(),
-            argv: launch.resume(&session.session_id, session.permission_mode.as_deref()),
+            argv: resume_words(launch, &session.session_id, session.permission_mode.as_deref()),
             cwd: Place { path: place.path, device: place.device, inode: place.inode },
             config_dir: has_own_dir.then(|| config_dir.clone()),
             config_dir_in_use: config_dir,

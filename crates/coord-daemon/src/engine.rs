@@ -7,9 +7,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use coord_core::{
-    Effect, Event, Header, Message, Now, Provenance, SeenIds, Session, SessionKey, State, step,
-};
+use coord_core::{Header, Message, SeenIds, Session, State, step};
+use coord_model::{Effect, Event, Now, Provenance, SessionKey};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
 use coord_wire::envelope::Envelope;
 use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};

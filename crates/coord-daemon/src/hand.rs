@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use coord_core::{Deed, Intent, Outcome, Proof};
+use coord_model::{Deed, Intent, Outcome, Proof};
 use mio::Waker;
 
 use crate::registry::Readable;

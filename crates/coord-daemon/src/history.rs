@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use coord_core::Outcome;
+use coord_model::Outcome;
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use coord_wire::envelope::Envelope;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coord_core::Host;
+use coord_model::Host;
 use coord_wire::exchange::pid_namespace;
 use coord_wire::paths::machine_id;
 use rustix::system::uname;

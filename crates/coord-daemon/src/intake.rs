@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use coord_core::Now;
+use coord_model::Now;
 use coord_store::AppendError;
 use coord_store::spool::{Piece, Taken};
 use coord_wire::envelope::Envelope;

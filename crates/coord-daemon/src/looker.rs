@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use coord_core::{Failure, MessageId, TaskFound};
+use coord_model::{Failure, MessageId, TaskFound};
 use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
@@ -224,7 +224,7 @@ fn read(readable: &Readable, wish: TranscriptWish) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_core::{Look, TmuxPane};
+    use coord_model::{Look, TmuxPane};
     use coord_wire::journal::Pane;
     use mio::{Events, Poll, Token};
     use std::path::Path;
@@ -239,7 +239,7 @@ mod tests {
 
     /// A wish for a pane of a server that there is not.
     fn pane(process: ProcessRef, look: Look) -> PaneWish {
-        let server = coord_core::ProcessRef { pid: 1, start_time: 1 };
+        let server = coord_model::ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: "nowhere".to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
     }

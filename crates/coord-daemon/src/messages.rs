@@ -14,8 +14,10 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 
 use coord_core::{
-    Address, Admitted, LEASE_MS_MAX, Message, MessageId, NewMessage, Now, ProcessRef,
-    QUEUE_NAME_CHARS_MAX, QueueEvent, Refused, Same, Sender, Session, SessionKey, is_queue_name,
+    Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, Session, is_queue_name,
+};
+use coord_model::{
+    Address, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
 };
 use coord_wire::exchange::FORBIDDEN;
 use coord_wire::journal::Entry;

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{
-    Failure, Kind, Now, Session, TaskFound, is_failure_open, is_in_doubt, is_signature_open,
-};
+use coord_core::{Session, is_failure_open, is_in_doubt, is_signature_open};
+use coord_model::{Failure, Kind, Now, TaskFound};
 use coord_wire::journal::{ApiFailure, Domain, Entry, ProcessSeen, RegistryEntry};
 use coord_wire::paths::MADE_UP_ID;
 use coord_wire::stamp::ProcessRef;

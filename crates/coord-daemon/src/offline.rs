@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use coord_core::{Effect, Event, Now, Provenance, SeenIds, Session, State, step};
+use coord_core::{SeenIds, Session, State, step};
+use coord_model::{Effect, Event, Now, Provenance};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::envelope::Envelope;

@@ -9,9 +9,8 @@ pub(crate) mod caller;
 
 use std::path::Path;
 
-use coord_core::{
-    Command, MarkChange, Now, QUEUE_NAME_CHARS_MAX, Session, SessionKey, Whom, is_queue_name,
-};
+use coord_core::{QUEUE_NAME_CHARS_MAX, Session, is_queue_name};
+use coord_model::{Command, MarkChange, Now, SessionKey, Whom};
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
     OperatorVerb, REFUSED,

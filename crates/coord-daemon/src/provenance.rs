@@ -2,7 +2,8 @@
 //! process table and the client's registry. It is recorded with the event; the core decides what each
 //! degree may change.
 
-use coord_core::{Provenance, Session};
+use coord_core::Session;
+use coord_model::Provenance;
 use coord_wire::envelope::{Envelope, Harness};
 use coord_wire::journal::{Corroborated, RegistryEntry};
 use coord_wire::stamp::ProcessRef;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use coord_core::Deed;
+use coord_model::Deed;
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};

@@ -3,7 +3,7 @@
 //! Meanwhile nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
 //! decision is acted on. The spool is taken in as soon as the journal takes records again.
 
-use coord_core::{Deed, Intent, Now, Outcome};
+use coord_model::{Deed, Intent, Now, Outcome};
 use coord_store::Reopened;
 use coord_wire::journal::Entry;
 

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use coord_core::{Now, SessionKey, UNVERIFIED_MAX, Word};
+use coord_core::{UNVERIFIED_MAX, Word};
+use coord_model::{Now, SessionKey};
 use coord_store::Disk;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};

@@ -1,6 +1,6 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
-use coord_core::{MessageId, Now};
+use coord_model::{MessageId, Now};
 use coord_store::AppendError;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};

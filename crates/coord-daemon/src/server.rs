@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use coord_core::MessageId;
+use coord_model::MessageId;
 use coord_store::Disk;
 use coord_wire::peer::Peer;
 use mio::net::UnixListener;

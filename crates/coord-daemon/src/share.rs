@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::Provenance;
+use coord_model::Provenance;
 use coord_wire::journal::Via;
 use coord_wire::limits::{is_folded, is_reserved};
 

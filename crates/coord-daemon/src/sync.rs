@@ -1,7 +1,7 @@
 //! Keeps the store durable: when the journal is flushed, when a snapshot is written, and what follows once
 //! either is on disk (G1).
 
-use coord_core::Now;
+use coord_model::Now;
 use coord_wire::journal::Entry;
 use coord_wire::limits::SYNC_WITHIN_MS;
 

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-use coord_core::TaskFound;
+use coord_model::TaskFound;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, statat, unlinkat};
 use rustix::io::Errno;

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use coord_core::{Look, PaneProof, TmuxPane};
+use coord_model::{Look, PaneProof, TmuxPane};
 use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 use coord_wire::journal::Pane;

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-use coord_core::{LastWords, MessageId};
+use coord_model::{LastWords, MessageId};
 use coord_screen::signature_in;
 use coord_wire::stamp::{ProcessRef, parse_rfc3339};
 use rustix::fd::OwnedFd;

@@ -4,10 +4,8 @@
 mod need;
 mod recovery;
 
-use coord_core::{
-    Address, Kind, Now, PaneFact, RegistryFact, RegistryStatus, Screen, Session, Source, State,
-    Turn, WaitKind, Word,
-};
+use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, Word};
+use coord_model::{Address, Kind, Now, RegistryStatus, Screen};
 use coord_wire::envelope;
 use coord_wire::inspect;
 use coord_wire::stamp::rfc3339;

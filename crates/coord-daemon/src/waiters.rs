@@ -12,7 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Kind, Now, Session, SessionKey, is_armed};
+use coord_core::{Session, is_armed};
+use coord_model::{Kind, Now, SessionKey};
 use coord_wire::limits::WAKE_BYTES_MAX;
 use coord_wire::stamp::ProcessRef;
 use serde::Deserialize;

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use coord_core::Deed;
+use coord_model::Deed;
 use coord_store::Disk;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;

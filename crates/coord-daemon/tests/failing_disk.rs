@@ -3,8 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_core::{Host, Now, Provenance, State};
+use coord_core::State;
 use coord_daemon::engine::Engine;
+use coord_model::{Host, Now, Provenance};
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_store::{AppendError, Disk};
 use coord_wire::envelope::Envelope;

@@ -4,11 +4,12 @@
 
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may fail loudly")]
 
-use coord_core::{ANSWER_BYTES_MAX, Now};
+use coord_core::ANSWER_BYTES_MAX;
 use coord_daemon::config::Config;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
+use coord_model::Now;
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace, SharedMachine};

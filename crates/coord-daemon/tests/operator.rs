@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_core::{Command as Order, Event, MarkChange, Now, SessionKey, Whom};
 use coord_daemon::config::Config;
 use coord_daemon::convert;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::{Caller, stat};
 use coord_daemon::routes::Route;
+use coord_model::{Command as Order, Event, MarkChange, Now, SessionKey, Whom};
 use coord_sim::machine::{MACHINE, PID_NS, Pace, SharedMachine};
 use coord_sim::random::Random;
 use coord_sim::serving::{Post, Serving};

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_core::{Now, Provenance, Settings};
 use coord_daemon::engine::Engine;
+use coord_model::{Now, Provenance, Settings};
 use coord_sim::fake_disk::FakeDisk;
 use coord_store::{Disk, Snapshot, Tail};
 use coord_wire::envelope::Envelope;

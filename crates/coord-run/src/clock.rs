@@ -1,7 +1,7 @@
 //! The supervisor's own time (S3-18, H-32): awake, and turning. A sleep, a step of the wall clock and a
 //! time in which the loop stood are not in it, and are told.
 
-use coord_core::{Awake, Moment};
+use coord_model::{Awake, Moment};
 use coord_store::{Clock, RealClock};
 
 /// The loop turns at least this often, so that a gap can be told from rest.

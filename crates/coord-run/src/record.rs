@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use coord_core::Awake;
+use coord_model::Awake;
 use coord_store::{Disk, DiskFile, RealDisk};
 use coord_wire::run::{RUN_ID_PREFIX, RunBegin, RunEnded, RunLine, RunShown};
 use coord_wire::stamp::{WallMs, rfc3339};

@@ -10,11 +10,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use coord_core::{
-    Awake, ErrorText, ExitReason, ExitStatus, Moment, ProcessRef, Run, RunAct, RunEvent, RunRoot,
-    StreamFact,
-};
+use coord_core::{ErrorText, ExitReason, ExitStatus, Run, RunAct, RunEvent, RunRoot, StreamFact};
 use coord_daemon::process;
+use coord_model::{Awake, Moment, ProcessRef};
 use coord_wire::run::{RUN_VERSION, RunBackground, RunBegin, RunHold, RunLine, RunShown};
 use coord_wire::stamp::rfc3339;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use coord_core::{
-    ExitReason, Hold, IterationEnd, LoopEnd, Moment, Next, Rotation, RotationLimits, RunOutcome,
-    StatusWord,
+    ExitReason, Hold, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, RunOutcome, StatusWord,
 };
 use coord_daemon::config::AgentConfig;
+use coord_model::Moment;
 use coord_wire::stamp::rfc3339;
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 
-use coord_core::{KillSet, ProcessRef, Role, RunRoot, Signal, TreeProcess, TreeSeen};
+use coord_core::{KillSet, Role, RunRoot, TreeProcess, TreeSeen};
 use coord_daemon::process::{self, Stat};
+use coord_model::{ProcessRef, Signal};
 use rustix::process::pidfd_send_signal;
 
 use crate::spec::SHELLS;

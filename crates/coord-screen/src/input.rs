@@ -4,7 +4,7 @@
 //! that cell follows the mark at once and nothing stands behind it but the client's own dim
 //! suggestion. Whatever is not known for sure to be empty is not.
 
-use coord_core::Input;
+use coord_model::Input;
 
 use crate::cells::{Row, rows};
 use crate::layout::{Layout, Region};

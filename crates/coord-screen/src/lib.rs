@@ -18,7 +18,7 @@ mod rules;
 mod shell_prompt;
 
 pub use cells::plain;
-pub use coord_core::{Question, Screen};
+pub use coord_model::{Question, Screen};
 pub use input::input;
 use layout::Layout;
 pub use question::question_in;

@@ -6,7 +6,7 @@
 
 use crate::end_of;
 use crate::rules::fits;
-use coord_core::Question;
+use coord_model::Question;
 use serde::Deserialize;
 use std::sync::LazyLock;
 

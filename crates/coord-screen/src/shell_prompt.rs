@@ -3,7 +3,7 @@
 //! Decides only how it looks; that a shell stands there at all is told by the process table. No text
 //! is kept: a prompt is its cursor's column and a digest.
 
-use coord_core::Prompt;
+use coord_model::Prompt;
 use unicode_width::UnicodeWidthChar;
 
 use crate::digest::of_text as digest;

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_core::Input;
+use coord_model::Input;
 use coord_screen::{input, plain, read};
 use proptest::prelude::*;
 use std::path::Path;

@@ -14,7 +14,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{Pending, ProcessRef as Process, Prompt, Session, SessionKey, Stage, Way};
+use coord_core::{Pending, Session, Stage, Way};
+use coord_model::{ProcessRef as Process, Prompt, SessionKey};
 use coord_wire::api::ResumeOrder;
 use coord_wire::stamp::ProcessRef;
 

@@ -13,12 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use coord_core::{
-    EndReason, Header, Message, Now, OwnerId, Presence, SeenIds, Session, SessionKey, State, Turn,
-    Word,
-};
+use coord_core::{Header, Message, OwnerId, Presence, SeenIds, Session, State, Turn, Word};
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
+use coord_model::{EndReason, Now, SessionKey};
 
 use serde_json::Value;
 
@@ -86,7 +84,7 @@ pub(crate) fn image_of(state: &State) -> Image {
     // A look that the last turn began has a number.
     header.machine.last_number = 0;
     let sessions =
-        state.sessions().map(|session| Session { look: coord_core::Awake(0), ..session.clone() });
+        state.sessions().map(|session| Session { look: coord_model::Awake(0), ..session.clone() });
     let messages = state.messages().cloned().collect();
     Image { header, sessions: sessions.collect(), messages, seen: state.seen().clone() }
 }

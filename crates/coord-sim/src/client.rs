@@ -12,7 +12,7 @@ pub(crate) use plan::WAKE;
 
 use std::ops::Range;
 
-use coord_core::Screen;
+use coord_model::Screen;
 use serde_json::{Value, json};
 
 use self::plan::{Begin, Draft};

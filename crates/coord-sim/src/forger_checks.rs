@@ -10,9 +10,10 @@
 
 use std::path::Path;
 
-use coord_core::{Event, OwnerId, Session, SessionKey, Stage, State, Word, step};
+use coord_core::{OwnerId, Session, Stage, State, Word, step};
 use coord_daemon::convert::{process_ref, wire_process};
 use coord_daemon::registry::parse;
+use coord_model::{Event, SessionKey};
 use coord_wire::api::ResumeOrder;
 use coord_wire::journal::RegistryEntry;
 use coord_wire::stamp::ProcessRef;
@@ -241,8 +242,8 @@ struct Facts {
     /// The step of its recovery that is being taken.
     step: Option<Value>,
     /// The harness whose death a recovery is pending for, and the one whose conversation went on elsewhere.
-    pending: Option<coord_core::ProcessRef>,
-    passed_on: Option<coord_core::ProcessRef>,
+    pending: Option<coord_model::ProcessRef>,
+    passed_on: Option<coord_model::ProcessRef>,
 }
 
 impl Facts {

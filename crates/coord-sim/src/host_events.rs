@@ -325,7 +325,7 @@ impl Simulation {
         // What is due by now belongs to what was shown, though the disk refused to take it down until the end.
         let (mut state, now) = (serving.coordinator().state().clone(), self.now());
         if state.is_due(now) {
-            coord_core::step(&mut state, &coord_core::Event::Due, now);
+            coord_core::step(&mut state, &coord_model::Event::Due, now);
         }
         let shown = image_of(&state);
         self.arm_disk();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::Screen;
+use coord_model::Screen;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;
 

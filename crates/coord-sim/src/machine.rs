@@ -15,7 +15,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use coord_core::{Deed, Look, Now, TaskFound};
 use coord_daemon::background::Job;
 use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
@@ -25,6 +24,7 @@ use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
+use coord_model::{Deed, Look, Now, TaskFound};
 use coord_wire::envelope::Kind;
 use coord_wire::journal::{Launch, Pane as PaneRecord, RegistryEntry};
 use coord_wire::stamp::ProcessRef;

@@ -9,7 +9,8 @@ mod sending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{MessageId, QueueHead, SessionKey};
+use coord_core::QueueHead;
+use coord_model::{MessageId, SessionKey};
 use coord_wire::stamp::ProcessRef;
 
 pub(crate) use reading::{Context, Hearing, Unwritten};

@@ -1,6 +1,6 @@
 //! Places where clients run, one after the other: a pane with its shell, or what else started them.
 
-use coord_core::{Input, Screen};
+use coord_model::{Input, Screen};
 use coord_screen::Reading;
 use coord_wire::journal::{Launch, ParentKind, Place as Directory};
 use coord_wire::stamp::ProcessRef;

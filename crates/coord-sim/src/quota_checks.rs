@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{QuotaLimits, Turn, Word};
+use coord_core::{Turn, Word};
+use coord_model::QuotaLimits;
 use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 

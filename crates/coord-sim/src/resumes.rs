@@ -1,9 +1,10 @@
 //! What follows from the coordinator's acts: clients take a signal, lines are run and become clients, or
 //! not. And whoever happens to do something just then.
 
-use coord_core::{Screen, SessionKey, Signal, Stage, Way};
+use coord_core::{Stage, Way};
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
+use coord_model::{Screen, SessionKey, Signal};
 use coord_wire::api::ResumeOrder;
 use coord_wire::envelope::Kind;
 use coord_wire::stamp::ProcessRef;

@@ -12,9 +12,9 @@ mod tree;
 use std::collections::{BTreeMap, VecDeque};
 
 use coord_core::{
-    Awake, ExitReason, ExitStatus, Moment, Run, RunAct, RunEvent, RunLimits, Signal, StreamFact,
-    Teardown, TeardownStep,
+    ExitReason, ExitStatus, Run, RunAct, RunEvent, RunLimits, StreamFact, Teardown, TeardownStep,
 };
+use coord_model::{Awake, Moment, Signal};
 
 use crate::{Random, Violation};
 use checks::Checks;

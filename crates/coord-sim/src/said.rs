@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Session, SessionKey, State};
+use coord_core::{Session, State};
+use coord_model::SessionKey;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 
 use crate::act_checks::Case;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use coord_core::{MessageId, Sender};
 use coord_daemon::config::Config;
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
@@ -14,6 +13,7 @@ use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
 use coord_daemon::waiters::WaiterId;
+use coord_model::{MessageId, Sender};
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
 use coord_wire::api::{OperatorRequest, ResumeClaim};

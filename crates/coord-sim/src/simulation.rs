@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Now, Session, Word};
+use coord_core::{Session, Word};
 use coord_daemon::config::Config;
+use coord_model::Now;
 use coord_wire::api::{OperatorRequest, ResumeOrder};
 use coord_wire::stamp::ProcessRef;
 

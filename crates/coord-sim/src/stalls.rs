@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{StallLimits, Word};
+use coord_core::Word;
+use coord_model::StallLimits;
 use coord_wire::stamp::ProcessRef;
 use serde_json::Value;
 

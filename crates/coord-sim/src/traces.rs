@@ -1,6 +1,6 @@
 //! What clients leave on the simulated machine: registry entries, screens, transcripts.
 
-use coord_core::Screen;
+use coord_model::Screen;
 use serde_json::{Value, json};
 
 use crate::host_events::HostFault;

@@ -3,8 +3,8 @@
 //! of what a busy machine does anyway.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_core::Now;
 use coord_daemon::config::Config;
+use coord_model::Now;
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Serving, paths};
 use coord_sim::{Random, SharedMachine};

@@ -2,10 +2,10 @@
 //! who read the history do not see it.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_core::Now;
 use coord_daemon::config::Config;
 use coord_daemon::history::{self, Wanted};
 use coord_daemon::process::Caller;
+use coord_model::Now;
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};

@@ -5,9 +5,10 @@
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{Now, Word};
+use coord_core::Word;
 use coord_daemon::config::Config;
 use coord_daemon::process::Caller;
+use coord_model::Now;
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, WakeHook};

@@ -1,10 +1,10 @@
 //! A coordinator whose disk fails under it, and what becomes of events meanwhile (G1, H-52).
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_core::Now;
 use coord_daemon::config::Config;
 use coord_daemon::engine::Engine;
 use coord_daemon::process::Caller;
+use coord_model::Now;
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Post, Serving, paths};
 use coord_sim::{Damage, Fault, Random, SharedMachine};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use coord_core::MessageId;
 use coord_daemon::history::{self, Line, Of, Wanted};
+use coord_model::MessageId;
 use coord_store::{RealDisk, StateLock};
 use coord_wire::inspect::Session;
 

@@ -7,8 +7,9 @@ use std::io::{IsTerminal, Read, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use coord_core::{ExitStatus, LoopEnd, Moment, Next, Provider, RotationLimits};
+use coord_core::{ExitStatus, LoopEnd, Next, Provider, RotationLimits};
 use coord_daemon::config::{AgentConfig, Config};
+use coord_model::Moment;
 use coord_run::task_loop::{DIR, LoopSpec, Machine, run_loop, task_dir};
 use coord_run::{Output, Passes, RunSpec, Stdin, quarantine, supervise};
 use coord_wire::stamp::rfc3339;
@@ -157,7 +158,7 @@ fn pool(args: &Args, config: &Config, context: &Context) -> Result<Vec<AgentConf
 
 fn dry_run(spec: &LoopSpec, context: &Context) -> Result<(), Failure> {
     let now = context.now;
-    let now = Moment { awake: coord_core::Awake(now.mono_ns), wall_ms: now.wall_ms };
+    let now = Moment { awake: coord_model::Awake(now.mono_ns), wall_ms: now.wall_ms };
     let next = match spec.first(now)? {
         Next::Run { agent, iteration, resume } => {
             let resume = if resume.is_some() { ", going on with its conversation" } else { "" };

@@ -6,8 +6,9 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Message, Sender};
-use crate::event::ProcessRef;
+use coord_model::{ProcessRef, Sender};
+
+use super::Message;
 use crate::session::Session;
 use crate::state::State;
 

@@ -10,14 +10,17 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Message, MessageId, MessageState, Sought};
-use crate::effect::{Effect, Effects};
-use crate::event::{HookEvent, HookKind, Kind, StartSource, ToolPhase, Via};
+use coord_model::{
+    Address, Door, Effect, HookEvent, HookKind, Kind, MessageId, Moment, SessionKey, StartSource,
+    ToolPhase, Via,
+};
+
+use super::{Message, MessageState, Sought};
+use crate::effects::Effects;
 use crate::recovery::Pending;
-use crate::session::{Presence, Session, SessionKey, Starter, Turn};
+use crate::session::{Presence, Session, Starter, Turn};
 use crate::state::State;
 use crate::status::Word;
-use crate::time::Moment;
 
 /// Of a longer context the client gives its model only the beginning (measured: 10,000 characters).
 pub const ANSWER_BYTES_MAX: usize = 8_000;
@@ -27,44 +30,6 @@ const BATCH_MAX: usize = 8;
 const FRAME_BYTES: usize = 500;
 /// A last look takes no longer.
 const LOOK_MS: u64 = 30_000;
-
-/// A way by which a message reaches a session's agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Door {
-    /// The answer to SessionStart, of a headless run: its prompt follows at once. A person's may follow
-    /// tomorrow, or never.
-    Start,
-    /// The answer to UserPromptSubmit of a closed turn.
-    Prompt,
-    /// The answer to PostToolUse: urgent ones only.
-    Tool,
-    /// The answer to a person's session's Stop, which makes the turn go on: once, and charged.
-    Stop,
-    /// The wake hook, which starts a turn: charged.
-    Wake,
-}
-
-impl Door {
-    /// The hook event in whose answer it lies, as the client names it.
-    pub fn event(self) -> &'static str {
-        match self {
-            Self::Start => "SessionStart",
-            Self::Prompt => "UserPromptSubmit",
-            Self::Tool => "PostToolUse",
-            Self::Stop => "Stop",
-            Self::Wake => "the wake hook",
-        }
-    }
-
-    /// Whether what leaves by it starts a turn, or makes one go on (H-21).
-    fn is_charged(self) -> bool {
-        match self {
-            Self::Stop | Self::Wake => true,
-            Self::Start | Self::Prompt | Self::Tool => false,
-        }
-    }
-}
 
 /// What a session remembers of the messages that were handed to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,11 +5,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-use super::{Address, Message, MessageId, MessageState, NewMessage, QueueEvent};
-use crate::effect::{Effect, Effects};
-use crate::session::SessionKey;
+use coord_model::{Address, Awake, Effect, MessageId, Moment, NewMessage, QueueEvent, SessionKey};
+
+use super::{Message, MessageState};
+use crate::effects::Effects;
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// Why something cannot be done to a message. One line, with what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,9 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::{Message, Sender};
+use coord_model::Sender;
+
+use super::Message;
 use crate::session::Session;
 use crate::state::State;
 use crate::text::is_hidden;
@@ -144,12 +146,13 @@ fn begins_with(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::operator::Marks;
-    use crate::queue::{Address, MessageId, MessageState, Same};
-    use crate::session::SessionKey;
-    use crate::time::{Awake, Moment};
+    use crate::queue::MessageState;
     use alloc::borrow::ToOwned;
     use alloc::vec;
     use alloc::vec::Vec;
+    use coord_model::SessionKey;
+    use coord_model::{Address, MessageId, Same};
+    use coord_model::{Awake, Moment};
     use proptest::prelude::*;
 
     const AT: Moment = Moment { awake: Awake(0), wall_ms: 0 };

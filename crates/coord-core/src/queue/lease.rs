@@ -5,10 +5,11 @@
 
 use alloc::format;
 
-use super::{Lease, Message, MessageId, MessageState, Refused, Sought};
-use crate::effect::Effects;
+use coord_model::{Awake, MessageId, Moment};
+
+use super::{Lease, Message, MessageState, Refused, Sought};
+use crate::effects::Effects;
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// Leases are looked through this often, whatever the deadlines say (S4-11).
 const SWEEP_MS: u64 = 60_000;
@@ -18,7 +19,7 @@ pub const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 impl State {
     /// The next message of a queue; none if nothing waits that may be handed out.
     pub fn next_in_queue(&self, name: &str) -> Option<&Message> {
-        self.messages.next(&super::Address::Queue(name.into()))
+        self.messages.next(&coord_model::Address::Queue(name.into()))
     }
 
     /// Whether this lease is the message's.
@@ -132,11 +133,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
-    use crate::queue::{Address, NewMessage, QueueEvent, Same, Sender};
     use crate::step::step;
-    use crate::time::Now;
     use alloc::string::ToString;
+    use coord_model::Event;
+    use coord_model::Now;
+    use coord_model::{Address, NewMessage, QueueEvent, Same, Sender};
 
     fn at(seconds: u64) -> Now {
         Now { mono_ns: seconds * 1_000_000_000, wall_ms: seconds * 1_000 }

@@ -7,9 +7,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Message, MessageId, MessageState, Same, Sender};
-use crate::session::SessionKey;
-use crate::time::Awake;
+use coord_model::{Address, Awake, MessageId, Same, Sender, SessionKey};
+
+use super::{Message, MessageState};
 
 /// What is kept beside the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -6,12 +6,12 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-use super::{Address, Message, MessageState, Same, Sender};
-use crate::effect::{Effect, Effects};
-use crate::event::EndReason;
-use crate::session::{Presence, Session, SessionKey};
+use coord_model::{Address, Effect, EndReason, Moment, Same, Sender, SessionKey};
+
+use super::{Message, MessageState};
+use crate::effects::Effects;
+use crate::session::{Presence, Session};
 use crate::state::State;
-use crate::time::Moment;
 
 /// An older end is told to nobody: the message that told of it may be dropped by now.
 const TOLD_WITHIN_MS: u64 = 24 * 3_600_000;

@@ -2,6 +2,10 @@
 
 use alloc::format;
 
+use coord_model::{
+    Awake, Deed, Intent, Moment, Outcome, PaneState, ProcessRef, Proof, SessionKey, Signal, Subject,
+};
+
 use super::guards::{Living, Stop, Then};
 use super::harm;
 use super::hung::said_of_end;
@@ -9,13 +13,10 @@ use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
 use super::{Cause, Ending, NEVER, Obstacle, Pending, Stage, Way, opening};
-use crate::effect::{Deed, Effects, Signal};
-use crate::event::{Outcome, ProcessRef};
-use crate::proof::{Intent, PaneState, Proof, Subject};
+use crate::effects::Effects;
 use crate::rest;
-use crate::session::{Presence, Session, SessionKey};
+use crate::session::{Presence, Session};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// A look for an act is answered within this.
 const LOOK_WITHIN_MS: u64 = 10_000;
@@ -311,7 +312,7 @@ impl State {
             is_hung = pending.still.is_some();
             pending.was_working |= is_hung;
         }
-        let proof = if is_hung { proof.clone() } else { proof.of_a_running() };
+        let proof = if is_hung { proof.clone() } else { proof.without_hang_check() };
         let (saw, did) = said_of_end(is_hung, signal);
         fx.decide(session, "S0-25", saw, did);
         if let Some(subject) = subject(session, harness, true) {

@@ -4,19 +4,18 @@
 use alloc::format;
 use alloc::string::String;
 
+use coord_model::{
+    Awake, Delay, EndReason, Kind, Launch, Mode, Moment, ParentKind, RegistryStatus, Settings,
+};
+
 use super::hung::{TURN_OPEN, in_a_turn};
 use super::verdict::is_of_its_own;
 use super::{Cause, NEVER, Obstacle, Pending, Stage};
-use crate::budget::{BudgetDecision, Delay, Limits};
-use crate::event::{EndReason, Kind, RegistryStatus};
-use crate::gate::Mode;
+use crate::budget::{BudgetDecision, Limits};
 use crate::hold::Hold;
-use crate::launch::{Launch, ParentKind};
 use crate::session::{Presence, Session};
-use crate::settings::Settings;
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq)]

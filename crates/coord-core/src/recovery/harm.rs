@@ -6,8 +6,9 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::effect::{Deed, Effects, SHOWN_MS};
-use crate::event::{HookEvent, HookKind};
+use coord_model::{Deed, HookEvent, HookKind};
+
+use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
 
 /// Takes in a prompt of a harness that is being ended, or was.

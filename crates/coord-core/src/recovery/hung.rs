@@ -8,14 +8,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use coord_model::{Awake, Moment, PaneState, Proof, Signal};
+
 use super::guards::{Living, Stop};
 use super::verdict::{Move, can_be_ended};
 use super::{Obstacle, Pending};
-use crate::effect::Signal;
-use crate::proof::{PaneState, Proof};
 use crate::session::{Session, Turn};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// What a recovery waits for while its harness works.
 pub(super) const TURN_OPEN: &str = "a turn is open";

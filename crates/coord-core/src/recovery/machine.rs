@@ -6,13 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
+use coord_model::{Awake, Moment, SessionKey, Settings};
+
 use super::guards::Stop;
 use super::{Flag, Obstacle};
 use crate::hold::Hold;
 use crate::operator::Marks;
-use crate::session::SessionKey;
-use crate::settings::Settings;
-use crate::time::{Awake, Moment};
 
 /// What concerns all recoveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

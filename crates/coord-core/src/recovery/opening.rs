@@ -5,13 +5,13 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
+use coord_model::{Awake, Kind, Moment, ProcessRef, SessionKey};
+
 use super::guards::{Stop, busy};
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
-use crate::effect::Effects;
-use crate::event::{Kind, ProcessRef};
-use crate::session::{Owner, OwnerProof, Presence, Session, SessionKey, Turn};
+use crate::effects::Effects;
+use crate::session::{Owner, OwnerProof, Presence, Session, Turn};
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// An order by hand for a living session is for the moment: it expires after this (H-53).
 const ORDER_MS: u64 = 10_000;

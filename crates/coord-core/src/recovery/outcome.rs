@@ -4,12 +4,13 @@
 use alloc::format;
 use alloc::string::String;
 
+use coord_model::{Awake, Deed, Moment};
+
 use super::guards::{Stop, Then};
 use super::{Ending, Flag, Last, NEVER, Obstacle, Stage};
-use crate::effect::{Deed, Effects, SHOWN_MS};
+use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// A hold of this age is told of (H-35).
 const NOTICE_MS: u64 = 1_800_000;

@@ -3,20 +3,22 @@
 
 use alloc::format;
 
+use coord_model::{
+    Awake, Deed, Effect, EndReason, HookEvent, HookKind, Input, Moment, PaneState, ProcessRef,
+    Proof, Screen, SessionKey, Signal, TmuxPane,
+};
+
 use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
 use super::harm;
 use super::outcome::flag;
 use super::{Cause, Ending, Obstacle, Stage, Way};
-use crate::effect::{Deed, Effect, Effects, SHOWN_MS, Signal};
-use crate::event::{EndReason, HookEvent, HookKind, ProcessRef, TmuxPane};
+use crate::effects::{Effects, SHOWN_MS};
 use crate::hold::Hold;
-use crate::proof::{Input, PaneState, Proof};
-use crate::screen::Screen;
-use crate::session::{Presence, Session, SessionKey, Turn};
+use crate::launch;
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 use crate::status::Word;
-use crate::time::{Awake, Moment};
 use crate::wake::{self, WakeDecision};
 
 /// A resume whose line was put somewhere, and is not taken yet.
@@ -313,7 +315,7 @@ impl State {
         {
             let number = self.header.machine.next_number();
             let (intent, proof, signal) =
-                (intent(session, number), proof.of_a_running(), Signal::Term);
+                (intent(session, number), proof.without_hang_check(), Signal::Term);
             fx.decide(session, "H-13", "two owners, no prompt reached ours", "SIGTERM to ours");
             fx.do_it(Deed::End { intent, subject, proof, signal });
         }
@@ -349,7 +351,7 @@ impl State {
             }
             WakeDecision::Charged => {
                 let crash = "its process was gone in an open turn";
-                let crash = match dropped_mode(session) {
+                let crash = match dropped_mode_of(session) {
                     Some(mode) => {
                         format!("{crash}, and its permission mode {mode} is not set again")
                     }
@@ -364,13 +366,13 @@ impl State {
 }
 
 /// The permission mode that its process had switched to before it died, if the resumed one does not have it.
-fn dropped_mode(session: &Session) -> Option<&'static str> {
-    session.launch.as_ref()?.dropped_mode(session.permission_mode.as_deref())
+fn dropped_mode_of(session: &Session) -> Option<&'static str> {
+    launch::dropped_mode(session.launch.as_ref()?, session.permission_mode.as_deref())
 }
 
 /// H-45: what its command line did not give is not set again, and its user is told so.
 fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
-    let Some(mode) = dropped_mode(session) else { return };
+    let Some(mode) = dropped_mode_of(session) else { return };
     let saw = format!("its process had switched to permission mode {mode} after its start");
     let text = format!(
         "coord: this session came back without permission mode {mode}, which was switched on after its start"

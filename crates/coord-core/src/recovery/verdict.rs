@@ -3,14 +3,14 @@
 
 use alloc::format;
 
+use coord_model::{
+    Awake, Input, Moment, PaneState, ParentKind, Prompt, Proof, Screen, TranscriptState,
+};
+
 use super::guards::{Stop, launch};
 use super::{Obstacle, Pending, Way};
-use crate::launch::ParentKind;
-use crate::proof::{Input, PaneState, Prompt, Proof, TranscriptState};
-use crate::screen::Screen;
 use crate::session::Session;
 use crate::state::State;
-use crate::time::{Awake, Moment};
 
 /// A shell has taken its terminal back and painted its prompt within this.
 const SHELL_WITHIN_MS: u64 = 3_000;

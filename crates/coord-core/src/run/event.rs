@@ -2,8 +2,9 @@
 
 use alloc::string::String;
 
+use coord_model::Signal;
+
 use super::{ErrorText, ExitStatus, TreeSeen};
-use crate::effect::Signal;
 
 /// One thing that a line of the stream says. A line may say several.
 #[derive(Debug, Clone, PartialEq, Eq)]

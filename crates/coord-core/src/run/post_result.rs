@@ -7,8 +7,9 @@
 use alloc::format;
 use alloc::string::String;
 
+use coord_model::Awake;
+
 use super::{Activity, ExitReason, Run};
-use crate::time::Awake;
 
 /// A look this young counts as made for the decision (G4).
 const FRESH_MS: u64 = 2_000;

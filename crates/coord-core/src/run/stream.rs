@@ -3,10 +3,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use coord_model::{Awake, Moment};
+
 use super::event::{RunAct, StreamFact};
 use super::lifecycle::RunCause;
 use super::{OPEN_MAX, Run};
-use crate::time::{Awake, Moment};
 
 /// The two streams of a run are read side by side: what was written together is told within this.
 const RACE_MS: u64 = 1_000;

@@ -1,7 +1,6 @@
 //! Decides how what a run left behind is ended: it may go by itself, then SIGTERM, then SIGKILL (S3-07).
 
-use crate::effect::Signal;
-use crate::time::Awake;
+use coord_model::{Awake, Signal};
 
 /// The end of a tree whose run is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-
-use crate::event::ProcessRef;
+use coord_model::ProcessRef;
 
 /// What a process is, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,10 @@
 //! The steps of a recovery: which answer each one takes, what it locks and lets go, and what it counts (G4, G5, G10,
 //! H-13, H-34, S0-25f).
 
-use coord_core::{
+use coord_core::Stage;
+use coord_model::{
     Command, Deed, Event, HookEvent, HookKind, Intent, Outcome, PaneState, Proof, Provenance,
-    Registry, RegistryStatus, Screen, Stage, StartSource,
+    Registry, RegistryStatus, Screen, StartSource,
 };
 
 use crate::crashes::{

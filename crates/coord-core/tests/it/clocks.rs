@@ -1,7 +1,7 @@
 //! Stored times and the clocks they were taken from: a reboot, and a coordinator that was away. That no stored
 //! time is ahead of now after any start is held by `World::take` in every test.
 
-use coord_core::{Command, Effect, Event, Kind, MarkChange, TaskFound, Whom};
+use coord_model::{Command, Effect, Event, Kind, MarkChange, TaskFound, Whom};
 use proptest::prelude::*;
 
 use crate::world::{PROMPT, STOP, World};
@@ -132,7 +132,7 @@ proptest! {
                 Step::Turn(_) => world.hook(&id, pid, PROMPT),
                 Step::End(_) => world.hook(&id, pid, STOP),
                 Step::Die(_) => world.die(pid, crate::world::present(&id)),
-                Step::Look(_) => world.screen(pid, coord_core::Screen::Prompt),
+                Step::Look(_) => world.screen(pid, coord_model::Screen::Prompt),
                 Step::Hold(_, for_s) => {
                     let session = world.state.sessions_with_id(&id).next().map(|one| one.key);
                     let for_ms = for_s.map(|s| u64::from(s) * 1_000);

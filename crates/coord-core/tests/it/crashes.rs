@@ -1,10 +1,11 @@
 //! Sessions in panes that crash, and the proofs that are taken of them.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_core::{
+use coord_core::{Pending, Stage};
+use coord_model::{
     Command, Deed, Effect, Event, Input, Intent, Kind, Launch, Mode, Outcome, PaneSeen, PaneState,
-    Parent, ParentKind, Pending, Place, Prompt, Proof, RegistryStatus, Screen, SessionKey,
-    Settings, Stage, Subject, TranscriptState,
+    Parent, ParentKind, Place, Prompt, Proof, RegistryStatus, Screen, SessionKey, Settings,
+    Subject, TranscriptState,
 };
 
 use crate::world::{PROMPT, RESUME, STOP, World, blank, entry, its, pane, present, process};
@@ -41,8 +42,8 @@ pub(crate) fn unattended() -> World {
 /// Somebody watches it and wants it back.
 pub(crate) fn opted_in() -> World {
     let mut world = at_rest();
-    let marks = coord_core::MarkChange { recover: Some(true), ..Default::default() };
-    let whom = coord_core::Whom::Session(world.key());
+    let marks = coord_model::MarkChange { recover: Some(true), ..Default::default() };
+    let whom = coord_model::Whom::Session(world.key());
     world.command(Command::Attend { whom, marks });
     world
 }
@@ -135,8 +136,8 @@ impl World {
     }
 
     pub(crate) fn attend(&mut self, unattended: bool) {
-        let marks = coord_core::MarkChange { unattended: Some(unattended), ..Default::default() };
-        let whom = coord_core::Whom::Session(self.key());
+        let marks = coord_model::MarkChange { unattended: Some(unattended), ..Default::default() };
+        let whom = coord_model::Whom::Session(self.key());
         self.command(Command::Attend { whom, marks });
     }
 
@@ -270,7 +271,7 @@ impl World {
 }
 
 pub(crate) fn is_act(deed: &Deed) -> bool {
-    deed.class() == coord_core::EffectClass::Once
+    deed.class() == coord_model::EffectClass::Once
 }
 
 pub(crate) fn intent_of(deed: &Deed) -> Intent {

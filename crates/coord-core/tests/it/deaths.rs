@@ -1,9 +1,8 @@
 //! Deaths and ends: stopped, crashed, interrupted or unknown (S0-02, S0-25f, S0-28a, H-05, H-10).
 
 use crate::world::{END, EXIT, PROMPT, START, STOP, World, entry, pane, present, process};
-use coord_core::{
-    Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry, RegistryStatus, Word,
-};
+use coord_core::{Presence, Word};
+use coord_model::{Effect, EndReason, Event, HookKind, Kind, Provenance, Registry, RegistryStatus};
 
 fn in_a_turn() -> World {
     let mut world = World::new();
@@ -321,7 +320,7 @@ fn an_in_process_clear_is_not_an_end() {
     let mut world = in_a_turn();
     world.hook("s1", 100, STOP);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-    world.hook("s2", 100, HookKind::SessionStart(coord_core::StartSource::Clear));
+    world.hook("s2", 100, HookKind::SessionStart(coord_model::StartSource::Clear));
     assert_eq!(world.word("s2"), Word::Idle);
 }
 

@@ -5,9 +5,10 @@ use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, living, unattended,
 };
 use crate::world::{END, PROMPT, STOP, TOOL, World};
-use coord_core::{
-    Command, Deed, Event, HookKind, Input, MarkChange, Outcome, PaneState, Pending, Proof,
-    RegistryStatus, Screen, Settings, Stage, StartSource, Whom,
+use coord_core::{Pending, Stage};
+use coord_model::{
+    Command, Deed, Event, HookKind, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
+    Screen, Settings, StartSource, Whom,
 };
 
 fn cause(world: &World) -> Option<&'static str> {
@@ -82,7 +83,7 @@ fn the_next_attempt_is_known_where_time_decides_it() {
     assert_eq!((world.waits_for(), next_in_ms(&world)), ("held by its operator", None));
     // The time that its person has to cancel it.
     let mut world = at_rest();
-    world.set_mode(coord_core::Mode::Act);
+    world.set_mode(coord_model::Mode::Act);
     world.crash(PID);
     assert_eq!(next_in_ms(&world), None, "it is looked at");
     let proof = dead(&world);

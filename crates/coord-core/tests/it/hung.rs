@@ -2,9 +2,10 @@
 
 use crate::crashes::{NEXT, PID, at_rest, in_a_turn, living};
 use crate::world::{PROMPT, World};
-use coord_core::{
+use coord_core::Word;
+use coord_model::{
     Background, Command, Deed, HookKind, Input, Outcome, PaneState, Proof, Registry,
-    RegistryStatus, Signal, Word,
+    RegistryStatus, Signal,
 };
 
 /// A look at a harness that is busy, behind whatever stands in its input line.
@@ -204,7 +205,7 @@ fn what_holds_for_every_living_harness_holds_for_a_hung_one() {
         }),
         ("its screen cannot be read", |_, proof| proof.pane = PaneState::Closed),
         ("another process has locked its transcript", |_, proof| {
-            proof.transcript = coord_core::TranscriptState::Locked;
+            proof.transcript = coord_model::TranscriptState::Locked;
         }),
     ];
     for (why, change) in changes {

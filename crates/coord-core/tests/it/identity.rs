@@ -3,9 +3,10 @@
 use crate::world::{
     END, EXIT, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, entry, present, process,
 };
-use coord_core::{
-    Domain, Effect, EndReason, Event, HookKind, Kind, Presence, Provenance, Registry,
-    RegistryEntry, SeenIds, StartSource, State, UNVERIFIED_MAX, Word, step,
+use coord_core::{Presence, SeenIds, State, UNVERIFIED_MAX, Word, step};
+use coord_model::{
+    Domain, Effect, EndReason, Event, HookKind, Kind, Provenance, Registry, RegistryEntry,
+    StartSource,
 };
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);

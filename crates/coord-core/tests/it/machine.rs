@@ -2,9 +2,10 @@
 
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, intent_of, is_act, launch};
 use crate::world::{PROMPT, World, blank, its, pane, present};
-use coord_core::{
+use coord_core::Stage;
+use coord_model::{
     Command, Deed, Event, Intent, Kind, MarkChange, Outcome, PaneSeen, RegistryStatus, SessionKey,
-    Settings, Stage, Whom,
+    Settings, Whom,
 };
 
 // H-11: the machine counts an attempt by the step that it takes, however long ago its first one was refused.

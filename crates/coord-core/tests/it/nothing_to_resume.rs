@@ -2,7 +2,7 @@
 
 use crate::crashes::{NEXT, PID, dead, in_a_turn};
 use crate::world::{PROMPT, RESUME};
-use coord_core::{Proof, TranscriptState};
+use coord_model::{Proof, TranscriptState};
 
 // H-36: a case that closed since there is nothing to resume says so of its session too.
 #[test]

@@ -5,9 +5,9 @@ use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, living, unattended,
 };
 use crate::world::{END, PROMPT, STOP, World};
-use coord_core::{
-    Command, Deed, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen, Stage,
-    Word,
+use coord_core::{Stage, Word};
+use coord_model::{
+    Command, Deed, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen,
 };
 
 fn recover(world: &mut World, restart: bool, when_idle: bool) {
@@ -128,7 +128,7 @@ fn a_prompt_that_meets_the_end_is_recorded_and_told() {
     assert_eq!(world.session("s1").recovery.harmed_prompts, 1);
     let says = |text: &String| text.contains("your prompt of ") && text.contains(" UTC arrived");
     let harm = |world: &World| {
-        let is_it = |one: &&coord_core::Decision| one.saw.contains("a prompt of ");
+        let is_it = |one: &&coord_model::Decision| one.saw.contains("a prompt of ");
         world.decisions.iter().filter(is_it).count()
     };
     assert_eq!(harm(&world), 1);
@@ -256,7 +256,7 @@ fn an_opted_in_session_is_ended_after_a_visible_grace() {
     let mut world = opted_in();
     let (intent, _) = world.asked();
     let proof = Box::new(living(&world));
-    world.take(&coord_core::Event::Proved { intent, proof });
+    world.take(&coord_model::Event::Proved { intent, proof });
     let deeds = world.deeds();
     assert!(!deeds.iter().any(is_act));
     let is_told = |deed: &Deed| {
@@ -313,7 +313,7 @@ fn another_signature_counts_again() {
     assert!(world.pending().is_none());
     let other = || Some("Exception in PromiseRejectCallback".to_owned());
     let seen =
-        || crate::world::its(coord_core::PaneSeen { signature: other(), ..crate::world::blank() });
+        || crate::world::its(coord_model::PaneSeen { signature: other(), ..crate::world::blank() });
     world.seen_on_pane(PID, seen(), false);
     assert!(world.pending().is_some());
     assert_eq!(world.session("s1").signature.as_ref().unwrap().name, other().unwrap());
@@ -361,7 +361,7 @@ fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
     world.crash(PID);
     let proof = dead(&world);
     world.prove(proof);
-    world.open_in("s2", 300, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
+    world.open_in("s2", 300, coord_model::Kind::Interactive, Some(crate::world::pane(7)));
     world.pass(100.0);
     recover(&mut world, false, false);
     let proof = dead(&world);
@@ -372,7 +372,7 @@ fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
 #[test]
 fn an_unattended_recovery_leaves_the_pane_of_a_suspended_client_alone() {
     let mut world = in_a_turn();
-    world.open_in("s2", 300, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
+    world.open_in("s2", 300, coord_model::Kind::Interactive, Some(crate::world::pane(7)));
     world.crash(PID);
     let proof = dead(&world);
     assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));

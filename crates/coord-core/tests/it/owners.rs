@@ -3,9 +3,9 @@
 
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_in};
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
-use coord_core::{
-    Command, Deed, Ending, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen,
-    Signal, Stage, Word,
+use coord_core::{Ending, Stage, Word};
+use coord_model::{
+    Command, Deed, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen, Signal,
 };
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.

@@ -2,9 +2,10 @@
 //! S0-18, S0-29).
 
 use crate::world::{PROMPT, START, STOP, World, blank, entry, its, pane};
-use coord_core::{
-    Effect, Event, HookKind, Kind, Look, PaneFact, PaneFound, PaneProof, PaneSeen, Registry,
-    RegistryStatus, Screen, Turn, Word,
+use coord_core::{PaneFact, Turn, Word};
+use coord_model::{
+    Effect, Event, HookKind, Kind, Look, PaneFound, PaneProof, PaneSeen, Registry, RegistryStatus,
+    Screen,
 };
 
 const ID: &str = "s1";

@@ -2,10 +2,8 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, launch};
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
-use coord_core::{
-    HookEvent, HookKind, Kind, OwnerProof, Presence, Provenance, Registry, RegistryEntry, Sender,
-    Word,
-};
+use coord_core::{OwnerProof, Presence, Word};
+use coord_model::{HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender};
 
 const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
 /// A process that nobody knows.
@@ -221,8 +219,8 @@ fn claims_take_no_configuration_directory() {
         }
     }
     assert_eq!(world.session("s1").config_dir, "/home/dev/.claude");
-    let is_other = |effect: &coord_core::Effect| {
-        let is_lock = matches!(effect, coord_core::Effect::LockConfigDir { .. });
+    let is_other = |effect: &coord_model::Effect| {
+        let is_lock = matches!(effect, coord_model::Effect::LockConfigDir { .. });
         is_lock && !format!("{effect:?}").contains("\"/home/dev/.claude\"")
     };
     assert!(!world.effects.iter().any(is_other));
@@ -234,7 +232,7 @@ fn the_configuration_directory_is_that_of_the_process() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     let config_dir = Some("/home/dev/work".to_owned());
-    world.launched(100, coord_core::Launch { config_dir, ..launch() });
+    world.launched(100, coord_model::Launch { config_dir, ..launch() });
     assert_eq!(world.session("s1").config_dir, "/home/dev/work");
     world.hook("s1", 100, PROMPT);
     assert_eq!(world.session("s1").config_dir, "/home/dev/work");
@@ -297,7 +295,7 @@ fn a_claim_verifies_no_resume() {
     let mut world = in_a_turn();
     world.crash(PID);
     world.resume_as(NEXT);
-    world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+    world.says("s1", NEXT, coord_model::RegistryStatus::Idle);
     for kind in [RESUME, TOOL] {
         let event = HookEvent { harness: None, ..claim(&mut world, "s1", NEXT, kind) };
         world.send(event);
@@ -323,12 +321,12 @@ fn an_unproved_start_of_a_resumed_client_counts_once_its_registry_confirms_it() 
             world.crash(PID);
             world.resume_as(NEXT);
             if is_registry_first {
-                world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+                world.says("s1", NEXT, coord_model::RegistryStatus::Idle);
             }
             let event = claim(&mut world, "s1", pid, kind.clone());
             world.send(event);
             if !is_registry_first {
-                world.says("s1", NEXT, coord_core::RegistryStatus::Idle);
+                world.says("s1", NEXT, coord_model::RegistryStatus::Idle);
             }
             world.pass(1.0);
             let stage = &world.pending().unwrap().stage;

@@ -4,9 +4,8 @@
 
 use crate::world::World;
 use coord_core::LineCounts;
-use coord_core::{
-    Address, Admitted, Effect, MessageId, NewMessage, QueueEvent, Refused, Same, Sender,
-};
+use coord_core::{Admitted, Refused};
+use coord_model::{Address, Effect, MessageId, NewMessage, QueueEvent, Same, Sender};
 use proptest::prelude::*;
 
 const QUEUE: &str = "builds";

@@ -2,9 +2,9 @@
 
 use crate::crashes::{PID, at_rest, unattended};
 use crate::world::{PROMPT, STOP, World};
-use coord_core::{
+use coord_core::Word;
+use coord_model::{
     Command, Deed, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, StartSource,
-    Word,
 };
 
 /// The delays of the probes with what each session adds of its own, minutes.
@@ -163,7 +163,7 @@ fn probes_are_spread() {
     let mut untils = Vec::new();
     for id in 0..20 {
         let (id, pid) = (format!("other{id}"), 500 + id);
-        world.open(&id, pid, coord_core::Kind::Interactive);
+        world.open(&id, pid, coord_model::Kind::Interactive);
         world.hook(&id, pid, PROMPT);
         world.hook(&id, pid, HookKind::StopFailure("rate_limit".into()));
         untils.push(world.session(&id).quota.unwrap().until);

@@ -4,9 +4,10 @@ use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, unattended,
 };
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
-use coord_core::{
+use coord_core::{Stage, Word};
+use coord_model::{
     Command, Deed, Input, Mode, Outcome, PaneState, ParentKind, Prompt, Proof, RegistryStatus,
-    Screen, Signal, Stage, TranscriptState, Word,
+    Screen, Signal, TranscriptState,
 };
 
 // S0-28a, S0-25a, S0-25b, S0-25e, H-33
@@ -467,7 +468,7 @@ fn a_hold_and_settling_keep_it_back() {
     assert_eq!(world.prove(proof).len(), 1);
 
     let mut world = in_a_turn();
-    world.take(&coord_core::Event::Gap { ns: 0 });
+    world.take(&coord_model::Event::Gap { ns: 0 });
     world.crash(PID);
     world.pass(29.0);
     assert_eq!(world.deeds(), []);
@@ -493,14 +494,14 @@ fn a_hold_that_is_over_lifts_no_other() {
 fn who_has_not_the_lock_only_looks() {
     let mut world = in_a_turn();
     let config_dir = "/home/dev/.claude".into();
-    world.take(&coord_core::Event::ConfigDirLock { config_dir, held: false });
+    world.take(&coord_model::Event::ConfigDirLock { config_dir, held: false });
     world.crash(PID);
     world.pass(100.0);
     assert_eq!(world.deeds(), []);
     assert!(world.waits_for().contains("another coordinator"));
     // A start forgets the locks of the process before it, and blames nobody for that.
     let host = world.state.header().host.clone().unwrap();
-    world.take(&coord_core::Event::Started(host, Box::default()));
+    world.take(&coord_model::Event::Started(host, Box::default()));
     assert!(world.waits_for().contains("not taken yet"), "{}", world.waits_for());
 }
 
@@ -525,7 +526,7 @@ fn a_restart_looks_before_it_goes_on() {
     let _ = world.act(proof);
     world.start_coordinator();
     let config_dir = "/home/dev/.claude".into();
-    world.take(&coord_core::Event::ConfigDirLock { config_dir, held: true });
+    world.take(&coord_model::Event::ConfigDirLock { config_dir, held: true });
     assert!(!world.deeds().iter().any(is_act));
     // The line had been typed, and is taken now.
     world.claim(NEXT);
@@ -546,7 +547,7 @@ fn a_restart_looks_before_it_goes_on() {
     let _ = world.act(proof);
     world.start_coordinator();
     let config_dir = "/home/dev/.claude".into();
-    world.take(&coord_core::Event::ConfigDirLock { config_dir, held: true });
+    world.take(&coord_model::Event::ConfigDirLock { config_dir, held: true });
     world.pass(70.0);
     let PaneState::Shell { prompt, signature, .. } = SHELL_PROMPT else { panic!() };
     let pane = PaneState::Shell { prompt, signature, has_typed: true };
@@ -559,7 +560,7 @@ fn a_restart_looks_before_it_goes_on() {
 #[test]
 fn an_unknown_end_is_no_crash() {
     let mut world = in_a_turn();
-    world.die(PID, coord_core::Registry::Unreadable);
+    world.die(PID, coord_model::Registry::Unreadable);
     world.pass(10.0);
     assert_eq!(world.word("s1"), Word::Unknown);
     assert!(world.pending().is_none());
@@ -570,7 +571,7 @@ fn an_unknown_end_is_no_crash() {
 fn what_a_host_event_took_along_is_no_crash() {
     let mut world = in_a_turn();
     for (id, pid) in [("s2", 102), ("s3", 103)] {
-        world.open_in(id, pid, coord_core::Kind::Interactive, Some(crate::world::pane(7)));
+        world.open_in(id, pid, coord_model::Kind::Interactive, Some(crate::world::pane(7)));
         world.seen_on_pane(pid, crate::world::its(crate::world::blank()), false);
     }
     for (id, pid) in [("s1", PID), ("s2", 102), ("s3", 103)] {

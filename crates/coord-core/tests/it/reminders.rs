@@ -2,7 +2,8 @@
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its};
-use coord_core::{Command, Deed, HookKind, PaneSeen, Proof, RegistryStatus, Screen, Word};
+use coord_core::Word;
+use coord_model::{Command, Deed, HookKind, PaneSeen, Proof, RegistryStatus, Screen};
 
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {

@@ -3,10 +3,11 @@
 
 use crate::crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its, process};
-use coord_core::{
+use coord_core::{Starter, Word};
+use coord_model::{
     Command, Deed, Event, Failure, HookKind, Input, Intent, LastWords, MarkChange, Outcome,
     PaneSeen, PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, Settings,
-    StartSource, Starter, Whom, Word,
+    StartSource, Whom,
 };
 
 const DRAFT: PaneState =

@@ -5,9 +5,10 @@ use crate::crashes::{
     NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, opted_in,
 };
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
-use coord_core::{
+use coord_core::Word;
+use coord_model::{
     Command, Deed, Event, Kind, PaneState, Parent, ParentKind, Proof, RegistryStatus, Screen,
-    Settings, TmuxPane, Word,
+    Settings, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -41,7 +42,7 @@ fn set_clock(world: &mut World, by_ms: i64) {
 /// Time passes until the next look is asked for.
 fn until_asked(world: &mut World) {
     for _ in 0..1_000 {
-        let is_look = |effect: &coord_core::Effect| matches!(effect, coord_core::Effect::Do(deed) if matches!(**deed, Deed::Prove { .. }));
+        let is_look = |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Do(deed) if matches!(**deed, Deed::Prove { .. }));
         if world.effects.iter().any(is_look) {
             return;
         }
@@ -61,7 +62,7 @@ fn a_resume_is_found_by_its_nonce_and_by_who_claimed_it() {
     let proof = dead(&world);
     let nonce = proof.nonce.clone();
     let (intent, _) = world.act(proof);
-    world.acted(intent, coord_core::Outcome::Done);
+    world.acted(intent, coord_model::Outcome::Done);
     assert!(world.state.resume_placed("another").is_none());
     let placed = world.state.resume_placed(&nonce).unwrap();
     assert!(!placed.any_server, "the server that its pane was on runs the line");
@@ -138,7 +139,7 @@ fn only_work_that_was_cut_off_goes_on() {
         (
             "it asks",
             |world| {
-                let kind = coord_core::HookKind::PermissionRequest;
+                let kind = coord_model::HookKind::PermissionRequest;
                 let mut event = world.event("s1", NEXT, kind, 0.0);
                 event.tool = Some("Bash".into());
                 world.send(event);
@@ -170,7 +171,7 @@ fn a_mode_that_was_switched_on_later_is_named() {
     for (mode, is_told) in [(Some("plan"), true), (None, false)] {
         let mut world = in_a_turn();
         let mut event =
-            world.event("s1", PID, coord_core::HookKind::Other("PreCompact".into()), 0.0);
+            world.event("s1", PID, coord_model::HookKind::Other("PreCompact".into()), 0.0);
         event.permission_mode = mode.map(Into::into);
         world.send(event);
         world.crash(PID);
@@ -295,7 +296,7 @@ fn what_was_told_before_the_clock_was_set_is_told_again() {
 fn another(world: &mut World, shell: u32, pane: TmuxPane) {
     world.open_in("s2", 300, Kind::Interactive, Some(pane));
     let parent = Parent { process: process(shell), kind: ParentKind::Shell };
-    world.launched(300, coord_core::Launch { parent, ..launch() });
+    world.launched(300, coord_model::Launch { parent, ..launch() });
     world.says("s2", 300, RegistryStatus::Idle);
 }
 

@@ -1,9 +1,9 @@
 //! Rotation: who runs next, from outcomes, limits and resets (S2-07 to S2-20).
 
 use coord_core::{
-    Awake, Delay, IterationEnd, Limits, LoopEnd, Moment, Next, Rotation, RotationLimits,
-    RunOutcome, StatusWord,
+    IterationEnd, Limits, LoopEnd, Next, Rotation, RotationLimits, RunOutcome, StatusWord,
 };
+use coord_model::{Awake, Delay, Moment};
 use proptest::prelude::*;
 
 const START_MS: u64 = 1_790_000_000_000;

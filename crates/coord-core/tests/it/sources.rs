@@ -2,9 +2,10 @@
 //! H-35).
 
 use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, process};
-use coord_core::{
+use coord_core::{Turn, Word};
+use coord_model::{
     Background, EndReason, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus, Screen,
-    StartSource, ToolPhase, Turn, Word,
+    StartSource, ToolPhase,
 };
 
 const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);

@@ -2,8 +2,9 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use crate::world::{END, PROMPT, STOP, World, blank, its, process};
-use coord_core::{
-    Background, Deed, Event, HookKind, PaneFound, PaneSeen, RegistryStatus, Screen, ToolPhase, Word,
+use coord_core::Word;
+use coord_model::{
+    Background, Deed, Event, HookKind, PaneFound, PaneSeen, RegistryStatus, Screen, ToolPhase,
 };
 
 /// Looks at the pane each five seconds for so long; it shows this. How many looks were recorded.

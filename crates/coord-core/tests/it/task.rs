@@ -2,9 +2,9 @@
 
 use crate::crashes::{PID, dead, unattended};
 use crate::world::{PROMPT, STOP, World};
-use coord_core::{
-    Command, Deed, Effect, Event, Flag, HookKind, MarkChange, Outcome, PaneState, Proof, TaskFound,
-    Whom, Word,
+use coord_core::{Flag, Word, change_since};
+use coord_model::{
+    Command, Deed, Effect, Event, HookKind, MarkChange, Outcome, PaneState, Proof, TaskFound, Whom,
 };
 
 const DIR: &str = "/task";
@@ -56,7 +56,7 @@ fn the_directory_is_read_once_a_minute() {
     let mut world = with_task();
     assert_eq!(reads(&mut world, 600.0), 10);
     world.hook("s1", PID, crate::world::END);
-    world.registry(PID, coord_core::Registry::Absent, false);
+    world.registry(PID, coord_model::Registry::Absent, false);
     world.take(&Event::ProcessExited { process: crate::world::process(PID) });
     world.pass(10.0);
     assert_eq!(reads(&mut world, 600.0), 0);
@@ -121,7 +121,7 @@ fn a_stop_file_is_looked_for_before_an_act() {
     assert_eq!(world.pending().unwrap().waits_for, "its task was stopped");
     let clear = dead(&world);
     assert_eq!(
-        proof.change_since(&Proof { is_task_stopped: false, ..proof.clone() }),
+        change_since(&proof, &Proof { is_task_stopped: false, ..proof.clone() }),
         Some("its task was stopped")
     );
     world.pass(130.0);
@@ -222,7 +222,7 @@ fn another_directory_is_another_task() {
 #[test]
 fn a_task_directory_that_was_given_away_is_gone() {
     let mut world = with_task();
-    world.open("s2", 300, coord_core::Kind::Interactive);
+    world.open("s2", 300, coord_model::Kind::Interactive);
     give(&mut world, "s2", DIR);
     assert_eq!(world.session("s1").marks.task_dir, None);
     found(&mut world, None, Some("lunch"));

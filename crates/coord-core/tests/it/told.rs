@@ -2,7 +2,7 @@
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn, living};
 use crate::world::World;
-use coord_core::{Command, Deed, Effect, Input, PaneState, Prompt, Proof};
+use coord_model::{Command, Deed, Effect, Input, PaneState, Prompt, Proof};
 
 // H-35: a hold has an age, and after half an hour somebody is told, once.
 #[test]

@@ -1,9 +1,9 @@
 //! Turns and order: what hook events do to a record (G2, R-01 to R-07, H-31, H-32, H-44, H-45).
 
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World};
-use coord_core::{
-    Background, EndReason, Event, HookEvent, HookKind, Kind, Launch, Provenance, StartSource, Turn,
-    Via, Word,
+use coord_core::{Turn, Word};
+use coord_model::{
+    Background, EndReason, Event, HookEvent, HookKind, Kind, Launch, Provenance, StartSource, Via,
 };
 use proptest::prelude::*;
 
@@ -351,7 +351,7 @@ fn h_31_stamps_of_an_older_boot_make_nothing_late() {
 // prompt with another id says that it was interrupted, and an end with another id that its own end was lost.
 #[test]
 fn r_02_the_turn_of_queued_prompts_is_known_by_the_id_of_its_first_event() {
-    for first in [TOOL, HookKind::Tool(coord_core::ToolPhase::Before), PROMPT] {
+    for first in [TOOL, HookKind::Tool(coord_model::ToolPhase::Before), PROMPT] {
         let mut world = World::new();
         world.open("s1", 100, Kind::Interactive);
         for kind in [PROMPT, PROMPT, STOP] {

@@ -1,7 +1,8 @@
 //! Which requests open a wait, and which are over before they are heard of (S0-17, S0-18, R-05, R-06).
 
 use crate::world::{PROMPT, START, STOP, TOOL, World};
-use coord_core::{HookKind, Kind, Word};
+use coord_core::Word;
+use coord_model::{HookKind, Kind};
 
 const ASK: HookKind = HookKind::PermissionRequest;
 

@@ -5,11 +5,11 @@ mod stored_times;
 
 use std::collections::BTreeMap;
 
-use coord_core::{
+use coord_core::{Presence, Session, State, Turn, Word, step};
+use coord_model::{
     Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
-    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, Presence, ProcessRef, Provenance, Registry,
-    RegistryEntry, RegistryStatus, Screen, Session, StartSource, State, TmuxPane, ToolPhase, Turn,
-    Via, Word, step,
+    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Provenance, Registry,
+    RegistryEntry, RegistryStatus, Screen, StartSource, TmuxPane, ToolPhase, Via,
 };
 
 use stored_times::{StoredTime, stored_times};

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use coord_core::{LastWords, PaneState, Place, Proof, Registry, RegistryStatus, Subject};
+use coord_model::{LastWords, PaneState, Place, Proof, Registry, RegistryStatus, Subject};
 use coord_store::clock::{Clock, RealClock};
 use rustix::fs::{Access, access};
 use rustix::rand::{GetRandomFlags, getrandom};

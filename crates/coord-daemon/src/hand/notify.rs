@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use coord_core::TmuxPane;
+use coord_model::TmuxPane;
 
 use super::Tools;
 use super::pane::{is_plain, is_server};

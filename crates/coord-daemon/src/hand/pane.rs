@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use coord_core::{PaneProof, PaneState, ProcessRef, Subject, TmuxPane};
+use coord_model::{PaneProof, PaneState, ProcessRef, Subject, TmuxPane};
 use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use coord_core::ProcessRef;
+use coord_model::ProcessRef;
 use coord_wire::journal::RegistryEntry;
 
 use crate::process::{self, Stat};

@@ -5,7 +5,8 @@
 //! Only plain words get there: numbers and names that tmux gave itself, the path of `coordctl` and
 //! the nonce.
 
-use coord_core::{Outcome, PaneState, Proof, Subject};
+use coord_core::change_since;
+use coord_model::{Outcome, PaneState, Proof, Subject};
 
 use super::Tools;
 use super::look::Look;
@@ -112,7 +113,7 @@ impl Tools {
             return Err(Outcome::Failed { why });
         };
         let look = self.look(subject);
-        match look.proof.change_since(before) {
+        match change_since(&look.proof, before) {
             Some(what) => Err(Outcome::Changed { what: what.to_owned() }),
             None => Ok((look, Words { line, nonce: before.nonce.clone() })),
         }

@@ -1,6 +1,7 @@
 //! Ends a harness by its pidfd (S0-25, H-08).
 
-use coord_core::{Outcome, Proof, Signal, Subject};
+use coord_core::change_since;
+use coord_model::{Outcome, Proof, Signal, Subject};
 use coord_store::clock::{Clock, RealClock};
 use rustix::fd::OwnedFd;
 use rustix::process::pidfd_send_signal;
@@ -35,7 +36,7 @@ impl Tools {
             let look = self.look_since(subject, &table);
             let now = look.proof;
             table = look.table;
-            if let Some(what) = now.change_since(before) {
+            if let Some(what) = change_since(&now, before) {
                 return changed(what);
             }
             let is_at_rest = before.idle_since_ms.is_some();

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use coord_core::{
+use coord_model::{
     Input, PaneProof, PaneState, Place, ProcessRef, Proof, Screen, Subject, TmuxPane,
     TranscriptState,
 };
@@ -356,7 +356,7 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The shell's prompt in a proof.
-fn prompt(proof: &Proof) -> Option<coord_core::Prompt> {
+fn prompt(proof: &Proof) -> Option<coord_model::Prompt> {
     let PaneState::Shell { prompt, .. } = &proof.pane else { panic!("{:?}", proof.pane) };
     *prompt
 }

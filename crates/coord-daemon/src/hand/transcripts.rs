@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use coord_core::{Subject, TranscriptState};
+use coord_model::{Subject, TranscriptState};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::Deserialize;
@@ -145,7 +145,7 @@ fn has_turn(mut file: &File, session_id: &str) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_core::{Place, ProcessRef};
+    use coord_model::{Place, ProcessRef};
 
     fn subject(dir: &Path) -> Subject {
         Subject {

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{
-    ANSWER_BYTES_MAX, Address, Admitted, Door, EventId, MessageId, NewMessage, Now, QueueEvent,
-    Same, Sender, SessionKey, framed_message,
+use coord_core::{ANSWER_BYTES_MAX, Admitted, framed_message};
+use coord_model::{
+    Address, Door, EventId, MessageId, NewMessage, Now, QueueEvent, Same, Sender, SessionKey,
 };
 use coord_wire::limits::WAKE_BYTES_MAX;
 use serde_json::json;

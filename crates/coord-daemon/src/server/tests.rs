@@ -10,7 +10,7 @@ use crate::process;
 use crate::serve::adapters;
 use crate::state_dir;
 use crate::worker::Supervisor;
-use coord_core::SessionKey;
+use coord_model::SessionKey;
 use coord_store::{Disk, RealDisk};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 use coord_wire::limits::WAKE_BYTES_MAX;
@@ -115,7 +115,7 @@ impl World {
             urgent: false,
             ttl_ms: None,
         };
-        let sent = self.coordinator().send(&ask, coord_core::Sender::Operator, now()).unwrap();
+        let sent = self.coordinator().send(&ask, coord_model::Sender::Operator, now()).unwrap();
         MessageId::parse(&sent.id).unwrap()
     }
 
@@ -517,19 +517,19 @@ fn a_changed_configuration_takes_effect_without_a_restart() {
     let mode = |server: &Server<RealDisk>| server.coordinator.mode();
     let problems = |server: &Server<RealDisk>| server.coordinator.all_problems(now()).join("; ");
     configure(&world, "[recovery]\nmode = \"act\"\n[log]\nlevel = \"debug\"\n");
-    world.turn_until("it is in force", |server| mode(server) == coord_core::Mode::Act);
+    world.turn_until("it is in force", |server| mode(server) == coord_model::Mode::Act);
     let settings = world.coordinator().state().header().settings.clone();
-    assert_eq!(settings.mode, coord_core::Mode::Act);
+    assert_eq!(settings.mode, coord_model::Mode::Act);
     let health = world.coordinator().health(now());
     let change = "recovery.mode: \"observe\" → \"act\"".to_owned();
     assert!(health.config_changes.contains(&change), "{health:?}");
     assert!(problems(&world.server).contains("log.level"), "it waits for a restart");
     configure(&world, "[recovery]\nmode = 7\n");
     world.turn_until("it is found wrong", |server| problems(server).contains("line 2"));
-    assert_eq!(mode(&world.server), coord_core::Mode::Act);
+    assert_eq!(mode(&world.server), coord_model::Mode::Act);
     // The file is gone: the defaults are in force.
     std::fs::remove_file(world.server.coordinator.paths.config_file()).unwrap();
-    world.turn_until("it is gone", |server| mode(server) == coord_core::Mode::Signature);
+    world.turn_until("it is gone", |server| mode(server) == coord_model::Mode::Signature);
     assert_eq!(problems(&world.server), "");
     let paths = world.coordinator().paths.clone();
     let (again, _) = Engine::open(&RealDisk, &paths.state, &paths.journal()).unwrap();

@@ -184,7 +184,7 @@ fn look_on(mut tmux: Tmux, desk: &Desk, answers: &Sender<PaneAnswer>, waker: &Wa
 mod tests {
     use super::*;
     use crate::tmux::tests as real;
-    use coord_core::{Look, TmuxPane};
+    use coord_model::{Look, TmuxPane};
     use coord_wire::journal::Pane;
     use mio::{Events, Poll, Token};
 
@@ -208,7 +208,7 @@ mod tests {
 
     /// A wish for a pane of a server that there is not.
     fn nowhere(process: ProcessRef, socket: &str, look: Look) -> PaneWish {
-        let server = coord_core::ProcessRef { pid: 1, start_time: 1 };
+        let server = coord_model::ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: socket.to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
     }

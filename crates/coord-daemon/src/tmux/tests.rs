@@ -73,7 +73,7 @@ impl Server {
 
     pub(super) fn wish(&self, process: ProcessRef, claimed: &str, look: Look) -> PaneWish {
         let server =
-            coord_core::ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
+            coord_model::ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
         let socket = self.socket().to_str().unwrap().to_owned();
         let pane = TmuxPane { socket, server, pane: claimed.to_owned() };
         PaneWish { process, pane, proof: None, look }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::MessageId;
+use coord_model::MessageId;
 use serde_json::Value;
 
 /// Begins every line of a message's own text.

@@ -5,7 +5,7 @@
 //! has: what a tool gave back, a user typed or a subagent said never counts. In doubt nothing is said. No
 //! text leaves this file.
 
-use coord_core::{Failure, LastWords, Question};
+use coord_model::{Failure, LastWords, Question};
 use coord_screen::question_in;
 use coord_wire::stamp::parse_rfc3339;
 use serde_json::Value;

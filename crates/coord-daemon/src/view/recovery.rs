@@ -1,6 +1,7 @@
 //! Shows what is owed to a session and what holds it back.
 
-use coord_core::{Awake, Ending, Hold, Now, Session, State};
+use coord_core::{Ending, Hold, Session, State};
+use coord_model::{Awake, Now};
 use coord_wire::inspect;
 use coord_wire::stamp::rfc3339;
 

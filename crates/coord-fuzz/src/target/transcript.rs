@@ -4,8 +4,8 @@
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_core::MessageId;
 use coord_daemon::transcript::{Tail, arrived_in, tail_of};
+use coord_model::MessageId;
 use coord_screen::Question;
 use std::collections::BTreeSet;
 

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use anyhow::Context;
-use coord_core::ProcessRef;
 use coord_daemon::process;
+use coord_model::ProcessRef;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};

@@ -1,9 +1,10 @@
 //! What is left to do when the run's process is gone: its tree, its file, and what it came to.
 
 use coord_core::{
-    Ended, ExitReason, ExitStatus, Judged, Moment, Provider, Run, RunNote, RunOutcome, Signal,
-    Teardown, TeardownStep, judge,
+    Ended, ExitReason, ExitStatus, Judged, Provider, Run, RunNote, RunOutcome, Teardown,
+    TeardownStep, judge,
 };
+use coord_model::{Moment, Signal};
 use coord_wire::run::RunEnded;
 use coord_wire::stamp::rfc3339;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use coord_core::{Awake, Hold, Moment};
+use coord_core::Hold;
+use coord_model::{Awake, Moment};
 use coord_store::clock::{Clock, RealClock};
 use coord_wire::paths::Paths;
 use coord_wire::run::Run;

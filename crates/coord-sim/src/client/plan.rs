@@ -1,7 +1,7 @@
 //! Plans: what a client does next, drawn from chance, with the hooks, registry writes, screens and
 //! transcript lines that the real one was measured to make of it.
 
-use coord_core::Screen;
+use coord_model::Screen;
 use serde_json::{Value, json};
 
 use super::{Client, End, Move, Ms, Plan, Truth};

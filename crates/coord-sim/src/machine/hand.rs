@@ -7,12 +7,14 @@
 
 use std::path::Path;
 
-use coord_core::{
-    Deed, LastWords, Outcome, PaneState, Proof, Signal, Subject, TmuxPane, TranscriptState, Way,
-};
+use coord_core::Way;
+use coord_core::change_since;
 use coord_daemon::hand::Reply;
 use coord_daemon::registry;
 use coord_daemon::transcript::tail_of;
+use coord_model::{
+    Deed, LastWords, Outcome, PaneState, Proof, Signal, Subject, TmuxPane, TranscriptState,
+};
 use coord_screen::Reading;
 use coord_wire::api::ResumeOrder;
 use coord_wire::envelope::Kind;
@@ -204,7 +206,7 @@ impl Machine {
     }
 
     /// Other living processes that hold the session (H-13).
-    fn owners(&self, subject: &Subject) -> Vec<coord_core::ProcessRef> {
+    fn owners(&self, subject: &Subject) -> Vec<coord_model::ProcessRef> {
         let holders = self.holders(&subject.session_id, &subject.config_dir);
         holders.into_iter().map(core).filter(|owner| *owner != subject.harness).collect()
     }
@@ -229,7 +231,7 @@ impl Machine {
     }
 
     /// What the harness started: while it lives what has its terminal, later all of its tools (H-33).
-    fn children(&self, subject: &Subject) -> Vec<coord_core::ProcessRef> {
+    fn children(&self, subject: &Subject) -> Vec<coord_model::ProcessRef> {
         let harness = self.processes.get(&subject.harness.pid);
         let harness = harness.filter(|one| one.start_time == subject.harness.start_time);
         let of_it = (subject.session_id.clone(), subject.harness.pid);
@@ -237,7 +239,7 @@ impl Machine {
         let counted = all.filter(|(_, one)| {
             harness.is_none_or(|harness| one.tty != 0 && one.tty == harness.tty)
         });
-        let process = |(pid, one): (&u32, &super::Process)| coord_core::ProcessRef {
+        let process = |(pid, one): (&u32, &super::Process)| coord_model::ProcessRef {
             pid: *pid,
             start_time: one.start_time,
         };
@@ -274,7 +276,7 @@ impl Machine {
 
     fn send_signal(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
         let process = wire(subject.harness);
-        if let Some(what) = self.look(subject).change_since(before) {
+        if let Some(what) = change_since(&self.look(subject), before) {
             return Outcome::Changed { what: what.to_owned() };
         }
         self.happenings.push(Happening::Signalled { process, signal });
@@ -284,7 +286,7 @@ impl Machine {
     /// Puts the line that resumes the session where it is to run.
     fn place(&mut self, subject: &Subject, before: &Proof, way: Way) -> Outcome {
         let proof = self.look(subject);
-        if let Some(what) = proof.change_since(before) {
+        if let Some(what) = change_since(&proof, before) {
             return Outcome::Changed { what: what.to_owned() };
         }
         let fits = match (way, &proof.pane) {
@@ -406,10 +408,10 @@ fn to_the_second(ms: u64) -> u64 {
     ms / 1_000 * 1_000
 }
 
-fn wire(process: coord_core::ProcessRef) -> ProcessRef {
+fn wire(process: coord_model::ProcessRef) -> ProcessRef {
     coord_daemon::convert::wire_process(process)
 }
 
-fn core(process: ProcessRef) -> coord_core::ProcessRef {
+fn core(process: ProcessRef) -> coord_model::ProcessRef {
     coord_daemon::convert::process_ref(process)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Input, PaneState, Prompt, Screen, Subject};
+use coord_model::{Input, PaneState, Prompt, Screen, Subject};
 use coord_screen::Reading;
 use coord_wire::stamp::ProcessRef;
 

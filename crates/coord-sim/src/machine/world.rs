@@ -2,7 +2,6 @@
 
 use std::io;
 
-use coord_core::Deed;
 use coord_daemon::background::{Done, Job, run};
 use coord_daemon::hand::Reply;
 use coord_daemon::looker::Seen;
@@ -11,6 +10,7 @@ use coord_daemon::registry_reader::RegistryWish;
 use coord_daemon::tmux::PaneWish;
 use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::{Change, World};
+use coord_model::Deed;
 use coord_wire::journal::{ProcessSeen, RegistryEntry};
 use coord_wire::stamp::ProcessRef;
 

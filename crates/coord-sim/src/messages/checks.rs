@@ -12,10 +12,9 @@
 //! * H-06: nothing is handed to a session that is held.
 //! * S4-27: a session's end is told to its parent.
 
-use coord_core::{
-    Address, Message, MessageState, Presence, Same, Sender, Session, SessionKey, State,
-};
+use coord_core::{Message, MessageState, Presence, Session, State};
 use coord_daemon::convert::wire_process;
+use coord_model::{Address, Same, Sender, SessionKey};
 use coord_wire::stamp::ProcessRef;
 
 use super::sending::PROGRAM;

@@ -1,6 +1,6 @@
 //! Who sends what to whom.
 
-use coord_core::{MessageId, Sender};
+use coord_model::{MessageId, Sender};
 use coord_wire::message::{Send, Sent};
 
 use super::FRAME;

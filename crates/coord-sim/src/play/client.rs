@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use coord_core::{Input, Now, Screen};
 use coord_daemon::process::Caller;
+use coord_model::{Input, Now, Screen};
 use coord_screen::Reading;
 use coord_wire::envelope::{Harness, Kind, TmuxClaim};
 use coord_wire::journal::{Launch, ParentKind, Place};

@@ -1,7 +1,7 @@
 //! The clocks of a scenario: its own time runs evenly, wall time jumps, and a boot begins a new
 //! CLOCK_MONOTONIC. A hook that fired earlier has the stamp of its time, of an earlier boot too.
 
-use coord_core::Now;
+use coord_model::Now;
 
 /// Wall time of a scenario's start: 2026-01-01, midnight.
 const WALL_MS: u64 = 1_767_225_600_000;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use coord_core::{Screen, Signal, Way};
+use coord_core::Way;
+use coord_model::{Screen, Signal};
 use coord_screen::Reading;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb, ResumeOrder};
 use coord_wire::stamp::ProcessRef;

@@ -355,9 +355,9 @@ impl Player {
         let asked = self.machine.get().asked.replace(Vec::new()).unwrap_or_default();
         for wish in asked {
             let look = match wish.look {
-                coord_core::Look::Sweep => "sweep",
-                coord_core::Look::Decision => "decision",
-                coord_core::Look::AfterDeath => "after_death",
+                coord_model::Look::Sweep => "sweep",
+                coord_model::Look::Decision => "decision",
+                coord_model::Look::AfterDeath => "after_death",
             };
             let (pane, pid) = (&wish.pane.pane, wish.process.pid);
             let effect = json!({"kind": "capture_pane", "look": look, "pane": pane, "pid": pid});

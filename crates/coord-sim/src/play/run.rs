@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context, Result, bail};
 use coord_core::{
-    Awake, Ended, ExitStatus, Judged, Moment, Now, ProcessRef, Role, Run, RunAct, RunEvent,
-    RunLimits, RunRoot, Signal, TreeProcess, judge, kill_set, tree_seen,
+    Ended, ExitStatus, Judged, Role, Run, RunAct, RunEvent, RunLimits, RunRoot, TreeProcess, judge,
+    kill_set, tree_seen,
 };
+use coord_model::{Awake, Moment, Now, ProcessRef, Signal};
 use coord_run::standard_error::StandardError;
 use coord_run::stream::facts_of;
 use serde_json::{Value, json};

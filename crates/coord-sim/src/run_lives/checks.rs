@@ -1,7 +1,8 @@
 //! What must hold of every run, whatever it does. Reckoned from what the supervisor was told, with no
 //! look at how the core decides.
 
-use coord_core::{Awake, ExitReason, Run, RunEvent, StreamFact};
+use coord_core::{ExitReason, Run, RunEvent, StreamFact};
+use coord_model::Awake;
 
 use super::tree::Tree;
 use crate::Violation;

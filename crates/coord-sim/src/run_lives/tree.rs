@@ -1,8 +1,7 @@
 //! The processes of a simulated run: who starts whom, who works, and who dies of what.
 
-use coord_core::{
-    ExitStatus, ProcessRef, Role, RunRoot, Signal, TreeProcess, TreeSeen, kill_set, tree_seen,
-};
+use coord_core::{ExitStatus, Role, RunRoot, TreeProcess, TreeSeen, kill_set, tree_seen};
+use coord_model::{ProcessRef, Signal};
 
 use crate::Random;
 

@@ -1,7 +1,7 @@
 //! A message that is sent in a scenario (S4-24): to which session, by whom, and its name in the file.
 
 use anyhow::{Context, Result, bail};
-use coord_core::Sender;
+use coord_model::Sender;
 use coord_wire::message::Send;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! The words of a scenario's world: how clients, panes, keys and the machine behave. It changes nothing.
 
 use anyhow::{Result, bail};
-use coord_core::{Screen, Signal};
+use coord_model::{Screen, Signal};
 use serde_json::Value;
 
 use super::act::{FRONTS, Front, front_of};

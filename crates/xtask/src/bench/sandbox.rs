@@ -3,10 +3,10 @@
 
 use super::Bench;
 use anyhow::{Context, bail};
-use coord_core::Settings;
 use coord_daemon::engine::{Engine, now};
 use coord_daemon::host::Here;
 use coord_daemon::state_dir;
+use coord_model::Settings;
 use coord_store::RealDisk;
 use coord_wire::journal::{Entry, Started};
 use coord_wire::paths::Paths;

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_core::Mode;
 use coord_daemon::config::Config;
 use coord_daemon::operator::check_self;
+use coord_model::Mode;
 use coord_store::read_small_file;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 use toml::de::{DeTable, DeValue};

@@ -1,6 +1,6 @@
 //! Unproved events against the states in which it matters who sent them, as `tests/claims.txt` (H-44 to H-47).
 
-use coord_core::{
+use coord_model::{
     EndReason, HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, RegistryStatus,
     StartSource,
 };
@@ -108,7 +108,7 @@ fn claim(
     Symbol::new(format!("{what}{whose}, {how}"), move |world| {
         let event = world.event(id, pid, kind.clone(), 0.0);
         let event = HookEvent { provenance: provenance.clone(), ..event };
-        vec![coord_core::Event::Hook(Box::new(event))]
+        vec![coord_model::Event::Hook(Box::new(event))]
     })
 }
 
@@ -146,7 +146,7 @@ fn symbols() -> Vec<Symbol> {
             move |world| {
                 let event = world.event("s1", NEXT, EXIT, 0.0);
                 let (provenance, machine) = (provenance.clone(), "another".into());
-                vec![coord_core::Event::Hook(Box::new(HookEvent { provenance, machine, ..event }))]
+                vec![coord_model::Event::Hook(Box::new(HookEvent { provenance, machine, ..event }))]
             },
         ));
     }
@@ -154,7 +154,7 @@ fn symbols() -> Vec<Symbol> {
         all.push(Symbol::new(format!("{what}, no process, claimed"), move |world| {
             let event = world.event("s1", 100, kind.clone(), 0.0);
             let event = HookEvent { harness: None, provenance: Provenance::Claimed, ..event };
-            vec![coord_core::Event::Hook(Box::new(event))]
+            vec![coord_model::Event::Hook(Box::new(event))]
         }));
     }
     all.push(super::kinds::hook("SessionStart resume", RESUME, |_| ()));

@@ -1,8 +1,7 @@
 //! What the sequences brought to light, each as a test of its own.
 
-use coord_core::{
-    EndReason, Event, HookKind, Kind, RegistryStatus, Screen, StartSource, Turn, Word,
-};
+use coord_core::{Turn, Word};
+use coord_model::{EndReason, Event, HookKind, Kind, RegistryStatus, Screen, StartSource};
 
 use crate::world::{END, EXIT, PROMPT, RESUME, World, entry, pane, present, process};
 

@@ -1,6 +1,6 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
-use coord_core::{
+use coord_model::{
     Address, Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host,
     Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, QueueEvent, Registry,
     RegistryEntry, RegistryStatus, Same, Screen, Sender, StartSource, TaskFound, ToolPhase, Via,

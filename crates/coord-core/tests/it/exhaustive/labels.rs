@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{
-    EndReason, Event, HookKind, HostEvent, PaneFound, Presence, Registry, RegistryEntry,
-    RegistryStatus, Screen, Source, Stage, StartSource, ToolPhase, Turn, Word,
+use coord_core::{HostEvent, Presence, Source, Stage, Turn, Word};
+use coord_model::{
+    EndReason, Event, HookKind, PaneFound, Registry, RegistryEntry, RegistryStatus, Screen,
+    StartSource, ToolPhase,
 };
 
 use super::kinds::Symbol;

@@ -3,9 +3,10 @@
 //! between are served, as the loop does it. After each step the rules of `rules` hold; those that
 //! take a step more to see (a duplicate, a tick) are seen after sequences of up to four.
 
-use coord_core::{
-    Background, EndReason, Event, Header, HookKind, Kind, PaneFound, Registry, RegistryStatus,
-    Screen, SeenIds, Session, StartSource, State,
+use coord_core::{Header, SeenIds, Session, State};
+use coord_model::{
+    Background, EndReason, Event, HookKind, Kind, PaneFound, Registry, RegistryStatus, Screen,
+    StartSource,
 };
 
 use super::kinds::{

@@ -1,6 +1,7 @@
 //! Crashed sessions on their way back: the states of a recovery, and what can happen to it.
 
-use coord_core::{Command, Event, Intent, MarkChange, Mode, Outcome, Proof, Stage, Whom};
+use coord_core::Stage;
+use coord_model::{Command, Event, Intent, MarkChange, Mode, Outcome, Proof, Whom};
 
 use super::kinds::Symbol;
 use super::states::Reached;
@@ -192,9 +193,9 @@ pub(crate) fn symbols() -> Vec<Symbol> {
     ]
 }
 
-fn key_of(world: &World) -> coord_core::SessionKey {
+fn key_of(world: &World) -> coord_model::SessionKey {
     let first = world.state.sessions_with_id("s1").next();
-    first.map_or(coord_core::SessionKey(0), |session| session.key)
+    first.map_or(coord_model::SessionKey(0), |session| session.key)
 }
 
 fn is_there(world: &World) -> bool {

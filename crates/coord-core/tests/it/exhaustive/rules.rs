@@ -3,10 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{
-    EndReason, Event, HookEvent, HookKind, OwnerId, Presence, ProcessRef, RegistryFact, Session,
-    SessionKey, State, Turn, Word, step,
-};
+use coord_core::{OwnerId, Presence, RegistryFact, Session, State, Turn, Word, step};
+use coord_model::{EndReason, Event, HookEvent, HookKind, ProcessRef, SessionKey};
 
 use crate::world::World;
 

@@ -1,6 +1,6 @@
 //! The reduced states: every kind of session that the rules tell apart, and how it comes about.
 
-use coord_core::{
+use coord_model::{
     Background, Command, EndReason, Event, HookKind, Kind, MarkChange, PaneFound, PaneSeen,
     Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase, Whom,
 };

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use coord_core::{EndReason, OwnerProof, Session, Turn};
+use coord_core::{OwnerProof, Session, Turn};
+use coord_model::EndReason;
 
 use super::kinds::{self, Symbol};
 use super::labels;
@@ -106,11 +107,11 @@ fn after(world: &World, symbol: &Symbol) -> Option<World> {
         return None;
     }
     for event in events {
-        if let coord_core::Event::PaneSeen { looked_ns, .. } = &event {
+        if let coord_model::Event::PaneSeen { looked_ns, .. } = &event {
             let looked = std::time::Duration::from_nanos(*looked_ns).as_secs_f64();
             world.seconds = world.seconds.max(looked);
         }
-        if let coord_core::Event::Gap { ns } = &event {
+        if let coord_model::Event::Gap { ns } = &event {
             world.seconds += std::time::Duration::from_nanos(*ns).as_secs_f64();
         }
         world.take(&event);

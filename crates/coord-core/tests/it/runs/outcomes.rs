@@ -1,9 +1,10 @@
 //! What a run came to, from its fields, in the order of S2-18.
 
 use coord_core::{
-    Awake, Complaint, Ended, ErrorText, ExitReason, ExitStatus, Moment, Provider, ResultSeen, Run,
-    RunEvent, RunLimits, RunOutcome, StreamFact, judge,
+    Complaint, Ended, ErrorText, ExitReason, ExitStatus, Provider, ResultSeen, Run, RunEvent,
+    RunLimits, RunOutcome, StreamFact, judge,
 };
+use coord_model::{Awake, Moment};
 
 use ExitStatus::{Code, Signal};
 use RunOutcome::{

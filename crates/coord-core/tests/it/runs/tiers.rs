@@ -1,8 +1,7 @@
 //! When a run that does not end is ended, and when it is not (S2-05, S2-20, S3).
 
-use coord_core::{
-    ErrorText, ExitReason, RunEvent, RunLimits, RunState, RunTasks, Signal, StreamFact,
-};
+use coord_core::{ErrorText, ExitReason, RunEvent, RunLimits, RunState, RunTasks, StreamFact};
+use coord_model::Signal;
 
 use super::watched::{Disk, Watched, a_shell, init, result};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{KillSet, ProcessRef, Role, RunRoot, TreeProcess, kill_set, tree_seen};
+use coord_core::{KillSet, Role, RunRoot, TreeProcess, kill_set, tree_seen};
+use coord_model::ProcessRef;
 use proptest::prelude::*;
 
 const SUPERVISOR: u32 = 10;

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use coord_core::{
-    Awake, ErrorText, ExitReason, ExitStatus, Moment, ResultSeen, Run, RunAct, RunEvent, RunLimits,
-    RunNote, RunState, RunTasks, Signal, StreamFact, TreeSeen,
+    ErrorText, ExitReason, ExitStatus, ResultSeen, Run, RunAct, RunEvent, RunLimits, RunNote,
+    RunState, RunTasks, StreamFact, TreeSeen,
 };
+use coord_model::{Awake, Moment, Signal};
 
 /// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

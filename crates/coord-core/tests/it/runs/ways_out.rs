@@ -1,8 +1,7 @@
 //! How a forced end is made, withdrawn and put off, and every way out of a run (S3-06 to S3-09, S3-23).
 
-use coord_core::{
-    ErrorText, ExitReason, ExitStatus, RunAct, RunEvent, RunState, Signal, StreamFact,
-};
+use coord_core::{ErrorText, ExitReason, ExitStatus, RunAct, RunEvent, RunState, StreamFact};
+use coord_model::Signal;
 
 use super::watched::{Disk, Watched, a_shell, init, result};
 

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::{
-    Door, HookEvent, HookKind, MessageId, MessageState, NewMessage, QueueEvent, Sender,
-    StartSource, Turn,
+use coord_core::{MessageState, Turn};
+use coord_model::{
+    Door, HookEvent, HookKind, MessageId, NewMessage, QueueEvent, Sender, StartSource,
 };
 use proptest::prelude::*;
 
@@ -130,7 +130,7 @@ impl Seen {
             Step::Send { is_urgent, bytes, from, ttl_s } => {
                 self.accepted += 1;
                 let depth = self.world.state.depth_of(&from);
-                let to = coord_core::Address::Session(self.world.key());
+                let to = coord_model::Address::Session(self.world.key());
                 let new = NewMessage { to, is_urgent, bytes, from, depth, ..self.mail() };
                 let ttl_ms = ttl_s.map(|ttl_s| ttl_s * 1_000);
                 self.world.queue(QueueEvent::Sent(NewMessage { ttl_ms, ..new }));
@@ -232,7 +232,7 @@ impl Seen {
             match hook {
                 Hook::StopActive => event.stop_hook_active = true,
                 Hook::Subagent => event.agent = Some("a1".into()),
-                Hook::Spooled => event.via = coord_core::Via::Spool,
+                Hook::Spooled => event.via = coord_model::Via::Spool,
                 Hook::Start | Hook::Prompt | Hook::Tool | Hook::Stop => (),
             }
         };
@@ -274,7 +274,7 @@ impl Seen {
     fn check(&mut self) -> Result<(), TestCaseError> {
         let removed = self.world.effects.drain(..);
         let is_gone =
-            |one: &coord_core::Effect| matches!(one, coord_core::Effect::RemoveBody { .. });
+            |one: &coord_model::Effect| matches!(one, coord_model::Effect::RemoveBody { .. });
         self.gone += removed.filter(is_gone).count() as u64;
         let state = &self.world.state;
         prop_assert_eq!(state.messages().len() as u64 + self.gone, self.accepted, "none is lost");
@@ -299,7 +299,7 @@ impl Seen {
             let waits = state.waits_for(message, state.moment(self.world.now()));
             prop_assert!(waits.is_some_and(|why| !why.is_empty()), "G12");
         }
-        let counts = state.message_counts(&coord_core::Address::Session(self.world.key()));
+        let counts = state.message_counts(&coord_model::Address::Session(self.world.key()));
         prop_assert_eq!(&[counts.pending, counts.processing, counts.failed], &in_states[..3]);
         let at = state.moment(self.world.now());
         let (in_10_min, in_a_day) = self.world.session("s1").wakes.used(at.awake);

@@ -1,8 +1,8 @@
 //! Through which door a message leaves, and through which never (S4-24, H-13, H-21, H-25, H-30).
 
-use coord_core::{
-    Admitted, Door, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource,
-    ToolPhase, Turn, Via, Word,
+use coord_core::{Admitted, Turn, Word};
+use coord_model::{
+    Door, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource, ToolPhase, Via,
 };
 
 use super::mail::{OTHER, id};
@@ -104,7 +104,7 @@ fn a_stop_that_was_not_answered_leaves_the_turn_closed() {
     assert_eq!(world.word("s1"), Word::Running);
     for (id, word) in ids.into_iter().zip([Word::Running, Word::Idle]) {
         let fence = world.message(id).lease().unwrap().fence;
-        let returned = coord_core::QueueEvent::Returned { id, fence, why: "gone".into() };
+        let returned = coord_model::QueueEvent::Returned { id, fence, why: "gone".into() };
         world.queue(returned.clone());
         world.queue(returned);
         let message = world.message(id);
@@ -158,7 +158,8 @@ fn a_late_hook_is_no_door() {
     late.prompt_id = None;
     world.effects.clear();
     world.send(late);
-    let is_offer = |effect: &coord_core::Effect| matches!(effect, coord_core::Effect::Offer { .. });
+    let is_offer =
+        |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Offer { .. });
     assert!(!world.effects.iter().any(is_offer));
 }
 
@@ -173,7 +174,7 @@ fn a_start_is_a_door_for_headless_runs_alone() {
     let started = world.headless("s3", 500);
     world.send(started);
     let key = world.session("s3").key;
-    let to = coord_core::Address::Session(key);
+    let to = coord_model::Address::Session(key);
     assert_eq!(world.sends(NewMessage { to, ..world.mail(2) }), Admitted::New);
     let (door, ids) = {
         let resumed = world.headless("s3", 500);
@@ -182,7 +183,7 @@ fn a_start_is_a_door_for_headless_runs_alone() {
         let resumed = HookEvent { mono_ns: world.mono_ns(0.0), ..resumed };
         world.send(resumed);
         let offered = world.effects.iter().find_map(|effect| match effect {
-            coord_core::Effect::Offer { session, door, .. } => Some((*session, *door)),
+            coord_model::Effect::Offer { session, door, .. } => Some((*session, *door)),
             _ => None,
         });
         let (session, door) = offered.expect("an offer");
@@ -197,7 +198,8 @@ fn a_start_is_a_door_for_headless_runs_alone() {
     world.seconds += 1.0;
     compacted.mono_ns = world.mono_ns(0.0);
     world.send(compacted);
-    let is_offer = |effect: &coord_core::Effect| matches!(effect, coord_core::Effect::Offer { .. });
+    let is_offer =
+        |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Offer { .. });
     assert!(!world.effects.iter().any(is_offer));
 }
 
@@ -207,13 +209,14 @@ fn the_end_of_a_headless_run_is_no_door() {
     let mut world = at_rest();
     let started = world.headless("s3", 500);
     world.send(started);
-    let to = coord_core::Address::Session(world.session("s3").key);
+    let to = coord_model::Address::Session(world.session("s3").key);
     world.seconds += 1.0;
     world.hook("s3", 500, PROMPT);
     world.sends(NewMessage { to, is_urgent: true, ..world.mail(1) });
     world.effects.clear();
     world.hook("s3", 500, STOP);
-    let is_offer = |effect: &coord_core::Effect| matches!(effect, coord_core::Effect::Offer { .. });
+    let is_offer =
+        |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Offer { .. });
     assert!(!world.effects.iter().any(is_offer));
     world.hook("s3", 500, PROMPT);
     assert!(world.effects.iter().any(is_offer), "but its next prompt is one");
@@ -230,7 +233,7 @@ fn two_owners_get_nothing() {
     assert_eq!(world.wakes(), []);
     assert!(world.why_waits(id(1)).contains("H-13"), "{}", world.why_waits(id(1)));
     world.seen_dead(OTHER);
-    world.registry(OTHER, coord_core::Registry::Absent, true);
+    world.registry(OTHER, coord_model::Registry::Absent, true);
     assert_eq!(world.wakes(), [], "a turn was opened meanwhile");
     world.hook("s1", PID, STOP);
     assert_eq!(world.wakes(), [id(1)]);
@@ -283,7 +286,7 @@ fn what_is_on_its_way_is_handed_to_nobody_else() {
     assert_eq!(world.takes(PROMPT), [id(1)]);
     let fence = world.message(id(1)).lease().unwrap().fence;
     world.hand(id(1), Door::Stop);
-    world.queue(coord_core::QueueEvent::Claimed {
+    world.queue(coord_model::QueueEvent::Claimed {
         id: id(1),
         holder: "a program".into(),
         lease_ms: 1,
@@ -296,7 +299,7 @@ fn what_is_on_its_way_is_handed_to_nobody_else() {
 
 impl World {
     /// A hook of `s1` by its first process, whichever records there are. What is offered.
-    fn asks_of_anyone(&mut self, kind: HookKind) -> Vec<coord_core::MessageId> {
+    fn asks_of_anyone(&mut self, kind: HookKind) -> Vec<coord_model::MessageId> {
         let event = self.event("s1", PID, kind, 0.0);
         self.effects.clear();
         self.take(&Event::Hook(Box::new(event)));

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{
-    Address, Admitted, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage,
-    QueueEvent, Registry, Same, Sender, SessionKey, StartSource, Whom,
+use coord_core::Admitted;
+use coord_model::{
+    Address, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage, QueueEvent,
+    Registry, Same, Sender, SessionKey, StartSource, Whom,
 };
 
 use super::mail::{DAY_S, OTHER, id};
@@ -127,7 +128,7 @@ fn an_end_is_told_once() {
     assert_eq!(world.tells().len(), 1);
     world.nobody_is_told();
     let told = world.state.messages().find(|one| one.from == Sender::Coord).unwrap().id;
-    world.hand(told, coord_core::Door::Wake);
+    world.hand(told, coord_model::Door::Wake);
     world.queue(QueueEvent::Proved(told));
     world.nobody_is_told();
 }

@@ -1,8 +1,8 @@
 //! What becomes of a message that left (H-30, S4-23, S4-25, G3, G10): proved, given back, failed, across restarts.
 
-use coord_core::{
+use coord_core::{Turn, Word};
+use coord_model::{
     Background, Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource,
-    Turn, Word,
 };
 
 use super::mail::{DAY_S, LEASE_S, id};
@@ -344,7 +344,7 @@ fn a_lost_text_is_one_message_s_failure() {
 
 impl World {
     fn counts_of_s1(&self) -> [usize; 3] {
-        let to = coord_core::Address::Session(self.key());
+        let to = coord_model::Address::Session(self.key());
         let counts = self.state.message_counts(&to);
         [counts.pending, counts.processing, counts.failed]
     }

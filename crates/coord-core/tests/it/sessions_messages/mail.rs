@@ -1,8 +1,9 @@
 //! A session with messages: sends them, takes up what the core offers as the daemon does, reads where they are.
 
-use coord_core::{
-    Address, Admitted, Door, Effect, Event, Harness, HookEvent, HookKind, Kind, Message, MessageId,
-    MessageState, NewMessage, QueueEvent, Same, SeenIds, Sender, Session, SessionKey, State,
+use coord_core::{Admitted, Message, MessageState, SeenIds, Session, State};
+use coord_model::{
+    Address, Door, Effect, Event, Harness, HookEvent, HookKind, Kind, MessageId, NewMessage,
+    QueueEvent, Same, Sender, SessionKey,
 };
 
 use crate::crashes::PID;

@@ -1,8 +1,8 @@
 //! What a message that waits for a session is said to wait for (G9, G12, S4-25).
 
-use coord_core::{
+use coord_core::Word;
+use coord_model::{
     Command, EndReason, Event, HookKind, PaneState, Proof, QueueEvent, Registry, RegistryStatus,
-    Word,
 };
 
 use super::mail::{LEASE_S, id};

@@ -1,6 +1,6 @@
 //! From whom a session takes messages (H-04), and how long a chain of answers may become (H-21).
 
-use coord_core::{
+use coord_model::{
     Address, Command, HookKind, Kind, MarkChange, NewMessage, QueueEvent, Sender, SessionKey, Whom,
 };
 
@@ -106,7 +106,7 @@ fn kin_is_trusted() {
         let (one, other) = (world.key(), world.session("s2").key);
         world.is_child_of(other, "s1");
         if is_cleared {
-            world.hook("s2b", OTHER, HookKind::SessionStart(coord_core::StartSource::Clear));
+            world.hook("s2b", OTHER, HookKind::SessionStart(coord_model::StartSource::Clear));
             assert_eq!(world.session("s2b").key, other);
         }
         let id = if is_cleared { "s2b" } else { "s2" };
@@ -182,7 +182,7 @@ fn a_chain_of_answers_waits_for_a_person() {
         let address = Address::Session(keys[to]);
         let mail = NewMessage { to: address, from, depth, ..world.mail(n) };
         world.sends(mail);
-        let door = coord_core::Door::Wake;
+        let door = coord_model::Door::Wake;
         let at = world.state.moment(world.now());
         let leaving = world.state.outgoing(world.state.session(keys[to]).unwrap(), door, at);
         if depth < 4 {
@@ -217,7 +217,7 @@ fn a_prompt_of_its_user_s_ends_a_chain() {
     let mut world = at_rest();
     let deep = NewMessage { depth: 2, ..world.mail(1) };
     world.sends(deep);
-    world.hand(id(1), coord_core::Door::Wake);
+    world.hand(id(1), coord_model::Door::Wake);
     assert_eq!(world.state.depth_of(&agent("s1")), 3);
     world.hook("s1", PID, PROMPT);
     assert_eq!(world.state.depth_of(&agent("s1")), 3, "the prompt that the wake made");
@@ -244,7 +244,7 @@ fn the_first_prompt_of_a_run_does_not_end_a_chain() {
     let to = Address::Session(world.session("s3").key);
     let deep = NewMessage { to, depth: 1, ..world.mail(1) };
     world.sends(deep);
-    world.hand(id(1), coord_core::Door::Start);
+    world.hand(id(1), coord_model::Door::Start);
     world.seconds += 1.0;
     let mut prompt = world.event("s3", 500, PROMPT, 0.0);
     prompt.harness.as_mut().unwrap().kind = Some(Kind::Headless);

@@ -1,8 +1,9 @@
 //! Who is woken by a message, and how often (H-02, H-08, H-13, H-21, H-35).
 
-use coord_core::{
+use coord_core::{Starter, Turn, Word};
+use coord_model::{
     Command, Door, EndReason, Event, HookKind, Kind, Provenance, QueueEvent, RegistryStatus,
-    Screen, Settings, Starter, Turn, WakeLimits, Word,
+    Screen, Settings, WakeLimits,
 };
 
 use super::mail::{LEASE_S, OTHER, id};
@@ -176,8 +177,8 @@ fn a_headless_run_is_not_woken() {
     world.seen_alive(500);
     world.hook("s3", 500, PROMPT);
     world.hook("s3", 500, STOP);
-    let to = coord_core::Address::Session(world.session("s3").key);
-    let mail = coord_core::NewMessage { to, ..world.mail(1) };
+    let to = coord_model::Address::Session(world.session("s3").key);
+    let mail = coord_model::NewMessage { to, ..world.mail(1) };
     world.sends(mail);
     assert_eq!(world.wakes(), []);
     assert!(world.why_waits(id(1)).contains("headless"));
@@ -193,8 +194,8 @@ fn a_session_that_never_reported_is_not_woken() {
     spooled.harness.as_mut().unwrap().kind = Some(Kind::Interactive);
     world.send(spooled);
     world.seen_alive(OTHER);
-    let to = coord_core::Address::Session(world.session("s2").key);
-    let mail = coord_core::NewMessage { to, ..world.mail(1) };
+    let to = coord_model::Address::Session(world.session("s2").key);
+    let mail = coord_model::NewMessage { to, ..world.mail(1) };
     world.sends(mail);
     assert_eq!(world.wakes(), []);
     assert!(world.why_waits(id(1)).contains("not this coordinator's to wake"));
@@ -213,7 +214,7 @@ fn an_interrupted_turn_and_background_work_are_rest() {
     world.sent([1]);
     assert_eq!(world.wakes(), [id(1)]);
     world.hook("s1", PID, PROMPT);
-    let work = coord_core::Background { tasks: 1, subagents: 0, crons: 0 };
+    let work = coord_model::Background { tasks: 1, subagents: 0, crons: 0 };
     world.hook("s1", PID, HookKind::Stop(work));
     world.screen(PID, Screen::Prompt);
     assert_eq!((world.word("s1"), world.wakes()), (Word::Background, vec![id(1)]));

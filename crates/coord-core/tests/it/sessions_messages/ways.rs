@@ -1,8 +1,9 @@
 //! By which way a message left, and what its session is left with (S4-09, S4-24, H-02, H-13, H-15, H-30, R-20).
 
-use coord_core::{
-    ANSWER_BYTES_MAX, Address, Admitted, Door, Effect, HookKind, Kind, MessageState, NewMessage,
-    QueueEvent, Registry, RegistryEntry, RegistryStatus, SessionKey, StartSource, Turn, Word,
+use coord_core::{ANSWER_BYTES_MAX, Admitted, MessageState, Turn, Word};
+use coord_model::{
+    Address, Door, Effect, HookKind, Kind, NewMessage, QueueEvent, Registry, RegistryEntry,
+    RegistryStatus, SessionKey, StartSource,
 };
 
 use super::mail::{OTHER, id};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hand::run::Words;
-use coord_core::{Deed, Intent, Outcome, SessionKey, Signal};
+use coord_model::{Deed, Intent, Outcome, SessionKey, Signal};
 
 fn changed(what: &str) -> Outcome {
     Outcome::Changed { what: what.to_owned() }

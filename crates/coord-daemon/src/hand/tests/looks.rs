@@ -18,7 +18,7 @@ fn a_client_at_rest_is_seen_whole() {
     assert_eq!(proof.transcript, TranscriptState::Held);
     assert_eq!(proof.nonce.len(), 32);
     let again = world.look(&subject);
-    assert_eq!(again.change_since(&proof), None);
+    assert_eq!(coord_core::change_since(&again, &proof), None);
     assert_ne!(again.nonce, proof.nonce);
     assert!(proof.looked_ns < again.looked_ns);
 }

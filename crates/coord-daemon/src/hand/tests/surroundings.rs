@@ -119,7 +119,7 @@ fn the_transcript_is_locked_until_its_release() {
     assert_eq!(world.look(&subject).transcript, TranscriptState::Held);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Held);
     assert_eq!(other.look(&readable, &subject), TranscriptState::Locked);
-    let release = coord_core::Deed::Release { session_id: world.session.clone() };
+    let release = coord_model::Deed::Release { session_id: world.session.clone() };
     assert_eq!(world.tools.do_deed(release), None);
     assert_eq!(other.look(&readable, &subject), TranscriptState::Held);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Locked);

@@ -1,6 +1,6 @@
 //! Lines as the real client writes them, and what they prove (H-30).
 
-use coord_core::MessageId;
+use coord_model::MessageId;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Ends of conversations: what the real client writes, and what somebody else could have it write.
 
-use coord_core::{Failure, LastWords, Question};
+use coord_model::{Failure, LastWords, Question};
 use serde_json::{Value, json};
 
 fn fixture(name: &str) -> Vec<u8> {

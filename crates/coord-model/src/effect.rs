@@ -1,19 +1,16 @@
-//! Everything the core can ask of the world, as one closed enum.
+//! Everything that the core can ask of the world, as one closed enum.
 //!
-//! An effect is named by the journal position of its event and its place in the list. Its outcome
-//! comes back as an event. After a crash of the coordinator, an *idempotent* effect without an
-//! outcome is simply repeated (the first event of a new coordinator asks for them anew); a *once*
-//! effect is never repeated blindly: what follows is decided on a new look.
+//! An effect is identified by the journal position of its event and its place in the list. Its outcome
+//! returns as an event. After a crash of the coordinator, an *idempotent* effect without an outcome is
+//! repeated: the first event of a new coordinator asks for it again. A *once* effect is never repeated
+//! blindly: the core decides on a new look.
 
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 
-use crate::event::{EventId, PaneProof, ProcessRef, TmuxPane};
-use crate::proof::{Intent, Proof, Subject};
-use crate::queue::{Door, MessageId};
-use crate::session::{Session, SessionKey};
+use crate::{
+    Door, EventId, Intent, MessageId, PaneProof, ProcessRef, Proof, SessionKey, Subject, TmuxPane,
+};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,8 +105,26 @@ pub enum Effect {
     Do(Box<Deed>),
 }
 
-/// A text that asks for nothing is shown for so long, in milliseconds.
-pub(crate) const SHOWN_MS: u32 = 5_000;
+impl Effect {
+    /// Its class.
+    pub fn class(&self) -> EffectClass {
+        match self {
+            Self::WatchProcess { .. }
+            | Self::ReadRegistry { .. }
+            | Self::WatchRegistry { .. }
+            | Self::CapturePane { .. }
+            | Self::ReadTranscript { .. }
+            | Self::ReadTask { .. }
+            | Self::RemoveBody { .. }
+            | Self::Offer { .. }
+            | Self::SeekMessages { .. }
+            | Self::SeekLast { .. }
+            | Self::Tell { .. }
+            | Self::LockConfigDir { .. } => EffectClass::Idempotent,
+            Self::Do(deed) => deed.class(),
+        }
+    }
+}
 
 /// What is done to a session. Each is answered once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,6 +211,24 @@ pub enum Deed {
     },
 }
 
+impl Deed {
+    /// Its class.
+    pub fn class(&self) -> EffectClass {
+        match self {
+            Self::Prove { .. }
+            | Self::Release { .. }
+            | Self::WriteStop { .. }
+            | Self::RemoveStop { .. }
+            | Self::Notify { .. } => EffectClass::Idempotent,
+            Self::End { .. }
+            | Self::TypeResume { .. }
+            | Self::RespawnPane { .. }
+            | Self::NewWindow { .. }
+            | Self::Wake { .. } => EffectClass::Once,
+        }
+    }
+}
+
 /// What ends a harness (S0-25).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
@@ -227,45 +260,6 @@ pub enum EffectClass {
     Once,
 }
 
-impl Effect {
-    /// Its class.
-    pub fn class(&self) -> EffectClass {
-        match self {
-            Self::WatchProcess { .. }
-            | Self::ReadRegistry { .. }
-            | Self::WatchRegistry { .. }
-            | Self::CapturePane { .. }
-            | Self::ReadTranscript { .. }
-            | Self::ReadTask { .. }
-            | Self::RemoveBody { .. }
-            | Self::Offer { .. }
-            | Self::SeekMessages { .. }
-            | Self::SeekLast { .. }
-            | Self::Tell { .. }
-            | Self::LockConfigDir { .. } => EffectClass::Idempotent,
-            Self::Do(deed) => deed.class(),
-        }
-    }
-}
-
-impl Deed {
-    /// Its class.
-    pub fn class(&self) -> EffectClass {
-        match self {
-            Self::Prove { .. }
-            | Self::Release { .. }
-            | Self::WriteStop { .. }
-            | Self::RemoveStop { .. }
-            | Self::Notify { .. } => EffectClass::Idempotent,
-            Self::End { .. }
-            | Self::TypeResume { .. }
-            | Self::RespawnPane { .. }
-            | Self::NewWindow { .. }
-            | Self::Wake { .. } => EffectClass::Once,
-        }
-    }
-}
-
 /// A decision, recorded with what was seen and which rule decided (G9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
@@ -277,40 +271,4 @@ pub struct Decision {
     pub saw: String,
     /// What was decided.
     pub did: String,
-}
-
-/// What one step asks for and has decided.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Effects {
-    /// To be done, in this order, after the event is recorded.
-    pub effects: Vec<Effect>,
-    /// To be recorded.
-    pub decisions: Vec<Decision>,
-}
-
-impl Effects {
-    /// Records a decision about `session`.
-    pub(crate) fn decide(&mut self, session: &Session, rule: &'static str, saw: &str, did: &str) {
-        self.decide_about(session.session_id.clone(), rule, saw, did);
-    }
-
-    /// Records a decision about a session or a message, by its id.
-    pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
-        let (saw, did) = (saw.to_owned(), did.to_owned());
-        self.decisions.push(Decision { session_id: id, rule, saw, did });
-    }
-
-    /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the
-    /// step may have been taken again since (H-13).
-    pub(crate) fn do_it(&mut self, deed: Deed) {
-        let effect = Effect::Do(Box::new(deed));
-        self.effects.retain(|asked| *asked != effect);
-        self.effects.push(effect);
-    }
-
-    pub(crate) fn ask(&mut self, effect: Effect) {
-        if !self.effects.contains(&effect) {
-            self.effects.push(effect);
-        }
-    }
 }

@@ -1,0 +1,49 @@
+//! What one step asks for and has decided: collects effects without repeating one.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use coord_model::{Decision, Deed, Effect};
+
+use crate::session::Session;
+
+/// A text that asks for nothing is shown for so long, in milliseconds.
+pub(crate) const SHOWN_MS: u32 = 5_000;
+
+/// What one step asks for and has decided.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// To be done, in this order, after the event is recorded.
+    pub effects: Vec<Effect>,
+    /// To be recorded.
+    pub decisions: Vec<Decision>,
+}
+
+impl Effects {
+    /// Records a decision about `session`.
+    pub(crate) fn decide(&mut self, session: &Session, rule: &'static str, saw: &str, did: &str) {
+        self.decide_about(session.session_id.clone(), rule, saw, did);
+    }
+
+    /// Records a decision about a session or a message, by its id.
+    pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
+        let (saw, did) = (saw.to_owned(), did.to_owned());
+        self.decisions.push(Decision { session_id: id, rule, saw, did });
+    }
+
+    /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the
+    /// step may have been taken again since (H-13).
+    pub(crate) fn do_it(&mut self, deed: Deed) {
+        let effect = Effect::Do(Box::new(deed));
+        self.effects.retain(|asked| *asked != effect);
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn ask(&mut self, effect: Effect) {
+        if !self.effects.contains(&effect) {
+            self.effects.push(effect);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Panes: which one, and what a look at it found.
+
+use alloc::string::String;
+use serde::{Deserialize, Serialize};
+
+use crate::{ProcessRef, Screen};
+
+/// A pane as the environment named it; a claim until the terminal proves it (H-16).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TmuxPane {
+    /// Socket of the server.
+    pub socket: String,
+    /// The server; start time 0 where it could not be read.
+    pub server: ProcessRef,
+    /// Pane id.
+    pub pane: String,
+}
+
+/// What a look at a process's pane found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PaneFound {
+    /// The pane whose terminal is the process's own.
+    Its(PaneSeen),
+    /// Its server has no pane on the process's terminal.
+    NotThere,
+    /// No answer, or one that may not be asked for.
+    Unreadable {
+        /// Why, in words.
+        why: String,
+    },
+}
+
+/// A proved pane and what stands on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneSeen {
+    /// Which pane, proved by its terminal and not by what an environment claims.
+    pub pane: TmuxPane,
+    /// What stays the same while it is the same pane.
+    pub proof: PaneProof,
+    /// The class of its screen, if it fits one.
+    pub screen: Option<Screen>,
+    /// The session id of the client's farewell, if that is the last thing on it.
+    pub farewell: Option<String>,
+    /// The name of a crash signature on it (S0-01).
+    pub signature: Option<String>,
+    /// A hash of its text without what moves by itself (S1-04); none where there is no text.
+    pub digest: Option<u64>,
+}
+
+/// What makes a pane the same pane (H-16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PaneProof {
+    /// Its first process.
+    pub pane_pid: u32,
+    /// Its terminal's device number.
+    pub tty: u64,
+}

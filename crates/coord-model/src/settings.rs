@@ -1,0 +1,288 @@
+//! The durations and limits the rules use. Each is a key of the configuration; the values here are the
+//! documented defaults.
+
+use serde::{Deserialize, Serialize};
+
+/// Durations in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// An open turn, or an idle session without a known process, is `unknown` when nothing was
+    /// heard for this long (R-01: 900 s without a second source).
+    pub unknown_after_ms: u64,
+    /// Panes of living sessions are looked at this often (S0-30).
+    pub sweep_ms: u64,
+    /// The same where there is no registry to confirm what hooks say.
+    pub look_every_ms: u64,
+    /// The judgement of a death does not wait longer for its facts (H-05).
+    pub death_judged_within_ms: u64,
+    /// A SessionEnd this close to a host event is part of it (H-10).
+    pub interrupted_within_ms: u64,
+    /// The same before a new boot (S0-25f).
+    pub interrupted_before_boot_ms: u64,
+    /// Records of sessions that ended are dropped after this (interfaces.md, retention).
+    pub stopped_kept_ms: u64,
+    /// After a start, a suspend, a clock step or a gap of the loop, nothing is concluded from
+    /// silence for this long (H-32).
+    pub settle_ms: u64,
+    /// What may be done (H-06).
+    pub mode: Mode,
+    /// Recoveries of a session in one turn, and in all (G5).
+    pub recoveries_per_turn: u32,
+    /// The same in all.
+    pub recoveries_total: u32,
+    /// After a verified recovery detections are dropped for this long (S0-11).
+    pub cooldown_success_ms: u64,
+    /// After a failed one nothing is tried for this long, then twice as long, and so on (S0-11, S0-23).
+    pub cooldown_failure_ms: u64,
+    /// At most this long.
+    pub recovery_delay_max_ms: u64,
+    /// A resumed client reports within this, or a person is asked (S0-30, H-43).
+    pub resume_proof_ms: u64,
+    /// It counts as brought back when it has stood for this long (H-33).
+    pub verified_after_ms: u64,
+    /// An attended session's person can cancel for this long (H-06).
+    pub grace_ms: u64,
+    /// No key of any client for this long before a living harness is ended (H-08).
+    pub keys_quiet_ms: u64,
+    /// The registry says idle for this long before (H-08).
+    pub idle_quiet_ms: u64,
+    /// A harness that was sent SIGTERM is gone within this (S0-25).
+    pub end_within_ms: u64,
+    /// A death this soon after a recovery is not followed by another one without a signature (H-06).
+    pub dies_again_within_ms: u64,
+    /// Recoveries under way at once on the machine (H-11).
+    pub recoveries_at_once: u32,
+    /// Recoveries that begin within the window.
+    pub recoveries_per_window: u32,
+    /// The window.
+    pub recovery_window_ms: u64,
+    /// So many crashes within `breaker_within_ms` are one host event (H-11).
+    pub breaker_deaths: u32,
+    /// Within this.
+    pub breaker_within_ms: u64,
+    /// So many recoveries in a row that fail alike stop all (H-11).
+    pub breaker_failures: u32,
+    /// Turns that coord may start in one session (H-21).
+    pub wakes: WakeLimits,
+    /// When nothing having changed is a stall (S1-17).
+    pub stall: StallLimits,
+    /// What may be told to a session at rest (S1-09 to S1-11, S1-15, S1-23).
+    pub rest: RestLimits,
+    /// How a wait for quota is ended (S1-22).
+    pub quota: QuotaLimits,
+    /// How messages are handed out (S4).
+    pub queue: QueueLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            unknown_after_ms: 900_000,
+            sweep_ms: 5_000,
+            look_every_ms: 1_000,
+            death_judged_within_ms: 5_000,
+            interrupted_within_ms: 10_000,
+            interrupted_before_boot_ms: 120_000,
+            stopped_kept_ms: 30 * 24 * 3_600_000,
+            settle_ms: 30_000,
+            mode: Mode::Signature,
+            recoveries_per_turn: 3,
+            recoveries_total: 10,
+            cooldown_success_ms: 30_000,
+            cooldown_failure_ms: 5_000,
+            recovery_delay_max_ms: 600_000,
+            resume_proof_ms: 60_000,
+            verified_after_ms: 5_000,
+            grace_ms: 10_000,
+            keys_quiet_ms: 120_000,
+            idle_quiet_ms: 30_000,
+            end_within_ms: 10_000,
+            dies_again_within_ms: 120_000,
+            recoveries_at_once: 2,
+            recoveries_per_window: 10,
+            recovery_window_ms: 600_000,
+            breaker_deaths: 3,
+            breaker_within_ms: 60_000,
+            breaker_failures: 3,
+            wakes: WakeLimits::default(),
+            stall: StallLimits::default(),
+            rest: RestLimits::default(),
+            quota: QuotaLimits::default(),
+            queue: QueueLimits::default(),
+        }
+    }
+}
+
+/// `[recovery] mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Decide, record, notify; do nothing.
+    Observe,
+    /// Act for unattended sessions and on crash signatures (H-06).
+    Signature,
+    /// Act for all.
+    Act,
+}
+
+/// How a wait for quota is ended, milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuotaLimits {
+    /// The first probe goes after this where nobody said when the limit ends, the next ones after twice as
+    /// long each.
+    pub probe_after_ms: u64,
+    /// Nobody is woken within this after the end of a limit that is known: a subscription's client goes on by
+    /// itself up to 90 s after it (measured).
+    pub reset_margin_ms: u64,
+    /// The same after an error of the API's own that outlasted the client's tries.
+    pub service_after_ms: u64,
+    /// But no later than this.
+    pub probe_delay_max_ms: u64,
+    /// After so many that failed a person is asked.
+    pub probes: u32,
+}
+
+impl Default for QuotaLimits {
+    fn default() -> Self {
+        Self {
+            probe_after_ms: 900_000,
+            reset_margin_ms: 120_000,
+            service_after_ms: 300_000,
+            probe_delay_max_ms: 2 * 3_600_000,
+            probes: 5,
+        }
+    }
+}
+
+/// What may be told to a session at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RestLimits {
+    /// Whether prompts are answered at all (`stall.answers`).
+    pub answers: bool,
+    /// Answers in one iteration (S1-15).
+    pub per_iteration: u32,
+    /// Answers in all.
+    pub total: u32,
+    /// Tokens that a conversation may hold.
+    pub context_tokens: u64,
+    /// From so many hundredths of them on a summary is asked for; above 100 never (S1-23).
+    pub summary_percent: u32,
+}
+
+impl Default for RestLimits {
+    fn default() -> Self {
+        let (per_iteration, total) = (3, 10);
+        Self { answers: false, per_iteration, total, context_tokens: 200_000, summary_percent: 70 }
+    }
+}
+
+/// When nothing having changed means what, milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StallLimits {
+    /// An unattended session's screen is compared this often (S1-02).
+    pub heartbeat_ms: u64,
+    /// Unchanged captures in a row that make a stall suspected (S1-06).
+    pub captures: u32,
+    /// A turn without a tool has stalled after this.
+    pub thinking_after_ms: u64,
+    /// One whose tool runs.
+    pub tool_after_ms: u64,
+    /// One that waits for an MCP server.
+    pub mcp_after_ms: u64,
+    /// One that waits for a subagent.
+    pub subagent_after_ms: u64,
+    /// One whose request is tried again: the client does so for 180 s.
+    pub retry_after_ms: u64,
+    /// A person is reminded of an open prompt after this (H-35).
+    pub approval_after_ms: u64,
+    /// And again after this.
+    pub approval_again_ms: u64,
+}
+
+impl Default for StallLimits {
+    fn default() -> Self {
+        Self {
+            heartbeat_ms: 60_000,
+            captures: 3,
+            thinking_after_ms: 600_000,
+            tool_after_ms: 3 * 3_600_000,
+            mcp_after_ms: 600_000,
+            subagent_after_ms: 1_800_000,
+            retry_after_ms: 360_000,
+            approval_after_ms: 600_000,
+            approval_again_ms: 1_800_000,
+        }
+    }
+}
+
+/// What a budget of wakes allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WakeLimits {
+    /// Wakes within any 10 minutes (`queue.wakes_per_10min`).
+    pub per_10min: u32,
+    /// Wakes within any 24 hours (`queue.wakes_per_day`).
+    pub per_day: u32,
+}
+
+impl Default for WakeLimits {
+    fn default() -> Self {
+        Self { per_10min: 6, per_day: 60 }
+    }
+}
+
+/// How messages are handed out (`[queue]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueLimits {
+    /// A consumer has a message for so long, unless it says otherwise (S4-11).
+    pub lease_ms: u64,
+    /// One that is worked on for longer is counted as slow (S4-18).
+    pub slow_ms: u64,
+    /// Attempts after the first one (S4-23).
+    pub retries: u32,
+    /// The wait before them.
+    pub delay: Delay,
+    /// Messages that wait for one receiver; more are refused.
+    pub per_receiver: u32,
+    /// How long those that are done are kept (S4-20).
+    pub processed_kept_ms: u64,
+    /// How long those that failed are kept (S4-20).
+    pub failed_kept_ms: u64,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self {
+            lease_ms: 300_000,
+            slow_ms: 120_000,
+            retries: 3,
+            delay: Delay { first_ms: 10_000, max_ms: 300_000 },
+            per_receiver: 1_000,
+            processed_kept_ms: 7 * 24 * 3_600_000,
+            failed_kept_ms: 30 * 24 * 3_600_000,
+        }
+    }
+}
+
+/// First delay, doubled with each failure in a row, up to a maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// After the first failure.
+    pub first_ms: u64,
+    /// At most.
+    pub max_ms: u64,
+}
+
+impl Delay {
+    /// After so many failures in a row.
+    pub fn after_ms(self, failures: u32) -> u64 {
+        failures.checked_sub(1).map_or(0, |doublings| {
+            let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+            self.first_ms.saturating_mul(factor).min(self.max_ms)
+        })
+    }
+}
