@@ -200,7 +200,9 @@ impl Simulation {
         let is_kin = |other: &Session| is_child(session, other) || is_child(other, session);
         let is_name = |other: &Session| {
             let name = said(other.key).and_then(|word| word.name.as_deref());
-            is_named(&other.session_id) || name.is_some_and(is_named)
+            // An order names a session by any id that it had.
+            let has_named_id = other.previous_ids.iter().any(|id| is_named(id));
+            is_named(&other.session_id) || has_named_id || name.is_some_and(is_named)
         };
         is_named(id) || state.sessions_with_id(id).any(|other| is_kin(other) || is_name(other))
     }
