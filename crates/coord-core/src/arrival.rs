@@ -54,9 +54,8 @@ pub(crate) fn on_hook(
         Destination::History(key) => {
             count_late(state, key, event.is_verified());
             let is_end = matches!(event.kind, HookKind::SessionEnd(_));
-            let ended_elsewhere =
-                owner.filter(|_| is_end).and_then(|owner| state.note_end_elsewhere(key, &owner));
-            ended_elsewhere.into_iter().collect()
+            let ended = owner.filter(|_| is_end);
+            ended.map_or_else(Vec::new, |owner| state.note_end_elsewhere(&event.session_id, &owner))
         }
         Destination::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);

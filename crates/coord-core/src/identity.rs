@@ -309,14 +309,29 @@ impl State {
     }
 
     /// A process that is younger than the dead harness of a record ended the conversation there: its user
-    /// had taken it up, though nothing else was heard of that process. Returns the record, if it is so.
+    /// had taken it up, though nothing else was heard of that process. The conversation may have several
+    /// records, and none is brought back then (G6). Returns those that changed.
     pub(crate) fn note_end_elsewhere(
         &mut self,
-        key: SessionKey,
+        session_id: &str,
         ended: &OwnerId,
-    ) -> Option<SessionKey> {
-        let session = self.get(key).filter(|session| !session.may_live())?;
-        let dead = &session.owner.as_ref()?.id;
+    ) -> Vec<SessionKey> {
+        let of_it = self.sessions_with_id(session_id);
+        let over: Vec<SessionKey> = of_it
+            .filter(|one| one.session_id == session_id && self.is_ended_elsewhere(one, ended))
+            .map(|session| session.key)
+            .collect();
+        for key in &over {
+            if let Some(mut session) = self.take(*key) {
+                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
+                self.put(session);
+            }
+        }
+        over
+    }
+
+    fn is_ended_elsewhere(&self, session: &Session, ended: &OwnerId) -> bool {
+        let Some(dead) = session.owner.as_ref().map(|owner| &owner.id) else { return false };
         let is_since_boot = || {
             let boot = self.header.host.as_ref().map(|host| &host.boot);
             dead.boot != ended.boot && boot == Some(&ended.boot)
@@ -326,13 +341,7 @@ impl State {
         let is_younger = dead.machine == ended.machine && (is_later || is_since_boot());
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
-        if !is_younger || is_known {
-            return None;
-        }
-        let mut session = self.take(key)?;
-        session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
-        self.put(session);
-        Some(key)
+        !session.may_live() && is_younger && !is_known
     }
 }
 

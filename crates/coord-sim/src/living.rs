@@ -295,7 +295,8 @@ impl Simulation {
                 let owner = self.running(place).map(|one| one.process);
                 let owner = owner.map(|owner| (self.boot(), owner));
                 if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
-                    life.is_interrupt_hidden = !is_shown;
+                    // Before any output neither screen nor transcript keeps a mark (measured).
+                    life.is_interrupt_hidden = !(is_shown && has_output);
                 }
                 self.is_interrupted(place, has_output);
             }

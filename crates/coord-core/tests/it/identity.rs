@@ -469,6 +469,23 @@ fn h_42_a_record_that_went_on_elsewhere_passes_nothing_on() {
     assert!(!passed_on(&world, 200));
 }
 
+// G6: two clients had a conversation and both died. Its user takes it up and ends it while nobody listens:
+// neither record is brought back (seed 1210418530531 brought the older one back).
+#[test]
+fn g6_an_end_elsewhere_is_of_every_record_of_its_conversation() {
+    let mut world = World::new();
+    world.open("s1", 100, Kind::Interactive);
+    world.hook("s1", 200, RESUME);
+    world.die(100, present("s1"));
+    world.die(200, present("s1"));
+    // It was spooled, and its client is gone: nothing proves it.
+    let mut event = world.event("s1", 300, EXIT, 0.0);
+    event.provenance = Provenance::Claimed;
+    world.send(event);
+    let passed_on = world.state.sessions().map(|session| session.recovery.passed_on.is_some());
+    assert_eq!(passed_on.collect::<Vec<_>>(), [true, true]);
+}
+
 // a conversation has one owner again once the other record is gone.
 #[test]
 fn r_07_the_mark_of_two_owners_goes_with_the_other_record() {

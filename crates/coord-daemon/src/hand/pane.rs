@@ -275,7 +275,8 @@ fn client(text: &str) -> PaneState {
     PaneState::Client { screen, input: coord_screen::input(text), signature }
 }
 
-/// The pane's first process, if it alone is in front.
+/// The pane's first process, if it alone is in front and its user has left no job stopped there: an editor or
+/// another client that was suspended is gone back to with `fg` (H-01).
 fn shell(
     spot: &Spot,
     text: &str,
@@ -288,7 +289,8 @@ fn shell(
     let is_in_front = stat.front == i64::from(stat.group);
     // A script's programs run in its own group: whoever else is in it may be the one that reads.
     let is_able = !stat.is_zombie && !stat.is_stopped && table.is_alone(spot.pid);
-    if !(is_leader && is_in_front && is_able) {
+    let has_jobs = table.has_stopped_on(stat.tty);
+    if !(is_leader && is_in_front && is_able) || has_jobs {
         return PaneState::Other;
     }
     let text = coord_screen::plain(text);

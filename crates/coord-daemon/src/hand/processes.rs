@@ -69,6 +69,11 @@ impl Table {
         self.all.values().filter(|stat| stat.group == own.group).count() == 1
     }
 
+    /// Whether a process is stopped whose terminal this is.
+    pub(super) fn has_stopped_on(&self, tty: i64) -> bool {
+        self.all.values().any(|stat| stat.tty == tty && stat.is_stopped)
+    }
+
     /// Those of `pids` that are this user's and for which `is_it` holds.
     fn ours<'a>(
         &self,

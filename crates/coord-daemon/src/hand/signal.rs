@@ -12,8 +12,9 @@ use crate::{convert, process};
 
 /// The signal to a harness at rest follows so soon on the beginning of the last look (H-08).
 const AFTER_LOOK_NS_MAX: u64 = 20_000_000;
-/// So often a look is tried that is quick enough; those behind the first read less.
-const LOOKS_MAX: u32 = 3;
+/// For so long looks are taken until one is quick enough: on a busy machine few are. Those after the first read
+/// less.
+const LOOKS_NS: u64 = 2_000_000_000;
 
 impl Tools {
     /// Sends the signal, if nothing has changed since `before`.
@@ -32,7 +33,8 @@ impl Tools {
             Signal::Kill => rustix::process::Signal::KILL,
         };
         let mut table = Table::default();
-        for _ in 0..LOOKS_MAX {
+        let began_ns = RealClock.mono_ns();
+        while RealClock.mono_ns().saturating_sub(began_ns) < LOOKS_NS {
             let look = self.look_since(subject, &table);
             let now = look.proof;
             table = look.table;

@@ -191,11 +191,10 @@ impl Machine {
         }
     }
 
-    /// Whether another process than the pane's first one has its terminal.
+    /// Whether another process than the pane's first one has its terminal, or is a stopped job there.
     pub(super) fn has_another(&self, pane: &Pane) -> bool {
-        let is_in_front =
-            |one: &Process| one.tty == pane.tty && one.tool_of.is_none() && !one.is_stopped;
-        self.processes.iter().any(|(pid, one)| *pid != pane.pid && is_in_front(one))
+        let is_there = |one: &Process| one.tty == pane.tty && one.tool_of.is_none();
+        self.processes.iter().any(|(pid, one)| *pid != pane.pid && is_there(one))
     }
 
     /// A process ended: its shell takes the terminal back, or its pane goes with it.

@@ -112,6 +112,13 @@ fn whoever_else_is_in_front_is_other() {
     let subject = world.crashed();
     world.type_keys("%0", &["cat", "Enter"]);
     until("cat", || (world.look(&subject).pane == PaneState::Other).then_some(()));
+    // Its user will come back to a job that is stopped.
+    world.type_keys("%0", &["C-z"]);
+    until("the job is stopped", || world.text("%0").contains("Stopped").then_some(()));
+    world.wait_prompt("%0");
+    assert_eq!(world.look(&subject).pane, PaneState::Other, "a suspended job");
+    world.type_keys("%0", &["fg", "Enter"]);
+    until("cat again", || (world.ask("%0", "#{pane_current_command}") == "cat").then_some(()));
     world.type_keys("%0", &["C-d"]);
     world.wait_prompt("%0");
     assert!(prompt(&world.look(&subject)).is_some());
