@@ -13,7 +13,7 @@
 use crate::home::Home;
 use crate::truth::{self, CONTINUED, GONE, Measured, SUSPENDED};
 use crate::wait::wait_until;
-use coord_wire::envelope::Kind;
+use coord_model::Kind;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session, State};
 use coord_wire::limits::BODY_BYTES_MAX;

@@ -1,6 +1,7 @@
 //! The whole way: the real client runs coord's hooks, and `coord inspect` shows the truth,
 //! whatever was killed on the way. Holds G1, G2, G7, G10, G11, R-13, S0-25f, S0-28a, H-05, H-14, H-25.
 
+use coord_model::Kind;
 use coord_tests::client::{Conversation, headless, program, result, surround};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, install, session_when};
 use coord_tests::fake_api::{FakeApi, Turn};
@@ -9,7 +10,6 @@ use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::settings::{Capture, Settings};
 use coord_tests::wait::wait_until;
-use coord_wire::envelope::Kind;
 use coord_wire::inspect::{Session, State, Status};
 use rustix::process::Signal;
 use std::collections::BTreeSet;

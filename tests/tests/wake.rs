@@ -4,6 +4,7 @@
 //! Where a message is handed over the coordinator is a few lines of this test; where it matters who
 //! waits, it is the real one.
 
+use coord_model::Kind;
 use coord_tests::client::headless_text;
 use coord_tests::coord::{Coordinator, inspect, install};
 use coord_tests::fake_api::{FakeApi, Turn};
@@ -12,7 +13,6 @@ use coord_tests::netns::{self, test};
 use coord_tests::process::session_of;
 use coord_tests::terminal::{Pane, Terminal};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
-use coord_wire::envelope::Kind;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::limits::{BODY_BYTES_MAX, WAKE_BYTES_MAX};
 use rustix::fd::OwnedFd;

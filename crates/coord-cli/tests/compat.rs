@@ -18,12 +18,12 @@ use std::process::Stdio;
 use coord_daemon::host::Here;
 use coord_daemon::registry::Readable;
 use coord_daemon::{offline, view};
-use coord_model::Now;
+use coord_model::envelope::Envelope;
+use coord_model::{Now, STORE_VERSION};
 use coord_tests::coord::{Coordinator, coord, events, health, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
 use coord_tests::wait::wait_until;
-use coord_wire::envelope::Envelope;
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::frame::{self, Frame, Frames};
 use coord_wire::limits::BODY_BYTES_MAX;
@@ -311,7 +311,7 @@ fn a_newer_snapshot_is_refused_by_everything_that_reads_it() {
     let snapshot = home.paths().state.join("snapshot");
     let bytes = fs::read(&snapshot).unwrap();
     let first = frame::record_at(&bytes, 0).unwrap();
-    let newer = String::from_utf8(first.to_vec()).unwrap().replace("\"store\":1", "\"store\":2");
+    let newer = String::from_utf8(first.to_vec()).unwrap().replace("\"store\":1", "\"store\":9");
     let mut changed = Vec::new();
     frame::push(&mut changed, newer.as_bytes());
     changed.extend_from_slice(&bytes[changed.len()..]);
@@ -320,7 +320,8 @@ fn a_newer_snapshot_is_refused_by_everything_that_reads_it() {
         let finished = coord(&home, args);
         assert_eq!(finished.code(), Some(1), "{finished:?}");
         assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
-        assert!(finished.stderr.contains("store version 2, this program knows 1"), "{finished:?}");
+        let found = format!("store version 9, this program knows {STORE_VERSION}");
+        assert!(finished.stderr.contains(&found), "{finished:?}");
         assert!(finished.stderr.contains("run the newer coord"), "{finished:?}");
     }
     assert_eq!(fs::read(&snapshot).unwrap(), changed, "left as it was");

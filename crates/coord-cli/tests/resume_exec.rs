@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use coord_daemon::process;
+use coord_model::Place;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;
 use coord_wire::api::ResumeOrder;
-use coord_wire::journal::Place;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -98,7 +98,9 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
             let saw = "process gone, no SessionEnd, registry entry removed";
             conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
         }
-        Registry::Absent | Registry::Unreadable if matches!(session.pane, PaneFact::Its(_)) => {
+        Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. }
+            if matches!(session.pane, PaneFact::Its(_)) =>
+        {
             session.look = at.awake;
             session.presence = Presence::Dying { since, asks_pane: true, is_fresh };
         }
@@ -106,7 +108,7 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
             let saw = "process gone, no SessionEnd, no registry entry seen before or after";
             conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
-        Registry::Unreadable => {
+        Registry::Unreadable { .. } | Registry::Strange { .. } => {
             let saw = "process gone, no SessionEnd, registry not readable";
             conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }
@@ -123,8 +125,8 @@ pub(crate) fn judge_by_pane(
 ) {
     let Presence::Dying { since, asks_pane: true, is_fresh } = session.presence else { return };
     let seen = match found {
-        PaneFound::Its(seen) if is_same_pane(session, seen.proof) => seen,
-        PaneFound::Its(_) | PaneFound::NotThere => {
+        PaneFound::Found(seen) if is_same_pane(session, seen.proof) => seen,
+        PaneFound::Found(_) | PaneFound::NotThere => {
             let saw = "process and pane gone, no SessionEnd, no registry";
             return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
         }

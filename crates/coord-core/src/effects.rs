@@ -30,7 +30,7 @@ impl Effects {
     /// Records a decision about a session or a message, by its id.
     pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
         let (saw, did) = (saw.to_owned(), did.to_owned());
-        self.decisions.push(Decision { session_id: id, rule, saw, did });
+        self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did });
     }
 
     /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the

@@ -32,7 +32,7 @@ pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
         machine: event.machine.clone(),
         boot: event.boot.clone(),
         pid_ns: harness.pid_ns,
-        process: harness.process,
+        process: harness.process(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The core of coord: everything that is decided, and nothing else.
 //!
-//! [`step`] takes the state, one [`Event`] and the time, changes the state, and returns what is to
+//! [`step`] takes the state, one [`coord_model::Event`] and the time, changes the state, and returns what is to
 //! be done ([`Effects`]). It is pure and total: no clock, no files, no randomness, no error. The
 //! compiler keeps it so (`no_std`). [`State::next_deadline`] says when it wants to be called again;
 //! deadlines follow from the state, so a restart forgets no timer.

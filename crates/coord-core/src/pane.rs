@@ -91,7 +91,7 @@ impl State {
             note(&mut session, found, looked, fx);
             conclude(&mut session, at, fx);
             let digest = match found {
-                PaneFound::Its(seen) => seen.digest,
+                PaneFound::Found(seen) => seen.digest,
                 PaneFound::NotThere | PaneFound::Unreadable { .. } => None,
             };
             self.count_capture(&mut session, digest, at, fx);
@@ -130,11 +130,11 @@ impl State {
     /// heartbeat, or the same screen again where it is to confirm or to contradict what hooks said.
     pub fn is_news(&self, session: &Session, found: &PaneFound, awake: Awake) -> bool {
         let is_heartbeat = match found {
-            PaneFound::Its(PaneSeen { digest: Some(digest), .. }) => {
+            PaneFound::Found(PaneSeen { digest: Some(digest), .. }) => {
                 self.is_heartbeat(session, *digest, awake)
             }
             // What nobody can look at is not known to stand still.
-            PaneFound::Its(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => {
+            PaneFound::Found(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => {
                 session.stall.is_some()
             }
         };
@@ -149,8 +149,10 @@ fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
         }
         (PaneFound::Unreadable { .. }, PaneFact::Its(_))
         | (PaneFound::NotThere, PaneFact::NotThere { .. }) => return false,
-        (PaneFound::Its(seen), PaneFact::Its(view)) => (seen, view),
-        (PaneFound::NotThere | PaneFound::Its(_) | PaneFound::Unreadable { .. }, _) => return true,
+        (PaneFound::Found(seen), PaneFact::Its(view)) => (seen, view),
+        (PaneFound::NotThere | PaneFound::Found(_) | PaneFound::Unreadable { .. }, _) => {
+            return true;
+        }
     };
     let is_other = seen.pane != view.pane || seen.proof != view.proof || seen.screen != view.screen;
     let has_signature =
@@ -213,7 +215,7 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
 /// Takes down what was seen.
 fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) {
     let seen = match found {
-        PaneFound::Its(seen) => seen,
+        PaneFound::Found(seen) => seen,
         PaneFound::NotThere => {
             session.pane = PaneFact::NotThere { at };
             return;

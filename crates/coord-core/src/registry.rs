@@ -39,7 +39,10 @@ impl State {
         let Some(key) = self.key_of_owner(&owner) else {
             return match found {
                 Registry::Present(entry) if !after_death => self.discover(owner, entry, at, fx),
-                Registry::Present(_) | Registry::Absent | Registry::Unreadable => Vec::new(),
+                Registry::Present(_)
+                | Registry::Absent
+                | Registry::Unreadable { .. }
+                | Registry::Strange { .. } => Vec::new(),
             };
         };
         if let Registry::Present(entry) = found
@@ -206,7 +209,7 @@ fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Opt
     let RegistryFact::Present { status, changed_ms, seen_changing, .. } = before else {
         return None;
     };
-    let is_same = status == entry.status && changed_ms == entry.changed_ms;
+    let is_same = status == entry.known_status() && changed_ms == entry.changed_ms;
     if is_same { seen_changing } else { Some(at.awake) }
 }
 
@@ -234,7 +237,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
             session.registry = RegistryFact::Removed { at };
             return;
         }
-        (Registry::Absent | Registry::Unreadable, _) => {
+        (Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. }, _) => {
             session.registry = RegistryFact::Unknown;
             return;
         }
@@ -242,7 +245,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     let before = session.registry.level();
     session.registry = RegistryFact::Present {
         at,
-        status: entry.status,
+        status: entry.known_status(),
         changed_ms: entry.changed_ms,
         seen_changing: seen_changing(session.registry, entry, at),
     };
@@ -256,7 +259,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
         session.sign = at.awake;
     }
     let is_waiting = matches!(
-        entry.status,
+        entry.known_status(),
         Some(RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput) | None
     );
     settle_turn(session, at, fx);

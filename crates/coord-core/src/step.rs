@@ -4,8 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, Effect, Event, EventId, Host, Kind, Launch, Moment, Now, ProcessRef, SessionKey,
-    Settings,
+    Awake, Effect, Event, EventId, Moment, Now, ProcessRef, ProcessSeen, SessionKey, Started,
 };
 
 use crate::arrival::{self, ask_about, ask_for_dir};
@@ -23,6 +22,9 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     let mut fx = Effects::default();
     if let Event::Tick = event {
         return looks(state, now);
+    }
+    if !changes_state(event) {
+        return fx;
     }
     let mut touched = take_in(state, event, now, &mut fx);
     let changed = state.drop_unverified(&touched, state.moment(now), &mut fx);
@@ -53,12 +55,18 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     fx
 }
 
+/// Whether an event is more than a note for people.
+fn changes_state(event: &Event) -> bool {
+    let is_probe = matches!(event, Event::Hook(hook) if hook.is_probe());
+    !is_probe && !matches!(event, Event::JournalReopened { .. } | Event::Decision(_))
+}
+
 /// What an event says. Returns the records that it touched.
 fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
     match event {
-        Event::Started(host, settings) => on_started(state, host, settings, now, fx),
-        Event::Settings(settings) => {
+        Event::Started(started) => on_started(state, started, now, fx),
+        Event::ConfigChanged { settings, .. } => {
             state.header.settings = (**settings).clone();
             state.keys()
         }
@@ -69,24 +77,19 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             state.keys()
         }
         Event::Hook(hook) => arrival::on_hook(state, hook, now, fx),
-        Event::Folded { id, session_id } => on_folded(state, *id, session_id, now),
+        Event::Folded { id, session_id, .. } => on_folded(state, *id, session_id, now),
         Event::SpoolFolded { events } => {
             let counters = &mut state.header.counters;
             counters.folded = counters.folded.saturating_add(*events);
             Vec::new()
         }
-        Event::Malformed => {
+        Event::Malformed { .. } => {
             let counters = &mut state.header.counters;
             counters.malformed = counters.malformed.saturating_add(1);
             Vec::new()
         }
-        Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from, launch } => {
-            let told = (*kind, *is_stopped, forked_from.as_deref(), launch.as_deref());
-            on_seen(state, *process, told, now, fx)
-        }
-        Event::ProcessSeen { process, alive: false, .. } => {
-            on_exit(state, *process, false, now, fx)
-        }
+        Event::ProcessSeen(seen) if seen.alive => on_seen(state, seen, now, fx),
+        Event::ProcessSeen(seen) => on_exit(state, seen.process, false, now, fx),
         Event::ProcessExited { process } => on_exit(state, *process, true, now, fx),
         Event::RegistryRead { process, found, after_death, domain } => {
             let owner = state.owner_in(domain.as_ref(), *process);
@@ -104,7 +107,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             let read = (*interrupted_ms, *has_signature, failure.as_ref());
             state.on_transcript(*process, read, at, fx).into_iter().collect()
         }
-        Event::Shutdown(under_way) => state.on_shutdown(*under_way, at, fx),
+        Event::Shutdown { under_way } => state.on_shutdown(*under_way, at, fx),
         Event::ConfigDirLock { config_dir, held } => {
             state.header.config_dirs.insert(config_dir.clone(), *held);
             state.keys_of(|session| {
@@ -113,15 +116,17 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             })
         }
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
-        Event::Queue(event) => one(state.on_queue(event, at, fx)),
-        Event::Operator(command) => state.on_command(command, at, fx),
-        Event::Proved { intent, proof } => one(state.on_proved(*intent, proof, at, fx)),
-        Event::Acted { intent, outcome } => one(state.on_acted(*intent, outcome, at, fx)),
-        Event::ResumeClaimed { session, nonce, process } => {
+        Event::Message { event, .. } => one(state.on_queue(event, at, fx)),
+        Event::Operator { command, .. } => state.on_command(command, at, fx),
+        Event::Proved { intent, proof, .. } => one(state.on_proved(*intent, proof, at, fx)),
+        Event::Acted { intent, outcome, .. } => one(state.on_acted(*intent, outcome, at, fx)),
+        Event::ResumeClaimed { session, nonce, process, .. } => {
             one(state.on_resume_claimed(*session, nonce, *process, at, fx))
         }
-        Event::ResumeFailed { session, why } => one(state.on_resume_failed(*session, why, at, fx)),
-        Event::Due | Event::Tick => Vec::new(),
+        Event::ResumeFailed { session, why, .. } => {
+            one(state.on_resume_failed(*session, why, at, fx))
+        }
+        Event::Due | Event::Tick | Event::JournalReopened { .. } | Event::Decision(_) => Vec::new(),
     }
 }
 
@@ -143,13 +148,8 @@ fn judged(
     touched
 }
 
-fn on_started(
-    state: &mut State,
-    host: &Host,
-    settings: &Settings,
-    now: Now,
-    fx: &mut Effects,
-) -> Vec<SessionKey> {
+fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
+    let Started { host, settings, .. } = started;
     let is_new_boot = state.header.host.as_ref().is_some_and(|before| before.boot != host.boot);
     let down_ns = state.header.last.map_or(0, |last| now.mono_ns.saturating_sub(last.mono_ns));
     let last = state.header.last.map_or(Awake::default(), |last| state.moment(last).awake);
@@ -304,21 +304,16 @@ fn on_folded(state: &mut State, id: EventId, session_id: &str, now: Now) -> Vec<
     key.into_iter().collect()
 }
 
-fn on_seen(
-    state: &mut State,
-    process: ProcessRef,
-    (kind, is_stopped, forked_from, launch): (Option<Kind>, bool, Option<&str>, Option<&Launch>),
-    now: Now,
-    fx: &mut Effects,
-) -> Vec<SessionKey> {
+fn on_seen(state: &mut State, seen: &ProcessSeen, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
-    let key = state.local_owner(process).and_then(|owner| state.key_of_owner(&owner));
+    let (launch, forked_from) = (seen.launch.as_deref(), seen.forked_from.as_deref());
+    let key = state.local_owner(seen.process).and_then(|owner| state.key_of_owner(&owner));
     if let Some(mut session) = key.and_then(|key| state.take(key)) {
         if let Some(owner) = &mut session.owner {
             owner.seen_alive = Some((true, at));
-            owner.is_stopped = is_stopped;
+            owner.is_stopped = seen.is_stopped;
         }
-        session.kind = session.kind.or(kind);
+        session.kind = session.kind.or(seen.kind);
         if launch.is_some() {
             session.launch = launch.cloned();
         }

@@ -1,8 +1,7 @@
 //! What the loop owes, and when: the spool, deadlines, looks, syncs, the heartbeat; and the order in
 //! which a turn of the loop pays it (H-05: socket, spool, judgement).
 
-use coord_model::Now;
-use coord_wire::journal::Entry;
+use coord_model::{Event, Now};
 
 use crate::coordinator::Coordinator;
 use crate::intake::Intake;
@@ -78,7 +77,7 @@ impl<W: World> Coordinator<W> {
         if GAP_NS < stood_ns || GAP_NS < wall_ns.abs_diff(passed_ns) {
             let ns = if GAP_NS < stood_ns { stood_ns } else { 0 };
             tracing::warn!(stood_ms = ns / 1_000_000, "gap");
-            self.record_or_owe(Entry::Gap { ns }, now);
+            self.record_or_owe(Event::Gap { ns }, now);
         }
         self.agenda.last_turn = now;
     }
@@ -107,7 +106,7 @@ impl<W: World> Coordinator<W> {
         let last_ns = state.header().last.map_or(0, |last| last.mono_ns);
         let is_old = MARK_NS <= now.mono_ns.saturating_sub(last_ns);
         if is_old && state.sessions().any(coord_core::Session::may_live) {
-            self.record_or_say(&Entry::Due, now);
+            self.record_or_say(&Event::Due, now);
         }
     }
 

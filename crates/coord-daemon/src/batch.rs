@@ -3,9 +3,8 @@
 //! A hook sends one. An array may be long, and is gone through piece by piece, so that nobody waits for it
 //! (H-49): first all of it is checked, then it is taken.
 
-use coord_model::Now;
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::Via;
+use coord_model::envelope::Envelope;
+use coord_model::{HookEvent, Now, Via};
 use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
@@ -80,7 +79,7 @@ impl<W: World> Coordinator<W> {
         let events: Vec<_> = taking.by_ref().take(n).collect();
         let is_end = taking.len() == 0;
         for (envelope, text) in events {
-            if let Some(route) = self.take_posted(envelope, &text, batch, now) {
+            if let Some(route) = self.take_posted(envelope, text, batch, now) {
                 return Some(route);
             }
         }
@@ -97,7 +96,7 @@ impl<W: World> Coordinator<W> {
     fn take_posted(
         &mut self,
         envelope: Envelope,
-        text: &RawValue,
+        text: Box<RawValue>,
         batch: &Batch,
         now: Now,
     ) -> Option<Route> {
@@ -106,12 +105,13 @@ impl<W: World> Coordinator<W> {
         }
         let provenance = self.provenance(&envelope, Some(batch.caller));
         self.offered = None;
-        let id = envelope.event_id();
-        if let Err(error) = self.take_hook(envelope, text, Via::Socket, provenance, now) {
+        let event = HookEvent { provenance, ..HookEvent::new(envelope, text, Via::Socket) };
+        let id = event.id;
+        if let Err(error) = self.take_hook(event, now) {
             return Some(Route::Answer(refused(&error)));
         }
         // What is offered to a hook goes to that hook and to no batch.
-        let offered = self.offered.take().filter(|one| batch.is_one && Some(one.event) == id)?;
+        let offered = self.offered.take().filter(|one| batch.is_one && one.event == id)?;
         self.hand_to_hook(&offered, now)
     }
 }

@@ -9,7 +9,7 @@ use std::fs::read_link;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 
 use crate::launch::{DELETED, INTERPRETERS};
 use crate::process::{stat, words};

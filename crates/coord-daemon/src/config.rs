@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 pub use agents::{AGENT_KEYS, AgentConfig, AgentKey, PromptBy, Written};
 use coord_core::{Limits, RotationLimits, RunLimits};
 use coord_model::{
-    Delay, Mode, QueueLimits, QuotaLimits, RestLimits, Settings, StallLimits, WakeLimits,
+    ConfigChange, Delay, Mode, QueueLimits, QuotaLimits, RestLimits, Settings, StallLimits,
+    WakeLimits,
 };
-use coord_wire::journal::ConfigChange;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use keys::KEYS;
 use keys::TABLES;

@@ -1,8 +1,7 @@
 //! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
 //! that a replay agrees; then the settings of the core change with that record.
 
-use coord_model::{Mode, Now};
-use coord_wire::journal::{ConfigChange, Entry};
+use coord_model::{ConfigChange, Event, Mode, Now};
 
 use crate::conditions::Condition;
 use crate::config::{Config, ConfigError};
@@ -25,11 +24,10 @@ impl<W: World> Coordinator<W> {
             }
         };
         let changes = self.config.changes_to(&new);
-        let settings = serde_json::value::to_raw_value(&new.settings());
-        let Ok(settings) = settings else { return };
+        let settings = Box::new(new.settings());
         // What follows from the new settings is already admitted under the new mode.
         let old = std::mem::replace(&mut self.config, new);
-        let entry = Entry::ConfigChanged { settings, changes: changes.clone() };
+        let entry = Event::ConfigChanged { settings, changes: changes.clone() };
         if !changes.is_empty() && !self.record_or_say(&entry, now) {
             self.config_waits = Some(std::mem::replace(&mut self.config, old));
             let text = format!(

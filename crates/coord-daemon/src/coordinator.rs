@@ -5,27 +5,23 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use coord_core::{Admission, State, admit};
-use coord_model::{Deed, Effect, MessageId, Mode, Now, Provenance};
+use coord_model::{
+    Deed, Effect, Event, HookEvent, HookKind, MessageId, Mode, Now, ProcessRef, Started,
+};
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Started, Via};
 use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
 use coord_wire::paths::Paths;
-use coord_wire::stamp::ProcessRef;
-use serde_json::value::RawValue;
 
 use crate::agenda::Agenda;
 use crate::conditions::{Condition, Conditions};
 use crate::config::Config;
-use crate::convert::wire_process;
 use crate::engine::Engine;
 use crate::host::Here;
 use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
-use crate::provenance;
 use crate::reopen::Reopening;
-use crate::share::{Arrival, Fate, Shares, Trust};
+use crate::share::{Arrival, Fate, Shares};
 use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
@@ -68,7 +64,7 @@ pub struct Coordinator<W: World> {
     /// Processes whose end could not be watched yet.
     unwatched: BTreeSet<ProcessRef>,
     /// Observations that the store has not taken yet, oldest first.
-    pub(crate) owed: VecDeque<Entry>,
+    pub(crate) owed: VecDeque<Event>,
     /// Effects that were asked for and are not performed yet, while some are.
     performing: Option<VecDeque<Effect>>,
     /// Acts that wait until the record of their decision is synced.
@@ -170,25 +166,22 @@ impl<W: World> Coordinator<W> {
             config,
         };
         coordinator.restore_reserve();
-        let settings = serde_json::value::to_raw_value(&coordinator.config.settings())?;
-        let started = Entry::Started(Started {
+        let started = Event::Started(Box::new(Started {
             version: coord_wire::VERSION.to_owned(),
-            machine: coordinator.here.machine.clone(),
-            boot: coordinator.here.boot.clone(),
-            boot_at: coordinator.here.boot_at_ms,
-            pid_ns: coordinator.here.pid_ns,
-            settings,
-        });
+            host: coordinator.here.for_core(),
+            settings: coordinator.config.settings(),
+        }));
         coordinator.record(&started, now)?;
         coordinator.sweep_bodies();
         Ok(coordinator)
     }
 
     /// Records an entry and does what follows from it.
-    pub(crate) fn record(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
-        let effects = match self.engine.record(entry, now) {
-            Err(error) if self.note_refused(&error) && self.release_reserve() => {
-                self.engine.record(entry, now)?
+    pub(crate) fn record(&mut self, event: &Event, now: Now) -> Result<(), AppendError> {
+        let is_expendable = matches!(event, Event::Hook(hook) if !is_reserved(hook.kind.name()));
+        let effects = match self.engine.record(event, now) {
+            Err(error) if self.note_refused(&error) && !is_expendable && self.release_reserve() => {
+                self.engine.record(event, now)?
             }
             result => result?,
         };
@@ -198,53 +191,26 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Takes one event of a hook in. With a full disk only turn edges are taken (H-29).
-    pub(crate) fn take_hook(
-        &mut self,
-        envelope: Envelope,
-        text: &RawValue,
-        via: Via,
-        provenance: Provenance,
-        now: Now,
-    ) -> Result<(), AppendError> {
-        if self.engine.is_duplicate(&envelope) {
+    pub(crate) fn take_hook(&mut self, event: HookEvent, now: Now) -> Result<(), AppendError> {
+        if self.engine.is_duplicate(&event) {
             return Ok(());
         }
-        let arrival = Arrival {
-            session_id: &envelope.session_id,
-            event: &envelope.event,
-            bytes: text.get().len(),
-            trust: Trust::of(&provenance),
-            via,
-        };
-        match self.shares.take(arrival, now.mono_ns) {
+        match self.shares.take(Arrival::of(&event), now.mono_ns) {
             Fate::Kept => (),
             Fate::Named => {
-                let Envelope { session_id, event, id, .. } = envelope;
-                return self.record(&Entry::Folded { session_id, event, id }, now);
+                let name = event.kind.name().to_owned();
+                let HookEvent { session_id, id, .. } = event;
+                return self.record(&Event::Folded { session_id, event: name, id }, now);
             }
             Fate::Counted => {
                 self.count();
                 return Ok(());
             }
         }
-        if envelope.event == "SessionEnd" {
+        if matches!(event.kind, HookKind::SessionEnd(_)) {
             self.look_for_shutdown(now);
         }
-        let may_use_reserve = is_reserved(&envelope.event);
-        let (verified, corroborated) = provenance::recorded(&provenance);
-        let entry = Entry::Hook { via, verified, corroborated, envelope: text.to_owned() };
-        match self.engine.append(&entry, now) {
-            Err(error)
-                if self.note_refused(&error) && may_use_reserve && self.release_reserve() =>
-            {
-                self.engine.append(&entry, now)?;
-            }
-            result => result?,
-        }
-        self.mark_unsynced(now);
-        let effects = self.engine.take_hook_in(envelope, via, provenance, now);
-        self.perform(effects, now);
-        Ok(())
+        self.record(&Event::Hook(Box::new(event)), now)
     }
 
     /// The state.
@@ -269,7 +235,7 @@ impl<W: World> Coordinator<W> {
 
     /// A watched process is gone.
     pub fn on_exit(&mut self, process: ProcessRef, now: Now) {
-        self.record_or_owe(Entry::ProcessExited { process }, now);
+        self.record_or_owe(Event::ProcessExited { process }, now);
     }
 
     /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
@@ -282,7 +248,7 @@ impl<W: World> Coordinator<W> {
     /// Deadlines of the core.
     pub(crate) fn tick(&mut self, now: Now) -> Result<(), AppendError> {
         if self.engine.state().is_due(now) {
-            return self.record(&Entry::Due, now);
+            return self.record(&Event::Due, now);
         }
         let effects = self.engine.tick(now);
         self.perform(effects, now);
@@ -291,7 +257,7 @@ impl<W: World> Coordinator<W> {
 
     /// Records what will not be seen a second time. What the store does not take is owed to it: in
     /// order, and before anything newer of the kind.
-    pub(crate) fn record_or_owe(&mut self, entry: Entry, now: Now) {
+    pub(crate) fn record_or_owe(&mut self, entry: Event, now: Now) {
         if self.owed.is_empty() && self.record_or_say(&entry, now) {
             return;
         }
@@ -313,7 +279,7 @@ impl<W: World> Coordinator<W> {
 
     /// Records an entry that nobody waits for; a failure is a problem that people see. True if it is
     /// recorded.
-    pub(crate) fn record_or_say(&mut self, entry: &Entry, now: Now) -> bool {
+    pub(crate) fn record_or_say(&mut self, entry: &Event, now: Now) -> bool {
         let result = self.record(entry, now);
         if let Err(error) = &result {
             tracing::error!(%error, "not recorded");
@@ -345,21 +311,21 @@ impl<W: World> Coordinator<W> {
 
     fn perform_one(&mut self, effect: Effect, now: Now) {
         match effect {
-            Effect::WatchProcess { process } => self.watch(wire_process(process), now),
+            Effect::WatchProcess { process } => self.watch(process, now),
             Effect::ReadRegistry { process, config_dir, after_death: true } => {
-                self.deaths.push_back((wire_process(process), config_dir));
+                self.deaths.push_back((process, config_dir));
             }
             Effect::ReadRegistry { process, config_dir, after_death: false } => {
-                self.read_registry(wire_process(process), config_dir, false);
+                self.read_registry(process, config_dir, false);
             }
             Effect::WatchRegistry { config_dir } => {
                 self.watch_registry(&config_dir);
             }
             Effect::CapturePane { process, pane, proof, look } => {
-                self.panes.push(PaneWish { process: wire_process(process), pane, proof, look });
+                self.panes.push(PaneWish { process, pane, proof, look });
             }
             Effect::ReadTranscript { process, path, config_dir } => {
-                self.watch_transcript(wire_process(process), path, config_dir, now);
+                self.watch_transcript(process, path, config_dir, now);
             }
             Effect::RemoveBody { message } => {
                 let seq = self.engine.journal().next_seq().saturating_sub(1);
@@ -378,7 +344,7 @@ impl<W: World> Coordinator<W> {
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);
-                self.record_or_owe(Entry::ConfigDirLock { config_dir, held }, now);
+                self.record_or_owe(Event::ConfigDirLock { config_dir, held }, now);
             }
         }
     }
@@ -406,7 +372,7 @@ impl<W: World> Coordinator<W> {
         }
         self.show_unwatched(None);
         let seen = self.world.seen(process, alive);
-        self.record_or_owe(Entry::ProcessSeen(seen), now);
+        self.record_or_owe(Event::ProcessSeen(seen), now);
     }
 
     fn show_unwatched(&mut self, error: Option<&std::io::Error>) {

@@ -1,9 +1,8 @@
 //! What arrives beyond a share is only counted (H-29, H-49). Its number is recorded from time to time: a
 //! record for each would be what the share is there to prevent.
 
-use coord_model::Now;
+use coord_model::{Event, Now, Via};
 use coord_store::AppendError;
-use coord_wire::journal::{Entry, Via};
 
 use crate::coordinator::Coordinator;
 use crate::share::{Arrival, Fate, Trust};
@@ -30,7 +29,7 @@ impl<W: World> Coordinator<W> {
         let (session_id, event) = ("", "");
         let arrival = Arrival { session_id, event, bytes: text.len(), trust: Trust::Claimed, via };
         match self.shares.take(arrival, now.mono_ns) {
-            Fate::Kept | Fate::Named => self.record(&Entry::Malformed { via, why }, now),
+            Fate::Kept | Fate::Named => self.record(&Event::Malformed { via, why }, now),
             Fate::Counted => {
                 self.count();
                 Ok(())
@@ -50,7 +49,7 @@ impl<W: World> Coordinator<W> {
             return;
         }
         self.counted_at_ns = now.mono_ns.saturating_add(COUNTED_EVERY_NS);
-        if self.record_or_say(&Entry::SpoolFolded { events }, now) {
+        if self.record_or_say(&Event::SpoolFolded { events }, now) {
             self.counted = 0;
         }
     }

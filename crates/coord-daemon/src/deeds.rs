@@ -2,13 +2,9 @@
 //! asked for it is on disk (G1); a look does not.
 
 use coord_core::{PlacedResume, Way, resume_words};
-use coord_model::{Deed, EffectClass, Intent, Now, Outcome, ProcessRef, SessionKey};
+use coord_model::{Deed, EffectClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
-use coord_wire::journal::{Entry, Place};
-use coord_wire::stamp::ProcessRef as WireProcess;
-use serde_json::value::{RawValue, to_raw_value};
 
-use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::hand::Reply;
 use crate::http::{Request, Response};
@@ -38,7 +34,7 @@ impl<W: World> Coordinator<W> {
             | Deed::RespawnPane { intent, .. }
             | Deed::NewWindow { intent, .. }
             | Deed::Wake { intent, .. } => {
-                self.record_outcome(*intent, &Outcome::Observed, now);
+                self.record_outcome(*intent, Outcome::Observed, now);
             }
             Deed::Prove { .. }
             | Deed::Release { .. }
@@ -70,31 +66,23 @@ impl<W: World> Coordinator<W> {
         } else {
             Outcome::Failed { why: "no wake hook waits in it".to_owned() }
         };
-        self.record_outcome(intent, &outcome, now);
+        self.record_outcome(intent, outcome, now);
     }
 
     /// Takes in what came of a deed.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Now) {
         match reply {
             Reply::Proved(intent, proof) => {
-                let (Some(session_id), Some(number), Some(proof)) =
-                    (self.id_of(intent.session), raw(&intent), raw(&proof))
-                else {
-                    return;
-                };
-                self.record_or_owe(Entry::Proved { session_id, intent: number, proof }, now);
+                let Some(session_id) = self.id_of(intent.session) else { return };
+                self.record_or_owe(Event::Proved { session_id, intent, proof }, now);
             }
-            Reply::Acted(intent, outcome) => self.record_outcome(intent, &outcome, now),
+            Reply::Acted(intent, outcome) => self.record_outcome(intent, outcome, now),
         }
     }
 
-    pub(crate) fn record_outcome(&mut self, intent: Intent, outcome: &Outcome, now: Now) {
-        let (Some(session_id), Some(number), Some(outcome)) =
-            (self.id_of(intent.session), raw(&intent), raw(outcome))
-        else {
-            return;
-        };
-        self.record_or_owe(Entry::Acted { session_id, intent: number, outcome }, now);
+    pub(crate) fn record_outcome(&mut self, intent: Intent, outcome: Outcome, now: Now) {
+        let Some(session_id) = self.id_of(intent.session) else { return };
+        self.record_or_owe(Event::Acted { session_id, intent, outcome }, now);
     }
 
     fn id_of(&self, key: SessionKey) -> Option<String> {
@@ -135,16 +123,16 @@ impl<W: World> Coordinator<W> {
         let order = ResumeOrder {
             session_id: session.session_id.clone(),
             argv: resume_words(launch, &session.session_id, session.permission_mode.as_deref()),
-            cwd: Place { path: place.path, device: place.device, inode: place.inode },
+            cwd: place,
             config_dir: has_own_dir.then(|| config_dir.clone()),
             config_dir_in_use: config_dir,
             variables,
         };
-        let entry = Entry::ResumeClaimed {
+        let entry = Event::ResumeClaimed {
             session_id: session.session_id.clone(),
-            session: session.key.0,
+            session: session.key,
             nonce: nonce.to_owned(),
-            process: wire_process(ProcessRef { pid: process.pid, start_time: process.start_time }),
+            process,
         };
         if let Err(error) = self.record(&entry, now) {
             return refuse(503, "unavailable", &error.to_string());
@@ -155,12 +143,7 @@ impl<W: World> Coordinator<W> {
 
     /// Whether a process runs where the line was put (H-50): as a child of the session's shell, or as the
     /// first process of a pane of its tmux server.
-    fn is_its_place(
-        &self,
-        placed: &PlacedResume<'_>,
-        process: WireProcess,
-        caller: Caller,
-    ) -> bool {
+    fn is_its_place(&self, placed: &PlacedResume<'_>, process: ProcessRef, caller: Caller) -> bool {
         match placed.way {
             Way::Shell => {
                 let shell = placed.session.launch.as_ref().map(|one| one.parent.process.pid);
@@ -188,8 +171,8 @@ impl<W: World> Coordinator<W> {
             return refuse(409, "void", "no resume of this process is under way");
         };
         let why: String = why.chars().filter(|one| !one.is_control()).take(200).collect();
-        let (session_id, session) = (session.session_id.clone(), session.key.0);
-        let failed = Entry::ResumeFailed { session_id, session, why };
+        let (session_id, session) = (session.session_id.clone(), session.key);
+        let failed = Event::ResumeFailed { session_id, session, why };
         match self.record(&failed, now) {
             Ok(()) => Route::Answer(Response::no_content()),
             Err(error) => refuse(503, "unavailable", &error.to_string()),
@@ -199,12 +182,4 @@ impl<W: World> Coordinator<W> {
 
 fn refuse(status: u16, code: &'static str, why: &str) -> Route {
     Route::Answer(Response::error(status, code, why))
-}
-
-fn raw(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
-    let text = to_raw_value(value);
-    if let Err(error) = &text {
-        tracing::error!(%error, "not written as JSON");
-    }
-    text.ok()
 }

@@ -8,13 +8,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use coord_core::{Header, Message, SeenIds, Session, State, step};
-use coord_model::{Effect, Event, Now, Provenance, SessionKey};
+use coord_model::{Effect, Event, HookEvent, Now, Record, SessionKey};
 use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Decision, Entry, Record, RecordRef, Via};
 use coord_wire::limits::SEGMENT_BYTES_MAX;
-
-use crate::convert;
 
 /// A snapshot is due when the journal's tail has this many records for each session or message, and never
 /// below [`TAIL_MIN`] (performance.md: replay costs 0.7 us an event, loading 2.7 us a session).
@@ -115,29 +111,26 @@ impl<D: Disk> Engine<D> {
         self.duplicates
     }
 
-    /// Records an entry and lets the core take it in. Returns what is to be done. After an error
-    /// nothing has changed, and the same entry may be tried again.
-    pub fn record(&mut self, entry: &Entry, now: Now) -> Result<Vec<Effect>, AppendError> {
-        self.append(entry, now)?;
-        let event = convert::event(entry);
-        Ok(event.map_or_else(Vec::new, |event| self.take_in(&event, now)))
+    /// Records an event and lets the core take it in. Returns what is to be done. After an error
+    /// nothing has changed, and the same event may be tried again.
+    pub fn record(&mut self, event: &Event, now: Now) -> Result<Vec<Effect>, AppendError> {
+        self.append(event, now)?;
+        Ok(self.take_in(event, now))
     }
 
     /// Whether a hook's event was there before (G2). Counts it if it was.
-    pub fn is_duplicate(&mut self, envelope: &Envelope) -> bool {
-        let is_duplicate = envelope.event_id().is_none_or(|id| self.state.has_seen(id));
+    pub fn is_duplicate(&mut self, event: &HookEvent) -> bool {
+        let is_duplicate = self.state.has_seen(event.id);
         self.duplicates = self.duplicates.saturating_add(u64::from(is_duplicate));
         is_duplicate
     }
 
-    /// Writes an entry down without taking it in yet; a hook's event then goes to
-    /// [`Self::take_hook_in`], which spares reading the envelope a second time.
-    pub fn append(&mut self, entry: &Entry, now: Now) -> Result<(), AppendError> {
+    fn append(&mut self, event: &Event, now: Now) -> Result<(), AppendError> {
         let seq = self.journal.next_seq();
-        self.append_as_json(&RecordRef { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry })?;
+        self.append_as_json(&Record { seq, at: now.wall_ms, mono_ns: now.mono_ns, entry: event })?;
         let bytes = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
         self.bytes_since_snapshot = self.bytes_since_snapshot.saturating_add(bytes);
-        let cost = replay_cost(entry, &self.state);
+        let cost = replay_cost(event, &self.state);
         self.since_snapshot = self.since_snapshot.saturating_add(cost);
         Ok(())
     }
@@ -149,18 +142,6 @@ impl<D: Disk> Engine<D> {
             Ok(()) => self.journal.append(&self.line),
             Err(error) => Err(self.journal.refuse(error.into())),
         }
-    }
-
-    /// Lets the core take in a hook's event that was appended.
-    pub fn take_hook_in(
-        &mut self,
-        envelope: Envelope,
-        via: Via,
-        provenance: Provenance,
-        now: Now,
-    ) -> Vec<Effect> {
-        let event = convert::hook_event(envelope, via, provenance).map(Box::new).map(Event::Hook);
-        event.map_or_else(Vec::new, |event| self.take_in(&event, now))
     }
 
     /// Looks may be due. Not recorded: they change nothing that is shown.
@@ -219,13 +200,7 @@ impl<D: Disk> Engine<D> {
     fn take_in(&mut self, event: &Event, now: Now) -> Vec<Effect> {
         let fx = step(&mut self.state, event, now);
         for decision in fx.decisions {
-            let decision = Entry::Decision(Decision {
-                session_id: decision.session_id,
-                rule: decision.rule.to_owned(),
-                saw: decision.saw,
-                did: decision.did,
-            });
-            if let Err(error) = self.append(&decision, now) {
+            if let Err(error) = self.append(&Event::Decision(decision), now) {
                 // The cause is recorded, the decision follows from it again at the next replay.
                 tracing::warn!(%error, "decision not recorded");
             }
@@ -236,32 +211,33 @@ impl<D: Disk> Engine<D> {
 
 /// What an entry costs at replay, in records: a start or a gap touches every session. Without that
 /// a coordinator that is killed again and again would start slower each time.
-fn replay_cost(entry: &Entry, state: &State) -> u64 {
-    match entry {
-        Entry::Started(_) | Entry::Gap { .. } | Entry::ConfigChanged { .. } => {
+fn replay_cost(event: &Event, state: &State) -> u64 {
+    match event {
+        Event::Started(_) | Event::Gap { .. } | Event::ConfigChanged { .. } => {
             u64::try_from(state.sessions().len()).unwrap_or(u64::MAX).max(1)
         }
-        Entry::Hook { .. }
-        | Entry::Folded { .. }
-        | Entry::SpoolFolded { .. }
-        | Entry::Malformed { .. }
-        | Entry::Due
-        | Entry::ProcessSeen(_)
-        | Entry::ProcessExited { .. }
-        | Entry::RegistryRead { .. }
-        | Entry::PaneSeen { .. }
-        | Entry::TranscriptRead { .. }
-        | Entry::TaskRead { .. }
-        | Entry::Proved { .. }
-        | Entry::Acted { .. }
-        | Entry::ResumeClaimed { .. }
-        | Entry::ResumeFailed { .. }
-        | Entry::Operator { .. }
-        | Entry::Message { .. }
-        | Entry::Shutdown { .. }
-        | Entry::ConfigDirLock { .. }
-        | Entry::JournalReopened { .. }
-        | Entry::Decision(_) => 1,
+        Event::Hook(_)
+        | Event::Folded { .. }
+        | Event::SpoolFolded { .. }
+        | Event::Malformed { .. }
+        | Event::Due
+        | Event::Tick
+        | Event::ProcessSeen(_)
+        | Event::ProcessExited { .. }
+        | Event::RegistryRead { .. }
+        | Event::PaneSeen { .. }
+        | Event::TranscriptRead { .. }
+        | Event::TaskRead { .. }
+        | Event::Proved { .. }
+        | Event::Acted { .. }
+        | Event::ResumeClaimed { .. }
+        | Event::ResumeFailed { .. }
+        | Event::Operator { .. }
+        | Event::Message { .. }
+        | Event::Shutdown { .. }
+        | Event::ConfigDirLock { .. }
+        | Event::JournalReopened { .. }
+        | Event::Decision(_) => 1,
     }
 }
 
@@ -292,9 +268,7 @@ pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State
         let record: Record = serde_json::from_slice(payload)
             .with_context(|| format!("record {seq} of the journal does not fit this version"))?;
         let now = Now { mono_ns: record.mono_ns, wall_ms: record.at };
-        if let Some(event) = convert::event(&record.entry) {
-            step(&mut state, &event, now);
-        }
+        step(&mut state, &record.entry, now);
         replayed = replayed.saturating_add(replay_cost(&record.entry, &state));
     }
     Ok((state, replayed))
@@ -326,7 +300,7 @@ mod tests {
         let refused = engine.append_as_json(&HalfWritable).unwrap_err();
         assert!(matches!(refused, AppendError::Failed { .. }), "{refused}");
         assert_eq!(engine.journal().next_seq(), 1);
-        engine.append(&Entry::Due, now()).unwrap();
+        engine.append(&Event::Due, now()).unwrap();
         drop(engine);
         let (engine, findings) = Engine::open(&RealDisk, dir.path(), &journal_dir).unwrap();
         assert_eq!((engine.journal().next_seq(), findings.len()), (2, 0));

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use coord_model::Outcome;
+use coord_model::envelope::Envelope;
+use coord_model::stamp::rfc3339;
+use coord_model::{Event, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via};
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Pane, ProcessSeen, Record, RegistryEntry, Via};
-use coord_wire::stamp::rfc3339;
 use serde::Serialize;
 
 use crate::config_change;
@@ -224,59 +223,60 @@ pub fn line(record: Record) -> Line {
         detail: String::new(),
     };
     match record.entry {
-        Entry::Hook { via, verified, envelope, .. } => {
+        Event::Hook(event) => {
             line.source = "hook";
-            line.via = Some(via);
-            line.verified = Some(verified);
-            hook(&mut line, envelope.get());
+            line.via = Some(event.via);
+            line.verified = Some(event.is_verified());
+            hook(&mut line, event.text.0.get());
         }
-        Entry::Folded { session_id, event, id } => {
+        Event::Folded { session_id, event, id } => {
             line.source = "hook";
             line.session_id = Some(session_id);
             line.name = event;
-            line.id = Some(id);
+            line.id = Some(format!("{id:032x}"));
             "over the session's share, only counted".clone_into(&mut line.detail);
         }
-        Entry::Decision(decision) => {
+        Event::Decision(decision) => {
             DECISION.clone_into(&mut line.name);
             line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
             line.session_id = Some(decision.session_id);
         }
-        Entry::Proved { session_id, .. } => {
+        Event::Proved { session_id, .. } => {
             line.tells(session_id, "Proved", "looked at for an act".to_owned());
         }
-        Entry::Acted { session_id, outcome, .. } => {
-            line.tells(session_id, "Acted", outcome_words(outcome.get()));
+        Event::Acted { session_id, outcome, .. } => {
+            line.tells(session_id, "Acted", outcome_words(&outcome));
         }
-        Entry::ResumeClaimed { session_id, process, .. } => {
+        Event::ResumeClaimed { session_id, process, .. } => {
             let what = format!("pid {} becomes its client", process.pid);
             line.tells(session_id, "ResumeClaimed", what);
         }
-        Entry::ResumeFailed { session_id, why, .. } => {
+        Event::ResumeFailed { session_id, why, .. } => {
             line.tells(session_id, "ResumeFailed", why);
         }
-        Entry::Operator { session_id, what, .. } => {
+        Event::Operator { session_id, what, .. } => {
             line.source = "operator";
             OPERATOR.clone_into(&mut line.name);
             line.session_id = session_id;
             line.detail = what;
         }
-        entry @ (Entry::Started(_)
-        | Entry::Due
-        | Entry::Gap { .. }
-        | Entry::SpoolFolded { .. }
-        | Entry::Malformed { .. }
-        | Entry::ProcessSeen(_)
-        | Entry::ProcessExited { .. }
-        | Entry::RegistryRead { .. }
-        | Entry::PaneSeen { .. }
-        | Entry::TranscriptRead { .. }
-        | Entry::TaskRead { .. }
-        | Entry::Message { .. }
-        | Entry::Shutdown { .. }
-        | Entry::ConfigDirLock { .. }
-        | Entry::ConfigChanged { .. }
-        | Entry::JournalReopened { .. }) => own(&mut line, entry),
+        entry @ (Event::Started(_)
+        | Event::Due
+        | Event::Tick
+        | Event::Gap { .. }
+        | Event::SpoolFolded { .. }
+        | Event::Malformed { .. }
+        | Event::ProcessSeen(_)
+        | Event::ProcessExited { .. }
+        | Event::RegistryRead { .. }
+        | Event::PaneSeen { .. }
+        | Event::TranscriptRead { .. }
+        | Event::TaskRead { .. }
+        | Event::Message { .. }
+        | Event::Shutdown { .. }
+        | Event::ConfigDirLock { .. }
+        | Event::ConfigChanged { .. }
+        | Event::JournalReopened { .. }) => own(&mut line, entry),
     }
     line
 }
@@ -299,7 +299,7 @@ fn hook(line: &mut Line, text: &str) {
 }
 
 fn process_words(seen: &ProcessSeen) -> String {
-    let what = match (seen.alive, seen.stopped) {
+    let what = match (seen.alive, seen.is_stopped) {
         (false, _) => "gone",
         (true, true) => "stopped (Ctrl-Z)",
         (true, false) => "alive",
@@ -307,30 +307,32 @@ fn process_words(seen: &ProcessSeen) -> String {
     format!("pid {} {what}", seen.process.pid)
 }
 
-fn registry_words(entry: &RegistryEntry) -> String {
+fn registry_words(entry: &Registry) -> String {
     match entry {
-        RegistryEntry::Present { session_id, status, waiting_for, .. } => {
-            let status = status.as_deref().unwrap_or("no status");
+        Registry::Present(entry) => {
+            let (session_id, waiting_for) = (&entry.session_id, &entry.waiting_for);
+            let status = entry.status.as_deref().unwrap_or("no status");
             let waits =
                 waiting_for.as_deref().map_or_else(String::new, |what| format!(" ({what})"));
             format!("entry present, {status}{waits}, session {session_id}")
         }
-        RegistryEntry::Absent => "no entry".to_owned(),
-        RegistryEntry::Unreadable { why } => format!("not read: {why}"),
-        RegistryEntry::Strange { why } => format!("strange: {why}"),
+        Registry::Absent => "no entry".to_owned(),
+        Registry::Unreadable { why } => format!("not read: {why}"),
+        Registry::Strange { why } => format!("strange: {why}"),
     }
 }
 
-fn pane_words(pane: &Pane) -> String {
+fn pane_words(pane: &PaneFound) -> String {
     match pane {
-        Pane::Its { pane, screen, farewell, signature, .. } => {
-            let screen = screen.as_deref().unwrap_or("no known screen");
-            let farewell = if farewell.is_some() { ", the client's farewell" } else { "" };
-            let crash = signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
-            format!("pane {pane}, {screen}{farewell}{crash}")
+        PaneFound::Found(seen) => {
+            let screen = seen.screen.map_or("no known screen", Screen::word);
+            let farewell = if seen.farewell.is_some() { ", the client's farewell" } else { "" };
+            let crash =
+                seen.signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
+            format!("pane {}, {screen}{farewell}{crash}", seen.pane.pane)
         }
-        Pane::NotThere => "no pane has its terminal".to_owned(),
-        Pane::Unreadable { why } => format!("not read: {why}"),
+        PaneFound::NotThere => "no pane has its terminal".to_owned(),
+        PaneFound::Unreadable { why } => format!("not read: {why}"),
     }
 }
 
@@ -344,38 +346,37 @@ fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
     format!("{dir}: {signal}, {stop}")
 }
 
-fn outcome_words(outcome: &str) -> String {
-    match serde_json::from_str(outcome) {
-        Ok(Outcome::Done) => "done".to_owned(),
-        Ok(Outcome::Changed { what }) => format!("not done: {what} changed before"),
-        Ok(Outcome::Failed { why }) => format!("failed: {why}"),
-        Ok(Outcome::Observed) => "not done: observing only".to_owned(),
-        Err(_) => "written by another version".to_owned(),
+fn outcome_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::Changed { what } => format!("not done: {what} changed before"),
+        Outcome::Failed { why } => format!("failed: {why}"),
+        Outcome::Observed => "not done: observing only".to_owned(),
     }
 }
 
 /// Entries of the coordinator itself.
-fn own(line: &mut Line, entry: Entry) {
-    let (name, source, detail) = match entry {
-        Entry::Started(started) => {
+fn own(line: &mut Line, event: Event) {
+    let (name, source, detail) = match event {
+        Event::Started(started) => {
             ("CoordinatorStarted", "coordinator", format!("version {}", started.version))
         }
-        Entry::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
-        Entry::SpoolFolded { events } => {
+        Event::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
+        Event::SpoolFolded { events } => {
             ("SpoolFolded", "coordinator", format!("{events} events only counted"))
         }
-        Entry::Malformed { why, .. } => ("Malformed", "coordinator", why),
-        Entry::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
-        Entry::ProcessExited { process } => {
+        Event::Malformed { why, .. } => ("Malformed", "coordinator", why),
+        Event::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
+        Event::ProcessExited { process } => {
             ("ProcessExited", "process", format!("pid {}", process.pid))
         }
-        Entry::RegistryRead { process, entry, .. } => {
-            ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&entry)))
+        Event::RegistryRead { process, found, .. } => {
+            ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&found)))
         }
-        Entry::PaneSeen { process, pane, .. } => {
-            ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&pane)))
+        Event::PaneSeen { process, found, .. } => {
+            ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&found)))
         }
-        Entry::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
+        Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
             let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
             let content = has_signature.map(|has| {
                 let verb = if has { "has" } else { "has not" };
@@ -386,39 +387,39 @@ fn own(line: &mut Line, entry: Entry) {
             let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
             ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
         }
-        Entry::TaskRead { dir, signal, stop } => {
-            ("TaskRead", "task", task_words(&dir, signal.is_some(), stop.as_deref()))
+        Event::TaskRead { dir, found } => {
+            ("TaskRead", "task", task_words(&dir, found.signal.is_some(), found.stop.as_deref()))
         }
-        Entry::Message { id, what, .. } => {
+        Event::Message { id, what, .. } => {
             line.session_id = Some(id);
             ("Message", "coordinator", what)
         }
-        Entry::Shutdown { under_way } => {
+        Event::Shutdown { under_way } => {
             let what = if under_way { "the machine is being shut down" } else { "called off" };
             ("Shutdown", "system", what.to_owned())
         }
-        Entry::ConfigDirLock { config_dir, held } => {
+        Event::ConfigDirLock { config_dir, held } => {
             let what = if held { "held" } else { "held by another coordinator: observing only" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
-        Entry::ConfigChanged { changes, .. } => {
+        Event::ConfigChanged { changes, .. } => {
             let changes: Vec<String> = changes.iter().map(config_change::words).collect();
             ("ConfigChanged", "coordinator", changes.join(", "))
         }
-        Entry::JournalReopened { why, after_ms } => {
+        Event::JournalReopened { why, after_ms } => {
             let s = after_ms / 1000;
             let what = format!("synced again after {s} s in which nothing was recorded: {why}");
             ("JournalReopened", "coordinator", what)
         }
-        Entry::Due => (DUE, "coordinator", "time passed".to_owned()),
-        Entry::Hook { .. }
-        | Entry::Folded { .. }
-        | Entry::Decision(_)
-        | Entry::Proved { .. }
-        | Entry::Acted { .. }
-        | Entry::ResumeClaimed { .. }
-        | Entry::ResumeFailed { .. }
-        | Entry::Operator { .. } => return,
+        Event::Due | Event::Tick => (DUE, "coordinator", "time passed".to_owned()),
+        Event::Hook(_)
+        | Event::Folded { .. }
+        | Event::Decision(_)
+        | Event::Proved { .. }
+        | Event::Acted { .. }
+        | Event::ResumeClaimed { .. }
+        | Event::ResumeFailed { .. }
+        | Event::Operator { .. } => return,
     };
     name.clone_into(&mut line.name);
     line.source = source;
@@ -428,8 +429,8 @@ fn own(line: &mut Line, entry: Entry) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use coord_model::{Decision, Record};
     use coord_store::{Journal, RealDisk};
-    use coord_wire::journal::{Decision, RecordRef};
     use std::path::PathBuf;
 
     /// A journal of several segments, whose records are decisions on one session.
@@ -445,12 +446,12 @@ mod tests {
         let seq = journal.next_seq();
         let decision = Decision {
             session_id: "s".to_owned(),
-            rule: "R-01".to_owned(),
+            rule: "R-01".into(),
             saw: format!("record {seq}"),
             did: "nothing".to_owned(),
         };
-        let entry = Entry::Decision(decision);
-        let record = RecordRef { seq, at: 1_000, mono_ns: 0, entry: &entry };
+        let entry = Event::Decision(decision);
+        let record = Record { seq, at: 1_000, mono_ns: 0, entry: &entry };
         journal.append(&serde_json::to_vec(&record).unwrap()).unwrap();
     }
 

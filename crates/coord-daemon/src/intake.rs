@@ -10,12 +10,11 @@
 
 use std::collections::VecDeque;
 
-use coord_model::Now;
+use coord_model::envelope::ENVELOPE_VERSION;
+use coord_model::envelope::Envelope;
+use coord_model::{Event, HookEvent, Now, Via};
 use coord_store::AppendError;
 use coord_store::spool::{Piece, Taken};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Via};
-use coord_wire::limits::ENVELOPE_VERSION;
 use serde_json::value::RawValue;
 
 use crate::conditions::Condition;
@@ -144,14 +143,15 @@ impl<W: World> Coordinator<W> {
         for text in piece.records() {
             let event =
                 Envelope::parse(text).map_err(|error| error.to_string()).and_then(|event| {
-                    serde_json::from_slice::<&RawValue>(text)
+                    serde_json::from_slice::<Box<RawValue>>(text)
                         .map(|raw| (event, raw))
                         .map_err(|error| error.to_string())
                 });
             match event {
                 Ok((envelope, raw)) => {
                     let provenance = self.provenance(&envelope, None);
-                    self.take_hook(envelope, raw, Via::Spool, provenance, now)?;
+                    let event = HookEvent::new(envelope, raw, Via::Spool);
+                    self.take_hook(HookEvent { provenance, ..event }, now)?;
                 }
                 // Who takes the rest sees these as well, and counts them once.
                 Err(_) if pass.is_newer => (),
@@ -177,7 +177,7 @@ impl<W: World> Coordinator<W> {
             NEVER
         } else {
             if 0 < pass.folded {
-                self.record(&Entry::SpoolFolded { events: pass.folded }, now)?;
+                self.record(&Event::SpoolFolded { events: pass.folded }, now)?;
             }
             // With the file goes what was only counted of it.
             self.record_counted(now);

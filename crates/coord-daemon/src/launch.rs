@@ -16,8 +16,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use coord_wire::journal::{Launch, Place};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Launch, Place, ProcessRef};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 
 use crate::process::{CMDLINE_BYTES_MAX, stat};
@@ -32,7 +31,7 @@ pub(crate) const DELETED: &str = " (deleted)";
 /// How exactly this process was started; none if it is gone, or cannot be read.
 pub fn of(process: ProcessRef) -> Option<Launch> {
     let own = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
-    let (parent, parent_kind) = parent::of(own)?;
+    let parent = parent::of(own)?;
     let cwd = place(process.pid)?;
     let told = told(process.pid, &cwd.path);
     // What was read by pid is of this process only if it still has it, and its parent still lives.
@@ -46,7 +45,7 @@ pub fn of(process: ProcessRef) -> Option<Launch> {
     };
     let Told { program, flags, variables } = told;
     let config_dir = config_dir_of(process);
-    Some(Launch { parent, parent_kind, program, flags, unfit, cwd, variables, config_dir })
+    Some(Launch { parent, program, flags, unfit, cwd, variables, config_dir })
 }
 
 /// The configuration directory that the environment of exactly this process gives (H-45).

@@ -11,7 +11,6 @@ mod config_change;
 mod config_dirs;
 mod config_watch;
 mod connection;
-pub mod convert;
 pub mod coordinator;
 mod counted;
 mod deeds;

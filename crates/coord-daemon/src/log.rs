@@ -32,7 +32,7 @@ pub(crate) fn start(dir: &Path, filter: &str) -> anyhow::Result<()> {
 /// Appends one line to the log in `dir` past everything that is being written there: for the end of a
 /// process that panics.
 pub(crate) fn append_line(dir: &Path, line: &str) {
-    let at = coord_wire::stamp::rfc3339(crate::engine::now().wall_ms);
+    let at = coord_model::stamp::rfc3339(crate::engine::now().wall_ms);
     if let Ok(mut file) = open(&dir.join("coord.log")) {
         let _nowhere_to_say_so = file.write_all(format!("{at} ERROR coord: {line}\n").as_bytes());
     }
@@ -45,7 +45,7 @@ impl tracing_subscriber::fmt::time::FormatTime for Clock {
         &self,
         writer: &mut tracing_subscriber::fmt::format::Writer<'_>,
     ) -> std::fmt::Result {
-        writer.write_str(&coord_wire::stamp::rfc3339(crate::engine::now().wall_ms))
+        writer.write_str(&coord_model::stamp::rfc3339(crate::engine::now().wall_ms))
     }
 }
 

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use coord_model::{Failure, MessageId, TaskFound};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Failure, MessageId, ProcessRef, TaskFound};
 use mio::Waker;
 
 use crate::registry::Readable;
@@ -224,8 +223,7 @@ fn read(readable: &Readable, wish: TranscriptWish) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_model::{Look, TmuxPane};
-    use coord_wire::journal::Pane;
+    use coord_model::{Look, PaneFound, TmuxPane};
     use mio::{Events, Poll, Token};
     use std::path::Path;
 
@@ -239,7 +237,7 @@ mod tests {
 
     /// A wish for a pane of a server that there is not.
     fn pane(process: ProcessRef, look: Look) -> PaneWish {
-        let server = coord_model::ProcessRef { pid: 1, start_time: 1 };
+        let server = ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: "nowhere".to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
     }
@@ -286,7 +284,7 @@ mod tests {
             panic!("a pane");
         };
         assert_eq!((process, after_death), (PROCESS, true));
-        assert!(matches!(pane, Pane::Unreadable { .. }));
+        assert!(matches!(pane, PaneFound::Unreadable { .. }));
         // What cannot be read is answered too.
         looker.read_transcript(transcript(Path::new("/nowhere")));
         let nothing = Seen::Transcript {

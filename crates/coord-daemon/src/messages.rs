@@ -17,10 +17,9 @@ use coord_core::{
     Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, Session, is_queue_name,
 };
 use coord_model::{
-    Address, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
+    Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
 };
 use coord_wire::exchange::FORBIDDEN;
-use coord_wire::journal::Entry;
 use coord_wire::message::{
     Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
 };
@@ -109,7 +108,7 @@ impl<W: World> Coordinator<W> {
                 return Err(Response::error(429, "full", &why));
             }
         };
-        self.record_message(id, "sent again: folded", &QueueEvent::Folded(id), now)?;
+        self.record_message(id, "sent again: folded", QueueEvent::Folded(id), now)?;
         Ok(Sent { folded: true, ..self.fate(id, now)? })
     }
 
@@ -171,7 +170,7 @@ impl<W: World> Coordinator<W> {
             tracing::error!(%error, "a message's text was not written");
             return Err(unavailable(&format!("the text could not be kept: {error}")));
         }
-        if let Err(response) = self.record_message(id, &what, &QueueEvent::Sent(new), now) {
+        if let Err(response) = self.record_message(id, &what, QueueEvent::Sent(new), now) {
             // What is left of it is swept at the next start.
             drop(self.bodies.remove(&name));
             return Err(response);
@@ -252,12 +251,12 @@ impl<W: World> Coordinator<W> {
                 Err(error) => {
                     let why = format!("its text cannot be read: {error}");
                     let lost = QueueEvent::Lost { id, why: why.clone() };
-                    self.record_message(id, &why, &lost, now)?;
+                    self.record_message(id, &why, lost, now)?;
                     continue;
                 }
             };
             let claimed = QueueEvent::Claimed { id, holder: ask.holder.clone(), lease_ms };
-            self.record_message(id, &format!("claimed by {}", ask.holder), &claimed, now)?;
+            self.record_message(id, &format!("claimed by {}", ask.holder), claimed, now)?;
             let Some(message) = self.engine.state().message(id) else { break };
             let fence = message.lease().map_or(0, |lease| lease.fence);
             return Ok(Some(Claimed {
@@ -284,15 +283,15 @@ impl<W: World> Coordinator<W> {
         };
         let done = match verb {
             "retry" if self.is_for_person(id) => match self.who(caller) {
-                Who::Person => self.order_message(id, &QueueEvent::Released(id), now),
+                Who::Person => self.order_message(id, QueueEvent::Released(id), now),
                 Who::Program(_) | Who::Harness(_) | Who::Agent => Err(only_a_person()),
             },
             "retry" => self
                 .check_may_change(id, verb, caller)
-                .and_then(|()| self.order_message(id, &QueueEvent::Retried(id), now)),
+                .and_then(|()| self.order_message(id, QueueEvent::Retried(id), now)),
             "drop" => self
                 .check_may_change(id, verb, caller)
-                .and_then(|()| self.order_message(id, &QueueEvent::Dropped(id), now)),
+                .and_then(|()| self.order_message(id, QueueEvent::Dropped(id), now)),
             verb => parsed(request).and_then(|settle| self.settle(id, verb, &settle, now)),
         };
         self.answered(done)
@@ -328,7 +327,7 @@ impl<W: World> Coordinator<W> {
         if !is_told_again {
             self.tick(now).map_err(|error| refused(&error))?;
             self.engine.state().held(id, fence).map_err(|why| answer(&why))?;
-            self.record_message(id, &what, &event, now)?;
+            self.record_message(id, &what, event, now)?;
         }
         self.fate(id, now)
     }
@@ -359,11 +358,11 @@ impl<W: World> Coordinator<W> {
     fn order_message(
         &mut self,
         id: MessageId,
-        event: &QueueEvent,
+        event: QueueEvent,
         now: Now,
     ) -> Result<Sent, Response> {
         self.engine.state().is_free(id).map_err(|why| answer(&why))?;
-        let is_dropped = *event == QueueEvent::Dropped(id);
+        let is_dropped = event == QueueEvent::Dropped(id);
         let what = if is_dropped { "dropped" } else { "to be tried again" };
         self.record_message(id, what, event, now)?;
         if !is_dropped {
@@ -430,12 +429,10 @@ impl<W: World> Coordinator<W> {
         &mut self,
         id: MessageId,
         what: &str,
-        event: &QueueEvent,
+        event: QueueEvent,
         now: Now,
     ) -> Result<(), Response> {
-        let event = serde_json::value::to_raw_value(event)
-            .map_err(|error| Response::error(500, "internal", &error.to_string()))?;
-        let entry = Entry::Message { id: id.to_string(), what: what.to_owned(), event };
+        let entry = Event::Message { id: id.to_string(), what: what.to_owned(), event };
         self.record(&entry, now).map_err(|error| refused(&error))
     }
 

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Session, is_failure_open, is_in_doubt, is_signature_open};
-use coord_model::{Failure, Kind, Now, TaskFound};
-use coord_wire::journal::{ApiFailure, Domain, Entry, ProcessSeen, RegistryEntry};
+use coord_model::{
+    Domain, Event, Failure, Kind, Now, ProcessRef, ProcessSeen, Registry, TaskFound,
+};
 use coord_wire::paths::MADE_UP_ID;
-use coord_wire::stamp::ProcessRef;
 
-use crate::convert::{pane_found, process_ref, wire_process};
 use crate::coordinator::Coordinator;
 use crate::looker::Seen;
 use crate::registry::{self, Found};
@@ -116,17 +115,17 @@ impl<W: World> Coordinator<W> {
             Purpose::Process { process, after_death } => {
                 let mut entry = registry::of_process(found, process);
                 self.note_unrecognized_in(&mut entry, process);
-                let read = Entry::RegistryRead { process, entry, after_death, domain: None };
+                let read = Event::RegistryRead { process, found: entry, after_death, domain: None };
                 self.record_or_owe(read, now);
             }
         }
     }
 
     /// An entry was read that may have changed. One that is being written is left for its next change.
-    fn on_change(&mut self, change: &Change, found: Result<Found, Box<RegistryEntry>>, now: Now) {
+    fn on_change(&mut self, change: &Change, found: Result<Found, Box<Registry>>, now: Now) {
         match found {
             Ok(found) => self.on_entry(change, found, now),
-            Err(instead) if !matches!(*instead, RegistryEntry::Strange { .. }) => {
+            Err(instead) if !matches!(*instead, Registry::Strange { .. }) => {
                 if let Some(found) = self.known.entries.remove(change) {
                     self.record_entry(Found { entry: *instead, ..found }, now);
                 }
@@ -154,23 +153,22 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Notes in a living process's entry whether its program is recognized as a client.
-    fn note_unrecognized_in(&self, entry: &mut RegistryEntry, process: ProcessRef) {
-        if let RegistryEntry::Present { unrecognized, .. } = entry {
-            *unrecognized = self.world.is_alive(process) && self.world.recognize(process).is_err();
+    fn note_unrecognized_in(&self, entry: &mut Registry, process: ProcessRef) {
+        if let Registry::Present(entry) = entry {
+            entry.is_unrecognized =
+                self.world.is_alive(process) && self.world.recognize(process).is_err();
         }
     }
 
     /// Whether a living process may have the session that its entry names.
     fn is_its_own(&self, found: &Found) -> bool {
-        let RegistryEntry::Present { session_id, unrecognized, .. } = &found.entry else {
-            return true;
-        };
-        self.may_hold(found.process, session_id, !unrecognized)
+        let Registry::Present(entry) = &found.entry else { return true };
+        self.may_hold(found.process, &entry.session_id, !entry.is_unrecognized)
     }
 
     fn record_entry(&mut self, found: Found, now: Now) {
         let Found { process, domain, entry } = found;
-        let read = Entry::RegistryRead { process, entry, after_death: false, domain };
+        let read = Event::RegistryRead { process, found: entry, after_death: false, domain };
         self.record_or_owe(read, now);
     }
 
@@ -232,10 +230,10 @@ impl<W: World> Coordinator<W> {
             Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
                 let awake = self.engine.state().moment(now).awake;
                 let is_news = self.session_of(process).is_some_and(|session| {
-                    after_death || self.engine.state().is_news(session, &pane_found(&pane), awake)
+                    after_death || self.engine.state().is_news(session, &pane, awake)
                 });
                 if is_news {
-                    let seen = Entry::PaneSeen { process, pane, looked_ns, after_death };
+                    let seen = Event::PaneSeen { process, found: pane, looked_ns, after_death };
                     self.record_or_say(&seen, now);
                 }
             }
@@ -246,11 +244,8 @@ impl<W: World> Coordinator<W> {
                 let has_signature = self.has_signature(process, signature.is_some(), now);
                 let failure = failure.filter(|failure| self.is_failure_news(process, failure, now));
                 if interrupted_ms.is_some() || has_signature.is_some() || failure.is_some() {
-                    let failure = failure.map(|Failure { error, written_ms, resets_ms }| {
-                        ApiFailure { error, written_ms, resets_ms }
-                    });
                     let read =
-                        Entry::TranscriptRead { process, interrupted_ms, has_signature, failure };
+                        Event::TranscriptRead { process, interrupted_ms, has_signature, failure };
                     self.record_or_say(&read, now);
                 }
             }
@@ -260,8 +255,7 @@ impl<W: World> Coordinator<W> {
     /// Records what is new in a task directory.
     fn on_task_seen(&mut self, dir: String, found: TaskFound, now: Now) {
         if self.engine.state().is_task_news(&dir, &found) {
-            let TaskFound { signal, stop } = found;
-            self.record_or_say(&Entry::TaskRead { dir, signal, stop }, now);
+            self.record_or_say(&Event::TaskRead { dir, found }, now);
         }
     }
 
@@ -282,7 +276,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn session_of(&self, process: ProcessRef) -> Option<&Session> {
-        self.engine.state().session_of(process_ref(process))
+        self.engine.state().session_of(process)
     }
 
     /// Looks whether the machine is being shut down (H-10): with every heartbeat, and before the end of a
@@ -290,7 +284,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn look_for_shutdown(&mut self, now: Now) {
         let under_way = self.world.is_shutting_down(now.wall_ms);
         if under_way != self.engine.state().header().shutdown.is_some() {
-            self.record_or_say(&Entry::Shutdown { under_way }, now);
+            self.record_or_say(&Event::Shutdown { under_way }, now);
         }
     }
 
@@ -300,7 +294,7 @@ impl<W: World> Coordinator<W> {
         let changed: Vec<ProcessSeen> =
             sessions.filter_map(|session| stopped_or_not(session, &self.world)).collect();
         for seen in changed {
-            self.record_or_say(&Entry::ProcessSeen(seen), now);
+            self.record_or_say(&Event::ProcessSeen(seen), now);
         }
     }
 }
@@ -312,8 +306,8 @@ fn stopped_or_not(session: &Session, world: &impl World) -> Option<ProcessSeen> 
     if !is_watched || session.kind == Some(Kind::Headless) {
         return None;
     }
-    let process = wire_process(owner.id.process);
+    let process = owner.id.process;
     let is_stopped = world.is_stopped(process)?;
     let is_news = is_stopped != owner.is_stopped;
-    is_news.then(|| ProcessSeen { stopped: is_stopped, ..world.seen(process, true) })
+    is_news.then(|| ProcessSeen { is_stopped, ..world.seen(process, true) })
 }

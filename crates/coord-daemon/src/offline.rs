@@ -7,19 +7,17 @@ use std::collections::VecDeque;
 
 use anyhow::Context;
 use coord_core::{SeenIds, Session, State, step};
-use coord_model::{Effect, Event, Now, Provenance};
+use coord_model::envelope::Envelope;
+use coord_model::{Effect, Event, HookEvent, Now, Provenance, Started, Via};
 use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Via};
 use coord_wire::paths::Paths;
 
 use crate::clients::Clients;
-use crate::convert::wire_process;
 use crate::host::Here;
 use crate::registry::Readable;
 use crate::state_dir::refuse_other_owner;
-use crate::{convert, engine, process, registry};
+use crate::{engine, process, registry};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -65,14 +63,16 @@ fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyh
     offline.problems.extend(tail.report.iter().map(ToString::to_string));
     for text in spooled(paths, now)?.iter().flat_map(Drained::records) {
         offline.spool_pending += 1;
-        match Envelope::parse(text) {
-            Ok(envelope) => {
+        match (Envelope::parse(text), serde_json::from_slice(text)) {
+            (Ok(envelope), Ok(text)) => {
                 let provenance = provenance_of(&envelope, here);
-                if let Some(event) = convert::hook_event(envelope, Via::Spool, provenance) {
-                    step(&mut offline.state, &Event::Hook(Box::new(event)), now);
-                }
+                let event = HookEvent::new(envelope, text, Via::Spool);
+                let event = Event::Hook(Box::new(HookEvent { provenance, ..event }));
+                step(&mut offline.state, &event, now);
             }
-            Err(_) => offline.problems.push("a record of the spool is no event".to_owned()),
+            (Err(_), _) | (_, Err(_)) => {
+                offline.problems.push("a record of the spool is no event".to_owned());
+            }
         }
     }
     Ok(())
@@ -129,7 +129,9 @@ pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
 /// death (H-05): nobody listens, and the spool was taken in.
 fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
     let settings = state.header().settings.clone();
-    let mut todo = VecDeque::from([Event::Started(here.for_core(), Box::new(settings))]);
+    let (version, host) = (coord_wire::VERSION.to_owned(), here.for_core());
+    let started = Event::Started(Box::new(Started { version, host, settings }));
+    let mut todo = VecDeque::from([started]);
     while let Some(event) = todo.pop_front() {
         let effects = step(state, &event, now).effects;
         todo.extend(effects.into_iter().filter_map(|effect| answer(effect, readable)));
@@ -137,16 +139,14 @@ fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
 }
 
 fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
-    let entry = match effect {
+    Some(match effect {
         Effect::WatchProcess { process } => {
-            let process = wire_process(process);
             let alive = process::is_alive(process);
-            Entry::ProcessSeen(process::seen(process, alive))
+            Event::ProcessSeen(process::seen(process, alive))
         }
         Effect::ReadRegistry { process, config_dir, after_death } => {
-            let process = wire_process(process);
-            let entry = registry::read(readable, config_dir.as_ref(), process);
-            Entry::RegistryRead { process, entry, after_death, domain: None }
+            let found = registry::read(readable, config_dir.as_ref(), process);
+            Event::RegistryRead { process, found, after_death, domain: None }
         }
         // Only who acts needs the lock, acts, and only who stays needs to watch and to look.
         Effect::LockConfigDir { .. }
@@ -160,8 +160,7 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         | Effect::SeekLast { .. }
         | Effect::Tell { .. }
         | Effect::Do(_) => return None,
-    };
-    convert::event(&entry)
+    })
 }
 
 /// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a

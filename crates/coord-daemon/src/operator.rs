@@ -10,16 +10,13 @@ pub(crate) mod caller;
 use std::path::Path;
 
 use coord_core::{QUEUE_NAME_CHARS_MAX, Session, is_queue_name};
-use coord_model::{Command, MarkChange, Now, SessionKey, Whom};
+use coord_model::{Command, Event, MarkChange, Now, ProcessRef, SessionKey, Whom};
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
     OperatorVerb, REFUSED,
 };
 use coord_wire::exchange::FORBIDDEN;
-use coord_wire::journal::Entry;
-use coord_wire::stamp::ProcessRef;
 
-use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::lookup;
@@ -120,9 +117,7 @@ impl<W: World> Coordinator<W> {
 
     fn take_order(&mut self, order: Order, now: Now) -> Result<(), Response> {
         let Order { command, session_id, what } = order;
-        let command = serde_json::value::to_raw_value(&command)
-            .map_err(|error| Response::error(500, "internal", &error.to_string()))?;
-        let entry = Entry::Operator { session_id, what, command };
+        let entry = Event::Operator { session_id, what, command };
         self.record(&entry, now).map_err(|error| refused(&error))
     }
 
@@ -262,7 +257,7 @@ impl<W: World> Coordinator<W> {
             machine == here.machine && boot == here.boot && pid_ns == here.pid_ns
         };
         let local = owners.filter(|one| is_here(&one.machine, &one.boot, one.pid_ns));
-        local.map(|owner| wire_process(owner.process)).chain(self.known.processes()).collect()
+        local.map(|owner| owner.process).chain(self.known.processes()).collect()
     }
 }
 

@@ -5,10 +5,8 @@
 
 use std::io::{self, Read};
 
-use coord_wire::envelope::Kind;
-use coord_wire::journal::ProcessSeen;
+use coord_model::{Kind, ProcessRef, ProcessSeen};
 use coord_wire::peer;
-use coord_wire::stamp::ProcessRef;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, major, minor, open};
@@ -146,7 +144,7 @@ pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
     // A headless run is not resumed from here.
     let is_interactive = kind == Some(Kind::Interactive);
     let launch = if is_interactive { launch::of(process).map(Box::new) } else { None };
-    ProcessSeen { process, alive, kind, stopped: false, forked_from, launch }
+    ProcessSeen { process, alive, kind, is_stopped: false, forked_from, launch }
 }
 
 /// Interactive or headless (H-24), and the session it forks; none where unreadable.

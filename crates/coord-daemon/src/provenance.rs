@@ -3,30 +3,15 @@
 //! degree may change.
 
 use coord_core::Session;
-use coord_model::Provenance;
-use coord_wire::envelope::{Envelope, Harness};
-use coord_wire::journal::{Corroborated, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
+use coord_model::envelope::Envelope;
+use coord_model::{Harness, ProcessRef, Provenance, Registry};
 
 use crate::conditions::Condition;
-use crate::convert::{process_ref, wire_process};
 use crate::coordinator::Coordinator;
 use crate::process::Caller;
 use crate::world::World;
 
 const UNRECOGNIZED: &str = "hooks report from a program that is not recognized as a client: ";
-
-/// How it is recorded: whether it is verified, and else what confirms it.
-pub(crate) fn recorded(provenance: &Provenance) -> (bool, Option<Corroborated>) {
-    match provenance {
-        Provenance::Verified => (true, None),
-        Provenance::Corroborated { is_client, registry_dir } => {
-            let registry = registry_dir.clone();
-            (false, Some(Corroborated { client: *is_client, registry }))
-        }
-        Provenance::Claimed => (false, None),
-    }
-}
 
 impl<W: World> Coordinator<W> {
     /// How far an event is believed that `caller` sent; one from the spool has none.
@@ -74,15 +59,13 @@ impl<W: World> Coordinator<W> {
                 domain.pid_ns == harness.pid_ns && (domain.machine == envelope.machine || is_client)
             });
             match found.entry {
-                RegistryEntry::Present { session_id, .. }
-                    if found.process == harness.process() && is_there =>
-                {
-                    Some(session_id)
+                Registry::Present(entry) if found.process == harness.process() && is_there => {
+                    Some(entry.session_id)
                 }
-                RegistryEntry::Present { .. }
-                | RegistryEntry::Absent
-                | RegistryEntry::Unreadable { .. }
-                | RegistryEntry::Strange { .. } => None,
+                Registry::Present(_)
+                | Registry::Absent
+                | Registry::Unreadable { .. }
+                | Registry::Strange { .. } => None,
             }
         };
         own.into_iter()
@@ -96,7 +79,7 @@ impl<W: World> Coordinator<W> {
     /// that lives.
     pub(crate) fn may_hold(&self, process: ProcessRef, session_id: &str, is_client: bool) -> bool {
         let is_anothers = |session: &Session| {
-            let owner = session.owner.as_ref().map(|owner| wire_process(owner.id.process));
+            let owner = session.owner.as_ref().map(|owner| owner.id.process);
             let is_other = owner.is_some_and(|owner| {
                 owner != process
                     && self.world.is_alive(owner)
@@ -119,7 +102,7 @@ impl<W: World> Coordinator<W> {
     /// that the client is in yet another one: any child of a client can send that.
     fn is_denied(&self, envelope: &Envelope, harness: &Harness) -> bool {
         let state = self.engine.state();
-        let Some(held) = state.session_of(process_ref(harness.process())) else { return false };
+        let Some(held) = state.session_of(harness.process()) else { return false };
         let is_known = held.owner.as_ref().is_some_and(|owner| owner.has_reported);
         let is_anothers =
             || state.sessions_with_id(&envelope.session_id).any(|other| other.key != held.key);
@@ -129,10 +112,8 @@ impl<W: World> Coordinator<W> {
         let found = self.world.registry_entry(&held.config_dir, harness.pid);
         found.is_ok_and(|found| {
             let session_id = match &found.entry {
-                RegistryEntry::Present { session_id, .. } => Some(session_id),
-                RegistryEntry::Absent
-                | RegistryEntry::Unreadable { .. }
-                | RegistryEntry::Strange { .. } => None,
+                Registry::Present(entry) => Some(&entry.session_id),
+                Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. } => None,
             };
             found.process == harness.process()
                 && session_id.is_some_and(|id| *id != envelope.session_id)

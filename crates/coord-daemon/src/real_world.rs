@@ -3,11 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use coord_model::Deed;
+use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
-use coord_wire::journal::{ProcessSeen, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
 use mio::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -147,7 +145,7 @@ impl<D: Disk> World for RealWorld<D> {
         self.registry_reader.read(wishes);
     }
 
-    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>> {
         registry::read_pid(&self.readable, Path::new(config_dir), pid)
     }
 

@@ -1,6 +1,6 @@
 //! Reads one entry of the client's own session registry, `sessions/PID.json` (R-21).
 //!
-//! The file is undocumented: anything unexpected is [`RegistryEntry::Strange`], never an error. It is
+//! The file is undocumented: anything unexpected is [`Registry::Strange`], never an error. It is
 //! opened without following links or blocking, must be a regular file of ours, and is read up to a
 //! bound (H-27). Its `.key` neighbours are never opened. With a root of its own (COORD_HOME), the
 //! coordinator reads only below that root or what the configuration names (H-14).
@@ -8,8 +8,7 @@
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use coord_wire::journal::{Domain, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Domain, ProcessRef, Registry, RegistryEntry};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
@@ -66,20 +65,17 @@ fn owned(fd: &OwnedFd, wanted: FileType) -> Result<(), String> {
 }
 
 /// Looks for the entry of `process` below `config_dir`.
-pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> RegistryEntry {
+pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> Registry {
     of_process(read_pid(readable, config_dir, process.pid), process)
 }
 
 /// What an entry that was looked for by pid says of exactly `process`.
-pub(crate) fn of_process(
-    found: Result<Found, Box<RegistryEntry>>,
-    process: ProcessRef,
-) -> RegistryEntry {
+pub(crate) fn of_process(found: Result<Found, Box<Registry>>, process: ProcessRef) -> Registry {
     match found {
         Ok(found) if found.process == process => found.entry,
-        Ok(_) => RegistryEntry::Strange {
-            why: "the entry is of another process with that pid".to_owned(),
-        },
+        Ok(_) => {
+            Registry::Strange { why: "the entry is of another process with that pid".to_owned() }
+        }
         Err(entry) => *entry,
     }
 }
@@ -92,27 +88,23 @@ pub struct Found {
     /// Where that process lives, if the entry says so.
     pub domain: Option<Domain>,
     /// What it says.
-    pub entry: RegistryEntry,
+    pub entry: Registry,
 }
 
 /// The entry of whatever process has this pid; else what is there instead.
-pub fn read_pid(
-    readable: &Readable,
-    config_dir: &Path,
-    pid: u32,
-) -> Result<Found, Box<RegistryEntry>> {
+pub fn read_pid(readable: &Readable, config_dir: &Path, pid: u32) -> Result<Found, Box<Registry>> {
     read_entry(&open_sessions(readable, config_dir)?, config_dir, pid)
 }
 
-fn unreadable(why: String) -> Box<RegistryEntry> {
-    Box::new(RegistryEntry::Unreadable { why })
+fn unreadable(why: String) -> Box<Registry> {
+    Box::new(Registry::Unreadable { why })
 }
 
 /// Opens the registry of a configuration directory.
 pub(crate) fn open_sessions(
     readable: &Readable,
     config_dir: &Path,
-) -> Result<OwnedFd, Box<RegistryEntry>> {
+) -> Result<OwnedFd, Box<Registry>> {
     if !readable.allows(config_dir) {
         return Err(unreadable("the directory is outside COORD_HOME and not named".to_owned()));
     }
@@ -128,15 +120,15 @@ pub(crate) fn read_entry(
     sessions: &OwnedFd,
     config_dir: &Path,
     pid: u32,
-) -> Result<Found, Box<RegistryEntry>> {
+) -> Result<Found, Box<Registry>> {
     let name = format!("{pid}.json");
     let file = match openat(sessions, name.as_str(), FLAGS, Mode::empty()) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Err(Box::new(RegistryEntry::Absent)),
+        Err(Errno::NOENT) => return Err(Box::new(Registry::Absent)),
         Err(error) => return Err(unreadable(format!("{name}: {error}"))),
     };
     owned(&file, FileType::RegularFile)
-        .map_err(|why| Box::new(RegistryEntry::Strange { why: format!("{name} {why}") }))?;
+        .map_err(|why| Box::new(Registry::Strange { why: format!("{name} {why}") }))?;
     // Most are short: one read has all of it, a second one its end.
     let mut text = Vec::with_capacity(4096);
     match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
@@ -146,8 +138,8 @@ pub(crate) fn read_entry(
 }
 
 /// Takes the text of an entry apart that was found under the name of `pid`.
-pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<RegistryEntry>> {
-    let strange = |why: &str| Box::new(RegistryEntry::Strange { why: why.to_owned() });
+pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Registry>> {
+    let strange = |why: &str| Box::new(Registry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
     // Numbers and decimal strings are both taken: the shape may change with any release.
     let number = |name: &str| {
@@ -166,16 +158,16 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
         .filter(|id| (1..=SESSION_BYTES_MAX).contains(&id.len()))
         .ok_or_else(|| strange("the entry names no session"))?;
     let domain = text_of("pidDomain").and_then(|domain| domain_of(&domain));
-    let entry = RegistryEntry::Present {
+    let entry = Registry::Present(RegistryEntry {
         session_id,
         status: text_of("status"),
         waiting_for: text_of("waitingFor"),
         changed_ms: number("statusUpdatedAt").unwrap_or(0),
-        foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
-        unrecognized: false,
+        is_foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
+        is_unrecognized: false,
         cwd: text_of("cwd").unwrap_or_default(),
         config_dir: config_dir.to_string_lossy().into_owned(),
-    };
+    });
     Ok(Found { process: ProcessRef { pid, start_time }, domain, entry })
 }
 
@@ -201,26 +193,24 @@ mod tests {
         (dir, sessions)
     }
 
-    fn look(dir: &Path) -> RegistryEntry {
+    fn look(dir: &Path) -> Registry {
         read(&Readable::default(), dir, PROCESS)
     }
 
     #[test]
     fn the_entry_of_exactly_this_process_counts() {
         let (dir, sessions) = home();
-        assert_eq!(look(dir.path()), RegistryEntry::Absent);
+        assert_eq!(look(dir.path()), Registry::Absent);
         std::fs::write(
             sessions.join("7.json"),
             r#"{"pid":7,"procStart":"4711","sessionId":"s1","status":"idle","more":[1]}"#,
         )
         .unwrap();
-        let RegistryEntry::Present { session_id, status, .. } = look(dir.path()) else {
-            panic!("present");
-        };
-        assert_eq!((session_id.as_str(), status.as_deref()), ("s1", Some("idle")));
+        let Registry::Present(entry) = look(dir.path()) else { panic!("present") };
+        assert_eq!((&*entry.session_id, entry.status.as_deref()), ("s1", Some("idle")));
         let reused = ProcessRef { start_time: 9, ..PROCESS };
         let other = read(&Readable::default(), dir.path(), reused);
-        assert!(matches!(other, RegistryEntry::Strange { .. }), "{other:?}");
+        assert!(matches!(other, Registry::Strange { .. }), "{other:?}");
     }
 
     // H-15
@@ -250,7 +240,7 @@ mod tests {
             endless.as_str(),
         ] {
             std::fs::write(sessions.join("7.json"), text).unwrap();
-            assert!(matches!(look(dir.path()), RegistryEntry::Strange { .. }), "{text}");
+            assert!(matches!(look(dir.path()), Registry::Strange { .. }), "{text}");
         }
     }
 
@@ -267,10 +257,10 @@ mod tests {
             0,
         );
         fifo.unwrap();
-        assert!(matches!(look(dir.path()), RegistryEntry::Strange { .. }));
+        assert!(matches!(look(dir.path()), Registry::Strange { .. }));
         std::fs::remove_file(&entry).unwrap();
         symlink("/dev/zero", &entry).unwrap();
-        assert!(matches!(look(dir.path()), RegistryEntry::Unreadable { .. }));
+        assert!(matches!(look(dir.path()), Registry::Unreadable { .. }));
     }
 
     // H-14

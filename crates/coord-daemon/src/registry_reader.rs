@@ -9,9 +9,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use coord_model::{ProcessRef, Registry};
 use coord_store::clock::{Clock, RealClock};
-use coord_wire::journal::RegistryEntry;
-use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
 use crate::registry::{self, Found, Readable};
@@ -52,7 +51,7 @@ pub struct RegistrySeen {
     /// What was wished for.
     pub wish: RegistryWish,
     /// The entry; else what is there instead.
-    pub found: Result<Found, Box<RegistryEntry>>,
+    pub found: Result<Found, Box<Registry>>,
     /// When it had been read, CLOCK_MONOTONIC.
     pub read_ns: u64,
 }
@@ -204,10 +203,8 @@ mod tests {
                 let RegistrySeen { wish: answered, found, read_ns } = next(&mut poll, &reader);
                 assert_eq!(answered, *wish);
                 assert!((before_ns..=RealClock.mono_ns()).contains(&read_ns));
-                let RegistryEntry::Present { status: read, .. } = found.unwrap().entry else {
-                    panic!("an entry")
-                };
-                assert_eq!(read.as_deref(), Some(status));
+                let Registry::Present(read) = found.unwrap().entry else { panic!("an entry") };
+                assert_eq!(read.status.as_deref(), Some(status));
             }
         }
         std::fs::remove_file(sessions.join("7.json")).unwrap();
@@ -215,7 +212,7 @@ mod tests {
         reader.read(vec![change.clone()]);
         for wish in [dead, change] {
             let seen = next(&mut poll, &reader);
-            assert_eq!((seen.wish, seen.found), (wish, Err(Box::new(RegistryEntry::Absent))));
+            assert_eq!((seen.wish, seen.found), (wish, Err(Box::new(Registry::Absent))));
         }
     }
 
@@ -224,7 +221,7 @@ mod tests {
     fn what_waited_for_long_is_read_again_once() {
         let seen = |is_again| RegistrySeen {
             wish: RegistryWish { entry: ("/c".to_owned(), 7), purpose: Purpose::Change, is_again },
-            found: Err(Box::new(RegistryEntry::Absent)),
+            found: Err(Box::new(Registry::Absent)),
             read_ns: 1_000,
         };
         assert!(!seen(false).is_old(0), "read in this turn of the loop");

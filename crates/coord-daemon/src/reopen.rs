@@ -3,9 +3,8 @@
 //! Meanwhile nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
 //! decision is acted on. The spool is taken in as soon as the journal takes records again.
 
-use coord_model::{Deed, Intent, Now, Outcome};
+use coord_model::{Deed, Event, Intent, Now, Outcome};
 use coord_store::Reopened;
-use coord_wire::journal::Entry;
 
 use crate::background::Job;
 use crate::coordinator::Coordinator;
@@ -114,7 +113,7 @@ impl<W: World> Coordinator<W> {
         let Some(Reopening { failed_ns, why, .. }) = self.reopening.take() else { return };
         let after_ms = now.mono_ns.saturating_sub(failed_ns) / 1_000_000;
         tracing::info!(after_ms, "the journal was reopened");
-        self.record_or_say(&Entry::JournalReopened { why, after_ms }, now);
+        self.record_or_say(&Event::JournalReopened { why, after_ms }, now);
         self.drop_acts(UNSYNCED, now);
         self.return_leaving(UNSYNCED, now);
         self.remove_drained();
@@ -128,7 +127,7 @@ impl<W: World> Coordinator<W> {
         let changed = Outcome::Changed { what: what.to_owned() };
         for (_, deed) in std::mem::take(&mut self.acts) {
             match intent_of(&deed) {
-                Some(intent) => self.record_outcome(intent, &changed, now),
+                Some(intent) => self.record_outcome(intent, changed.clone(), now),
                 None => self.world.act(deed),
             }
         }

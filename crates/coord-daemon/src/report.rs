@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use coord_core::{UNVERIFIED_MAX, Word};
+use coord_model::stamp::rfc3339;
 use coord_model::{Now, SessionKey};
 use coord_store::Disk;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
-use coord_wire::stamp::rfc3339;
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::http::Response;

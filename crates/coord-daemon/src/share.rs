@@ -9,8 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_model::Provenance;
-use coord_wire::journal::Via;
+use coord_model::{HookEvent, Provenance, Via};
 use coord_wire::limits::{is_folded, is_reserved};
 
 /// Length of a window.
@@ -84,6 +83,19 @@ pub(crate) struct Arrival<'a> {
     pub(crate) trust: Trust,
     /// How it came.
     pub(crate) via: Via,
+}
+
+impl<'a> Arrival<'a> {
+    /// Of a hook's event.
+    pub(crate) fn of(event: &'a HookEvent) -> Self {
+        Self {
+            session_id: &event.session_id,
+            event: event.kind.name(),
+            bytes: event.text.0.get().len(),
+            trust: Trust::of(&event.provenance),
+            via: event.via,
+        }
+    }
 }
 
 /// The order in which classes of events are given up.

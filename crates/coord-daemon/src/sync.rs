@@ -1,8 +1,7 @@
 //! Keeps the store durable: when the journal is flushed, when a snapshot is written, and what follows once
 //! either is on disk (G1).
 
-use coord_model::Now;
-use coord_wire::journal::Entry;
+use coord_model::{Event, Now};
 use coord_wire::limits::SYNC_WITHIN_MS;
 
 use crate::background::{Done, Job, SnapshotJob};
@@ -165,7 +164,7 @@ impl<W: World> Coordinator<W> {
         self.record_counted(now);
         if self.engine.has_tail() && self.is_time_recorded() {
             // How long somebody watched.
-            self.record_or_say(&Entry::Due, now);
+            self.record_or_say(&Event::Due, now);
         }
         for done in self.world.finish() {
             match done {

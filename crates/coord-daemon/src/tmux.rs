@@ -18,14 +18,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use coord_model::{Look, PaneProof, TmuxPane};
+use coord_model::{Look, PaneFound, PaneProof, PaneSeen, ProcessRef, TmuxPane};
 use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
-use coord_wire::journal::Pane;
-use coord_wire::stamp::ProcessRef;
 
+use crate::process;
 use crate::registry::Readable;
-use crate::{convert, process};
 use answer::{Listed, View};
 pub(crate) use asker::Asker;
 pub(crate) use socket::Door;
@@ -53,7 +51,7 @@ pub struct PaneAnswer {
     /// The process.
     pub process: ProcessRef,
     /// What was found.
-    pub pane: Pane,
+    pub pane: PaneFound,
     /// CLOCK_MONOTONIC when the look began.
     pub looked_ns: u64,
     /// The look followed the process's death.
@@ -86,7 +84,7 @@ struct Known {
     pane: Listed,
     /// tmux tells the time of a pane's output to the second: more may have come in that second.
     may_have_more: bool,
-    seen: Pane,
+    seen: PaneFound,
 }
 
 /// One moment of one server.
@@ -102,7 +100,7 @@ struct Sight {
 
 /// What one view of a server says of a wish.
 enum Outcome {
-    Is(Pane),
+    Is(PaneFound),
     /// This pane has to be captured.
     Capture(u32),
 }
@@ -212,17 +210,15 @@ impl Tmux {
         if is_dead && farewell.is_none() && is_taken(pane, wish.process) {
             return Outcome::Is(*unreadable("another program has its terminal by now"));
         }
-        let seen = Pane::Its {
-            socket: socket.to_owned(),
-            server: sight.server,
-            pane: format!("%{}", pane.id),
-            pane_pid: pane.pid,
-            tty,
-            screen: screen.map(|screen| screen.word().to_owned()),
+        let (socket, id) = (socket.to_owned(), format!("%{}", pane.id));
+        let seen = PaneFound::Found(PaneSeen {
+            pane: TmuxPane { socket, server: sight.server, pane: id },
+            proof: PaneProof { pane_pid: pane.pid, tty },
+            screen,
             farewell,
             signature,
             digest,
-        };
+        });
         if is_dead {
             self.known.remove(&wish.process);
         } else {
@@ -241,7 +237,7 @@ impl Tmux {
     }
 
     /// The last answer, if a sweep finds the pane as it was then.
-    fn unchanged(&self, wish: &PaneWish, sight: &Sight) -> Option<Pane> {
+    fn unchanged(&self, wish: &PaneWish, sight: &Sight) -> Option<PaneFound> {
         let known = self.known.get(&wish.process).filter(|known| !known.may_have_more)?;
         let is_same = wish.look == Look::Sweep
             && known.server == sight.server
@@ -255,12 +251,12 @@ impl Tmux {
 /// whoever listens there could tell our tmux process to write files; a confined agent's own
 /// listener is never an ancestor of its harness.
 fn is_server_of(door: &Door, wish: &PaneWish) -> bool {
-    let is_proved = wish.proof.is_some() && convert::wire_process(wish.pane.server) == door.server;
+    let is_proved = wish.proof.is_some() && wish.pane.server == door.server;
     is_proved || socket::descends_from(wish.process, door.server)
 }
 
 /// The pane on the terminal of a living process.
-fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<Pane>> {
+fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<PaneFound>> {
     // Read after the server was asked: a process that still has its terminal had it all the time.
     let stat = process::stat(wish.process.pid)
         .filter(|stat| stat.start_time == wish.process.start_time && !stat.is_zombie)
@@ -270,20 +266,20 @@ fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Bo
         let id = sight.by_terminal.get(&terminal)?;
         Some((sight.view.panes.get(id)?, terminal))
     });
-    pane.ok_or_else(|| Box::new(Pane::NotThere))
+    pane.ok_or_else(|| Box::new(PaneFound::NotThere))
 }
 
 /// The pane that was proved to be a dead process's own while it lived. Within one server pane ids
 /// are never used twice, but a pane can be given a new first process.
-fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<Pane>> {
+fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<PaneFound>> {
     let proof = wish.proof.ok_or_else(|| unreadable("the pane was not proved in life"))?;
-    if convert::wire_process(wish.pane.server) != sight.server {
-        return Err(Box::new(Pane::NotThere));
+    if wish.pane.server != sight.server {
+        return Err(Box::new(PaneFound::NotThere));
     }
     let id = answer::pane_id(&wish.pane.pane).ok_or_else(|| unreadable("no such pane id"))?;
     let pane = sight.view.panes.get(&id).filter(|pane| pane.pid == proof.pane_pid);
     let pane = pane.filter(|pane| pane.is_dead || device(&pane.tty) == Some(proof.tty));
-    pane.map(|pane| (pane, proof.tty)).ok_or_else(|| Box::new(Pane::NotThere))
+    pane.map(|pane| (pane, proof.tty)).ok_or_else(|| Box::new(PaneFound::NotThere))
 }
 
 /// Whether a program that was started after the dead process is in front on its terminal: it may have
@@ -297,13 +293,13 @@ fn is_taken(pane: &Listed, dead: ProcessRef) -> bool {
     leader.is_some_and(|leader| dead.start_time < leader.start_time)
 }
 
-fn answer_to(wish: &PaneWish, pane: Pane, looked_ns: u64) -> PaneAnswer {
+fn answer_to(wish: &PaneWish, pane: PaneFound, looked_ns: u64) -> PaneAnswer {
     let after_death = wish.look == Look::AfterDeath;
     PaneAnswer { process: wish.process, pane, looked_ns, after_death }
 }
 
-fn unreadable(why: &str) -> Box<Pane> {
-    Box::new(Pane::Unreadable { why: why.to_owned() })
+fn unreadable(why: &str) -> Box<PaneFound> {
+    Box::new(PaneFound::Unreadable { why: why.to_owned() })
 }
 
 /// The device number of a terminal's file, as the process table gives it.

@@ -14,9 +14,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-use coord_model::{LastWords, MessageId};
+use coord_model::stamp::parse_rfc3339;
+use coord_model::{LastWords, MessageId, ProcessRef};
 use coord_screen::signature_in;
-use coord_wire::stamp::{ProcessRef, parse_rfc3339};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use serde_json::Value;

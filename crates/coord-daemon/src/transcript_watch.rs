@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{
     CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,

@@ -5,10 +5,9 @@ mod need;
 mod recovery;
 
 use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, Word};
-use coord_model::{Address, Kind, Now, RegistryStatus, Screen};
-use coord_wire::envelope;
+use coord_model::stamp::rfc3339;
+use coord_model::{Address, Now, RegistryStatus, Screen};
 use coord_wire::inspect;
-use coord_wire::stamp::rfc3339;
 
 /// All sessions, the most recently changed first.
 pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
@@ -35,7 +34,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         resumable: session.is_resumable(),
         name: session.marks.name.clone(),
         provider: "claude".to_owned(),
-        kind: session.kind.map(kind),
+        kind: session.kind,
         status: word.status(),
         state: word,
         since: rfc3339(session.word.since.wall_ms),
@@ -46,11 +45,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         pending_recovery: recovery::pending(state, session, now),
         recovery: recovery::so_far(session),
         quota: quota(session),
-        background: background.is_any().then_some(inspect::Background {
-            tasks: background.tasks,
-            subagents: background.subagents,
-            crons: background.crons,
-        }),
+        background: background.is_any().then_some(background),
         stall_count: session.stall.map_or(0, |stall| stall.count),
         unattended: state.is_unattended(session),
         answers: answers(state, session),
@@ -262,13 +257,6 @@ fn registry_word(status: RegistryStatus) -> &'static str {
         RegistryStatus::Shell => "shell",
         RegistryStatus::WaitingPermission => "waiting for a permission",
         RegistryStatus::WaitingInput => "waiting for an answer",
-    }
-}
-
-fn kind(kind: Kind) -> envelope::Kind {
-    match kind {
-        Kind::Interactive => envelope::Kind::Interactive,
-        Kind::Headless => envelope::Kind::Headless,
     }
 }
 

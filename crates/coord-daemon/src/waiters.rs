@@ -13,12 +13,10 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Session, is_armed};
-use coord_model::{Kind, Now, SessionKey};
+use coord_model::{Kind, Now, ProcessRef, SessionKey};
 use coord_wire::limits::WAKE_BYTES_MAX;
-use coord_wire::stamp::ProcessRef;
 use serde::Deserialize;
 
-use crate::convert::process_ref;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::process::Caller;
@@ -235,7 +233,7 @@ impl<W: World> Coordinator<W> {
 
     /// The session that a waiter names, if its harness holds it.
     fn awaited(&self, ask: &Ask) -> Option<&Session> {
-        let held = self.engine.state().session_of(process_ref(ask.harness));
+        let held = self.engine.state().session_of(ask.harness);
         held.filter(|session| session.session_id == ask.session_id)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::fd::OwnedFd;

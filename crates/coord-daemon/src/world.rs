@@ -6,10 +6,8 @@
 
 use std::io;
 
-use coord_model::Deed;
+use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
 use coord_store::Disk;
-use coord_wire::journal::{ProcessSeen, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
 
 use crate::background::{Done, Job};
 use crate::hand::Reply;
@@ -65,7 +63,7 @@ pub trait World {
     ///
     /// # Errors
     /// What was found instead of an entry.
-    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>>;
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>>;
     /// Takes the lock on a configuration directory for life; true if it is held (H-14).
     fn lock_config_dir(&mut self, config_dir: &str) -> bool;
 

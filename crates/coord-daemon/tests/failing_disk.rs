@@ -5,11 +5,10 @@
 
 use coord_core::State;
 use coord_daemon::engine::Engine;
-use coord_model::{Host, Now, Provenance};
+use coord_model::envelope::Envelope;
+use coord_model::{Event, HookEvent, Host, Now, Provenance, Settings, Started, Via};
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_store::{AppendError, Disk};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Started, Via};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use std::io::ErrorKind;
@@ -39,7 +38,7 @@ fn event(n: u64) -> Box<RawValue> {
     let name = names[usize::try_from(n % 4).unwrap()];
     let event = json!({
         "v": 1, "id": format!("{:012x}{n:020x}", at(n).wall_ms), "event": name, "session_id": format!("session-{}", n / 4),
-        "emitted_at": coord_wire::stamp::rfc3339(at(n).wall_ms), "mono_ns": at(n).mono_ns,
+        "emitted_at": coord_model::stamp::rfc3339(at(n).wall_ms), "mono_ns": at(n).mono_ns,
         "boot": "boot", "machine": "machine", "pid": 1, "source": "startup",
         "harness": {"pid": 100 + n / 4, "start_time": "1", "pid_ns": 1, "tty": 7},
     });
@@ -50,27 +49,19 @@ fn event(n: u64) -> Box<RawValue> {
 fn take(engine: &mut Engine<FakeDisk>, n: u64) -> Result<bool, AppendError> {
     let text = event(n);
     let envelope = Envelope::parse(text.get().as_bytes()).unwrap();
-    if engine.is_duplicate(&envelope) {
+    let event = HookEvent::new(envelope, text, Via::Socket);
+    let event = HookEvent { provenance: Provenance::Verified, ..event };
+    if engine.is_duplicate(&event) {
         return Ok(false);
     }
-    let via = Via::Socket;
-    let entry = Entry::Hook { via, verified: true, corroborated: None, envelope: text };
-    engine.append(&entry, at(n))?;
-    engine.take_hook_in(envelope, via, Provenance::Verified, at(n));
+    engine.record(&Event::Hook(Box::new(event)), at(n))?;
     Ok(true)
 }
 
 fn start(engine: &mut Engine<FakeDisk>) {
     let host = Host { machine: "machine".into(), boot: "boot".into(), boot_at_ms: 0, pid_ns: 1 };
-    let started = Entry::Started(Started {
-        version: "0".into(),
-        machine: host.machine,
-        boot: host.boot,
-        boot_at: host.boot_at_ms,
-        pid_ns: host.pid_ns,
-        settings: to_raw_value(&json!({})).unwrap(),
-    });
-    engine.record(&started, at(0)).unwrap();
+    let started = Started { version: "0".into(), host, settings: Settings::default() };
+    engine.record(&Event::Started(Box::new(started)), at(0)).unwrap();
 }
 
 fn sync(engine: &mut Engine<FakeDisk>) -> bool {

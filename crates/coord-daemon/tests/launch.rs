@@ -4,10 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use coord_daemon::{launch, process};
+use coord_model::{Kind, Launch, ParentKind, ProcessRef};
 use coord_tests::wait::wait_until;
-use coord_wire::envelope::Kind;
-use coord_wire::journal::{Launch, ParentKind};
-use coord_wire::stamp::ProcessRef;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -129,8 +127,8 @@ fn a_program_is_no_shell() {
     is_the_stand_in(&launch, &place);
     let pid = std::process::id();
     let start_time = process::stat(pid).unwrap().start_time;
-    assert_eq!(launch.parent, ProcessRef { pid, start_time });
-    assert!(matches!(launch.parent_kind, ParentKind::Other(_)), "{:?}", launch.parent_kind);
+    assert_eq!(launch.parent.process, ProcessRef { pid, start_time });
+    assert!(matches!(launch.parent.kind, ParentKind::Other(_)), "{:?}", launch.parent.kind);
 }
 
 // H-18: the harness is the pane's first process.
@@ -141,7 +139,7 @@ fn tmux_starts_a_panes_first_process() {
     let _tmux = Tmux::start(&place, &["/bin/sh", "-c", &line]);
     let launch = place.launch();
     is_the_stand_in(&launch, &place);
-    assert_eq!(launch.parent_kind, ParentKind::Tmux);
+    assert_eq!(launch.parent.kind, ParentKind::Tmux);
     // Its launch reaches the core; a headless run has none.
     let seen = process::seen(place.client().unwrap(), true);
     assert_eq!((seen.kind, seen.launch), (Some(Kind::Interactive), Some(Box::new(launch))));
@@ -156,7 +154,7 @@ fn a_shell_that_waits_for_its_user_is_told() {
     tmux.run(&["send-keys", &line, "Enter"]);
     let launch = place.launch();
     is_the_stand_in(&launch, &place);
-    assert_eq!(launch.parent_kind, ParentKind::Shell);
+    assert_eq!(launch.parent.kind, ParentKind::Shell);
 }
 
 // H-13: neither a script, nor a command, nor a script at the standard input is a waiting shell.
@@ -169,7 +167,7 @@ fn a_shell_that_runs_a_script_is_another_program() {
         let start = format!("LINE='{}'; {start}", line.replace('\'', "'\\''"));
         let _tmux = Tmux::start(&place, &["/bin/bash", "--norc", "-c", &format!("{start}; :")]);
         let launch = place.launch();
-        assert_eq!(launch.parent_kind, ParentKind::Other("bash".to_owned()), "{start}");
+        assert_eq!(launch.parent.kind, ParentKind::Other("bash".to_owned()), "{start}");
         // H-19: the prompt behind the list makes it unfit.
         assert!(launch.unfit.is_some_and(|why| why.contains("--add-dir")), "{start}");
         assert_eq!(launch.flags, [""; 0]);

@@ -9,7 +9,7 @@ use coord_daemon::config::Config;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
-use coord_model::Now;
+use coord_model::{Harness, Kind, Now, ProcessRef};
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace, SharedMachine};
@@ -17,9 +17,7 @@ use coord_sim::random::Random;
 use coord_sim::serving::{CONFIG_DIR, Serving, WakeHook, paths};
 use coord_store::Disk;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
-use coord_wire::envelope::{Harness, Kind};
 use coord_wire::message::{Claimed, MessageInfo, Messages};
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 

@@ -3,17 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use coord_daemon::config::Config;
-use coord_daemon::convert;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::{Caller, stat};
 use coord_daemon::routes::Route;
-use coord_model::{Command as Order, Event, MarkChange, Now, SessionKey, Whom};
+use coord_model::{Command as Order, Event, Kind, MarkChange, Now, ProcessRef, SessionKey, Whom};
 use coord_sim::machine::{MACHINE, PID_NS, Pace, SharedMachine};
 use coord_sim::random::Random;
 use coord_sim::serving::{Post, Serving};
-use coord_wire::envelope::Kind;
-use coord_wire::journal::Entry;
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -284,10 +280,8 @@ fn the_recorded_command_is_the_one_that_was_meant() {
         Order::Restore { sessions: vec![key, SessionKey(3)] },
         Order::ResetFailed { session: None },
     ] {
-        let recorded = serde_json::value::to_raw_value(&command).unwrap();
-        let entry = Entry::Operator { session_id: None, what: String::new(), command: recorded };
-        let text = serde_json::to_string(&entry).unwrap();
-        let entry: Entry = serde_json::from_str(&text).unwrap();
-        assert_eq!(convert::event(&entry), Some(Event::Operator(command)), "{text}");
+        let event = Event::Operator { session_id: None, what: String::new(), command };
+        let text = serde_json::to_string(&event).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
     }
 }

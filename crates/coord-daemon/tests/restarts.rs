@@ -3,11 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use coord_daemon::engine::Engine;
-use coord_model::{Now, Provenance, Settings};
+use coord_model::envelope::Envelope;
+use coord_model::{Event, HookEvent, Host, Now, Provenance, Settings, Started, Via};
 use coord_sim::fake_disk::FakeDisk;
 use coord_store::{Disk, Snapshot, Tail};
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Started, Via};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use std::path::Path;
@@ -33,24 +32,18 @@ fn prompt(engine: &mut Engine<FakeDisk>, n: u64) {
     }))
     .unwrap();
     let envelope = Envelope::parse(text.get().as_bytes()).unwrap();
-    engine
-        .append(
-            &Entry::Hook { via: Via::Socket, verified: true, corroborated: None, envelope: text },
-            at(n),
-        )
-        .unwrap();
-    engine.take_hook_in(envelope, Via::Socket, Provenance::Verified, at(n));
+    let event = HookEvent::new(envelope, text, Via::Socket);
+    let event = HookEvent { provenance: Provenance::Verified, ..event };
+    engine.record(&Event::Hook(Box::new(event)), at(n)).unwrap();
 }
 
-fn started() -> Entry {
-    Entry::Started(Started {
+fn started() -> Event {
+    let (machine, boot) = ("machine".to_owned(), "boot".to_owned());
+    Event::Started(Box::new(Started {
         version: "0".to_owned(),
-        machine: "machine".to_owned(),
-        boot: "boot".to_owned(),
-        boot_at: 1,
-        pid_ns: 1,
-        settings: to_raw_value(&Settings::default()).unwrap(),
-    })
+        host: Host { machine, boot, boot_at_ms: 1, pid_ns: 1 },
+        settings: Settings::default(),
+    }))
 }
 
 /// A start touches every session, so it counts as so many records: coordinators that are killed

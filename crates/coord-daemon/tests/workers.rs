@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
 use coord_daemon::serve::{Options, serve_on};
+use coord_model::stamp::WallMs;
 use coord_store::RealDisk;
 use coord_store::disk::{Disk, DiskFile};
 use coord_wire::paths::Paths;
-use coord_wire::stamp::WallMs;
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

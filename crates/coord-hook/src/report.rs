@@ -1,6 +1,6 @@
 //! Writes the event envelope.
 //!
-//! Decides its fields: the allow-list of `coord_wire::envelope::Envelope`, and which of them an
+//! Decides its fields: the allow-list of `coord_model::envelope::Envelope`, and which of them an
 //! event may fill (G11). The buffer has room in front of the envelope, so that the request's head
 //! or the spool's frame goes out in one piece with it.
 
@@ -9,10 +9,10 @@ use crate::files::read_system;
 use crate::place::Place;
 use crate::process::{self, Process};
 use crate::text::{push_escaped, push_hex, push_number};
+use coord_model::stamp::write_rfc3339;
 use coord_wire::VERSION;
 use coord_wire::exchange::mono_ns;
 use coord_wire::limits::FIELD_BYTES_MAX;
-use coord_wire::stamp::write_rfc3339;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 use std::env::var_os;

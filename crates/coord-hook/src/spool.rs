@@ -5,11 +5,11 @@
 //! interrupted by a deadline (H-37). Holds G1: what this returns as kept is in the page cache.
 
 use crate::files;
+use coord_model::envelope::ENVELOPE_BYTES_MAX;
 use coord_wire::exchange::mono_ns;
 use coord_wire::frame;
 use coord_wire::limits::{
-    ENVELOPE_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_RECORDS_MAX, SPOOL_RESERVE_BYTES,
-    SPOOL_SESSION_BYTES_MAX,
+    SPOOL_BYTES_MAX, SPOOL_RECORDS_MAX, SPOOL_RESERVE_BYTES, SPOOL_SESSION_BYTES_MAX,
 };
 use coord_wire::spool::{
     CURRENT, FOLDED_AT, HEADER_BYTES, HEADER_MAGIC, RECORDS_AT, SOLO_PREFIX, share_at,

@@ -3,7 +3,7 @@
 
 mod world;
 
-use coord_wire::envelope::Envelope;
+use coord_model::envelope::Envelope;
 use coord_wire::limits::{SPOOL_BYTES_MAX, SPOOL_RESERVE_BYTES, is_folded, is_reserved};
 use coord_wire::spool::{CURRENT, FOLDED_AT, HEADER_BYTES, HEADER_MAGIC};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 mod world;
 
-use coord_wire::envelope::Kind;
+use coord_model::Kind;
 use coord_wire::limits::MISS_MEMORY;
 use std::io::IsTerminal as _;
 use std::os::unix::fs::chown;

@@ -259,16 +259,3 @@ pub enum EffectClass {
     /// Once, or a person decides.
     Once,
 }
-
-/// A decision, recorded with what was seen and which rule decided (G9).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// The session, or the message.
-    pub session_id: String,
-    /// Requirement id of the rule.
-    pub rule: &'static str,
-    /// What was seen.
-    pub saw: String,
-    /// What was decided.
-    pub did: String,
-}

@@ -1,24 +1,52 @@
 //! Hook events: what a session reported, and how far it is believed.
 
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
-use crate::{Kind, ProcessRef, TmuxPane};
+use crate::envelope::{Envelope, EnvelopeError, Harness, PROBE};
+use crate::{ProcessRef, TmuxPane};
 
 /// Id of a hook's event: 128 bit, ordered by time of emission.
 pub type EventId = u128;
 
-/// How a hook's event came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Ids as 32 lower-case hex digits, as envelopes have them.
+pub(crate) mod id_digits {
+    use alloc::borrow::Cow;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(id: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{id:032x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<u128, D::Error> {
+        let digits = <Cow<'de, str>>::deserialize(deserializer)?;
+        u128::from_str_radix(&digits, 16).map_err(de::Error::custom)
+    }
+}
+
+/// How a hook's event reached the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// By the coordinator's socket.
+    /// By its socket.
+    #[serde(alias = "Socket")]
     Socket,
     /// By the spool.
+    #[serde(alias = "Spool")]
     Spool,
 }
 
-/// One hook event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One hook event: its envelope, read, and how far it is believed.
+///
+/// It is stored as `{"via", "verified", "corroborated", "envelope"}` with the envelope as it came, so that
+/// fields unknown to this version are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct HookEvent {
     /// Unique id.
     pub id: EventId,
@@ -62,9 +90,69 @@ pub struct HookEvent {
     pub provenance: Provenance,
     /// How it came.
     pub via: Via,
+    /// Its envelope as it came.
+    pub text: EnvelopeText,
 }
 
+/// The JSON text of an envelope.
+#[derive(Debug, Clone)]
+pub struct EnvelopeText(pub Box<RawValue>);
+
+impl Default for EnvelopeText {
+    fn default() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+}
+
+impl PartialEq for EnvelopeText {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Eq for EnvelopeText {}
+
 impl HookEvent {
+    /// The event of an envelope, and the envelope's text. Nothing confirms it yet.
+    pub fn new(envelope: Envelope, text: Box<RawValue>, via: Via) -> Self {
+        let kind = HookKind::of(&envelope);
+        Self {
+            id: envelope.event_id().unwrap_or_default(),
+            wall_ms: envelope.wall_ms().unwrap_or_default(),
+            kind,
+            harness: envelope.harness,
+            tmux: envelope.tmux.map(|tmux| TmuxPane {
+                socket: tmux.socket,
+                server: ProcessRef { pid: tmux.server_pid, start_time: tmux.server_start },
+                pane: tmux.pane,
+            }),
+            session_id: envelope.session_id,
+            boot: envelope.boot,
+            mono_ns: envelope.mono_ns,
+            machine: envelope.machine,
+            host: envelope.host,
+            cwd: envelope.cwd,
+            transcript_path: envelope.transcript_path,
+            permission_mode: envelope.permission_mode,
+            config_dir: envelope.config_dir,
+            agent: envelope.agent_id,
+            prompt_id: envelope.prompt_id,
+            tool: envelope.tool_name,
+            digest: envelope
+                .tool_input_digest
+                .and_then(|digest| u64::from_str_radix(&digest, 16).ok()),
+            stop_hook_active: envelope.stop_hook_active == Some(true),
+            provenance: Provenance::Claimed,
+            via,
+            text: EnvelopeText(text),
+        }
+    }
+
+    /// Whether it only proves that events arrive: recorded, of no session, changes nothing.
+    pub fn is_probe(&self) -> bool {
+        self.kind.name() == PROBE
+    }
+
     /// Whether its sender was verified.
     pub fn is_verified(&self) -> bool {
         self.provenance == Provenance::Verified
@@ -101,17 +189,6 @@ pub enum Provenance {
     Claimed,
 }
 
-/// The client's process as the hook saw it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Harness {
-    /// The process.
-    pub process: ProcessRef,
-    /// Inode of its pid namespace.
-    pub pid_ns: u64,
-    /// Interactive or headless, where judged.
-    pub kind: Option<Kind>,
-}
-
 /// The hook events that the rules tell apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookKind {
@@ -140,6 +217,28 @@ pub enum HookKind {
 }
 
 impl HookKind {
+    fn of(envelope: &Envelope) -> Self {
+        match envelope.event.as_str() {
+            "SessionStart" => Self::SessionStart(StartSource::of(envelope.source.as_deref())),
+            "SessionEnd" => Self::SessionEnd(EndReason::of(envelope.reason.as_deref())),
+            "UserPromptSubmit" => Self::UserPromptSubmit,
+            "PreToolUse" => Self::Tool(ToolPhase::Before),
+            "PostToolUse" => Self::Tool(ToolPhase::After),
+            "PostToolUseFailure" => Self::Tool(ToolPhase::Failed),
+            "Stop" => Self::Stop(Background::of(envelope)),
+            "StopFailure" => {
+                Self::StopFailure(envelope.error.clone().unwrap_or_else(|| "unknown".into()))
+            }
+            "PermissionRequest" => Self::PermissionRequest,
+            "PermissionDenied" => Self::PermissionDenied,
+            "SubagentStop" => Self::SubagentStop,
+            "Notification" => {
+                Self::Notification(envelope.notification_type.clone().unwrap_or_default())
+            }
+            other => Self::Other(other.into()),
+        }
+    }
+
     /// The client's own name of the event.
     pub fn name(&self) -> &str {
         match self {
@@ -215,8 +314,90 @@ pub struct Background {
 }
 
 impl Background {
+    fn of(envelope: &Envelope) -> Self {
+        let all = envelope.background_tasks.unwrap_or(0);
+        let subagents = envelope.background_subagents.unwrap_or(0).min(all);
+        let crons = envelope.session_crons.unwrap_or(0);
+        Self { tasks: all.saturating_sub(subagents), subagents, crons }
+    }
+
     /// Whether there is any.
     pub fn is_any(self) -> bool {
         self != Self::default()
+    }
+}
+
+impl StartSource {
+    fn of(word: Option<&str>) -> Self {
+        match word {
+            Some("startup") => Self::Startup,
+            Some("resume") => Self::Resume,
+            Some("clear") => Self::Clear,
+            Some("compact") => Self::Compact,
+            Some("fork") => Self::Fork,
+            Some(_) | None => Self::Unknown,
+        }
+    }
+}
+
+impl EndReason {
+    fn of(word: Option<&str>) -> Self {
+        match word {
+            Some("prompt_input_exit") => Self::PromptInputExit,
+            Some("logout") => Self::Logout,
+            Some("clear") => Self::Clear,
+            Some("resume") => Self::Resume,
+            Some(_) | None => Self::Other,
+        }
+    }
+}
+
+/// A hook event as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored<Text = Box<RawValue>> {
+    via: Via,
+    verified: bool,
+    /// What the coordinator confirmed of an event that is not verified, when it took it (H-44). Of one that
+    /// was recorded before this was noted nothing is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    corroborated: Option<Corroborated>,
+    envelope: Text,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Corroborated {
+    #[serde(default)]
+    client: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registry: Option<String>,
+}
+
+impl Serialize for HookEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let corroborated = match &self.provenance {
+            Provenance::Corroborated { is_client, registry_dir } => {
+                Some(Corroborated { client: *is_client, registry: registry_dir.clone() })
+            }
+            Provenance::Verified | Provenance::Claimed => None,
+        };
+        let (verified, envelope) = (self.is_verified(), &*self.text.0);
+        Stored { via: self.via, verified, corroborated, envelope }.serialize(serializer)
+    }
+}
+
+impl TryFrom<Stored> for HookEvent {
+    type Error = EnvelopeError;
+
+    fn try_from(stored: Stored) -> Result<Self, EnvelopeError> {
+        let Stored { via, verified, corroborated, envelope: text } = stored;
+        let envelope = Envelope::parse(text.get().as_bytes())?;
+        let provenance = match corroborated {
+            _ if verified => Provenance::Verified,
+            Some(Corroborated { client, registry }) => {
+                Provenance::Corroborated { is_client: client, registry_dir: registry }
+            }
+            None => Provenance::Claimed,
+        };
+        Ok(Self { provenance, ..Self::new(envelope, text, via) })
     }
 }

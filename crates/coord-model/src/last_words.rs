@@ -25,8 +25,10 @@ pub struct Failure {
     /// The client's typed name: the one that StopFailure has.
     pub error: String,
     /// When the client wrote it down, milliseconds since 1970; 0 where it does not say.
+    #[serde(default)]
     pub written_ms: u64,
     /// When a usage limit ends, milliseconds since 1970, where the API said so (S1-22).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<u64>,
 }
 

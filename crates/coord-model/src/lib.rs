@@ -1,4 +1,4 @@
-//! The data that coord's parts exchange, each type defined once: what the core takes in ([`Event`]), what it
+//! The data that coord's parts exchange, each type defined once: what happens ([`Event`]), what the core
 //! asks for ([`Effect`]), and what both are made of. The core, the journal and the coordinator's adapters
 //! use the same types. Nothing here decides.
 #![no_std]
@@ -9,9 +9,11 @@ extern crate std;
 
 mod command;
 mod effect;
+pub mod envelope;
 mod event;
 mod hook;
 mod last_words;
+mod launch;
 mod message;
 mod pane;
 mod process;
@@ -20,24 +22,22 @@ mod registry;
 mod screen;
 mod session;
 mod settings;
+pub mod stamp;
 mod time;
 
-pub use command::{Command, MarkChange, Whom};
-pub use effect::{Decision, Deed, Effect, EffectClass, Look, Signal};
-pub use event::{Event, TaskFound};
-pub use hook::{
-    Background, EndReason, EventId, Harness, HookEvent, HookKind, Provenance, StartSource,
-    ToolPhase, Via,
-};
-pub use last_words::{Failure, LastWords, Question};
-pub use message::{Address, Door, MessageId, NewMessage, QueueEvent, Same, Sender};
-pub use pane::{PaneFound, PaneProof, PaneSeen, TmuxPane};
-pub use process::{Domain, Host, Kind, Launch, Parent, ParentKind, Place, ProcessRef};
-pub use proof::{Input, Intent, Outcome, PaneState, Prompt, Proof, Subject, TranscriptState};
-pub use registry::{Registry, RegistryEntry, RegistryStatus};
-pub use screen::Screen;
-pub use session::SessionKey;
-pub use settings::{
-    Delay, Mode, QueueLimits, QuotaLimits, RestLimits, Settings, StallLimits, WakeLimits,
-};
-pub use time::{Awake, Moment, Now};
+pub use command::*;
+pub use effect::*;
+pub use envelope::Harness;
+pub use event::*;
+pub use hook::*;
+pub use last_words::*;
+pub use launch::*;
+pub use message::*;
+pub use pane::*;
+pub use process::*;
+pub use proof::*;
+pub use registry::*;
+pub use screen::*;
+pub use session::*;
+pub use settings::*;
+pub use time::*;

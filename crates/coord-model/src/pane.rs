@@ -16,11 +16,13 @@ pub struct TmuxPane {
     pub pane: String,
 }
 
-/// What a look at a process's pane found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a look at a process's pane found. The text itself is never kept (G11).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
 pub enum PaneFound {
-    /// The pane whose terminal is the process's own.
-    Its(PaneSeen),
+    /// The pane whose terminal is the process's own (H-16).
+    #[serde(rename = "its")]
+    Found(PaneSeen),
     /// Its server has no pane on the process's terminal.
     NotThere,
     /// No answer, or one that may not be asked for.
@@ -31,19 +33,24 @@ pub enum PaneFound {
 }
 
 /// A proved pane and what stands on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneSeen {
     /// Which pane, proved by its terminal and not by what an environment claims.
+    #[serde(flatten)]
     pub pane: TmuxPane,
     /// What stays the same while it is the same pane.
+    #[serde(flatten)]
     pub proof: PaneProof,
     /// The class of its screen, if it fits one.
     pub screen: Option<Screen>,
-    /// The session id of the client's farewell, if that is the last thing on it.
+    /// The session id of the client's farewell, if that is the last thing on it (H-05).
+    #[serde(default)]
     pub farewell: Option<String>,
     /// The name of a crash signature on it (S0-01).
+    #[serde(default)]
     pub signature: Option<String>,
     /// A hash of its text without what moves by itself (S1-04); none where there is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
 }
 

@@ -1,20 +1,56 @@
 //! Processes: how one is named, where it runs, and how a harness was started.
 
+use alloc::boxed::Box;
 use alloc::string::String;
-use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
+
+use crate::Launch;
 
 /// A process, named so that a reused pid is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessRef {
     /// Pid in its own namespace.
     pub pid: u32,
-    /// Clock ticks since boot.
+    /// When it started, in clock ticks since boot, as in `/proc/PID/stat`. Stored as a decimal string.
+    #[serde(with = "ticks")]
     pub start_time: u64,
 }
 
+/// Start times of processes as decimal strings: not every reader of JSON has integers of 64 bits. Version 1
+/// of the snapshot has numbers.
+pub mod ticks {
+    use core::fmt;
+    use serde::{Deserializer, Serializer, de};
+
+    /// Writes the ticks as a string.
+    pub fn serialize<S: Serializer>(ticks: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(ticks)
+    }
+
+    /// Reads the ticks from a string or a number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        struct Ticks;
+        impl de::Visitor<'_> for Ticks {
+            type Value = u64;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("clock ticks, as a number or a decimal string")
+            }
+
+            fn visit_u64<E: de::Error>(self, ticks: u64) -> Result<u64, E> {
+                Ok(ticks)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Ticks)
+    }
+}
+
 /// Where a pid means something.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// Machine id.
     pub machine: String,
@@ -29,72 +65,41 @@ pub struct Host {
     pub machine: String,
     /// Kernel boot id.
     pub boot: String,
-    /// Wall time of that boot.
+    /// Wall time of that boot, milliseconds since 1970.
+    #[serde(rename = "boot_at", alias = "boot_at_ms")]
     pub boot_at_ms: u64,
     /// Inode of the pid namespace.
     pub pid_ns: u64,
 }
 
 /// Kind of run (H-24).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A person's session at a terminal.
+    #[serde(alias = "Interactive")]
     Interactive,
     /// A run with `-p` or without a terminal.
+    #[serde(alias = "Headless")]
     Headless,
 }
 
-/// How a harness was started, read from the process table while it lived.
+/// What the process table says of a harness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
-    /// Its parent.
-    pub parent: Parent,
-    /// The executable, and what stands before the client's own options.
-    pub program: Vec<String>,
-    /// Options that are carried over, with their values. A first prompt and what chose the
-    /// conversation are left out.
-    pub flags: Vec<String>,
-    /// Why its command line cannot be used again, in words (H-19).
-    pub unfit: Option<String>,
-    /// Its working directory.
-    pub cwd: Place,
-    /// Names of the variables in its environment that choose account, endpoint or configuration.
-    pub variables: Vec<String>,
-    /// The configuration directory that its own environment gives (H-45).
-    #[serde(default)]
-    pub config_dir: Option<String>,
-}
-
-/// Who started a harness.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
-    /// It.
+pub struct ProcessSeen {
+    /// The process.
     pub process: ProcessRef,
-    /// What it is.
-    pub kind: ParentKind,
-}
-
-/// What started a harness (H-13).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ParentKind {
-    /// A shell that waits for its user's commands on the same terminal.
-    Shell,
-    /// The tmux server: the harness is its pane's first process.
-    Tmux,
-    /// A wrapper, a loop, a service manager, an editor: it restarts what it wants to restart.
-    Other {
-        /// Its name.
-        name: String,
-    },
-}
-
-/// A directory, so that another one of the same name is not taken for it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    /// Its path.
-    pub path: String,
-    /// Device; 0 where it is not known, which it is not after a new boot.
-    pub device: u64,
-    /// Inode.
-    pub inode: u64,
+    /// Whether it is alive; false where the pid is gone or is another process by now.
+    pub alive: bool,
+    /// Judged from argv and terminal (H-24); none where unreadable.
+    pub kind: Option<Kind>,
+    /// Stopped by a signal (Ctrl-Z).
+    #[serde(default, rename = "stopped")]
+    pub is_stopped: bool,
+    /// The session that its command line resumes under a new id (`--resume ID --fork-session`).
+    #[serde(default)]
+    pub forked_from: Option<String>,
+    /// How it was started, where that could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Box<Launch>>,
 }

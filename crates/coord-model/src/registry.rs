@@ -1,36 +1,72 @@
-//! The client's registry: what a look at one entry found.
+//! The client's registry: what a look at `sessions/PID.json` found.
 
 use alloc::string::String;
+use core::ops::Not;
 use serde::{Deserialize, Serialize};
 
-/// What a look at a process's registry entry found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a look at a process's registry entry found. The file is undocumented: anything odd is `Strange`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "found", rename_all = "snake_case")]
 pub enum Registry {
     /// The entry of exactly this process.
     Present(RegistryEntry),
     /// The directory is there, the entry is not.
     Absent,
-    /// No registry, or not to be read, or of an unknown shape.
-    Unreadable,
+    /// There is no registry, or it may not be read (H-14, H-27).
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+    /// The file is there and is not this process's entry, or is of another shape.
+    Strange {
+        /// What is odd.
+        why: String,
+    },
 }
 
 /// One entry of the client's registry.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistryEntry {
     /// The session it names.
     pub session_id: String,
-    /// The client's own status, if its word is a known one (H-35: another word is no source).
-    pub status: Option<RegistryStatus>,
-    /// When the client last changed the status, milliseconds since 1970; 0 where it does not say.
+    /// The client's own status word.
+    pub status: Option<String>,
+    /// What it waits for, in its own words.
+    #[serde(default)]
+    pub waiting_for: Option<String>,
+    /// When it changed the status, milliseconds since 1970; 0 where it does not say.
+    #[serde(default)]
     pub changed_ms: u64,
-    /// Owned by the client's own background supervisor.
+    /// Its `kind` is not `interactive`: the client's own background supervisor owns it.
+    #[serde(default, rename = "foreign")]
     pub is_foreign: bool,
     /// Its process lives, and its program is not recognized as a client (H-46).
+    #[serde(default, rename = "unrecognized", skip_serializing_if = "Not::not")]
     pub is_unrecognized: bool,
     /// Its working directory.
+    #[serde(default)]
     pub cwd: String,
     /// The configuration directory whose registry has it.
+    #[serde(default)]
     pub config_dir: String,
+}
+
+impl RegistryEntry {
+    /// Its status, by the table of the client's words (measured); none for a word that is not in it, which
+    /// is no source (H-35).
+    pub fn known_status(&self) -> Option<RegistryStatus> {
+        match (self.status.as_deref()?, self.waiting_for.as_deref()) {
+            ("idle", _) => Some(RegistryStatus::Idle),
+            ("busy", _) => Some(RegistryStatus::Busy),
+            ("shell", _) => Some(RegistryStatus::Shell),
+            ("waiting", Some("permission prompt" | "sandbox request" | "worker request")) => {
+                Some(RegistryStatus::WaitingPermission)
+            }
+            // `input needed`, `dialog open`, and whatever else it may wait for: a person is needed.
+            ("waiting", _) => Some(RegistryStatus::WaitingInput),
+            _ => None,
+        }
+    }
 }
 
 /// The client's own status words.

@@ -3,29 +3,42 @@
 use serde::{Deserialize, Serialize};
 
 /// What stands on a screen. A hint, never more: a dead client leaves its last one.
+/// Stored as its word; version 1 of the snapshot begins it with a capital letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Screen {
     /// The client's input line, with or without a draft.
+    #[serde(alias = "Prompt")]
     Prompt,
     /// A turn runs.
+    #[serde(alias = "Working")]
     Working,
     /// The client waits to try the API again.
+    #[serde(alias = "Retry")]
     Retry,
     /// A permission dialog.
+    #[serde(alias = "Permission")]
     Permission,
     /// A question to its user.
+    #[serde(alias = "Question")]
     Question,
     /// A plan to be approved.
+    #[serde(alias = "Plan")]
     Plan,
     /// Another dialog of the client.
+    #[serde(alias = "Dialog")]
     Dialog,
     /// Whether to trust the folder; no session has begun.
+    #[serde(alias = "Trust")]
     Trust,
     /// The input line below an API error.
+    #[serde(alias = "Error")]
     Error,
     /// A shell.
+    #[serde(alias = "Shell")]
     Shell,
     /// A shell, the client being stopped by Ctrl-Z.
+    #[serde(alias = "Suspended")]
     Suspended,
 }
 

@@ -7,9 +7,9 @@ use std::io;
 use std::path::Path;
 
 use coord_model::Awake;
+use coord_model::stamp::{WallMs, rfc3339};
 use coord_store::{Disk, DiskFile, RealDisk};
 use coord_wire::run::{RUN_ID_PREFIX, RunBegin, RunEnded, RunLine, RunShown};
-use coord_wire::stamp::{WallMs, rfc3339};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Files of ended runs are kept for this long, milliseconds (interfaces.md, retention).
@@ -165,7 +165,7 @@ mod tests {
     fn begun(paths: &Paths) -> (Record, String) {
         let id = new_id(1_800_000_000_000);
         let mut record = Record::make(&paths.runs(), &id).unwrap();
-        let process = coord_wire::stamp::ProcessRef { pid: 1, start_time: 1 };
+        let process = coord_model::ProcessRef { pid: 1, start_time: 1 };
         record.begin(RunBegin {
             v: 1,
             run_id: id.clone(),

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use coord_core::{ErrorText, ExitReason, ExitStatus, Run, RunAct, RunEvent, RunRoot, StreamFact};
 use coord_daemon::process;
+use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Moment, ProcessRef};
 use coord_wire::run::{RUN_VERSION, RunBackground, RunBegin, RunHold, RunLine, RunShown};
-use coord_wire::stamp::rfc3339;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
 use crate::clock::{RunClock, TURN_MS};
@@ -111,10 +111,6 @@ fn root(spec: &RunSpec, child: ProcessRef) -> RunRoot {
 
 fn first_line(spec: &RunSpec, id: &str, begun: Moment, started: &Started) -> RunBegin {
     let own = std::process::id();
-    let of = |one: ProcessRef| coord_wire::stamp::ProcessRef {
-        pid: one.pid,
-        start_time: one.start_time,
-    };
     let dir = spec.dir.clone().or_else(|| std::env::current_dir().ok());
     RunBegin {
         v: RUN_VERSION,
@@ -124,8 +120,8 @@ fn first_line(spec: &RunSpec, id: &str, begun: Moment, started: &Started) -> Run
         program: spec::program(spec),
         provider: spec::provider_word(spec.provider).to_owned(),
         cwd: dir.map_or_else(String::new, |dir| dir.to_string_lossy().into_owned()),
-        process: started.child().map(of),
-        supervisor: coord_wire::stamp::ProcessRef {
+        process: started.child(),
+        supervisor: ProcessRef {
             pid: own,
             start_time: process::stat(own).map_or(0, |stat| stat.start_time),
         },

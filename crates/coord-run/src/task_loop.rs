@@ -19,7 +19,7 @@ use coord_core::{
 };
 use coord_daemon::config::AgentConfig;
 use coord_model::Moment;
-use coord_wire::stamp::rfc3339;
+use coord_model::stamp::rfc3339;
 use serde::{Deserialize, Serialize};
 
 use crate::runs;

@@ -139,8 +139,7 @@ pub(crate) fn signal_all(processes: &[ProcessRef], signal: Signal) {
         Signal::Kill => rustix::process::Signal::KILL,
     };
     for one in processes {
-        let process = coord_wire::stamp::ProcessRef { pid: one.pid, start_time: one.start_time };
-        let sent = process::open_pidfd(process).and_then(|fd| Ok(pidfd_send_signal(&fd, signal)?));
+        let sent = process::open_pidfd(*one).and_then(|fd| Ok(pidfd_send_signal(&fd, signal)?));
         if let Err(error) = sent {
             tracing::debug!(pid = one.pid, %error, "not signalled");
         }

@@ -15,9 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{Pending, Session, Stage, Way};
-use coord_model::{ProcessRef as Process, Prompt, SessionKey};
+use coord_model::{ProcessRef, ProcessRef as Process, Prompt, SessionKey};
 use coord_wire::api::ResumeOrder;
-use coord_wire::stamp::ProcessRef;
 
 use crate::checks::{Violation, reopen_durable};
 use crate::client::Truth;
@@ -154,7 +153,7 @@ pub(crate) fn violation(rule: &'static str, what: impl Into<String>) -> Result<(
 
 impl Simulation {
     fn life_of_case(&self, case: &Case) -> Option<&Life> {
-        let process = coord_daemon::convert::wire_process(case.harness);
+        let process = case.harness;
         // It may be of an older boot, which took it along.
         let of_process = self.lives.iter().filter(|((_, of), _)| *of == process);
         of_process.map(|(_, life)| life).max_by_key(|life| life.started)
@@ -530,8 +529,7 @@ impl Simulation {
         let is_plain = life.is_interactive && life.has_reported && !life.is_ours;
         let is_seen = self.rates.has_registry && self.time > self.stalled_until;
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
-        let shown =
-            state.and_then(|state| state.session_of(coord_daemon::convert::process_ref(process)));
+        let shown = state.and_then(|state| state.session_of(process));
         let is_free = shown.is_some_and(|one| {
             one.recovery.pending.is_none() && one.left.is_none() && one.contested.is_none()
         });

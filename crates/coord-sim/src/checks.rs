@@ -161,7 +161,7 @@ pub(crate) struct Checks {
     acknowledged: BTreeMap<u128, Time>,
     spooled: BTreeSet<u128>,
     /// Whose end may be known from the spool alone.
-    pub(crate) ends_in_spool: Vec<(String, coord_wire::stamp::ProcessRef)>,
+    pub(crate) ends_in_spool: Vec<(String, coord_model::ProcessRef)>,
     silent: BTreeSet<SessionKey>,
     last_turn: Option<Now>,
     settling_from: Option<u64>,
@@ -372,7 +372,7 @@ impl Simulation {
             }
         }
         for one in self.places.iter().filter_map(|place| place.client.as_ref()) {
-            let process = coord_daemon::convert::process_ref(one.process);
+            let process = one.process;
             if self.rates.has_registry && one.is_registered && state.session_of(process).is_none() {
                 let what = format!("{}: lives, and is not listed", one.session_id);
                 return Err(Violation::new("R-21", what));
@@ -393,7 +393,7 @@ impl Simulation {
     pub(crate) fn life_of(&self, session: &Session) -> Option<&Life> {
         let owner = session.owner.as_ref()?;
         let boot = if owner.id.boot.is_empty() { self.boot() } else { owner.id.boot.clone() };
-        self.lives.get(&(boot, coord_daemon::convert::wire_process(owner.id.process)))
+        self.lives.get(&(boot, owner.id.process))
     }
 }
 

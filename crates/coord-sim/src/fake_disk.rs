@@ -22,8 +22,8 @@
 //! program holds are gone with their bytes.
 
 use crate::random::Random;
+use coord_model::stamp::WallMs;
 use coord_store::disk::{Disk, DiskFile, too_long};
-use coord_wire::stamp::WallMs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;

@@ -11,12 +11,9 @@
 use std::path::Path;
 
 use coord_core::{OwnerId, Session, Stage, State, Word, step};
-use coord_daemon::convert::{process_ref, wire_process};
 use coord_daemon::registry::parse;
-use coord_model::{Event, SessionKey};
+use coord_model::{Event, ProcessRef, Registry, SessionKey, Via};
 use coord_wire::api::ResumeOrder;
-use coord_wire::journal::RegistryEntry;
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 
 use crate::act_checks::violation;
@@ -28,10 +25,11 @@ use crate::simulation::Simulation;
 impl Simulation {
     /// Has the coordinator take forged events, each for itself.
     pub(crate) fn take_forged(&mut self, serving: &mut Serving) -> Result<(), Violation> {
+        let nothing = Event::Malformed { via: Via::Socket, why: String::new() };
         for forged in std::mem::take(&mut self.forgers.posts) {
             // Whatever arrives has a recovery that is under way looked at again.
             let mut untouched = serving.coordinator().state().clone();
-            step(&mut untouched, &Event::Malformed, self.now());
+            step(&mut untouched, &nothing, self.now());
             let before = self.protected(&untouched, &forged);
             let is_quiet = !serving.coordinator().state().is_due(self.now());
             let posted = serving.take(forged.id, &forged.post);
@@ -56,12 +54,8 @@ impl Simulation {
         let found =
             text.and_then(|text| parse(text.as_bytes(), process.pid, Path::new(CONFIG_DIR)).ok());
         found.is_some_and(|found| match found.entry {
-            RegistryEntry::Present { session_id, .. } => {
-                found.process == process && session_id == session
-            }
-            RegistryEntry::Absent
-            | RegistryEntry::Unreadable { .. }
-            | RegistryEntry::Strange { .. } => false,
+            Registry::Present(entry) => found.process == process && entry.session_id == session,
+            Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. } => false,
         })
     }
 
@@ -69,7 +63,7 @@ impl Simulation {
     fn goes_on_elsewhere(&self, key: SessionKey, state: &State) -> bool {
         let id = state.session(key).map_or("", |session| &session.session_id);
         state.sessions_with_id(id).filter(|other| other.key != key).any(|other| {
-            let owner = other.owner.as_ref().map(|owner| wire_process(owner.id.process));
+            let owner = other.owner.as_ref().map(|owner| owner.id.process);
             owner.is_some_and(|owner| self.is_client(owner))
         })
     }
@@ -86,7 +80,7 @@ impl Simulation {
             forged.harness.is_some_and(|process| self.registered_as(process, &forged.session_id));
         let places = self.places.iter().filter_map(|place| place.client.as_ref());
         let names = places.map(|one| {
-            let process = process_ref(one.process);
+            let process = one.process;
             let name = state.session_in_whose_name(process);
             (one.process, name.map(|session| session.session_id.clone()))
         });
@@ -145,7 +139,7 @@ impl Simulation {
         }
         let is_new = |session: &&Session| before.sessions.iter().all(|one| one.key != session.key);
         for session in state.sessions().filter(is_new) {
-            let owner = session.owner.as_ref().map(|owner| wire_process(owner.id.process));
+            let owner = session.owner.as_ref().map(|owner| owner.id.process);
             let is_known = owner.is_some_and(|owner| {
                 self.is_client(owner) || self.forgers.registered.contains(&owner)
             });
@@ -169,7 +163,7 @@ impl Simulation {
             let id = &session.session_id;
             let is_planted = |text: &str| text.starts_with(PLANTED);
             let owner = session.owner.as_ref();
-            let forger = owner.map(|owner| wire_process(owner.id.process));
+            let forger = owner.map(|owner| owner.id.process);
             let forger = forger.filter(|owner| is_forger(owner.pid));
             if is_planted(&session.config_dir) || is_planted(&session.transcript_path) {
                 return violation("H-44", format!("{id}: its files are where a claim put them"));
@@ -242,8 +236,8 @@ struct Facts {
     /// The step of its recovery that is being taken.
     step: Option<Value>,
     /// The harness whose death a recovery is pending for, and the one whose conversation went on elsewhere.
-    pending: Option<coord_model::ProcessRef>,
-    passed_on: Option<coord_model::ProcessRef>,
+    pending: Option<ProcessRef>,
+    passed_on: Option<ProcessRef>,
 }
 
 impl Facts {

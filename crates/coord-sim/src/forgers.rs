@@ -16,10 +16,9 @@
 
 use std::collections::BTreeSet;
 
-use coord_daemon::convert::process_ref;
 use coord_daemon::process::Caller;
-use coord_wire::envelope::{Harness, Kind, TmuxClaim};
-use coord_wire::stamp::ProcessRef;
+use coord_model::envelope::TmuxClaim;
+use coord_model::{Harness, Kind, ProcessRef};
 use serde_json::{Value, json};
 
 use crate::Random;
@@ -285,7 +284,7 @@ impl Simulation {
     /// nobody can tell it from a client that went over to another conversation.
     fn is_denied_to(&self, client: ProcessRef, session_id: &str) -> bool {
         let Some(serving) = &self.serving else { return false };
-        let held = serving.coordinator().state().session_of(process_ref(client));
+        let held = serving.coordinator().state().session_of(client);
         let is_known = held.is_some_and(|held| {
             let has_reported = held.owner.as_ref().is_some_and(|owner| owner.has_reported);
             has_reported

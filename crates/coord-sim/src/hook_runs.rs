@@ -2,8 +2,8 @@
 //! coordinator or spooled, acknowledged or lost.
 
 use coord_daemon::process::Caller;
-use coord_wire::envelope::{Harness, Kind, TmuxClaim};
-use coord_wire::stamp::ProcessRef;
+use coord_model::envelope::TmuxClaim;
+use coord_model::{Harness, Kind, ProcessRef};
 use serde_json::Value;
 
 use crate::checks::{Checks, Violation};

@@ -7,10 +7,11 @@
 use std::io;
 use std::path::Path;
 
+use coord_model::Harness;
+use coord_model::envelope::ENVELOPE_VERSION;
+use coord_model::envelope::{Envelope, TmuxClaim};
+use coord_model::stamp::rfc3339;
 use coord_store::disk::{Disk, DiskFile};
-use coord_wire::envelope::{Envelope, Harness, TmuxClaim};
-use coord_wire::limits::ENVELOPE_VERSION;
-use coord_wire::stamp::rfc3339;
 use coord_wire::{frame, spool};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -3,7 +3,7 @@
 
 use std::io::ErrorKind;
 
-use coord_wire::envelope::Kind;
+use coord_model::Kind;
 use serde_json::{Value, json};
 
 use crate::checks::{Image, NEAR, Violation, image_of, reopen};

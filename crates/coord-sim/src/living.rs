@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_model::Screen;
-use coord_wire::envelope::Kind;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Kind, ProcessRef, Screen};
 
 use crate::client::{Client, End, Move, Plan, Truth};
 use crate::host_events::SOCKET;

@@ -24,10 +24,10 @@ use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
-use coord_model::{Deed, Look, Now, TaskFound};
-use coord_wire::envelope::Kind;
-use coord_wire::journal::{Launch, Pane as PaneRecord, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{
+    Deed, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, TaskFound,
+    TmuxPane,
+};
 
 pub use hand::Happening;
 pub use terminal::{Pane, ShellLine, TmuxServer};
@@ -76,7 +76,7 @@ pub struct Process {
 
 /// One configuration directory's registry.
 #[derive(Debug, Clone, Default)]
-pub struct Registry {
+pub struct RegistryDir {
     /// Whether the directory is there.
     pub is_there: bool,
     /// The entries' texts by pid.
@@ -85,7 +85,7 @@ pub struct Registry {
     is_watched: bool,
 }
 
-impl Registry {
+impl RegistryDir {
     /// Makes the directory, or removes it with all entries; whoever watched it has to watch anew.
     pub fn set_there(&mut self, is_there: bool) {
         if self.is_there != is_there {
@@ -118,7 +118,7 @@ pub struct Machine {
     /// Living processes by pid.
     pub processes: BTreeMap<u32, Process>,
     /// Registries by configuration directory.
-    pub registries: BTreeMap<String, Registry>,
+    pub registries: BTreeMap<String, RegistryDir>,
     /// Tmux servers by socket.
     pub tmux: BTreeMap<String, TmuxServer>,
     /// How long things take.
@@ -406,15 +406,15 @@ impl Machine {
     }
 
     /// What stands in a registry now.
-    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>> {
         let registry = self.registries.get(config_dir).filter(|registry| registry.is_there);
         let Some(registry) = registry else {
             let why = "sessions: No such file or directory".to_owned();
-            return Err(Box::new(RegistryEntry::Unreadable { why }));
+            return Err(Box::new(Registry::Unreadable { why }));
         };
         match registry.entries.get(&pid) {
             Some(text) => registry::parse(text.as_bytes(), pid, Path::new(config_dir)),
-            None => Err(Box::new(RegistryEntry::Absent)),
+            None => Err(Box::new(Registry::Absent)),
         }
     }
 
@@ -443,8 +443,8 @@ impl Machine {
 
     /// What a look at a pane finds: that of its terminal while the process lives, the proved one
     /// after its death.
-    fn pane_of(&self, wish: &PaneWish) -> PaneRecord {
-        let unreadable = |why: &str| PaneRecord::Unreadable { why: why.to_owned() };
+    fn pane_of(&self, wish: &PaneWish) -> PaneFound {
+        let unreadable = |why: &str| PaneFound::Unreadable { why: why.to_owned() };
         let Some(server) = self.tmux.get(&wish.pane.socket) else {
             return unreadable("no server there");
         };
@@ -463,21 +463,19 @@ impl Machine {
             let Some(process) = process else { return unreadable("the process is gone") };
             server.panes.iter().find(|(_, pane)| pane.tty == process.tty)
         };
-        let Some((id, pane)) = found else { return PaneRecord::NotThere };
+        let Some((id, pane)) = found else { return PaneFound::NotThere };
         let is_after_death = wish.look == Look::AfterDeath;
         if is_after_death && pane.shown.farewell.is_none() && self.has_another(pane) {
             return unreadable("another program has its terminal by now");
         }
-        PaneRecord::Its {
-            socket: wish.pane.socket.clone(),
-            server: server.process,
-            pane: id.clone(),
-            pane_pid: pane.pid,
-            tty: pane.tty,
-            screen: pane.screen().map(|screen| screen.word().to_owned()),
+        let socket = wish.pane.socket.clone();
+        PaneFound::Found(PaneSeen {
+            pane: TmuxPane { socket, server: server.process, pane: id.clone() },
+            proof: PaneProof { pane_pid: pane.pid, tty: pane.tty },
+            screen: pane.screen(),
             farewell: pane.shown.farewell.clone(),
             signature: pane.shown.signature.clone(),
             digest: Some(pane.digest(self.hung_at(wish.process).unwrap_or(self.now.mono_ns))),
-        }
+        })
     }
 }

@@ -10,8 +10,7 @@ mod sending;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::QueueHead;
-use coord_model::{MessageId, SessionKey};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{MessageId, ProcessRef, SessionKey};
 
 pub(crate) use reading::{Context, Hearing, Unwritten};
 pub(crate) use sending::Sending;

@@ -1,8 +1,6 @@
 //! What people and scripts do at terminals, what crashes, and what the machine is short of.
 
-use coord_model::Input;
-use coord_wire::envelope::Kind;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Input, Kind, ProcessRef};
 use serde_json::json;
 
 use crate::client::{End, Truth};

@@ -1,9 +1,7 @@
 //! Places where clients run, one after the other: a pane with its shell, or what else started them.
 
-use coord_model::{Input, Screen};
+use coord_model::{Input, Launch, ParentKind, Place as Directory, ProcessRef, Screen};
 use coord_screen::Reading;
-use coord_wire::journal::{Launch, ParentKind, Place as Directory};
-use coord_wire::stamp::ProcessRef;
 
 use crate::host_events::SOCKET;
 use crate::living::Running;
@@ -222,7 +220,7 @@ impl Simulation {
         let shell = ProcessRef { pid: shell.unwrap_or(OTHER_SHELL), start_time: 1 };
         let inner = ProcessRef { pid: OTHER_SHELL + 1, start_time: 1 };
         let named = |name: &str| ParentKind::Other(name.to_owned());
-        let (parent, parent_kind) = match (parent, server) {
+        let (process_of, kind) = match (parent, server) {
             (Parent::Tmux, Some(server)) => (server, ParentKind::Tmux),
             (Parent::Shell | Parent::Tmux, _) => (shell, ParentKind::Shell),
             (Parent::Inner, _) => (inner, ParentKind::Shell),
@@ -231,10 +229,9 @@ impl Simulation {
         };
         let unfit = is_unfit.then(|| "an option that is not known".to_owned());
         if let Some(one) = self.machine.get().processes.get_mut(&process.pid) {
-            one.parent = parent.pid;
+            one.parent = process_of.pid;
             one.launch = Some(Launch {
-                parent,
-                parent_kind,
+                parent: coord_model::Parent { process: process_of, kind },
                 program: vec!["/home/dev/.local/bin/claude".to_owned()],
                 flags: Vec::new(),
                 unfit,

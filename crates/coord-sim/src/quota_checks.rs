@@ -10,8 +10,7 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Turn, Word};
-use coord_model::QuotaLimits;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{ProcessRef, QuotaLimits};
 use serde_json::Value;
 
 use crate::act_checks::violation;
@@ -74,7 +73,7 @@ impl Simulation {
             return Ok(());
         }
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
-        let session = coord_daemon::convert::process_ref(process);
+        let session = process;
         let Some(session) = state.and_then(|state| state.session_of(session)) else {
             return violation("S1-22", format!("{id}: woken, and nobody knows it"));
         };
@@ -177,7 +176,7 @@ impl Simulation {
     fn is_called_stalled(&self, one: &Running) -> Option<String> {
         let life = self.lives.get(&(self.boot(), one.process))?;
         let is_sure = life.is_limit_told && life.since + SOON < self.time;
-        let process = coord_daemon::convert::process_ref(one.process);
+        let process = one.process;
         let session = self.serving.as_ref()?.coordinator().state().session_of(process)?;
         (is_sure && session.word.word == Word::Stalled).then(|| session.word.because.clone())
     }
@@ -195,7 +194,7 @@ impl Simulation {
         let Some(life) = self.lives.get(&(self.boot(), one.process)) else { return false };
         // What was told late, or twice, while faults happened may have been taken for something older.
         let is_told = life.is_limit_told && (FAULTS_END < life.since || self.rates.are_hooks_sure);
-        let process = coord_daemon::convert::process_ref(one.process);
+        let process = one.process;
         let Some(session) = serving.coordinator().state().session_of(process) else { return false };
         let holds = self.said.holds(session.key, &life.cwd, self.habits.mode == "act", self.time);
         let is_free = session.recovery.needs_operator.is_none()

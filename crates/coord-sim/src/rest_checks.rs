@@ -5,7 +5,6 @@
 //! * H-13: no transcript is locked but those of recoveries that are owed.
 
 use coord_core::{Ending, Pending, Session, Stage};
-use coord_daemon::convert::wire_process;
 
 use crate::checks::Violation;
 use crate::client::Truth;
@@ -49,7 +48,7 @@ impl Simulation {
             Stage::Waiting { .. } => (),
             // A resume that has not reported waits for its user.
             Stage::Claimed { process, asked: Some(_), .. } => {
-                return self.machine.get().is_alive(wire_process(*process));
+                return self.machine.get().is_alive(*process);
             }
             Stage::Grace { .. }
             | Stage::Proving { .. }

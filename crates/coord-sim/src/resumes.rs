@@ -4,10 +4,8 @@
 use coord_core::{Stage, Way};
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
-use coord_model::{Screen, SessionKey, Signal};
+use coord_model::{Kind, ProcessRef, Screen, SessionKey, Signal};
 use coord_wire::api::ResumeOrder;
-use coord_wire::envelope::Kind;
-use coord_wire::stamp::ProcessRef;
 use serde_json::json;
 
 use crate::act_checks::Case;
@@ -382,7 +380,7 @@ impl Simulation {
                 }
                 Stage::Proving { number, .. } => (2 + (number << 8), false),
                 Stage::Ending { number, .. } => {
-                    let process = coord_daemon::convert::wire_process(pending.harness);
+                    let process = pending.harness;
                     self.acts.endings.insert(process, Case::of(session, pending));
                     (3 + (number << 8), true)
                 }

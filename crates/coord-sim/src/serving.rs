@@ -13,13 +13,12 @@ use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
 use coord_daemon::waiters::WaiterId;
-use coord_model::{MessageId, Sender};
+use coord_model::{MessageId, ProcessRef, Sender};
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
 use coord_wire::api::{OperatorRequest, ResumeClaim};
 use coord_wire::message::{Send, Sent};
 use coord_wire::paths::Paths;
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 
 use crate::fake_disk::FakeFile;

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 
 use coord_core::{Session, Word};
 use coord_daemon::config::Config;
-use coord_model::Now;
+use coord_model::{Now, ProcessRef};
 use coord_wire::api::{OperatorRequest, ResumeOrder};
-use coord_wire::stamp::ProcessRef;
 
 use crate::act_checks::Acts;
 use crate::checks::{Checks, Violation, may_be};
@@ -22,7 +21,7 @@ use crate::habits::Habits;
 use crate::hook_runs::Run;
 use crate::host_events::HostFault;
 use crate::living::{Life, Running};
-use crate::machine::{Pace, Registry, SharedMachine};
+use crate::machine::{Pace, RegistryDir, SharedMachine};
 use crate::messages::{Hearing, Messages, Sending};
 use crate::meter::{Conditions, Judged, Meter};
 use crate::people::{Deed, Passing};
@@ -173,7 +172,7 @@ impl Simulation {
         let now = Now { mono_ns: UPTIME, wall_ms: BEGAN_AT_MS };
         let pace = Pace { disk: 0..rates.sync_ms_max, look: 3..60 };
         let machine = SharedMachine::new(now, pace, Random::new(random.next()));
-        let mut registry = Registry::default();
+        let mut registry = RegistryDir::default();
         registry.set_there(rates.has_registry);
         machine.get().registries.insert(CONFIG_DIR.to_owned(), registry);
         // Segments are pruned within the hour, and a session over its share is folded.
@@ -489,7 +488,7 @@ impl Simulation {
         let boot = self.boot();
         for one in self.places.iter_mut().filter_map(|place| place.client.as_mut()) {
             let Some(life) = self.lives.get(&(boot.clone(), one.process)) else { continue };
-            let process = coord_daemon::convert::process_ref(one.process);
+            let process = one.process;
             let shown = state.and_then(|state| state.session_of(process));
             let word = shown.map(|session| session.word.word);
             one.judged = Judged::of(one.truth, one.is_foreign, word);

@@ -8,8 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::Word;
-use coord_model::StallLimits;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{ProcessRef, StallLimits};
 use serde_json::Value;
 
 use crate::client::Truth;
@@ -83,7 +82,7 @@ impl Simulation {
     }
 
     fn is_said_stalled(&self, one: &Running) -> bool {
-        let process = coord_daemon::convert::process_ref(one.process);
+        let process = one.process;
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let session = state.and_then(|state| state.session_of(process));
         session.is_some_and(|session| session.word.word == Word::Stalled)
@@ -91,7 +90,7 @@ impl Simulation {
 
     /// Whether nobody watches a client, by what the coordinator was told.
     pub(crate) fn is_unattended(&self, one: &Running) -> bool {
-        let process = coord_daemon::convert::process_ref(one.process);
+        let process = one.process;
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let session = state.and_then(|state| Some((state, state.session_of(process)?)));
         session.is_some_and(|(state, session)| state.is_unattended(session))
@@ -130,7 +129,7 @@ impl Simulation {
 
     /// Whether a verified hook told of it, and no second process holds its session.
     fn is_known(&self, one: &Running) -> bool {
-        let process = coord_daemon::convert::process_ref(one.process);
+        let process = one.process;
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let session = state.and_then(|state| state.session_of(process));
         session.is_some_and(|session| {

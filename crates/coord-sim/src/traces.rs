@@ -65,7 +65,7 @@ impl Simulation {
     }
 
     pub(crate) fn write_transcript(&mut self, place: usize, mut line: Value) {
-        let at = coord_wire::stamp::rfc3339(self.now().wall_ms);
+        let at = coord_model::stamp::rfc3339(self.now().wall_ms);
         self.says(place, &line);
         let due = self.time + self.lag();
         let time = self.time;

@@ -84,7 +84,6 @@ impl Simulation {
             if last.outcome == Ending::Verified
                 && let Some(process) = process
             {
-                let process = coord_daemon::convert::wire_process(process);
                 let life = self.lives.get(&(self.boot(), process));
                 let is_it = life.is_some_and(|life| {
                     let has_stood = life.started + 5 * SECOND < self.time;

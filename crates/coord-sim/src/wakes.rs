@@ -1,7 +1,7 @@
 //! Wake hooks of simulated clients (H-02): they wait beside idle sessions, and a text that one is handed
 //! starts a turn.
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use serde_json::Value;
 
 use crate::checks::Violation;

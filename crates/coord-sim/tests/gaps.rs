@@ -4,12 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use coord_daemon::config::Config;
-use coord_model::Now;
+use coord_model::{Event, Now, Record};
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Serving, paths};
 use coord_sim::{Random, SharedMachine};
 use coord_store::journal::read_segments;
-use coord_wire::journal::{Entry, Record};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -19,7 +18,7 @@ fn recorded(machine: &SharedMachine) -> Vec<u64> {
     let mut gaps = Vec::new();
     for segment in read_segments(&disk, &paths().journal(), 0).unwrap() {
         for (_, payload) in segment.unwrap().records() {
-            if let Entry::Gap { ns } = serde_json::from_slice::<Record>(payload).unwrap().entry {
+            if let Event::Gap { ns } = serde_json::from_slice::<Record>(payload).unwrap().entry {
                 gaps.push(ns / 1_000_000);
             }
         }

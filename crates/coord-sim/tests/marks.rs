@@ -5,14 +5,12 @@
 use coord_daemon::config::Config;
 use coord_daemon::history::{self, Wanted};
 use coord_daemon::process::Caller;
-use coord_model::Now;
+use coord_model::{Event, Harness, Kind, Now, Record};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
 use coord_sim::{Random, SharedMachine};
 use coord_store::journal::read_segments;
-use coord_wire::envelope::{Harness, Kind};
-use coord_wire::journal::{Entry, Record};
 use serde_json::json;
 
 const SECOND: u64 = 1_000_000_000;
@@ -23,7 +21,7 @@ fn marks(machine: &SharedMachine) -> usize {
     for segment in read_segments(&disk, &paths().journal(), 0).unwrap() {
         let segment = segment.unwrap();
         let of = |payload| serde_json::from_slice::<Record>(payload).unwrap().entry;
-        marks += segment.records().filter(|(_, payload)| matches!(of(payload), Entry::Due)).count();
+        marks += segment.records().filter(|(_, payload)| matches!(of(payload), Event::Due)).count();
     }
     marks
 }

@@ -8,14 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use coord_core::Word;
 use coord_daemon::config::Config;
 use coord_daemon::process::Caller;
-use coord_model::Now;
+use coord_model::{Harness, Kind, Now, ProcessRef};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, WakeHook};
 use coord_sim::{Random, SharedMachine};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
-use coord_wire::envelope::{Harness, Kind};
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;

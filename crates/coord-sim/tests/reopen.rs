@@ -4,15 +4,14 @@
 use coord_daemon::config::Config;
 use coord_daemon::engine::Engine;
 use coord_daemon::process::Caller;
-use coord_model::Now;
+use coord_model::stamp::rfc3339;
+use coord_model::{Event, Now, Record};
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Post, Serving, paths};
 use coord_sim::{Damage, Fault, Random, SharedMachine};
 use coord_store::Disk;
 use coord_store::disk::DiskFile;
 use coord_store::journal::read_segments;
-use coord_wire::journal::{Entry, Record};
-use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
 
 struct World {
@@ -70,7 +69,7 @@ impl World {
         engine.state().has_seen(id)
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<Event> {
         let disk = self.machine.get().disk.clone();
         let dir = paths().journal();
         let segments = read_segments(&disk, &dir, 0).unwrap();
@@ -109,7 +108,7 @@ fn a_journal_that_could_not_be_synced_is_reopened_and_says_so() {
     assert_eq!(world.problems(), "[]");
     let mut said = Vec::new();
     for entry in world.entries() {
-        if let Entry::JournalReopened { after_ms, .. } = entry {
+        if let Event::JournalReopened { after_ms, .. } = entry {
             said.push(after_ms);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! It decides nothing; which of the two readings a rule uses is the rule's business.
 
-use coord_wire::stamp::WallMs;
+use coord_model::stamp::WallMs;
 
 /// A source of time.
 pub trait Clock: Send {

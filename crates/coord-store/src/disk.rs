@@ -4,7 +4,7 @@
 //! [`DiskFile::sync`], a created, renamed or removed name after [`Disk::sync_dir`], and a rename
 //! shows either the old file or the new one. It decides nothing about formats.
 
-use coord_wire::stamp::WallMs;
+use coord_model::stamp::WallMs;
 use std::io;
 use std::path::Path;
 

@@ -7,7 +7,7 @@
 //! about content.
 
 use crate::disk::{Disk, DiskFile, too_long};
-use coord_wire::stamp::WallMs;
+use coord_model::stamp::WallMs;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::File;

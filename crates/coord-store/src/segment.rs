@@ -15,8 +15,8 @@
 //! loss may leave any part of them, with holes. This file reads; [`crate::journal`] decides.
 
 use crate::journal::JournalError;
+use coord_model::STORE_VERSION;
 use coord_wire::frame::{self, Frame, Frames};
-use coord_wire::journal::STORE_VERSION;
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -24,8 +24,8 @@
 
 use crate::disk::{Disk, DiskFile, is_too_long, too_long};
 use crate::finding::Finding;
+use coord_model::STORE_VERSION;
 use coord_wire::frame::{self, Frame, Frames};
-use coord_wire::journal::STORE_VERSION;
 use coord_wire::limits::SNAPSHOT_BYTES_MAX;
 use serde::Deserialize;
 use std::fmt;

@@ -15,13 +15,14 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::finding::Finding;
+use coord_model::envelope::ENVELOPE_BYTES_MAX;
+use coord_model::stamp::WallMs;
 use coord_wire::frame::{self, Frame, Frames};
-use coord_wire::limits::{ENVELOPE_BYTES_MAX, SPOOL_FILE_BYTES_MAX};
+use coord_wire::limits::SPOOL_FILE_BYTES_MAX;
 use coord_wire::spool::{
     CRASHES, CURRENT, DRAIN_PREFIX, FOLDED_AT, HEADER_BYTES, HEADER_MAGIC, MALFORMED, RECORDS_AT,
     SOLO_PREFIX,
 };
-use coord_wire::stamp::WallMs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -183,15 +183,15 @@ fn segments_that_overlap_are_refused() {
 fn a_newer_store_is_refused_with_the_remedy() {
     let disk = FakeDisk::new();
     let mut bytes = Vec::new();
-    frame::push(&mut bytes, b"{\"store\":2,\"first_seq\":1,\"shape\":\"new\"}");
+    frame::push(&mut bytes, b"{\"store\":9,\"first_seq\":1,\"shape\":\"new\"}");
     disk.write_synced(&segment(1), &bytes);
     let error = Journal::open(disk.clone(), dir(), 0, LARGE).unwrap_err();
-    assert!(matches!(error, JournalError::Newer { found: 2, .. }));
+    assert!(matches!(error, JournalError::Newer { found: 9, .. }));
     assert!(error.to_string().contains("run the newer coord"), "{error}");
     let mut bytes = Vec::new();
-    frame::push(&mut bytes, b"{\"store\":2}");
+    frame::push(&mut bytes, b"{\"store\":9}");
     disk.write_synced(&dir().join("snapshot"), &bytes);
-    assert!(matches!(Snapshot::load(&disk, dir()), Err(SnapshotError::Newer { found: 2, .. })));
+    assert!(matches!(Snapshot::load(&disk, dir()), Err(SnapshotError::Newer { found: 9, .. })));
     assert!(matches!(SnapshotIndex::open(&disk, dir()), Err(SnapshotError::Newer { .. })));
 }
 

@@ -1,8 +1,7 @@
 //! Small types of the HTTP API over the socket.
 
-use crate::journal::Place;
 use crate::paths::Paths;
-use crate::stamp::ProcessRef;
+use coord_model::{Place, ProcessRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

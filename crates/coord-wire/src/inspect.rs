@@ -5,9 +5,9 @@
 //! is open: it is `running` while a dialog is, since the turn goes on after the answer.
 //! `needs_operator` is the last of these reasons alone.
 
-use crate::envelope::Kind;
 use crate::message::Totals;
 use crate::run::Run;
+use coord_model::{Background, Kind};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -298,17 +298,6 @@ pub struct Quota {
     pub source: String,
 }
 
-/// Work that goes on without a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Background {
-    /// Background tasks other than subagents.
-    pub tasks: u32,
-    /// Background subagents.
-    pub subagents: u32,
-    /// Scheduled wake-ups.
-    pub crons: u32,
-}
-
 /// Why a person has to act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
@@ -358,7 +347,7 @@ pub struct Owner {
     /// Pid.
     pub pid: u32,
     /// Start time in clock ticks since boot.
-    #[serde(with = "crate::stamp::ticks")]
+    #[serde(with = "coord_model::ticks")]
     pub start_time: u64,
     /// Whether it is alive; null where that is not known.
     pub alive: Option<bool>,

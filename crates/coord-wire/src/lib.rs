@@ -1,22 +1,19 @@
-//! What crosses a border: the types and formats that hooks, coordinator, store, command line and
-//! scripts agree on. This crate decides nothing.
+//! What crosses a process border: the formats that hooks, coordinator, store, command line and scripts agree
+//! on. This crate decides nothing.
 //!
 //! Hooks link only [`frame`], [`paths`], [`limits`], [`exchange`] and constants from here; the
 //! serde types are for the coordinator and the command line.
 
 pub mod api;
-pub mod envelope;
 pub mod exchange;
 pub mod frame;
 pub mod inspect;
-pub mod journal;
 pub mod limits;
 pub mod message;
 pub mod paths;
 pub mod peer;
 pub mod run;
 pub mod spool;
-pub mod stamp;
 pub mod trust;
 
 /// The version of programs and files, as `coord --version` prints it.

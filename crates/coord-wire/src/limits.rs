@@ -2,11 +2,6 @@
 
 use core::time::Duration;
 
-/// Version number of the envelope; it also stands in the request path (`/v1/…`), so the first
-/// bytes of an exchange tell whether both sides understand each other (H-39).
-pub const ENVELOPE_VERSION: u32 = 1;
-/// Largest envelope, in bytes (interfaces.md, Limits).
-pub const ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 /// A string field of an envelope is cut here, in bytes, and named in `cut`.
 pub const FIELD_BYTES_MAX: usize = 4 * 1024;
 /// A hook reads this much of its standard input, in bytes.

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stamp::ProcessRef;
+use coord_model::ProcessRef;
 
 /// Version number of the lines.
 pub const RUN_VERSION: u32 = 1;

@@ -1,8 +1,8 @@
 //! Work that goes on without a turn, and work of another session inside one. Holds.
 
 use crate::case::{Case, Config, WITH_BASH};
+use coord_model::Kind;
 use coord_tests::fake_api::Turn;
-use coord_wire::envelope::Kind;
 use coord_wire::inspect::State;
 use serde_json::json;
 

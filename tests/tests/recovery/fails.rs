@@ -145,7 +145,7 @@ pub(crate) fn a_trust_dialog() {
     let entries = place.details("Decision").len();
     place.when("it waits on", |session| {
         let since = session.hold.as_ref().map(|hold| hold.since.clone()).unwrap_or_default();
-        let since = coord_wire::stamp::parse_rfc3339(&since).unwrap_or(u64::MAX);
+        let since = coord_model::stamp::parse_rfc3339(&since).unwrap_or(u64::MAX);
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_millis());
         since.saturating_add(7_000) < u64::try_from(now).unwrap_or(0)
     });

@@ -1,10 +1,10 @@
 //! Turns that end with an error of the API where nobody watches: each is shown as what it is, and only
 //! what time mends is tried again (S1-13, R-11, R-12).
 
+use coord_model::stamp::parse_rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_wire::inspect::{Session, State};
-use coord_wire::stamp::parse_rfc3339;
 use std::time::SystemTime;
 
 /// Heartbeats that would make a stall, and probes that would be sent, many times over.

@@ -1,13 +1,13 @@
 //! What nobody verified decides nothing of a resume (H-44, H-45): neither its rights nor its configuration
 //! directory, its transcript or its pane.
 
+use coord_model::stamp::rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, words_of};
 use coord_wire::exchange::{exchange, mono_ns, pid_namespace, request};
 use coord_wire::inspect::{Session, State};
 use coord_wire::limits::BODY_BYTES_MAX;
 use coord_wire::paths::machine_id;
-use coord_wire::stamp::rfc3339;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

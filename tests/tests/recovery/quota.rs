@@ -1,11 +1,11 @@
 //! What waits for its quota where nobody watches (S1-21, S1-22, R-11): woken now and then, and given to a
 //! person in the end.
 
+use coord_model::stamp::rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::CLIENT_CONTINUES_WITHIN;
 use coord_wire::inspect::{Session, State};
-use coord_wire::stamp::rfc3339;
 use std::time::SystemTime;
 
 const QUICK: &str = "[quota]\nprobe_after = '2s'\nprobe_delay_max = '3s'\nprobes = 2";

@@ -1,10 +1,10 @@
 //! One run's place, and what stands in its file.
 
+use coord_model::stamp::parse_rfc3339;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
-use coord_wire::stamp::parse_rfc3339;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;

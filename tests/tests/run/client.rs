@@ -82,7 +82,7 @@ pub(crate) fn a_limit_of_a_subscription() {
     assert_came_to(&case, &finished, 1, "exited_after_result", "exhausted");
     let ended = case.ended();
     let resets_at = ended["resets_at"].as_str().unwrap_or_else(|| panic!("no reset: {ended:#}"));
-    let resets_ms = coord_wire::stamp::parse_rfc3339(resets_at).expect("RFC 3339");
+    let resets_ms = coord_model::stamp::parse_rfc3339(resets_at).expect("RFC 3339");
     assert_eq!(resets_ms, reset * 1_000);
 }
 

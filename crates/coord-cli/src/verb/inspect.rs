@@ -10,10 +10,10 @@ use coord_daemon::config::Config;
 use coord_daemon::offline::Offline;
 use coord_daemon::registry::Readable;
 use coord_daemon::{lookup, messages, offline, view};
-use coord_wire::envelope::Kind;
+use coord_model::Kind;
+use coord_model::stamp::parse_rfc3339;
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{self, Coordinator, Inspect, SCHEMA, Session, State};
-use coord_wire::stamp::parse_rfc3339;
 
 use crate::client;
 use crate::context::{Context, variable};

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use coord_daemon::{launch, state_dir};
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use serde::Serialize;
 
 pub(crate) use plugin::{PluginArgs, run_plugin};

@@ -15,15 +15,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_daemon::convert::process_ref;
 use coord_daemon::hand::owners;
 use coord_daemon::launch::variables::{CONFIG_DIR, MARKS, chooses};
 use coord_daemon::process;
 use coord_daemon::registry::Readable;
+use coord_model::{Place, ProcessRef};
 use coord_wire::api::{ErrorAnswer, ResumeClaim, ResumeOrder};
 use coord_wire::exchange::{Answer, Miss, exchange, mono_ns, request};
-use coord_wire::journal::Place;
-use coord_wire::stamp::ProcessRef;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::fchdir;
 
@@ -114,7 +112,7 @@ fn become_client(order: &ResumeOrder, own: ProcessRef) -> anyhow::Result<Infalli
     // Last, because the time until the client registers itself is the gap that this look leaves.
     let readable = Readable::default();
     let dir = &order.config_dir_in_use;
-    if !owners(&order.session_id, dir, &readable, &[process_ref(own)]).is_empty() {
+    if !owners(&order.session_id, dir, &readable, &[own]).is_empty() {
         bail!("the session is open in another client; go on there");
     }
     signals::reset();

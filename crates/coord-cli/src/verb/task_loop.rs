@@ -10,9 +10,9 @@ use anyhow::{Context as _, anyhow};
 use coord_core::{ExitStatus, LoopEnd, Next, Provider, RotationLimits};
 use coord_daemon::config::{AgentConfig, Config};
 use coord_model::Moment;
+use coord_model::stamp::rfc3339;
 use coord_run::task_loop::{DIR, LoopSpec, Machine, run_loop, task_dir};
 use coord_run::{Output, Passes, RunSpec, Stdin, quarantine, supervise};
-use coord_wire::stamp::rfc3339;
 
 use crate::context::Context;
 use crate::out::{Failure, complain, escape};

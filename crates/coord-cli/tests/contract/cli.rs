@@ -252,7 +252,7 @@ fn events_are_text_or_json_and_can_be_limited_in_time() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
     let long_ago = coord_daemon::engine::now().wall_ms - 2 * 3_600_000;
-    let old = json!({"emitted_at": coord_wire::stamp::rfc3339(long_ago)});
+    let old = json!({"emitted_at": coord_model::stamp::rfc3339(long_ago)});
     post(&home, &with(client_event("session-one", "UserPromptSubmit", 1), old));
     post(&home, &with(client_event("session-one", "PreToolUse", 2), json!({"tool_name": "Bash"})));
     let text = coord(&home, &["events", "session-one"]).expect_success().stdout;
@@ -266,7 +266,7 @@ fn events_are_text_or_json_and_can_be_limited_in_time() {
     assert!(lines[0]["seq"].as_u64() < lines[1]["seq"].as_u64());
     for line in &lines {
         let at = line["at"].as_str().unwrap();
-        assert!(coord_wire::stamp::parse_rfc3339(at).is_some() && at.len() == 24, "{at}");
+        assert!(coord_model::stamp::parse_rfc3339(at).is_some() && at.len() == 24, "{at}");
     }
     let recent = coord(&home, &["events", "session-one", "--since", "1h"]).expect_success().stdout;
     assert!(!recent.contains("UserPromptSubmit") && recent.contains("PreToolUse"), "{recent}");

@@ -10,13 +10,12 @@
 use crate::harness::Harness;
 use crate::limits::{peak_mib, spool};
 use crate::wire::{Wire, ask, event, post, request};
+use coord_model::{Event, Record, Via};
 use coord_store::RealDisk;
 use coord_store::journal::Cursor;
 use coord_tests::coord::{Coordinator, coord, hook_events, session};
 use coord_tests::home::Home;
 use coord_tests::wait::wait_until;
-use coord_wire::envelope::Envelope;
-use coord_wire::journal::{Entry, Record, Via};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -76,11 +75,10 @@ fn delays(home: &Home) -> (Vec<Duration>, usize) {
         }
         for (_, payload) in records {
             let record: Record = serde_json::from_slice(&payload).unwrap();
-            let Entry::Hook { via, envelope, .. } = record.entry else { continue };
-            let envelope = Envelope::parse(envelope.get().as_bytes()).unwrap();
-            if envelope.session_id == REAL && envelope.harness.is_some() {
-                delays.push(Duration::from_nanos(record.mono_ns.saturating_sub(envelope.mono_ns)));
-                by_spool += usize::from(via == Via::Spool);
+            let Event::Hook(event) = record.entry else { continue };
+            if event.session_id == REAL && event.harness.is_some() {
+                delays.push(Duration::from_nanos(record.mono_ns.saturating_sub(event.mono_ns)));
+                by_spool += usize::from(event.via == Via::Spool);
             }
         }
     }

@@ -2,11 +2,11 @@
 //! terminal, in or out of tmux, and with the registry entry that the client would keep.
 
 use coord_daemon::process;
+use coord_model::ProcessRef;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::process::{Running, copy_program, run};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
-use coord_wire::stamp::ProcessRef;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 //! is refused where going on would lose something. Holds G1, G11, H-15, H-29.
 
 use crate::wire::{Wire, ask, event, here, post};
+use coord_model::STORE_VERSION;
 use coord_tests::coord::{Coordinator, coord, events, health, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
@@ -194,14 +195,15 @@ fn h29_the_state_of_another_user_is_refused_and_left_alone() {
 fn a_newer_store_is_refused_by_everything_that_reads_it() {
     let home = killed_store();
     let mut newer = Vec::new();
-    coord_wire::frame::push(&mut newer, br#"{"store":2,"first_seq":1}"#);
+    coord_wire::frame::push(&mut newer, br#"{"store":9,"first_seq":1}"#);
     let segment = segment(&home);
     let tail = fs::read(&segment).unwrap()[newer.len()..].to_vec();
     fs::write(&segment, [newer, tail].concat()).unwrap();
     let before = fs::read(&segment).unwrap();
     for verb in ["serve", "inspect", "events"] {
         let line = one_line(&coord(&home, &[verb]), 1);
-        assert!(line.contains("store version 2, this program knows 1"), "{line}");
+        let found = format!("store version 9, this program knows {STORE_VERSION}");
+        assert!(line.contains(&found), "{line}");
         assert!(line.contains("run the newer coord"), "{line}");
     }
     assert_eq!(fs::read(&segment).unwrap(), before, "left as it was");

@@ -3,11 +3,11 @@
 use coord_daemon::engine::now;
 use coord_daemon::host::Here;
 use coord_daemon::process::stat;
+use coord_model::stamp::rfc3339;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;
 use coord_tests::process::copy_program;
 use coord_tests::wait::PATIENCE;
-use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,10 +3,10 @@
 use crate::place::{Place, chmod, put_hooks};
 use coord_daemon::engine::now;
 use coord_daemon::host::Here;
+use coord_model::stamp::rfc3339;
 use coord_tests::coord::Coordinator;
 use coord_tests::process::copy_program;
 use coord_wire::api::Health;
-use coord_wire::stamp::rfc3339;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};

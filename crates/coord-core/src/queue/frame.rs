@@ -150,9 +150,7 @@ mod tests {
     use alloc::borrow::ToOwned;
     use alloc::vec;
     use alloc::vec::Vec;
-    use coord_model::SessionKey;
-    use coord_model::{Address, MessageId, Same};
-    use coord_model::{Awake, Moment};
+    use coord_model::{Address, Awake, MessageId, Moment, Same, SessionKey};
     use proptest::prelude::*;
 
     const AT: Moment = Moment { awake: Awake(0), wall_ms: 0 };

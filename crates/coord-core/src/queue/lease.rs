@@ -134,10 +134,13 @@ impl State {
 mod tests {
     use super::*;
     use crate::step::step;
+    use alloc::string::String;
     use alloc::string::ToString;
-    use coord_model::Event;
-    use coord_model::Now;
-    use coord_model::{Address, NewMessage, QueueEvent, Same, Sender};
+    use coord_model::{Address, Event, NewMessage, Now, QueueEvent, Same, Sender};
+
+    fn happens(event: QueueEvent) -> Event {
+        Event::Message { id: String::new(), what: String::new(), event }
+    }
 
     fn at(seconds: u64) -> Now {
         Now { mono_ns: seconds * 1_000_000_000, wall_ms: seconds * 1_000 }
@@ -159,8 +162,8 @@ mod tests {
             ttl_ms: None,
         };
         let claimed = QueueEvent::Claimed { id, holder: "b".to_string(), lease_ms: 30_000 };
-        step(&mut state, &Event::Queue(QueueEvent::Sent(new)), at(1_000));
-        step(&mut state, &Event::Queue(claimed), at(1_000));
+        step(&mut state, &happens(QueueEvent::Sent(new)), at(1_000));
+        step(&mut state, &happens(claimed), at(1_000));
         state.messages.lose_deadlines();
         let swept = state.next_deadline().map(|ns| ns / 1_000_000_000);
         assert_eq!(swept, Some(1_060), "while somebody has one, it is looked for");

@@ -345,7 +345,7 @@ pub(super) fn launch(session: &Session) -> Result<&Launch, Stop> {
     let Some(launch) = &session.launch else {
         return Err(Stop::close("S0-25d", "how it was started is not known"));
     };
-    if let ParentKind::Other { name } = &launch.parent.kind {
+    if let ParentKind::Other(name) = &launch.parent.kind {
         let why = format!("{name} started it, which starts again what it wants to");
         return Err(Stop::close("H-13", why));
     }

@@ -18,7 +18,7 @@ pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effec
     }
     let is_alive = session.may_live();
     let Some(pending) = &mut session.recovery.pending else { return };
-    let is_its = event.harness.as_ref().is_some_and(|one| one.process == pending.harness);
+    let is_its = event.harness.as_ref().is_some_and(|one| one.process() == pending.harness);
     if !is_its || !pending.is_ended_by_us() {
         return;
     }

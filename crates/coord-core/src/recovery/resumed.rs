@@ -100,7 +100,7 @@ impl State {
 
     /// An unproved event of the process that claimed the resume of a record.
     pub(crate) fn note_claimed_start(&mut self, key: SessionKey, event: &HookEvent) {
-        let process = event.harness.as_ref().map(|harness| harness.process);
+        let process = event.harness.as_ref().map(coord_model::Harness::process);
         let is_start = matches!(event.kind, HookKind::SessionStart(_));
         let Some(process) = process.filter(|_| is_start) else { return };
         let is_its = self.get(key).is_some_and(|session| {

@@ -37,7 +37,7 @@ fn look(deeds: &[Deed]) -> (Intent, &str) {
 fn looked_again(world: &mut World, deeds: &[Deed]) -> Vec<Deed> {
     let any_key_ms = Some(world.now().wall_ms);
     let proof = Box::new(Proof { any_key_ms, ..living(world) });
-    world.take(&Event::Proved { intent: look(deeds).0, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent: look(deeds).0, proof });
     assert_eq!(world.deeds(), [], "it keeps what it locked");
     world.pass(121.0);
     world.deeds()
@@ -73,10 +73,14 @@ fn a_late_answer_to_a_look_that_was_given_up_is_not_acted_on() {
     assert_eq!(world.waits_for(), "a look at it was not answered");
     world.pass(2.0);
     let proof = Box::new(dead(&world));
-    world.take(&Event::Proved { intent: given_up, proof: proof.clone() });
+    world.take(&Event::Proved {
+        session_id: String::new(),
+        intent: given_up,
+        proof: proof.clone(),
+    });
     assert!(matches!(world.pending().unwrap().stage, Stage::Proving { .. }));
     let (intent, _) = look(&world.deeds());
-    world.take(&Event::Proved { intent, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent, proof });
     assert!(matches!(&world.deeds()[..], [Deed::TypeResume { .. }]));
 }
 
@@ -86,7 +90,7 @@ fn claimed() -> (World, Intent) {
     world.crash(PID);
     let (first, _) = world.asked();
     let proof = Box::new(dead(&world));
-    world.take(&Event::Proved { intent: first, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent: first, proof });
     let deeds = world.deeds();
     let [typed] = &deeds[..] else { panic!("{deeds:?}") };
     assert!(is_act(typed));
@@ -102,7 +106,7 @@ fn an_older_look_does_not_tell_why_a_client_takes_long() {
     let (mut world, older) = claimed();
     world.pass(61.0);
     let proof = Box::new(living(&world));
-    world.take(&Event::Proved { intent: older, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent: older, proof });
     assert_eq!(world.session("s1").recovery.needs_operator, None);
     let PaneState::Client { input, signature, .. } = EMPTY else { panic!() };
     let pane = PaneState::Client { screen: Some(Screen::Trust), input, signature };
@@ -121,7 +125,7 @@ fn an_older_look_does_not_tell_whether_the_resumed_client_is_alone() {
     world.pass(3.5);
     for owners in [vec![process(900)], Vec::new()] {
         let proof = Box::new(Proof { owners, ..living(&world) });
-        world.take(&Event::Proved { intent: older, proof });
+        world.take(&Event::Proved { session_id: String::new(), intent: older, proof });
         assert_eq!(world.session("s1").recovery.needs_operator, None);
         let stage = &world.pending().unwrap().stage;
         assert!(matches!(stage, Stage::Started { is_sole: false, .. }), "{stage:?}");

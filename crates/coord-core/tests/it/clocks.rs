@@ -4,12 +4,12 @@
 use coord_model::{Command, Effect, Event, Kind, MarkChange, TaskFound, Whom};
 use proptest::prelude::*;
 
-use crate::world::{PROMPT, STOP, World};
+use crate::world::{self, PROMPT, STOP, World};
 
 const DIR: &str = "/task";
 
 fn order(world: &mut World, command: Command) {
-    world.take(&Event::Operator(command));
+    world.take(&world::order(command));
 }
 
 fn with_a_task() -> World {
@@ -131,7 +131,7 @@ proptest! {
                 Step::Open(_) => world.open(&id, pid, Kind::Interactive),
                 Step::Turn(_) => world.hook(&id, pid, PROMPT),
                 Step::End(_) => world.hook(&id, pid, STOP),
-                Step::Die(_) => world.die(pid, crate::world::present(&id)),
+                Step::Die(_) => world.die(pid, world::present(&id)),
                 Step::Look(_) => world.screen(pid, coord_model::Screen::Prompt),
                 Step::Hold(_, for_s) => {
                     let session = world.state.sessions_with_id(&id).next().map(|one| one.key);

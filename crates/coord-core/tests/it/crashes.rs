@@ -4,11 +4,13 @@
 use coord_core::{Pending, Stage};
 use coord_model::{
     Command, Deed, Effect, Event, Input, Intent, Kind, Launch, Mode, Outcome, PaneSeen, PaneState,
-    Parent, ParentKind, Place, Prompt, Proof, RegistryStatus, Screen, SessionKey, Settings,
-    Subject, TranscriptState,
+    Parent, ParentKind, Place, ProcessSeen, Prompt, Proof, RegistryStatus, Screen, SessionKey,
+    Settings, Subject, TranscriptState,
 };
 
-use crate::world::{PROMPT, RESUME, STOP, World, blank, entry, its, pane, present, process};
+use crate::world::{
+    PROMPT, RESUME, STOP, World, blank, entry, its, order, pane, present, process, start_of,
+};
 
 pub(crate) const PID: u32 = 100;
 /// The client that a resume starts.
@@ -115,14 +117,14 @@ impl World {
     }
 
     pub(crate) fn launched(&mut self, pid: u32, launch: Launch) {
-        self.take(&Event::ProcessSeen {
+        self.take(&Event::ProcessSeen(ProcessSeen {
             process: process(pid),
             alive: true,
             kind: Some(Kind::Interactive),
             is_stopped: false,
             forked_from: None,
             launch: Some(Box::new(launch)),
-        });
+        }));
     }
 
     pub(crate) fn says(&mut self, id: &str, pid: u32, status: RegistryStatus) {
@@ -132,7 +134,7 @@ impl World {
 
     /// A person at a terminal asks for something.
     pub(crate) fn command(&mut self, command: Command) {
-        self.take(&Event::Operator(command));
+        self.take(&order(command));
     }
 
     pub(crate) fn attend(&mut self, unattended: bool) {
@@ -148,7 +150,7 @@ impl World {
     /// A coordinator with these settings takes over, and has settled.
     pub(crate) fn configure(&mut self, settings: Settings) {
         let host = self.state.header().host.clone().unwrap();
-        self.take(&Event::Started(host, Box::new(settings)));
+        self.take(&start_of(host, settings));
         let config_dir = "/home/dev/.claude".into();
         self.take(&Event::ConfigDirLock { config_dir, held: true });
         self.seen_alive(PID);
@@ -212,7 +214,7 @@ impl World {
     #[track_caller]
     pub(crate) fn prove(&mut self, proof: Proof) -> Vec<Deed> {
         let (intent, _) = self.asked();
-        self.take(&Event::Proved { intent, proof: Box::new(proof) });
+        self.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
         self.deeds().into_iter().filter(is_act).collect()
     }
 
@@ -226,7 +228,7 @@ impl World {
     }
 
     pub(crate) fn acted(&mut self, intent: Intent, outcome: Outcome) {
-        self.take(&Event::Acted { intent, outcome });
+        self.take(&Event::Acted { session_id: String::new(), intent, outcome });
     }
 
     /// The line was typed, and its process becomes the client.
@@ -238,7 +240,12 @@ impl World {
             panic!("nothing was placed: {:?}", self.pending());
         };
         let session = self.key();
-        self.take(&Event::ResumeClaimed { session, nonce, process: process(pid) });
+        self.take(&Event::ResumeClaimed {
+            session_id: String::new(),
+            session,
+            nonce,
+            process: process(pid),
+        });
     }
 
     /// Found dead, its resume is typed and becomes the client `pid`.

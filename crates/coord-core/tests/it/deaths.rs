@@ -1,8 +1,12 @@
 //! Deaths and ends: stopped, crashed, interrupted or unknown (S0-02, S0-25f, S0-28a, H-05, H-10).
 
-use crate::world::{END, EXIT, PROMPT, START, STOP, World, entry, pane, present, process};
+use crate::world::{
+    END, EXIT, PROMPT, START, STOP, World, entry, no_registry, pane, present, process,
+};
 use coord_core::{Presence, Word};
-use coord_model::{Effect, EndReason, Event, HookKind, Kind, Provenance, Registry, RegistryStatus};
+use coord_model::{
+    Effect, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, Registry, RegistryStatus,
+};
 
 fn in_a_turn() -> World {
     let mut world = World::new();
@@ -32,7 +36,7 @@ fn h_05_each_thing_a_death_can_leave_behind() {
     for (found, word) in [
         (present("s1"), Word::Crashed),
         (Registry::Absent, Word::Stopped),
-        (Registry::Unreadable, Word::Unknown),
+        (no_registry(), Word::Unknown),
     ] {
         let mut world = in_a_turn();
         world.die(100, found.clone());
@@ -123,7 +127,7 @@ fn r_08_a_failed_resume_does_not_stop_a_crashed_session() {
 }
 
 fn shutdown(world: &mut World, under_way: bool) {
-    world.take(&Event::Shutdown(under_way));
+    world.take(&Event::Shutdown { under_way });
 }
 
 // H-10: what a shutdown ends was interrupted, and what had ended just before it was noticed as well.
@@ -289,14 +293,14 @@ fn g10_a_restart_watches_the_living_and_judges_the_dying() {
 fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
     let mut world = in_a_turn();
     world.start_coordinator();
-    world.take(&Event::ProcessSeen {
+    world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(100),
         alive: false,
         kind: None,
         is_stopped: false,
         forked_from: None,
         launch: None,
-    });
+    }));
     world.registry(100, present("s1"), true);
     assert_eq!(world.word("s1"), Word::Crashed);
 }

@@ -165,7 +165,7 @@ fn a_signature_is_weighed_once() {
     world.hook("s1", PID, TOOL);
     world.hook("s1", PID, STOP);
     let weighed = world.decisions.iter().filter(|one| one.saw.starts_with("a crash signature"));
-    assert_eq!(weighed.map(|one| one.rule).collect::<Vec<_>>(), ["S0-08"]);
+    assert_eq!(weighed.map(|one| &*one.rule).collect::<Vec<_>>(), ["S0-08"]);
 }
 
 // G5, S0-21: at a limit a person has to look. A dead session's recovery stays owed, and a reset tries it again; what

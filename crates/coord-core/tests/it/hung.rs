@@ -249,13 +249,13 @@ fn silence_is_no_deadline_while_it_is_ended() {
 fn a_signal_is_recorded_with_its_reason() {
     let said = |world: &World| {
         let of_end = world.decisions.iter().filter(|one| one.did.starts_with("SIG"));
-        let words = of_end.map(|one| (one.rule, one.saw.clone(), one.did.clone()));
+        let words = of_end.map(|one| (one.rule.clone(), one.saw.clone(), one.did.clone()));
         words.collect::<Vec<_>>()
     };
     let hung = "its harness is hung: in an open turn its main thread has not run for a minute";
     let not_ended = "its hung harness did not end on SIGTERM, and did not run for another minute";
-    let term = ("S0-25", hung.to_owned(), "SIGTERM to its harness".to_owned());
-    let kill = ("S0-25", not_ended.to_owned(), "SIGKILL to its harness".to_owned());
+    let term = ("S0-25".into(), hung.to_owned(), "SIGTERM to its harness".to_owned());
+    let kill = ("S0-25".into(), not_ended.to_owned(), "SIGKILL to its harness".to_owned());
     let mut world = outlived(0);
     assert_eq!(said(&world), std::slice::from_ref(&term));
     assert!(is_end(&look_on(&mut world, 7, |_| Some(6)), Signal::Kill));
@@ -267,5 +267,5 @@ fn a_signal_is_recorded_with_its_reason() {
     let proof = living(&world);
     world.act(proof);
     let rest = "its harness is at rest, its input line empty, nobody at the terminal";
-    assert_eq!(said(&world), [("S0-25", rest.to_owned(), term.2)]);
+    assert_eq!(said(&world), [("S0-25".into(), rest.to_owned(), term.2)]);
 }

@@ -1,7 +1,8 @@
 //! Whose event is it: ids, processes, owners, machines (R-06 to R-09, H-14, H-15, H-25, H-42).
 
 use crate::world::{
-    END, EXIT, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, entry, present, process,
+    END, EXIT, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, entry, no_registry, present,
+    process,
 };
 use coord_core::{Presence, SeenIds, State, UNVERIFIED_MAX, Word, step};
 use coord_model::{
@@ -91,7 +92,7 @@ fn r_07_two_live_processes_on_one_id_are_two_unknown_records() {
     assert_eq!(words(&world), [(Word::Unknown, true), (Word::Unknown, true)]);
     world.seen_alive(200);
     world.exit(200);
-    world.registry(200, Registry::Unreadable, true);
+    world.registry(200, no_registry(), true);
     assert_eq!(words(&world)[0], (Word::Idle, false));
 }
 
@@ -136,7 +137,7 @@ fn r_09_a_reused_pid_is_another_process() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     let mut event = world.event("s1", 100, PROMPT, 0.0);
-    event.harness.as_mut().unwrap().process.start_time += 1;
+    event.harness.as_mut().unwrap().start_time += 1;
     world.send(event);
     assert_eq!(world.state.sessions_with_id("s1").count(), 2);
 }
@@ -202,7 +203,7 @@ fn h_29_a_folded_event_is_counted_once_and_is_a_sign_of_life() {
     world.pass(800.0);
     let id = world.event("s1", 100, TOOL, 0.0).id;
     for _ in 0..2 {
-        world.take(&Event::Folded { id, session_id: "s1".into() });
+        world.take(&Event::Folded { id, event: "PreToolUse".into(), session_id: "s1".into() });
     }
     world.pass(800.0);
     assert_eq!(world.word("s1"), Word::Running);
@@ -269,7 +270,7 @@ fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
             world.pass(6.0);
             assert_eq!(world.word("s1"), Word::Unknown);
             let given_up = world.decisions.last().unwrap();
-            assert_eq!((given_up.rule, given_up.did.as_str()), ("H-15", "unknown"));
+            assert_eq!((&*given_up.rule, given_up.did.as_str()), ("H-15", "unknown"));
         }
     }
 }
@@ -428,7 +429,7 @@ fn g6_only_a_younger_process_ended_it_elsewhere() {
         world.open("s1", 100, Kind::Interactive);
         world.die(100, present("s1"));
         let mut event = world.event("s1", 200, EXIT, 0.0);
-        event.harness.as_mut().unwrap().process.start_time = process(100).start_time + later;
+        event.harness.as_mut().unwrap().start_time = process(100).start_time + later;
         world.send(event);
         assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_passed_on);
     }

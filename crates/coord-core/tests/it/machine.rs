@@ -1,7 +1,7 @@
 //! What the whole machine allows (H-11).
 
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, intent_of, is_act, launch};
-use crate::world::{PROMPT, World, blank, its, pane, present};
+use crate::world::{PROMPT, World, blank, its, pane, present, start_of};
 use coord_core::Stage;
 use coord_model::{
     Command, Deed, Event, Intent, Kind, MarkChange, Outcome, PaneSeen, RegistryStatus, SessionKey,
@@ -48,7 +48,7 @@ fn crowd(sessions: &[(&str, u32)], settings: Settings) -> World {
         world.command(Command::Attend { whom, marks });
     }
     let host = world.state.header().host.clone().expect("it runs somewhere");
-    world.take(&Event::Started(host, Box::new(settings)));
+    world.take(&start_of(host, settings));
     let config_dir = "/home/dev/.claude".into();
     world.take(&Event::ConfigDirLock { config_dir, held: true });
     world.pass(40.0);
@@ -87,7 +87,7 @@ fn look(world: &mut World, id: &str) -> Vec<Deed> {
     let intent = Intent { session: key(world, id), number };
     let proof = Box::new(dead(world));
     world.deeds();
-    world.take(&Event::Proved { intent, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent, proof });
     let is_its = |deed: &Deed| is_act(deed) && intent_of(deed).session == intent.session;
     world.deeds().into_iter().filter(is_its).collect()
 }

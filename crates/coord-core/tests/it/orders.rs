@@ -256,7 +256,7 @@ fn an_opted_in_session_is_ended_after_a_visible_grace() {
     let mut world = opted_in();
     let (intent, _) = world.asked();
     let proof = Box::new(living(&world));
-    world.take(&coord_model::Event::Proved { intent, proof });
+    world.take(&coord_model::Event::Proved { session_id: String::new(), intent, proof });
     let deeds = world.deeds();
     assert!(!deeds.iter().any(is_act));
     let is_told = |deed: &Deed| {

@@ -172,7 +172,7 @@ fn a_look_at_the_living_says_nothing_of_the_dead() {
     assert!(subject.lives);
     world.exit(PID);
     let proof = Box::new(dead(&world));
-    world.take(&Event::Proved { intent, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent, proof });
     assert!(!world.deeds().iter().any(is_act));
     assert_eq!(world.waits_for(), "how it ended is being read");
     world.registry(PID, crate::world::present("s1"), true);

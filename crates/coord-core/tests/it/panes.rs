@@ -1,7 +1,7 @@
 //! What panes and transcripts tell where no registry does (R-01, R-10, H-05, H-07, H-16, S0-01,
 //! S0-18, S0-29).
 
-use crate::world::{PROMPT, START, STOP, World, blank, entry, its, pane};
+use crate::world::{PROMPT, START, STOP, World, blank, entry, its, no_registry, pane};
 use coord_core::{PaneFact, Turn, Word};
 use coord_model::{
     Effect, Event, HookKind, Kind, Look, PaneFound, PaneProof, PaneSeen, Registry, RegistryStatus,
@@ -18,7 +18,7 @@ fn unreadable() -> PaneFound {
 fn in_a_turn() -> World {
     let mut world = World::new();
     world.open_in(ID, 100, Kind::Interactive, Some(pane(7)));
-    world.registry(100, Registry::Unreadable, false);
+    world.registry(100, no_registry(), false);
     world.hook(ID, 100, PROMPT);
     world.pass(2.0);
     world
@@ -247,7 +247,7 @@ fn dies_in_a_turn() -> World {
     let mut world = in_a_turn();
     world.seen_on_pane(100, its(blank()), false);
     world.exit(100);
-    world.registry(100, Registry::Unreadable, true);
+    world.registry(100, no_registry(), true);
     assert_eq!(world.word(ID), Word::Unknown);
     looks(&mut world);
     world.pass(0.4);
@@ -286,7 +286,7 @@ fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
             world.take(&Event::Gap { ns: 60_000_000_000 });
         }
         world.exit(100);
-        world.registry(100, Registry::Unreadable, true);
+        world.registry(100, no_registry(), true);
         world.pass(0.9);
         world.seen_on_pane(100, its(blank()), true);
         assert_eq!(world.word(ID), word, "{has_gap}");
@@ -306,7 +306,7 @@ fn h_05_a_farewell_that_nobody_saw_come_proves_nothing() {
             world.start_coordinator();
             world.seen_dead(100);
         }
-        world.registry(100, Registry::Unreadable, true);
+        world.registry(100, no_registry(), true);
         world.pass(0.4);
         let farewell = Some(ID.to_owned());
         world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
@@ -320,7 +320,7 @@ fn h_05_neither_provable_is_unknown() {
     world.hook(ID, 100, STOP);
     world.seen_on_pane(100, its(blank()), false);
     world.exit(100);
-    world.registry(100, Registry::Unreadable, true);
+    world.registry(100, no_registry(), true);
     world.pass(0.9);
     world.seen_on_pane(100, its(blank()), true);
     assert_eq!(world.word(ID), Word::Unknown);
@@ -388,7 +388,7 @@ fn g9_detections_and_deferrals_are_decisions_of_their_session() {
     let rules: Vec<(&str, bool)> = world
         .decisions
         .iter()
-        .map(|decision| (decision.rule, decision.did.starts_with("left alone")))
+        .map(|decision| (&*decision.rule, decision.did.starts_with("left alone")))
         .collect();
     // The signature; the screen against the hooks, left alone; the same again, settled.
     assert_eq!(rules, [("S0-01", false), ("R-01", true), ("R-01", false)]);

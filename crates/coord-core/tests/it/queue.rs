@@ -3,8 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may fail loudly")]
 
 use crate::world::World;
-use coord_core::LineCounts;
-use coord_core::{Admitted, Refused};
+use coord_core::{Admitted, LineCounts, Refused};
 use coord_model::{Address, Effect, MessageId, NewMessage, QueueEvent, Same, Sender};
 use proptest::prelude::*;
 
@@ -179,7 +178,7 @@ fn attempts_have_an_end() {
     assert!(!world.message(id(1)).maybe_duplicate, "it was told that it is not done");
     assert_eq!(world.counts(), [0, 0, 1]);
     let last = world.decisions.last().unwrap();
-    assert_eq!((last.session_id.as_str(), last.rule), (id(1).to_string().as_str(), "S4-23"));
+    assert_eq!((last.session_id.as_str(), &*last.rule), (id(1).to_string().as_str(), "S4-23"));
     world.pass(29.9 * DAY_S);
     assert_eq!(world.counts(), [0, 0, 1], "S4-20");
     world.pass(0.2 * DAY_S);

@@ -3,11 +3,11 @@
 use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, unattended,
 };
-use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
+use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, no_registry, process, start_of};
 use coord_core::{Stage, Word};
 use coord_model::{
     Command, Deed, Input, Mode, Outcome, PaneState, ParentKind, Prompt, Proof, RegistryStatus,
-    Screen, Signal, TranscriptState,
+    Screen, Settings, Signal, TranscriptState,
 };
 
 // S0-28a, S0-25a, S0-25b, S0-25e, H-33
@@ -230,7 +230,7 @@ fn a_wrapper_or_an_unknown_option_is_no_case_for_coord() {
         let mut world = in_a_turn();
         let mut launch = launch();
         if is_wrapper {
-            launch.parent.kind = ParentKind::Other { name: "loop.sh".into() };
+            launch.parent.kind = ParentKind::Other("loop.sh".into());
         } else {
             launch.unfit = Some("--news is not known".into());
         }
@@ -501,7 +501,7 @@ fn who_has_not_the_lock_only_looks() {
     assert!(world.waits_for().contains("another coordinator"));
     // A start forgets the locks of the process before it, and blames nobody for that.
     let host = world.state.header().host.clone().unwrap();
-    world.take(&coord_model::Event::Started(host, Box::default()));
+    world.take(&start_of(host, Settings::default()));
     assert!(world.waits_for().contains("not taken yet"), "{}", world.waits_for());
 }
 
@@ -560,7 +560,7 @@ fn a_restart_looks_before_it_goes_on() {
 #[test]
 fn an_unknown_end_is_no_crash() {
     let mut world = in_a_turn();
-    world.die(PID, coord_model::Registry::Unreadable);
+    world.die(PID, no_registry());
     world.pass(10.0);
     assert_eq!(world.word("s1"), Word::Unknown);
     assert!(world.pending().is_none());

@@ -1,6 +1,8 @@
 //! What a session is told that came to rest where nobody watches (S1-07 to S1-11, S1-13 to S1-16, S1-23,
 //! H-21, H-40).
 
+use std::borrow::Cow;
+
 use crate::crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its, process};
 use coord_core::{Starter, Word};
@@ -84,8 +86,10 @@ fn asks(question: Question) -> LastWords {
 #[track_caller]
 fn told(world: &mut World, proof: Proof) -> (Vec<(Intent, String)>, &'static str) {
     let intent = asked(world);
-    world.take(&Event::Proved { intent, proof: Box::new(proof) });
-    let rule = world.decisions.last().expect("a decision").rule;
+    world.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
+    let Some(Cow::Borrowed(rule)) = world.decisions.last().map(|last| last.rule.clone()) else {
+        panic!("no decision");
+    };
     let wakes = world.deeds().into_iter().filter_map(|deed| {
         if let Deed::Wake { intent, text } = deed { Some((intent, text)) } else { None }
     });
@@ -109,7 +113,7 @@ fn r_19_a_question_of_an_earlier_turn_is_not_answered() {
         let written_ms = age_ms.map(|age| prompted_ms - age);
         let words = LastWords { written_ms, ..asks(Question::Continue) };
         let proof = Proof { last_words: Some(words), ..living(&world) };
-        world.take(&Event::Proved { intent, proof: Box::new(proof) });
+        world.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
         assert_eq!(world.decisions.last().unwrap().rule, rule, "{age_ms:?}");
     }
 }
@@ -428,6 +432,6 @@ fn a_look_that_was_cut_off_is_made_again() {
     let second = asked(&mut world);
     assert_ne!(first, second);
     let late = Proof { last_words: Some(asks(Question::Continue)), ..dead(&world) };
-    world.take(&Event::Proved { intent: first, proof: Box::new(late) });
+    world.take(&Event::Proved { session_id: String::new(), intent: first, proof: Box::new(late) });
     assert_eq!(world.session("s1").rest.asked, Some(second.number));
 }

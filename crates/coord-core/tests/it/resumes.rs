@@ -7,8 +7,8 @@ use crate::crashes::{
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
 use coord_core::Word;
 use coord_model::{
-    Command, Deed, Event, Kind, PaneState, Parent, ParentKind, Proof, RegistryStatus, Screen,
-    Settings, TmuxPane,
+    Command, Deed, Event, Kind, PaneState, Parent, ParentKind, ProcessSeen, Proof, RegistryStatus,
+    Screen, Settings, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -108,14 +108,14 @@ fn a_resumed_client_that_ends_at_once_is_judged_by_its_reason() {
 #[test]
 fn a_resumed_client_is_verified_at_its_prompt_only() {
     let mut world = sole();
-    world.take(&Event::ProcessSeen {
+    world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(NEXT),
         alive: true,
         kind: Some(Kind::Interactive),
         is_stopped: true,
         forked_from: None,
         launch: None,
-    });
+    }));
     assert_eq!(world.word("s1"), Word::Suspended);
     world.pass(30.0);
     assert_eq!(world.outcome(), None);

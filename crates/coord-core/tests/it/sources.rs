@@ -1,11 +1,11 @@
 //! Prompts, the client's registry, and the weight of sources (S0-17, S0-18, R-01, R-02, R-05, R-10,
 //! H-35).
 
-use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, process};
+use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, no_registry, process};
 use coord_core::{Turn, Word};
 use coord_model::{
-    Background, EndReason, Event, HookKind, Kind, Registry, RegistryEntry, RegistryStatus, Screen,
-    StartSource, ToolPhase,
+    Background, EndReason, Event, HookKind, Kind, ProcessSeen, Registry, RegistryEntry,
+    RegistryStatus, Screen, StartSource, ToolPhase,
 };
 
 const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
@@ -224,7 +224,7 @@ fn r_01_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
     says(&mut world, RegistryStatus::Busy);
     world.pass(5_000.0);
     assert_eq!(world.word("s1"), Word::Running);
-    world.registry(100, Registry::Unreadable, false);
+    world.registry(100, no_registry(), false);
     world.pass(1.0);
     assert_eq!(world.word("s1"), Word::Unknown);
 }
@@ -266,12 +266,10 @@ fn r_20_what_another_supervisor_owns_is_foreign() {
     let mut world = World::new();
     let entry = RegistryEntry {
         session_id: "s1".into(),
-        status: Some(RegistryStatus::Busy),
+        status: Some("busy".into()),
         changed_ms: world.now().wall_ms,
         is_foreign: true,
-        is_unrecognized: false,
-        cwd: String::new(),
-        config_dir: String::new(),
+        ..RegistryEntry::default()
     };
     world.registry(100, Registry::Present(entry), false);
     assert_eq!(world.word("s1"), Word::Foreign);
@@ -284,14 +282,14 @@ fn r_10_ctrl_z_is_told_by_the_process_alone() {
     for (is_stopped, word) in [(true, Word::Suspended), (false, Word::Running)] {
         let process = process(100);
         let forked_from = None;
-        world.take(&Event::ProcessSeen {
+        world.take(&Event::ProcessSeen(ProcessSeen {
             process,
             alive: true,
             kind: None,
             is_stopped,
             forked_from,
             launch: None,
-        });
+        }));
         assert_eq!(world.word("s1"), word);
     }
 }
@@ -389,7 +387,7 @@ fn r_07_a_conversation_after_the_cleared_one_is_told_late() {
     for (found, word) in [
         (crate::world::present("s2"), Word::Crashed),
         (Registry::Absent, Word::Stopped),
-        (Registry::Unreadable, Word::Unknown),
+        (no_registry(), Word::Unknown),
     ] {
         let mut world = World::new();
         world.open("s1", 100, Kind::Interactive);

@@ -4,7 +4,8 @@ use crate::crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use crate::world::{END, PROMPT, STOP, World, blank, its, process};
 use coord_core::Word;
 use coord_model::{
-    Background, Deed, Event, HookKind, PaneFound, PaneSeen, RegistryStatus, Screen, ToolPhase,
+    Background, Deed, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
+    ToolPhase,
 };
 
 /// Looks at the pane each five seconds for so long; it shows this. How many looks were recorded.
@@ -300,13 +301,13 @@ fn a_stall_is_the_last_of_the_rules() {
     world.hook("s1", PID, END);
     assert_eq!(world.word("s1"), Word::Stopped);
     let mut world = stalled();
-    world.take(&Event::ProcessSeen {
+    world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(PID),
         alive: true,
         kind: None,
         is_stopped: true,
         forked_from: None,
         launch: None,
-    });
+    }));
     assert_eq!(world.word("s1"), Word::Suspended);
 }

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use coord_core::{Presence, Session, State, Turn, Word, step};
 use coord_model::{
-    Awake, Background, Decision, Deed, Effect, EndReason, Event, Harness, HookEvent, HookKind,
-    Host, Kind, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Provenance, Registry,
-    RegistryEntry, RegistryStatus, Screen, StartSource, TmuxPane, ToolPhase, Via,
+    Awake, Background, Command, Decision, Deed, Effect, EndReason, EnvelopeText, Event, Harness,
+    HookEvent, HookKind, Host, Kind, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, ProcessSeen,
+    Provenance, QueueEvent, Registry, RegistryEntry, RegistryStatus, Screen, Settings, StartSource,
+    Started, TmuxPane, ToolPhase, Via,
 };
 
 use stored_times::{StoredTime, stored_times};
@@ -151,7 +152,7 @@ impl World {
             boot_at_ms: BOOT_AT_MS + self.boots * 1_000_000_000,
             pid_ns: NS,
         };
-        self.take(&Event::Started(host, Box::default()));
+        self.take(&start_of(host, Settings::default()));
     }
 
     /// The machine restarts, and the coordinator with it.
@@ -174,7 +175,7 @@ impl World {
             wall_ms: self.wall_ms(ago),
             machine: MACHINE.into(),
             host: "host".into(),
-            harness: Some(Harness { process: process(pid), pid_ns: NS, kind: None }),
+            harness: Some(harness(pid, None)),
             tmux: None,
             cwd: "/home/dev/project".into(),
             transcript_path: format!("/t/{id}.jsonl"),
@@ -187,6 +188,7 @@ impl World {
             stop_hook_active: false,
             provenance: Provenance::Verified,
             via: Via::Socket,
+            text: EnvelopeText::default(),
         }
     }
 
@@ -219,26 +221,26 @@ impl World {
     }
 
     pub(crate) fn seen_alive(&mut self, pid: u32) {
-        self.take(&Event::ProcessSeen {
+        self.take(&Event::ProcessSeen(ProcessSeen {
             process: process(pid),
             alive: true,
             kind: None,
             is_stopped: false,
             forked_from: None,
             launch: None,
-        });
+        }));
     }
 
     /// The process is looked at, and is gone.
     pub(crate) fn seen_dead(&mut self, pid: u32) {
-        self.take(&Event::ProcessSeen {
+        self.take(&Event::ProcessSeen(ProcessSeen {
             process: process(pid),
             alive: false,
             kind: None,
             is_stopped: false,
             forked_from: None,
             launch: None,
-        });
+        }));
     }
 
     pub(crate) fn registry(&mut self, pid: u32, found: Registry, after_death: bool) {
@@ -338,8 +340,38 @@ fn nanoseconds(seconds: f64) -> u64 {
     u64::try_from(std::time::Duration::from_secs_f64(seconds).as_nanos()).unwrap()
 }
 
+pub(crate) fn harness(pid: u32, kind: Option<Kind>) -> Harness {
+    let ProcessRef { pid, start_time } = process(pid);
+    Harness { pid, start_time, pid_ns: NS, tty: 34_816, kind }
+}
+
 pub(crate) fn process(pid: u32) -> ProcessRef {
     ProcessRef { pid, start_time: u64::from(pid) * 10 }
+}
+
+/// A coordinator starts.
+pub(crate) fn start_of(host: Host, settings: Settings) -> Event {
+    Event::Started(Box::new(Started { version: "0".into(), host, settings }))
+}
+
+/// The configuration was changed.
+pub(crate) fn settings(settings: Settings) -> Event {
+    Event::ConfigChanged { settings: Box::new(settings), changes: Vec::new() }
+}
+
+/// Something happens to a message.
+pub(crate) fn queue_event(event: QueueEvent) -> Event {
+    Event::Message { id: String::new(), what: String::new(), event }
+}
+
+/// A person orders something.
+pub(crate) fn order(command: Command) -> Event {
+    Event::Operator { session_id: None, what: String::new(), command }
+}
+
+/// There is no registry.
+pub(crate) fn no_registry() -> Registry {
+    Registry::Unreadable { why: "not there".into() }
 }
 
 pub(crate) fn present(id: &str) -> Registry {
@@ -348,15 +380,30 @@ pub(crate) fn present(id: &str) -> Registry {
 
 /// An entry of session `id` whose status changed at `changed_ms`.
 pub(crate) fn entry(id: &str, status: Option<RegistryStatus>, changed_ms: u64) -> Registry {
+    let (status, waiting_for) = words(status);
     Registry::Present(RegistryEntry {
         session_id: id.into(),
         status,
+        waiting_for,
         changed_ms,
         is_foreign: false,
         is_unrecognized: false,
         cwd: "/home/dev/project".into(),
         config_dir: "/home/dev/.claude".into(),
     })
+}
+
+/// The client's words for a status, and for what it waits for.
+pub(crate) fn words(status: Option<RegistryStatus>) -> (Option<String>, Option<String>) {
+    let (status, waiting_for) = match status {
+        None => (None, None),
+        Some(RegistryStatus::Idle) => (Some("idle"), None),
+        Some(RegistryStatus::Busy) => (Some("busy"), None),
+        Some(RegistryStatus::Shell) => (Some("shell"), None),
+        Some(RegistryStatus::WaitingPermission) => (Some("waiting"), Some("permission prompt")),
+        Some(RegistryStatus::WaitingInput) => (Some("waiting"), Some("input needed")),
+    };
+    (status.map(Into::into), waiting_for.map(Into::into))
 }
 
 pub(crate) fn pane(server: u32) -> TmuxPane {
@@ -370,7 +417,7 @@ pub(crate) fn blank() -> PaneSeen {
 }
 
 pub(crate) fn its(seen: PaneSeen) -> PaneFound {
-    PaneFound::Its(seen)
+    PaneFound::Found(seen)
 }
 
 pub(crate) const START: HookKind = HookKind::SessionStart(StartSource::Startup);

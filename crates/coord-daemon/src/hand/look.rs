@@ -15,7 +15,7 @@ use super::pane::{self, Spot, is_plain};
 use super::processes::Table;
 use super::{Tools, main_thread};
 use crate::transcript::{self, TranscriptWish};
-use crate::{convert, process, registry, room, task_dir};
+use crate::{process, registry, room, task_dir};
 
 /// What was found, and where to act.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Tools {
     /// thousand processes takes longer to read than a signal may wait.
     pub(super) fn look_since(&mut self, subject: &Subject, before: &Table) -> Look {
         let looked_ns = RealClock.mono_ns();
-        let harness = convert::wire_process(subject.harness);
+        let harness = subject.harness;
         let was_alive = process::is_alive(harness);
         let transcript = self.transcripts.look(&self.readable, subject);
         let mut table = Table::read_since(before);
@@ -106,10 +106,10 @@ impl Tools {
 
     /// Since when its entry in the registry says idle, for this session.
     fn idle_since_ms(&self, subject: &Subject) -> Option<u64> {
-        let process = convert::wire_process(subject.harness);
+        let process = subject.harness;
         let entry = registry::read(&self.readable, Path::new(&subject.config_dir), process);
-        let Registry::Present(entry) = convert::registry(&entry) else { return None };
-        let is_idle = entry.status == Some(RegistryStatus::Idle);
+        let Registry::Present(entry) = entry else { return None };
+        let is_idle = entry.known_status() == Some(RegistryStatus::Idle);
         // An entry that does not say since when is no proof of thirty seconds.
         let since_ms = Some(entry.changed_ms).filter(|changed_ms| *changed_ms != 0);
         since_ms.filter(|_| is_idle && entry.session_id == subject.session_id)
@@ -127,7 +127,7 @@ impl Tools {
 
 fn transcript_of(subject: &Subject, signature: Option<String>) -> TranscriptWish {
     TranscriptWish {
-        process: convert::wire_process(subject.harness),
+        process: subject.harness,
         path: subject.transcript_path.clone(),
         config_dir: subject.config_dir.clone(),
         signature,

@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 
 use crate::process;
 
@@ -45,7 +45,7 @@ fn is_frozen(mount: &Path, groups: &str) -> bool {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use coord_wire::stamp::ProcessRef;
+    use coord_model::ProcessRef;
     use rustix::process::{Pid, Signal, kill_process};
 
     use super::{is_frozen, ran_ns};

@@ -13,8 +13,8 @@ use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 
 use super::processes::Table;
+use crate::process;
 use crate::tmux::{self, Asker, Door, answer};
-use crate::{convert, process};
 
 /// One line for each pane and session it is in; none of the fields can hold a space.
 const PANES: &str = "p #{pane_id} #{pane_pid} #{pane_dead} #{pane_height} #{cursor_x} #{cursor_y} \
@@ -111,7 +111,7 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
     let Some(id) = answer::pane_id(&pane.pane) else {
         return unreadable("no such pane id".to_owned());
     };
-    let is_there = process::is_alive(convert::wire_process(pane.server));
+    let is_there = process::is_alive(pane.server);
     if pane.server.start_time != 0 && !is_there && !subject.any_server {
         return Found::nothing(PaneState::NoServer);
     }
@@ -135,7 +135,7 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
 
 /// Whether exactly the server listens there that had the pane when it was proved (H-16).
 pub(super) fn is_server(door: &Door, pane: &TmuxPane) -> Result<(), String> {
-    let is_it = door.server == convert::wire_process(pane.server);
+    let is_it = door.server == pane.server;
     is_it.then_some(()).ok_or_else(|| "another server listens there".to_owned())
 }
 

@@ -9,8 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use coord_model::ProcessRef;
-use coord_wire::journal::RegistryEntry;
+use coord_model::{ProcessRef, Registry};
 
 use crate::process::{self, Stat};
 use crate::registry::{self, Readable};
@@ -166,9 +165,9 @@ fn registered(readable: &Readable, config_dir: &Path) -> BTreeMap<ProcessRef, St
     let pids = files.flatten().filter_map(|file| pid_of(file.file_name().to_str()?));
     for pid in pids.take(ENTRIES_MAX) {
         let Ok(found) = registry::read_entry(&sessions, config_dir, pid) else { continue };
-        if let RegistryEntry::Present { session_id, .. } = found.entry {
+        if let Registry::Present(entry) = found.entry {
             let process = ProcessRef { pid, start_time: found.process.start_time };
-            registered.insert(process, session_id);
+            registered.insert(process, entry.session_id);
         }
     }
     registered

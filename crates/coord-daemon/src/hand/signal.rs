@@ -8,7 +8,7 @@ use rustix::process::pidfd_send_signal;
 
 use super::Tools;
 use super::processes::Table;
-use crate::{convert, process};
+use crate::process;
 
 /// The signal to a harness at rest follows so soon on the beginning of the last look (H-08).
 const AFTER_LOOK_NS_MAX: u64 = 20_000_000;
@@ -20,7 +20,7 @@ impl Tools {
     /// Sends the signal, if nothing has changed since `before`.
     pub(super) fn end(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
         let changed = |what: &str| Outcome::Changed { what: what.to_owned() };
-        let process = convert::wire_process(subject.harness);
+        let process = subject.harness;
         let harness = match process::open_pidfd(process) {
             Ok(harness) => harness,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

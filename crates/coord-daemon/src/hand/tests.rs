@@ -325,7 +325,7 @@ fn kill(process: ProcessRef) {
 }
 
 fn is_alive(process: ProcessRef) -> bool {
-    process::is_alive(crate::convert::wire_process(process))
+    process::is_alive(process)
 }
 
 /// Waits until somebody writes a line there.

@@ -4,8 +4,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use coord_wire::journal::ParentKind;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Parent, ParentKind, ProcessRef};
 use rustix::fs::{major, minor};
 
 use crate::process::{CMDLINE_BYTES_MAX, Stat, stat};
@@ -23,7 +22,7 @@ const RUN: [&str; 3] = ["--command", "--execute", "--file"];
 const NAME_CHARS_MAX: usize = 64;
 
 /// The parent of a process with this `stat`; none if it is gone by now.
-pub(super) fn of(child: Stat) -> Option<(ProcessRef, ParentKind)> {
+pub(super) fn of(child: Stat) -> Option<Parent> {
     let pid = child.ppid;
     let before = stat(pid)?;
     let name = name(pid)?;
@@ -37,7 +36,7 @@ pub(super) fn of(child: Stat) -> Option<(ProcessRef, ParentKind)> {
     // What was read by pid is of one process only if it is the same at the end.
     let after = stat(pid)?;
     let process = ProcessRef { pid, start_time: after.start_time };
-    (after.start_time == before.start_time).then_some((process, kind))
+    (after.start_time == before.start_time).then_some(Parent { process, kind })
 }
 
 fn name(pid: u32) -> Option<String> {

@@ -14,7 +14,6 @@ use coord_wire::limits::WAKE_BYTES_MAX;
 use serde_json::json;
 
 use crate::conditions::Condition;
-use crate::convert::wire_process;
 use crate::coordinator::Coordinator;
 use crate::http::Response;
 use crate::routes::Route;
@@ -81,7 +80,7 @@ impl<W: World> Coordinator<W> {
         for (id, fence) in leases {
             let why = "its hook did not wait for the disk".to_owned();
             let returned = QueueEvent::Returned { id: *id, fence: *fence, why: why.clone() };
-            self.note_message(*id, &why, &returned, now);
+            self.note_message(*id, &why, returned, now);
         }
     }
 
@@ -102,7 +101,7 @@ impl<W: World> Coordinator<W> {
             }
             Err(error) => {
                 let why = format!("its text cannot be read: {error}");
-                self.note_message(id, &why, &QueueEvent::Lost { id, why: why.clone() }, now);
+                self.note_message(id, &why, QueueEvent::Lost { id, why: why.clone() }, now);
                 None
             }
         }
@@ -112,7 +111,7 @@ impl<W: World> Coordinator<W> {
     fn record_handed(&mut self, id: MessageId, door: Door, now: Now) -> Option<u64> {
         let lease_ms = self.config.ms("queue.lease");
         let what = format!("handed over by {}", door.event());
-        self.note_message(id, &what, &QueueEvent::Handed { id, door, lease_ms }, now);
+        self.note_message(id, &what, QueueEvent::Handed { id, door, lease_ms }, now);
         self.engine.state().message(id)?.lease().map(|lease| lease.fence)
     }
 
@@ -149,7 +148,7 @@ impl<W: World> Coordinator<W> {
             }
             let why = "its wake hook was gone when it was to leave".to_owned();
             let returned = QueueEvent::Returned { id, fence, why: why.clone() };
-            self.note_message(id, &why, &returned, now);
+            self.note_message(id, &why, returned, now);
         }
     }
 
@@ -157,7 +156,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn return_leaving(&mut self, why: &str, now: Now) {
         for Leaving { id, fence, .. } in std::mem::take(&mut self.leaving) {
             let returned = QueueEvent::Returned { id, fence, why: why.to_owned() };
-            self.note_message(id, why, &returned, now);
+            self.note_message(id, why, returned, now);
         }
     }
 
@@ -178,7 +177,7 @@ impl<W: World> Coordinator<W> {
             wishes.entry((place.0.clone(), place.1.clone())).or_default().insert(message.id);
         }
         let owner = session.owner.as_ref().filter(|_| session.may_live() && !wishes.is_empty());
-        if let Some(process) = owner.map(|owner| wire_process(owner.id.process)) {
+        if let Some(process) = owner.map(|owner| owner.id.process) {
             let path = path.clone();
             self.world.watch_transcript(process, &path);
         }
@@ -212,11 +211,11 @@ impl<W: World> Coordinator<W> {
         for id in arrived {
             let open = self.engine.state().message(*id);
             if open.is_some_and(|message| message.word() != "processed") {
-                self.note_message(*id, "delivered", &QueueEvent::Proved(*id), now);
+                self.note_message(*id, "delivered", QueueEvent::Proved(*id), now);
             }
         }
         for id in missed {
-            self.note_message(*id, "not found in its transcript", &QueueEvent::Unproved(*id), now);
+            self.note_message(*id, "not found in its transcript", QueueEvent::Unproved(*id), now);
         }
     }
 
@@ -259,7 +258,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Records what nobody waits for; a failure is a problem that people see.
-    fn note_message(&mut self, id: MessageId, what: &str, event: &QueueEvent, now: Now) {
+    fn note_message(&mut self, id: MessageId, what: &str, event: QueueEvent, now: Now) {
         if self.record_message(id, what, event, now).is_err() {
             let text = format!("a change of a message was not recorded: {what}");
             self.conditions.raise(Condition::Message, text);

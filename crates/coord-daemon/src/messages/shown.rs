@@ -1,10 +1,10 @@
 //! How messages are shown: a list, and one of them. With a coordinator and without, from the state alone.
 
 use coord_core::{Lease, LineCounts, Message, MessageState, State};
+use coord_model::stamp::rfc3339;
 use coord_model::{Address, Awake, Now, Same, Sender, SessionKey};
 use coord_wire::inspect::SCHEMA;
 use coord_wire::message::{MessageInfo, Messages, Totals};
-use coord_wire::stamp::rfc3339;
 
 /// Which messages are listed.
 #[derive(Debug, Clone, Default)]

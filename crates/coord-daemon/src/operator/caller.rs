@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 
 use crate::process::{self, Caller, Stat};
 

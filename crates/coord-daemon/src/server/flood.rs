@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use coord_model::envelope::ENVELOPE_BYTES_MAX;
 use coord_store::Disk;
-use coord_wire::limits::ENVELOPE_BYTES_MAX;
 use mio::Token;
 
 use super::Server;

@@ -11,11 +11,11 @@ use crate::serve::adapters;
 use crate::state_dir;
 use crate::worker::Supervisor;
 use coord_model::SessionKey;
+use coord_model::stamp::rfc3339;
 use coord_store::{Disk, RealDisk};
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 use coord_wire::limits::WAKE_BYTES_MAX;
 use coord_wire::paths::Paths;
-use coord_wire::stamp::rfc3339;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 
@@ -224,9 +224,9 @@ fn read(stream: &mut StdStream, text: &mut Vec<u8>) -> Option<Answered> {
     }
 }
 
-fn harness() -> coord_wire::stamp::ProcessRef {
+fn harness() -> coord_model::ProcessRef {
     let pid = std::os::unix::process::parent_id();
-    coord_wire::stamp::ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
+    coord_model::ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
 }
 
 /// As an event names it.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use coord_model::ProcessRef;
 use coord_store::clock::{Clock, RealClock};
-use coord_wire::stamp::ProcessRef;
 use mio::Waker;
 
 use super::{PaneAnswer, PaneWish, Tmux, answer_to, unreadable};
@@ -184,8 +184,7 @@ fn look_on(mut tmux: Tmux, desk: &Desk, answers: &Sender<PaneAnswer>, waker: &Wa
 mod tests {
     use super::*;
     use crate::tmux::tests as real;
-    use coord_model::{Look, TmuxPane};
-    use coord_wire::journal::Pane;
+    use coord_model::{Look, PaneFound, TmuxPane};
     use mio::{Events, Poll, Token};
 
     const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
@@ -208,7 +207,7 @@ mod tests {
 
     /// A wish for a pane of a server that there is not.
     fn nowhere(process: ProcessRef, socket: &str, look: Look) -> PaneWish {
-        let server = coord_model::ProcessRef { pid: 1, start_time: 1 };
+        let server = ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: socket.to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
     }
@@ -226,12 +225,12 @@ mod tests {
             servers.look_at(vec![of_well.clone()]);
             let PaneAnswer { process, pane, .. } = next(&mut poll, &servers);
             assert_eq!(process, of_well.process);
-            assert!(matches!(pane, Pane::Its { .. }), "{pane:?}");
+            assert!(matches!(pane, PaneFound::Found { .. }), "{pane:?}");
         }
         drop(stopped);
         let PaneAnswer { process, pane, .. } = next(&mut poll, &servers);
         assert_eq!(process, of_hung.process);
-        assert!(matches!(pane, Pane::Its { .. }), "{pane:?}");
+        assert!(matches!(pane, PaneFound::Found { .. }), "{pane:?}");
     }
 
     #[test]
@@ -241,7 +240,7 @@ mod tests {
             servers.look_at(vec![nowhere(PROCESS, &format!("nowhere-{n}"), Look::AfterDeath)]);
             let PaneAnswer { process, pane, after_death, .. } = next(&mut poll, &servers);
             assert_eq!((process, after_death), (PROCESS, true));
-            assert!(matches!(pane, Pane::Unreadable { .. }));
+            assert!(matches!(pane, PaneFound::Unreadable { .. }));
             assert!(servers.by_socket.len() <= SERVERS_MAX);
         }
     }
@@ -261,7 +260,9 @@ mod tests {
             server.desk.wishes().is_looking = true;
         }
         servers.look_at(vec![nowhere(PROCESS, "one more", Look::Sweep)]);
-        let Pane::Unreadable { why } = next(&mut poll, &servers).pane else { panic!("a pane") };
+        let PaneFound::Unreadable { why } = next(&mut poll, &servers).pane else {
+            panic!("a pane")
+        };
         assert!(why.contains("too many tmux servers"), "{why}");
     }
 

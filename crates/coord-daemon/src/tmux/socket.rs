@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use coord_model::ProcessRef;
 use coord_wire::peer::Peer;
-use coord_wire::stamp::ProcessRef;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};

@@ -1,6 +1,6 @@
 //! The adapter against real tmux servers, each in a directory of its own and ended with its test.
 
-use coord_screen::Screen;
+use coord_model::Screen;
 use std::fs::{File, Permissions, set_permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -72,8 +72,7 @@ impl Server {
     }
 
     pub(super) fn wish(&self, process: ProcessRef, claimed: &str, look: Look) -> PaneWish {
-        let server =
-            coord_model::ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
+        let server = ProcessRef { pid: self.process.pid, start_time: self.process.start_time };
         let socket = self.socket().to_str().unwrap().to_owned();
         let pane = TmuxPane { socket, server, pane: claimed.to_owned() };
         PaneWish { process, pane, proof: None, look }
@@ -146,18 +145,18 @@ fn with_program(places: Vec<PathBuf>) -> Tmux {
 /// Looks once; the pane's id and the text on it.
 fn text_of(tmux: &mut Tmux, wish: PaneWish) -> (String, String) {
     let seen = one(tmux, wish);
-    let Pane::Its { pane, farewell, .. } = seen else { panic!("{seen:?}") };
-    (pane, farewell.unwrap())
+    let PaneFound::Found(PaneSeen { pane, farewell, .. }) = seen else { panic!("{seen:?}") };
+    (pane.pane, farewell.unwrap())
 }
 
-fn one(tmux: &mut Tmux, wish: PaneWish) -> Pane {
+fn one(tmux: &mut Tmux, wish: PaneWish) -> PaneFound {
     let mut answers = tmux.look(vec![wish]);
     assert_eq!(answers.len(), 1);
     answers.remove(0).pane
 }
 
-fn why(pane: Pane) -> String {
-    let Pane::Unreadable { why } = pane else { panic!("{pane:?}") };
+fn why(pane: PaneFound) -> String {
+    let PaneFound::Unreadable { why } = pane else { panic!("{pane:?}") };
     why
 }
 
@@ -195,17 +194,14 @@ fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
         let seen = one(&mut tmux(), server.wish(process, claimed, Look::Decision));
         let tty = u64::try_from(process::stat(process.pid).unwrap().tty).unwrap();
         let socket = server.socket().to_str().unwrap().to_owned();
-        let expected = Pane::Its {
-            socket,
-            server: server.process,
-            pane: pane.clone(),
-            pane_pid: process.pid,
-            tty,
-            screen: Some("shell".to_owned()),
+        let expected = PaneFound::Found(PaneSeen {
+            pane: TmuxPane { socket, server: server.process, pane: pane.clone() },
+            proof: PaneProof { pane_pid: process.pid, tty },
+            screen: Some(Screen::Shell),
             farewell: Some("mine".to_owned()),
             signature: None,
             digest: None,
-        };
+        });
         assert_eq!(seen, expected, "{claimed}");
     }
 }
@@ -220,7 +216,7 @@ fn a_process_on_another_terminal_has_no_pane() {
     let process = process_of(line_of(&said).parse().unwrap());
     let seen = one(&mut tmux(), server.wish(process, "%0", Look::Decision));
     kill(process);
-    assert_eq!(seen, Pane::NotThere);
+    assert_eq!(seen, PaneFound::NotThere);
 }
 
 // H-16, G11, S1-03: hostile text does not get into another pane's.
@@ -242,7 +238,9 @@ fn no_text_passes_for_another_pane() {
         .look(wishes)
         .into_iter()
         .map(|answer| {
-            let Pane::Its { farewell, .. } = answer.pane else { panic!("{answer:?}") };
+            let PaneFound::Found(PaneSeen { farewell, .. }) = answer.pane else {
+                panic!("{answer:?}")
+            };
             (answer.process, farewell.unwrap())
         })
         .collect();
@@ -260,15 +258,19 @@ fn a_vanished_pane_is_not_there_and_the_others_are() {
     line_of(&ready);
     let mut proved = server.wish(server.first(&going), &going, Look::Decision);
     let mut tmux = tmux();
-    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, proved.clone()) else { panic!("proof") };
+    let PaneFound::Found(PaneSeen { proof: PaneProof { pane_pid, tty }, .. }) =
+        one(&mut tmux, proved.clone())
+    else {
+        panic!("proof")
+    };
     proved.proof = Some(PaneProof { pane_pid, tty });
     proved.look = Look::AfterDeath;
     server.tell(&["kill-pane", "-t", &going]);
     let stays = server.wish(server.first(&staying), &staying, Look::Decision);
     let answers = tmux.look(vec![proved.clone(), stays.clone()]);
     let of = |process| &answers.iter().find(|answer| answer.process == process).unwrap().pane;
-    assert_eq!(*of(proved.process), Pane::NotThere);
-    assert!(matches!(of(stays.process), Pane::Its { pane, .. } if *pane == staying));
+    assert_eq!(*of(proved.process), PaneFound::NotThere);
+    assert!(matches!(of(stays.process), PaneFound::Found(seen) if seen.pane.pane == staying));
 }
 
 // H-05: a dead harness's pane is the one that was proved while it lived.
@@ -281,7 +283,11 @@ fn after_a_death_the_proved_pane_is_read() {
     let process = process_of(line_of(&said).parse().unwrap());
     let mut tmux = tmux();
     let mut wish = server.wish(process, &pane, Look::Decision);
-    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    let PaneFound::Found(PaneSeen { proof: PaneProof { pane_pid, tty }, .. }) =
+        one(&mut tmux, wish.clone())
+    else {
+        panic!("proof")
+    };
     assert_ne!(pane_pid, process.pid);
     kill(process);
     line_of(&ended);
@@ -296,7 +302,7 @@ fn after_a_death_the_proved_pane_is_read() {
     assert!(text.ends_with("bye"), "{text}");
     let other = PaneProof { pane_pid: pane_pid + 1, tty };
     let respawned = PaneWish { proof: Some(other), ..wish.clone() };
-    assert_eq!(one(&mut tmux, respawned), Pane::NotThere);
+    assert_eq!(one(&mut tmux, respawned), PaneFound::NotThere);
     wish.pane.server.start_time += 1;
     assert!(why(one(&mut tmux, wish)).contains("no ancestor"), "another server");
 }
@@ -313,16 +319,20 @@ fn a_pane_that_another_program_took_is_not_read() {
     let mut tmux = tmux();
     tmux.read = |_| Reading::default();
     let mut wish = server.wish(process, &pane, Look::Decision);
-    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    let PaneFound::Found(PaneSeen { proof: PaneProof { pane_pid, tty }, .. }) =
+        one(&mut tmux, wish.clone())
+    else {
+        panic!("proof")
+    };
     wish.proof = Some(PaneProof { pane_pid, tty });
     wish.look = Look::AfterDeath;
-    assert!(matches!(one(&mut tmux, wish.clone()), Pane::Its { .. }), "its own is no other's");
+    assert!(matches!(one(&mut tmux, wish.clone()), PaneFound::Found(_)), "its own is no other's");
     outlive_tick_of(process);
     kill(process);
     line_of(&taken);
     assert_eq!(why(one(&mut tmux, wish.clone())), "another program has its terminal by now");
     tmux.read = read;
-    assert!(matches!(one(&mut tmux, wish), Pane::Its { .. }), "what it says goes on being said");
+    assert!(matches!(one(&mut tmux, wish), PaneFound::Found(_)), "what it says goes on being said");
 }
 
 // H-05: a pane that is kept after its only process died still shows its last screen.
@@ -337,7 +347,11 @@ fn a_dead_pane_is_read_too() {
     let process = server.first(&pane);
     let mut tmux = tmux();
     let mut wish = server.wish(process, &pane, Look::Decision);
-    let Pane::Its { pane_pid, tty, .. } = one(&mut tmux, wish.clone()) else { panic!("proof") };
+    let PaneFound::Found(PaneSeen { proof: PaneProof { pane_pid, tty }, .. }) =
+        one(&mut tmux, wish.clone())
+    else {
+        panic!("proof")
+    };
     std::fs::write(&go, "\n").unwrap();
     while server.tell(&["display-message", "-p", "-t", &pane, "#{pane_dead}"]) != "1" {}
     // The next pane gets the terminal that the dead one still names.
@@ -357,7 +371,7 @@ fn a_server_that_is_gone_is_unreadable() {
     let server = Server::new("exec cat");
     let wish = server.wish(server.first("%0"), "%0", Look::Decision);
     let mut tmux = tmux();
-    assert!(matches!(one(&mut tmux, wish.clone()), Pane::Its { .. }));
+    assert!(matches!(one(&mut tmux, wish.clone()), PaneFound::Found(_)));
     server.tell(&["kill-server"]);
     assert!(!why(one(&mut tmux, wish)).is_empty());
 }
@@ -388,7 +402,7 @@ fn fifty_panes_cost_one_process() {
         .map(|pane| server.wish(server.first(pane), pane, Look::Decision))
         .collect();
     let answers = tmux.look(wishes.clone());
-    let found = answers.iter().filter(|answer| matches!(answer.pane, Pane::Its { .. })).count();
+    let found = answers.iter().filter(|answer| matches!(answer.pane, PaneFound::Found(_))).count();
     assert_eq!((answers.len(), found, starts(&count)), (50, 50, 1));
     // With all names wrong a second process puts it right.
     let strays = wishes
@@ -396,7 +410,7 @@ fn fifty_panes_cost_one_process() {
         .map(|wish| PaneWish { pane: TmuxPane { pane: "%0".to_owned(), ..wish.pane }, ..wish });
     let mut tmux = with_program(vec![server.dir.path().join("tmux")]);
     let answers = tmux.look(strays.collect());
-    let found = answers.iter().filter(|answer| matches!(answer.pane, Pane::Its { .. })).count();
+    let found = answers.iter().filter(|answer| matches!(answer.pane, PaneFound::Found(_))).count();
     assert_eq!((found, starts(&count)), (50, 3));
 }
 
@@ -415,13 +429,13 @@ fn a_sweep_reads_what_changed() {
     // As if the first look had been long after the pane's last output.
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
-    let Pane::Its { farewell, .. } = &mut known.seen else { panic!("seen") };
+    let PaneFound::Found(PaneSeen { farewell, .. }) = &mut known.seen else { panic!("seen") };
     *farewell = Some("remembered".to_owned());
     known.pane.happened = known.pane.happened.replace(':', ":x");
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "one", "something happened: read anew");
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
-    let Pane::Its { farewell, .. } = &mut known.seen else { panic!("seen") };
+    let PaneFound::Found(PaneSeen { farewell, .. }) = &mut known.seen else { panic!("seen") };
     *farewell = Some("remembered".to_owned());
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "remembered", "nothing happened");
     let decision = PaneWish { look: Look::Decision, ..wish.clone() };

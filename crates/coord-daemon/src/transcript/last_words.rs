@@ -5,9 +5,9 @@
 //! has: what a tool gave back, a user typed or a subagent said never counts. In doubt nothing is said. No
 //! text leaves this file.
 
+use coord_model::stamp::parse_rfc3339;
 use coord_model::{Failure, LastWords, Question};
 use coord_screen::question_in;
-use coord_wire::stamp::parse_rfc3339;
 use serde_json::Value;
 
 /// The client's names for errors are short.

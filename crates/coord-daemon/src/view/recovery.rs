@@ -1,9 +1,9 @@
 //! Shows what is owed to a session and what holds it back.
 
 use coord_core::{Ending, Hold, Session, State};
+use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Now};
 use coord_wire::inspect;
-use coord_wire::stamp::rfc3339;
 
 /// The recovery that is owed.
 pub(super) fn pending(

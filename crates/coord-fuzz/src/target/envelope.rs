@@ -3,8 +3,8 @@
 
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
-use coord_wire::envelope::Envelope;
-use coord_wire::stamp::rfc3339;
+use coord_model::envelope::Envelope;
+use coord_model::stamp::rfc3339;
 
 pub(super) const TARGET: Target = Target {
     name: "envelope",
@@ -51,7 +51,7 @@ fn run(input: &[u8]) -> String {
     let again = Envelope { emitted_at: rfc3339(at), ..envelope.clone() };
     assert_eq!(again.wall_ms(), Some(at), "{} is another time when written", envelope.emitted_at);
     let text = serde_json::to_vec(&envelope).expect("an envelope is JSON");
-    if text.len() <= coord_wire::limits::ENVELOPE_BYTES_MAX {
+    if text.len() <= coord_model::envelope::ENVELOPE_BYTES_MAX {
         assert_eq!(Envelope::parse(&text).as_ref(), Ok(&envelope));
     }
     format!(

@@ -5,7 +5,7 @@
 use super::Target;
 use crate::corpus::files;
 use coord_hook::trial::{Trial, trial};
-use coord_wire::envelope::Envelope;
+use coord_model::envelope::Envelope;
 use coord_wire::limits::MALFORMED_BYTES_MAX;
 use coord_wire::paths::machine_id;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
 use coord_daemon::registry::parse;
-use coord_wire::journal::RegistryEntry;
+use coord_model::{Registry, RegistryEntry};
 use std::path::Path;
 
 pub(super) const TARGET: Target = Target {
@@ -41,24 +41,22 @@ fn run(input: &[u8]) -> String {
     let found = match parse(input, PID, Path::new("/home/dev/.claude")) {
         Ok(found) => found,
         Err(entry) => {
-            let RegistryEntry::Strange { why } = *entry else { panic!("{entry:?}") };
+            let Registry::Strange { why } = *entry else { panic!("{entry:?}") };
             assert_is_one_line(&why, 200);
             return why;
         }
     };
     assert_eq!(found.process.pid, PID);
     let text = serde_json::to_string(&found.entry).expect("an entry is JSON");
-    assert_eq!(serde_json::from_str::<RegistryEntry>(&text).ok().as_ref(), Some(&found.entry));
-    let RegistryEntry::Present { session_id, status, waiting_for, cwd, foreign, .. } = &found.entry
-    else {
-        panic!("{:?}", found.entry)
-    };
+    assert_eq!(serde_json::from_str::<Registry>(&text).ok().as_ref(), Some(&found.entry));
+    let Registry::Present(entry) = &found.entry else { panic!("{:?}", found.entry) };
+    let RegistryEntry { session_id, status, waiting_for, cwd, is_foreign, .. } = entry;
     assert!((1..=SESSION_BYTES_MAX).contains(&session_id.len()), "session {session_id:?}");
     for text in [status.as_deref(), waiting_for.as_deref(), Some(cwd)].into_iter().flatten() {
         assert!(text.chars().count() <= 4096, "a text of {} bytes", text.len());
     }
     format!(
-        "present, status {}, waits {}, foreign {foreign}, domain {}",
+        "present, status {}, waits {}, foreign {is_foreign}, domain {}",
         status.is_some(),
         waiting_for.is_some(),
         found.domain.is_some()

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
-use coord_wire::envelope::Envelope;
+use coord_model::envelope::Envelope;
 use coord_wire::frame::{Frame, Frames};
 use coord_wire::paths::{Paths, machine_id};
 use coord_wire::spool::{CURRENT, HEADER_BYTES, SOLO_PREFIX};

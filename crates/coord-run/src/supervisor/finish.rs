@@ -4,9 +4,9 @@ use coord_core::{
     Ended, ExitReason, ExitStatus, Judged, Provider, Run, RunNote, RunOutcome, Teardown,
     TeardownStep, judge,
 };
+use coord_model::stamp::rfc3339;
 use coord_model::{Moment, Signal};
 use coord_wire::run::RunEnded;
-use coord_wire::stamp::rfc3339;
 
 use super::Supervisor;
 use super::child::Started;

@@ -1,7 +1,7 @@
 //! What of a crash goes into the hand-off file (S2-10), and how that file is kept small.
 
 use coord_core::is_hidden;
-use coord_wire::stamp::rfc3339;
+use coord_model::stamp::rfc3339;
 
 /// The hand-off file is no larger after an entry of ours.
 pub(super) const BYTES_MAX: usize = 64 * 1024;

@@ -1,8 +1,8 @@
 //! The run that an ended loop left, as that run's own file tells of it.
 
 use coord_core::{ExitReason, IterationEnd, RunOutcome, StatusWord};
+use coord_model::stamp::parse_rfc3339;
 use coord_wire::run::Run;
-use coord_wire::stamp::parse_rfc3339;
 
 use super::Line;
 use super::prompt::is_session_id;

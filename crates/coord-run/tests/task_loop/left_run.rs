@@ -22,7 +22,7 @@ fn killed_after(place: &Place, word: &'static str) -> String {
 
 /// What the file of a run says that came to this, or that nobody saw the end of.
 fn file_of(id: &str, outcome: Option<&str>) -> Run {
-    let process = coord_wire::stamp::ProcessRef { pid: 1, start_time: 1 };
+    let process = coord_model::ProcessRef { pid: 1, start_time: 1 };
     Run {
         begin: RunBegin {
             v: 1,

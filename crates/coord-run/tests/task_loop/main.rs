@@ -369,7 +369,7 @@ fn exhaustion_waits_for_the_earliest_reset() {
     assert_eq!(script.notes[4], "waits: all agents are at their limit; a is back first");
     assert!((3_600_000..3_700_000).contains(&script.ms), "{}", script.ms);
     assert!(!place.file(HANDOFF).exists());
-    let resets_at = coord_wire::stamp::rfc3339(START_MS + 3_600_000);
+    let resets_at = coord_model::stamp::rfc3339(START_MS + 3_600_000);
     assert_eq!(place.history()[0].resets_at.as_ref(), Some(&resets_at));
 
     let mut place = Place::of(AGENTS);

@@ -7,19 +7,16 @@
 
 use std::path::Path;
 
-use coord_core::Way;
-use coord_core::change_since;
+use coord_core::{Way, change_since};
 use coord_daemon::hand::Reply;
 use coord_daemon::registry;
 use coord_daemon::transcript::tail_of;
 use coord_model::{
-    Deed, LastWords, Outcome, PaneState, Proof, Signal, Subject, TmuxPane, TranscriptState,
+    Deed, Kind, LastWords, Launch, Outcome, PaneState, Parent, ParentKind, ProcessRef, Proof,
+    Registry, Signal, Subject, TmuxPane, TranscriptState,
 };
 use coord_screen::Reading;
 use coord_wire::api::ResumeOrder;
-use coord_wire::envelope::Kind;
-use coord_wire::journal::{Launch, ParentKind, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
 
 use super::{Machine, Pane};
 
@@ -148,7 +145,7 @@ impl Machine {
     fn look(&mut self, subject: &Subject) -> Proof {
         let transcript = self.lock_transcript(subject);
         let nonce = format!("{:016x}{:016x}", self.random.next(), self.random.next());
-        let harness = wire(subject.harness);
+        let harness = subject.harness;
         let pane = self.pane_of_subject(subject).ok().map(|(_, pane)| pane.clone());
         let server = subject.pane.as_ref().and_then(|(claim, _)| self.tmux.get(&claim.socket));
         let is_gone = |path: &String| self.gone.contains(path);
@@ -190,30 +187,28 @@ impl Machine {
     }
 
     fn idle_since_ms(&self, subject: &Subject) -> Option<u64> {
-        let harness = wire(subject.harness);
+        let harness = subject.harness;
         let text = self.registries.get(&subject.config_dir)?.entries.get(&harness.pid)?;
         let found = registry::parse(text.as_bytes(), harness.pid, Path::new(&subject.config_dir));
         let found = found.ok().filter(|found| found.process == harness)?;
         match found.entry {
-            RegistryEntry::Present { session_id, status, changed_ms, .. } => {
-                let is_idle = status.as_deref() == Some("idle") && 0 < changed_ms;
-                (is_idle && session_id == subject.session_id).then_some(changed_ms)
+            Registry::Present(entry) => {
+                let is_idle = entry.status.as_deref() == Some("idle") && 0 < entry.changed_ms;
+                (is_idle && entry.session_id == subject.session_id).then_some(entry.changed_ms)
             }
-            RegistryEntry::Absent
-            | RegistryEntry::Unreadable { .. }
-            | RegistryEntry::Strange { .. } => None,
+            Registry::Absent | Registry::Unreadable { .. } | Registry::Strange { .. } => None,
         }
     }
 
     /// Other living processes that hold the session (H-13).
-    fn owners(&self, subject: &Subject) -> Vec<coord_model::ProcessRef> {
+    fn owners(&self, subject: &Subject) -> Vec<ProcessRef> {
         let holders = self.holders(&subject.session_id, &subject.config_dir);
-        holders.into_iter().map(core).filter(|owner| *owner != subject.harness).collect()
+        holders.into_iter().filter(|owner| *owner != subject.harness).collect()
     }
 
     /// Living processes that hold a session, by registry or command line.
     pub fn holders(&self, session: &str, config_dir: &str) -> Vec<ProcessRef> {
-        let is_it = |entry: &RegistryEntry| matches!(entry, RegistryEntry::Present { session_id, .. } if session_id == session);
+        let is_it = |entry: &Registry| matches!(entry, Registry::Present(entry) if entry.session_id == session);
         let entries = self.registries.get(config_dir).map(|registry| &registry.entries);
         let found = entries.into_iter().flatten().filter_map(|(pid, text)| {
             let found = registry::parse(text.as_bytes(), *pid, Path::new(config_dir));
@@ -231,7 +226,7 @@ impl Machine {
     }
 
     /// What the harness started: while it lives what has its terminal, later all of its tools (H-33).
-    fn children(&self, subject: &Subject) -> Vec<coord_model::ProcessRef> {
+    fn children(&self, subject: &Subject) -> Vec<ProcessRef> {
         let harness = self.processes.get(&subject.harness.pid);
         let harness = harness.filter(|one| one.start_time == subject.harness.start_time);
         let of_it = (subject.session_id.clone(), subject.harness.pid);
@@ -239,7 +234,7 @@ impl Machine {
         let counted = all.filter(|(_, one)| {
             harness.is_none_or(|harness| one.tty != 0 && one.tty == harness.tty)
         });
-        let process = |(pid, one): (&u32, &super::Process)| coord_model::ProcessRef {
+        let process = |(pid, one): (&u32, &super::Process)| ProcessRef {
             pid: *pid,
             start_time: one.start_time,
         };
@@ -275,7 +270,7 @@ impl Machine {
     }
 
     fn send_signal(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
-        let process = wire(subject.harness);
+        let process = subject.harness;
         if let Some(what) = change_since(&self.look(subject), before) {
             return Outcome::Changed { what: what.to_owned() };
         }
@@ -371,14 +366,14 @@ impl Machine {
         let servers: Vec<ProcessRef> = self.tmux.values().map(|server| server.process).collect();
         let Some(one) = self.processes.get_mut(&process.pid) else { return };
         let server = servers.into_iter().find(|server| server.pid == one.parent);
-        let parent_kind = if server.is_some() { ParentKind::Tmux } else { ParentKind::Shell };
+        let kind = if server.is_some() { ParentKind::Tmux } else { ParentKind::Shell };
+        let parent = server.unwrap_or(ProcessRef { pid: one.parent, start_time: 1 });
         let end = order.argv.iter().position(|word| word == "--resume");
         let words = order.argv.get(..end.unwrap_or(order.argv.len())).unwrap_or_default();
         let (program, flags) = words.split_at(words.len().min(1));
         one.holds = Some(order.session_id.clone());
         one.launch = Some(Launch {
-            parent: server.unwrap_or(ProcessRef { pid: one.parent, start_time: 1 }),
-            parent_kind,
+            parent: Parent { process: parent, kind },
             program: program.to_vec(),
             flags: flags.to_vec(),
             unfit: None,
@@ -391,7 +386,7 @@ impl Machine {
 
     fn tell(&mut self, claim: &TmuxPane, text: String) {
         let is_there = self.tmux.get(&claim.socket).is_some_and(|server| {
-            server.process == wire(claim.server) && server.panes.contains_key(&claim.pane)
+            server.process == claim.server && server.panes.contains_key(&claim.pane)
         });
         if is_there {
             self.happenings.push(Happening::Told { pane: claim.pane.clone(), text });
@@ -406,12 +401,4 @@ impl Machine {
 /// As tmux tells of keys.
 fn to_the_second(ms: u64) -> u64 {
     ms / 1_000 * 1_000
-}
-
-fn wire(process: coord_model::ProcessRef) -> ProcessRef {
-    coord_daemon::convert::wire_process(process)
-}
-
-fn core(process: ProcessRef) -> coord_model::ProcessRef {
-    coord_daemon::convert::process_ref(process)
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_model::{Input, PaneState, Prompt, Screen, Subject};
+use coord_model::{Input, PaneState, ProcessRef, Prompt, Screen, Subject};
 use coord_screen::Reading;
-use coord_wire::stamp::ProcessRef;
 
 use super::{MS, Machine, Process};
 

@@ -10,9 +10,7 @@ use coord_daemon::registry_reader::RegistryWish;
 use coord_daemon::tmux::PaneWish;
 use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::{Change, World};
-use coord_model::Deed;
-use coord_wire::journal::{ProcessSeen, RegistryEntry};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
 
 use super::{LookAt, SharedMachine};
 use crate::FakeDisk;
@@ -73,7 +71,7 @@ impl World for SharedMachine {
             process,
             alive,
             kind: found.map(|one| one.kind),
-            stopped: false,
+            is_stopped: false,
             forked_from: found.and_then(|one| one.forked_from.clone()),
             launch: found.and_then(|one| one.launch.clone()).map(Box::new),
         }
@@ -111,7 +109,7 @@ impl World for SharedMachine {
         machine.desk.looks.extend(wishes.into_iter().map(|wish| (now, LookAt::Registry(wish))));
     }
 
-    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<RegistryEntry>> {
+    fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>> {
         self.get().registry_entry(config_dir, pid)
     }
 

@@ -13,9 +13,7 @@
 //! * S4-27: a session's end is told to its parent.
 
 use coord_core::{Message, MessageState, Presence, Session, State};
-use coord_daemon::convert::wire_process;
-use coord_model::{Address, Same, Sender, SessionKey};
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Address, ProcessRef, Same, Sender, SessionKey};
 
 use super::sending::PROGRAM;
 use super::{Framed, framed_in};
@@ -106,7 +104,7 @@ impl Simulation {
         self.check_left(text)?;
         let Some(serving) = self.serving.take() else { return Ok(()) };
         let state = serving.coordinator().state();
-        let process = coord_daemon::convert::process_ref(hook.harness);
+        let process = hook.harness;
         let session = state.session_of(process);
         let is_its = session.is_some_and(|one| one.session_id == hook.session_id);
         let checked = if is_its || framed_in(text).is_empty() {
@@ -134,7 +132,7 @@ impl Simulation {
             };
             let session = message.session().and_then(|key| state.session(key));
             let is_its = |session: &&Session| {
-                let owner = session.owner.as_ref().map(|owner| wire_process(owner.id.process));
+                let owner = session.owner.as_ref().map(|owner| owner.id.process);
                 owner == Some(process)
             };
             let Some(session) = session.filter(is_its) else {
@@ -231,7 +229,7 @@ impl Simulation {
     /// A turn is made go on.
     pub(super) fn charge_stop(&mut self, run: &Run) -> Result<(), Violation> {
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
-        let process = coord_daemon::convert::process_ref(run.owner.1);
+        let process = run.owner.1;
         let key = state.and_then(|state| state.session_of(process)).map(|session| session.key);
         match key.filter(|_| run.event == "Stop") {
             Some(key) => self.charge(key),

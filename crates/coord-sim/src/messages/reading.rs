@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use serde_json::{Value, json};
 
 use super::framed_in;

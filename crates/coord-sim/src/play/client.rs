@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use coord_daemon::process::Caller;
-use coord_model::{Input, Now, Screen};
+use coord_model::envelope::TmuxClaim;
+use coord_model::stamp::rfc3339;
+use coord_model::{
+    Harness, Input, Kind, Launch, Now, Parent, ParentKind, Place, ProcessRef, Screen,
+};
 use coord_screen::Reading;
-use coord_wire::envelope::{Harness, Kind, TmuxClaim};
-use coord_wire::journal::{Launch, ParentKind, Place};
-use coord_wire::stamp::{ProcessRef, rfc3339};
 use serde_json::{Map, Value, json};
 
 use super::clock::Clock;
@@ -122,7 +123,7 @@ impl Clients {
         if let Some(one) = self.machine.get().processes.get_mut(&start.pid) {
             one.forked_from = launch::forked_from(&start.argv);
             one.holds = launch::resumed(&start.argv).filter(|_| one.forked_from.is_none());
-            one.parent = launch.parent.pid;
+            one.parent = launch.parent.process.pid;
             one.launch = (kind == Kind::Interactive).then_some(launch);
         }
         let claimed = start.tmux_pane.as_ref().or(start.pane.as_ref());
@@ -173,7 +174,7 @@ impl Clients {
         });
         let shell = pane.as_ref().map_or(1, |(_, pane)| pane.pid);
         let shell = ProcessRef { pid: shell, start_time: 1 };
-        let (parent, parent_kind) = match (start.parent.as_deref(), pane) {
+        let (parent, kind) = match (start.parent.as_deref(), pane) {
             (Some("tmux"), Some((server, pane))) => {
                 pane.pid = process.pid;
                 (server, ParentKind::Tmux)
@@ -185,8 +186,7 @@ impl Clients {
             (Some(name), _) => (shell, ParentKind::Other(name.to_owned())),
         };
         Launch {
-            parent,
-            parent_kind,
+            parent: Parent { process: parent, kind },
             program: vec![launch::PROGRAM.to_owned()],
             flags: launch::flags(&start.argv),
             unfit: start.unfit.clone(),

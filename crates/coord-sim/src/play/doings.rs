@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coord_core::Way;
-use coord_model::{Screen, Signal};
+use coord_model::{ProcessRef, Screen, Signal};
 use coord_screen::Reading;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb, ResumeOrder};
-use coord_wire::stamp::ProcessRef;
 use serde_json::{Map, Value, json};
 
 use super::player::Player;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use coord_wire::stamp::ProcessRef;
+use coord_model::ProcessRef;
 use serde_json::{Map, Value, json};
 
 use super::client::Fired;

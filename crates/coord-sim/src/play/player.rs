@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use coord_daemon::config::Config;
+use coord_model::{Event, Record};
 use coord_store::journal::read_segments;
 use coord_wire::inspect::Inspect;
-use coord_wire::journal::{Entry, Record};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -396,7 +396,7 @@ impl Player {
         })?;
         for (seq, payload) in records {
             self.next_seq = seq + 1;
-            if let Entry::Decision(one) = serde_json::from_slice::<Record>(&payload)?.entry {
+            if let Event::Decision(one) = serde_json::from_slice::<Record>(&payload)?.entry {
                 let (session, rule, saw, did) = (&one.session_id, &one.rule, &one.saw, &one.did);
                 self.show(&DecisionLine { t, session, rule, saw, did })?;
             }

@@ -1,6 +1,6 @@
 //! What can go wrong with the journal, each with its remedy.
 
-use coord_wire::journal::STORE_VERSION;
+use coord_model::STORE_VERSION;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

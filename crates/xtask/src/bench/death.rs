@@ -8,11 +8,10 @@ use super::socket::Socket;
 use super::table::{Goal, Table};
 use anyhow::{Context, bail};
 use coord_daemon::process;
+use coord_model::{Event, ProcessRef, Record};
 use coord_store::RealDisk;
 use coord_store::journal::read_segments;
 use coord_wire::exchange::mono_ns;
-use coord_wire::journal::{Entry, Record};
-use coord_wire::stamp::ProcessRef;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -44,7 +43,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     for segment in read_segments(&RealDisk, &sandbox.paths.journal(), 0)? {
         for (_, payload) in segment?.records() {
             let record: Record = serde_json::from_slice(payload)?;
-            if let Entry::ProcessExited { process } = record.entry
+            if let Event::ProcessExited { process } = record.entry
                 && let Some(at) = killed.remove(&process)
             {
                 sample.push(Duration::from_nanos(record.mono_ns.saturating_sub(at)));

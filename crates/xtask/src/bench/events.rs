@@ -7,11 +7,10 @@ use super::sandbox::Sandbox;
 use crate::root;
 use anyhow::Context;
 use coord_daemon::engine::{Engine, now};
-use coord_model::{Now, Provenance};
+use coord_model::envelope::Envelope;
+use coord_model::stamp::rfc3339;
+use coord_model::{Event, Harness, HookEvent, Now, ProcessRef, Provenance, Via};
 use coord_store::{RealDisk, Spool};
-use coord_wire::envelope::{Envelope, Harness};
-use coord_wire::journal::{Entry, Via};
-use coord_wire::stamp::{ProcessRef, rfc3339};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Size of what the client hands to a hook, in bytes.
@@ -122,12 +121,10 @@ pub(super) fn take(
     now: Now,
 ) -> anyhow::Result<()> {
     let envelope = Envelope::parse(text.get().as_bytes())?;
-    if !engine.is_duplicate(&envelope) {
-        engine.append(
-            &Entry::Hook { via: Via::Socket, verified: true, corroborated: None, envelope: text },
-            now,
-        )?;
-        engine.take_hook_in(envelope, Via::Socket, Provenance::Verified, now);
+    let event = HookEvent::new(envelope, text, Via::Socket);
+    let event = HookEvent { provenance: Provenance::Verified, ..event };
+    if !engine.is_duplicate(&event) {
+        engine.record(&Event::Hook(Box::new(event)), now)?;
     }
     Ok(())
 }

@@ -5,12 +5,10 @@ use super::Bench;
 use super::sample::{Sample, count};
 use super::table::{Goal, Table};
 use anyhow::{Context, bail};
+use coord_daemon::process;
 use coord_daemon::registry::Readable;
 use coord_daemon::tmux::{PaneWish, Tmux};
-use coord_daemon::{convert, process};
-use coord_model::{Look, TmuxPane};
-use coord_wire::journal::Pane;
-use coord_wire::stamp::ProcessRef;
+use coord_model::{Look, PaneFound, ProcessRef, TmuxPane};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -104,7 +102,7 @@ impl Server {
         self.process = process_of(server.parse()?)?;
         let pane = TmuxPane {
             socket: self.dir.path().join("s").to_string_lossy().into_owned(),
-            server: convert::process_ref(self.process),
+            server: self.process,
             pane: pane.to_owned(),
         };
         let process = process_of(first.parse()?)?;
@@ -150,7 +148,8 @@ impl Server {
     fn look(&self, tmux: &mut Tmux, look: Look) -> anyhow::Result<()> {
         let wishes = self.wishes.iter().map(|wish| PaneWish { look, ..wish.clone() });
         let answers = tmux.look(wishes.collect());
-        if let Some(lost) = answers.iter().find(|one| !matches!(one.pane, Pane::Its { .. })) {
+        if let Some(lost) = answers.iter().find(|one| !matches!(one.pane, PaneFound::Found { .. }))
+        {
             bail!("a pane was not found: {lost:?}");
         }
         Ok(())

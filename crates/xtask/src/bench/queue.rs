@@ -9,9 +9,8 @@ use super::socket::Socket;
 use super::table::{Goal, Table};
 use anyhow::{Context, anyhow};
 use coord_daemon::engine::{Engine, now};
-use coord_model::{Address, MessageId, NewMessage, QueueEvent, Same, Sender};
+use coord_model::{Address, Event, MessageId, NewMessage, QueueEvent, Same, Sender};
 use coord_store::RealDisk;
-use coord_wire::journal::Entry;
 use coord_wire::message::Claimed;
 use serde_json::json;
 use std::fs::OpenOptions;
@@ -168,8 +167,8 @@ fn settle(engine: &mut Engine<RealDisk>) -> anyhow::Result<()> {
 }
 
 fn record(engine: &mut Engine<RealDisk>, id: MessageId, event: &QueueEvent) -> anyhow::Result<()> {
-    let event = serde_json::value::to_raw_value(event)?;
-    let entry = Entry::Message { id: id.to_string(), what: "bench".to_owned(), event };
+    let (id, what, event) = (id.to_string(), "bench".to_owned(), event.clone());
+    let entry = Event::Message { id, what, event };
     engine.record(&entry, now())?;
     Ok(())
 }

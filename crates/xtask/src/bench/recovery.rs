@@ -15,13 +15,11 @@ use super::terminal::Pane;
 use crate::say_error;
 use anyhow::Context;
 use coord_daemon::process;
+use coord_model::{Event, HookKind, Outcome, ProcessRef, Record};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::netns;
-use coord_wire::envelope::Envelope;
 use coord_wire::exchange::mono_ns;
 use coord_wire::inspect::{Session, State};
-use coord_wire::journal::{Entry, Record};
-use coord_wire::stamp::ProcessRef;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -195,22 +193,22 @@ impl Times {
         let resumed_ns = resumed_ns.context("it was not resumed by hand")?;
         let later = || records.iter().filter(|record| round.killed_ns <= record.mono_ns);
         let id = &round.id;
-        let first = |is_it: fn(&Round, &Entry) -> bool| {
+        let first = |is_it: fn(&Round, &Event) -> bool| {
             later().find(|record| is_it(round, &record.entry)).map(|record| record.mono_ns)
         };
         let died = first(
-            |round, entry| matches!(entry, Entry::ProcessExited { process } if *process == round.killed),
+            |round, entry| matches!(entry, Event::ProcessExited { process } if *process == round.killed),
         );
         let typed = first(|round, entry| {
-            matches!(entry, Entry::Acted { session_id, outcome, .. }
-                if *session_id == round.id && outcome.get() == "\"Done\"")
+            matches!(entry, Event::Acted { session_id, outcome, .. }
+                if *session_id == round.id && *outcome == Outcome::Done)
         });
         let claimed = first(
-            |round, entry| matches!(entry, Entry::ResumeClaimed { session_id, .. } if *session_id == round.id),
+            |round, entry| matches!(entry, Event::ResumeClaimed { session_id, .. } if *session_id == round.id),
         );
         let proved: Vec<u64> = later()
             .filter(
-                |one| matches!(&one.entry, Entry::Proved { session_id, .. } if session_id == id),
+                |one| matches!(&one.entry, Event::Proved { session_id, .. } if session_id == id),
             )
             .map(|record| record.mono_ns)
             .filter(|at_ns| typed.is_some_and(|typed| *at_ns < typed))
@@ -227,8 +225,7 @@ impl Times {
 }
 
 /// Whether an entry is the SessionStart of this session.
-fn is_start(entry: &Entry, id: &str) -> bool {
-    let Entry::Hook { envelope, .. } = entry else { return false };
-    let envelope = Envelope::parse(envelope.get().as_bytes());
-    envelope.is_ok_and(|envelope| envelope.event == "SessionStart" && envelope.session_id == id)
+fn is_start(entry: &Event, id: &str) -> bool {
+    let Event::Hook(event) = entry else { return false };
+    matches!(event.kind, HookKind::SessionStart(_)) && event.session_id == id
 }

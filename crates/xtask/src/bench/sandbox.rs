@@ -6,9 +6,8 @@ use anyhow::{Context, bail};
 use coord_daemon::engine::{Engine, now};
 use coord_daemon::host::Here;
 use coord_daemon::state_dir;
-use coord_model::Settings;
+use coord_model::{Event, Settings, Started};
 use coord_store::RealDisk;
-use coord_wire::journal::{Entry, Started};
 use coord_wire::paths::Paths;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
@@ -79,16 +78,12 @@ impl Sandbox {
     pub(super) fn engine(&self) -> anyhow::Result<Engine<RealDisk>> {
         let (mut engine, _) = Engine::open(&RealDisk, &self.paths.state, &self.paths.journal())?;
         let now = now();
-        let here = Here::read(now.wall_ms);
         let started = Started {
             version: coord_wire::VERSION.to_owned(),
-            machine: here.machine,
-            boot: here.boot,
-            boot_at: here.boot_at_ms,
-            pid_ns: here.pid_ns,
-            settings: serde_json::value::to_raw_value(&Settings::default())?,
+            host: Here::read(now.wall_ms).for_core(),
+            settings: Settings::default(),
         };
-        engine.record(&Entry::Started(started), now)?;
+        engine.record(&Event::Started(Box::new(started)), now)?;
         Ok(engine)
     }
 

@@ -54,7 +54,7 @@ pub(super) fn write(file: &Path, findings: &[Finding], setup: &Setup<'_>) -> Res
 fn versions(context: &Context) -> String {
     let uname = rustix::system::uname();
     let (release, machine) = (uname.release().to_string_lossy(), uname.machine().to_string_lossy());
-    let at = coord_wire::stamp::rfc3339(context.now.wall_ms);
+    let at = coord_model::stamp::rfc3339(context.now.wall_ms);
     format!("coord {}\n{} {machine}\nat {at}", coord_wire::VERSION, release)
 }
 
@@ -151,7 +151,7 @@ fn is_plain(word: &str) -> bool {
 }
 
 fn is_time(word: &str) -> bool {
-    coord_wire::stamp::parse_rfc3339(word).is_some()
+    coord_model::stamp::parse_rfc3339(word).is_some()
 }
 
 /// A module of ours.

@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use coord_daemon::history::{self, Of, Wanted};
+use coord_model::Via;
+use coord_model::envelope::{Envelope, PROBE};
 use coord_store::{RealDisk, Spool, StateLock};
 use coord_wire::api::Health;
-use coord_wire::envelope::{Envelope, PROBE};
 use coord_wire::exchange::mono_ns;
-use coord_wire::journal::Via;
 
 use super::settings::SettingsFile;
 use super::{Finding, Setup, child};

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use coord_model::envelope::Envelope;
+use coord_model::{Event, Record};
 use coord_store::journal::read_segments;
 use coord_store::{RealDisk, StateLock};
-use coord_wire::envelope::Envelope;
 use coord_wire::inspect::{Session, State};
-use coord_wire::journal::{Entry, Record};
 
 use super::finding::quoted;
 use super::settings::is_registered;
@@ -73,12 +73,10 @@ fn last_hooks(context: &Context) -> BTreeMap<String, String> {
     // The newest first: the first word of a session that is met is its last one.
     for segment in segments.rev().take(SEGMENTS).flatten() {
         for (_, text) in segment.records().rev() {
-            let Ok(Record { entry: Entry::Hook { envelope, .. }, .. }) =
-                serde_json::from_slice(text)
-            else {
+            let Ok(Record { entry: Event::Hook(event), .. }) = serde_json::from_slice(text) else {
                 continue;
             };
-            if let Ok(envelope) = Envelope::parse(envelope.get().as_bytes()) {
+            if let Ok(envelope) = Envelope::parse(event.text.0.get().as_bytes()) {
                 hooks.entry(envelope.session_id).or_insert(envelope.hook);
             }
         }

@@ -237,7 +237,7 @@ fn record(text: std::io::Result<Vec<u8>>, context: &Context) -> Option<Finding> 
 fn clock(wall_ms: u64) -> Option<Finding> {
     const WRITTEN_MS: u64 = 1_760_000_000_000;
     (wall_ms < WRITTEN_MS).then(|| {
-        let found = format!("the clock says {}", coord_wire::stamp::rfc3339(wall_ms));
+        let found = format!("the clock says {}", coord_model::stamp::rfc3339(wall_ms));
         Finding::error("state.clock", found, "set the clock: timedatectl set-ntp true")
     })
 }

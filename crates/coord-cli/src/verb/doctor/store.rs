@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use coord_model::Record;
 use coord_store::journal::read_segments;
 use coord_store::{Disk, RealDisk, Snapshot, Spool, StateLock, Tail};
 use coord_wire::frame::{Frame, Frames};
-use coord_wire::journal::Record;
 use coord_wire::limits::SEGMENT_FILE_BYTES_MAX;
 use coord_wire::limits::{
     MALFORMED_RECORDS_MAX, SPOOL_BYTES_MAX, SPOOL_RECORDS_MAX, SPOOL_RESERVE_BYTES,
@@ -106,8 +106,8 @@ fn clock(newest_ms: u64, now_ms: u64) -> Option<Finding> {
     (now_ms.saturating_add(AHEAD_MS) < newest_ms).then(|| {
         let found = format!(
             "the clock was set back: the journal goes to {}, now is {}",
-            coord_wire::stamp::rfc3339(newest_ms),
-            coord_wire::stamp::rfc3339(now_ms)
+            coord_model::stamp::rfc3339(newest_ms),
+            coord_model::stamp::rfc3339(now_ms)
         );
         Finding::warning("store.clock", found, "set the clock: timedatectl set-ntp true")
     })

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use coord_model::stamp::parse_rfc3339;
 use coord_run::runs;
 use coord_wire::run::{Run, RunLine};
-use coord_wire::stamp::parse_rfc3339;
 
 use super::{age_s, tilde};
 use crate::context::Context;

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use coord_daemon::process;
+use coord_model::ProcessRef;
 use coord_wire::exchange::mono_ns;
-use coord_wire::stamp::ProcessRef;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::scope::{find_program, shown};

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
+use coord_model::stamp::rfc3339;
 use coord_run::task_loop::LoopNote;
 use coord_store::clock::{Clock, RealClock};
-use coord_wire::stamp::rfc3339;
 
 use crate::context::variable;
 use crate::out::{age, complain, escape, fit};

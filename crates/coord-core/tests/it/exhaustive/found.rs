@@ -1,7 +1,9 @@
 //! What the sequences brought to light, each as a test of its own.
 
 use coord_core::{Turn, Word};
-use coord_model::{EndReason, Event, HookKind, Kind, RegistryStatus, Screen, StartSource};
+use coord_model::{
+    EndReason, Event, HookKind, Kind, ProcessSeen, RegistryStatus, Screen, StartSource,
+};
 
 use crate::world::{END, EXIT, PROMPT, RESUME, World, entry, pane, present, process};
 
@@ -40,7 +42,14 @@ fn r_10_a_stopped_process_leaves_no_deadline_due() {
     let process = process(100);
     let (kind, forked_from, launch) = (None, None, None);
     let is_stopped = true;
-    world.take(&Event::ProcessSeen { process, alive: true, kind, is_stopped, forked_from, launch });
+    world.take(&Event::ProcessSeen(ProcessSeen {
+        process,
+        alive: true,
+        kind,
+        is_stopped,
+        forked_from,
+        launch,
+    }));
     world.pass(3.0);
     assert_eq!(world.word("s1"), Word::Suspended);
     assert_eq!(world.state.next_deadline(), None);

@@ -1,13 +1,15 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
 use coord_model::{
-    Address, Background, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind, Host,
-    Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, QueueEvent, Registry,
-    RegistryEntry, RegistryStatus, Same, Screen, Sender, StartSource, TaskFound, ToolPhase, Via,
+    Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind,
+    Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen, QueueEvent,
+    Registry, RegistryEntry, RegistryStatus, Same, Screen, Sender, Settings, StartSource,
+    TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
-    MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, process,
+    MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, no_registry, process,
+    queue_event, settings, start_of,
 };
 
 /// Makes events as they are at the world's time.
@@ -138,7 +140,14 @@ pub(crate) fn seen(name: &str, change: impl Fn(&mut Seen) + Sync + 'static) -> S
         change(&mut seen);
         let Seen { process, dead, kind, is_stopped, forked_from } = seen;
         let (alive, launch) = (!dead, None);
-        vec![Event::ProcessSeen { process, alive, kind, is_stopped, forked_from, launch }]
+        vec![Event::ProcessSeen(ProcessSeen {
+            process,
+            alive,
+            kind,
+            is_stopped,
+            forked_from,
+            launch,
+        })]
     })
 }
 
@@ -174,7 +183,7 @@ pub(crate) fn started(name: &str, is_new_boot: bool) -> Symbol {
         let boot = if is_new_boot { "boot-9".into() } else { boot };
         let boot_at_ms = world.now().wall_ms.saturating_sub(1_000);
         let host = Host { machine: MACHINE.into(), boot, boot_at_ms, pid_ns: NS };
-        vec![Event::Started(host, Box::default())]
+        vec![start_of(host, Settings::default())]
     })
 }
 
@@ -280,10 +289,10 @@ fn tools_and_prompts() -> Vec<Symbol> {
         Symbol::new("a duplicate", duplicate),
         Symbol::new("Folded", |world| {
             let id = world.event("s1", 100, PROMPT, 0.0).id;
-            vec![Event::Folded { id, session_id: "s1".into() }]
+            vec![Event::Folded { id, event: "PreToolUse".into(), session_id: "s1".into() }]
         }),
         one("SpoolFolded", Event::SpoolFolded { events: 3 }),
-        one("Malformed", Event::Malformed),
+        one("Malformed", Event::Malformed { via: Via::Spool, why: String::new() }),
     ]
 }
 
@@ -304,12 +313,9 @@ fn processes() -> Vec<Symbol> {
 fn registries() -> Vec<Symbol> {
     let foreign = RegistryEntry {
         session_id: "s1".into(),
-        status: Some(RegistryStatus::Busy),
-        changed_ms: 0,
+        status: Some("busy".into()),
         is_foreign: true,
-        is_unrecognized: false,
-        cwd: String::new(),
-        config_dir: String::new(),
+        ..RegistryEntry::default()
     };
     let busy = |id| entry(id, Some(RegistryStatus::Busy), 0);
     vec![
@@ -330,10 +336,10 @@ fn registries() -> Vec<Symbol> {
         registry("registry, foreign", 100, Registry::Present(foreign), false),
         registry("registry busy, process 200", 200, busy("s1"), false),
         registry("registry absent", 100, Registry::Absent, false),
-        registry("registry unreadable", 100, Registry::Unreadable, false),
+        registry("registry unreadable", 100, no_registry(), false),
         registry("registry entry after death", 100, busy("s1"), true),
         registry("registry absent after death", 100, Registry::Absent, true),
-        registry("registry unreadable after death", 100, Registry::Unreadable, true),
+        registry("registry unreadable after death", 100, no_registry(), true),
         Symbol::new("registry busy, elsewhere", move |world| {
             let found = entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms);
             let process = process(100);
@@ -422,7 +428,7 @@ fn message() -> Symbol {
     let to = Address::Queue("builds".into());
     let (id, from, same) = (MessageId::from_random(1), Sender::Operator, Same::Text(1));
     let new = NewMessage { id, to, from, is_urgent: false, depth: 0, same, bytes: 1, ttl_ms: None };
-    one("message sent to a program", Event::Queue(QueueEvent::Sent(new)))
+    one("message sent to a program", queue_event(QueueEvent::Sent(new)))
 }
 
 fn coordinator() -> Vec<Symbol> {
@@ -441,12 +447,14 @@ fn coordinator() -> Vec<Symbol> {
         one("config dir locked by another", lock(false)),
         started("coordinator started, same boot", false),
         started("coordinator started, new boot", true),
-        one("shutdown begins", Event::Shutdown(true)),
-        one("shutdown called off", Event::Shutdown(false)),
+        one("shutdown begins", Event::Shutdown { under_way: true }),
+        one("shutdown called off", Event::Shutdown { under_way: false }),
         one("gap of 60 s", Event::Gap { ns: 60_000_000_000 }),
-        one("settings changed", Event::Settings(Box::default())),
+        one("settings changed", settings(Settings::default())),
         one("due", Event::Due),
         one("tick", Event::Tick),
+        one("journal reopened", Event::JournalReopened { why: String::new(), after_ms: 1 }),
+        one("decision", Event::Decision(decision())),
     ]
 }
 
@@ -465,4 +473,9 @@ pub(crate) fn all() -> Vec<Symbol> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn decision() -> Decision {
+    let (saw, did) = (String::new(), String::new());
+    Decision { session_id: "s1".into(), rule: "R-01".into(), saw, did }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use coord_core::{HostEvent, Presence, Source, Stage, Turn, Word};
 use coord_model::{
-    EndReason, Event, HookKind, PaneFound, Registry, RegistryEntry, RegistryStatus, Screen,
+    EndReason, Event, HookKind, PaneFound, ProcessSeen, Registry, RegistryStatus, Screen,
     StartSource, ToolPhase,
 };
 
@@ -24,42 +24,44 @@ macro_rules! labels {
 
 labels! { EVENTS, of_event(Event):
     Event::Started(..) => "started",
-    Event::Settings(..) => "settings changed",
+    Event::ConfigChanged { .. } => "settings changed",
     Event::Gap { .. } => "gap",
     Event::Hook(_) => "hook",
     Event::Folded { .. } => "folded",
     Event::SpoolFolded { .. } => "spool folded",
-    Event::Malformed => "malformed",
-    Event::ProcessSeen { alive: false, .. } => "process seen dead",
-    Event::ProcessSeen { is_stopped: true, .. } => "process seen stopped",
-    Event::ProcessSeen { .. } => "process seen alive",
+    Event::Malformed { .. } => "malformed",
+    Event::ProcessSeen(ProcessSeen { alive: false, .. }) => "process seen dead",
+    Event::ProcessSeen(ProcessSeen { is_stopped: true, .. }) => "process seen stopped",
+    Event::ProcessSeen(_) => "process seen alive",
     Event::ProcessExited { .. } => "process exited",
     Event::RegistryRead { found: Registry::Present(_), after_death: false, .. } => "registry",
     Event::RegistryRead { found: Registry::Absent, after_death: false, .. } => "registry absent",
-    Event::RegistryRead { found: Registry::Unreadable, after_death: false, .. } => "registry unreadable",
+    Event::RegistryRead { found: Registry::Unreadable { .. } | Registry::Strange { .. }, after_death: false, .. } => "registry unreadable",
     Event::RegistryRead { found: Registry::Present(_), .. } => "registry after death",
     Event::RegistryRead { found: Registry::Absent, .. } => "registry absent after death",
-    Event::RegistryRead { found: Registry::Unreadable, .. } => "registry unreadable after death",
-    Event::PaneSeen { found: PaneFound::Its(_), after_death: false, .. } => "pane",
+    Event::RegistryRead { found: Registry::Unreadable { .. } | Registry::Strange { .. }, .. } => "registry unreadable after death",
+    Event::PaneSeen { found: PaneFound::Found(_), after_death: false, .. } => "pane",
     Event::PaneSeen { found: PaneFound::NotThere, after_death: false, .. } => "pane not there",
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, after_death: false, .. } => "pane unreadable",
-    Event::PaneSeen { found: PaneFound::Its(_), .. } => "pane after death",
+    Event::PaneSeen { found: PaneFound::Found(_), .. } => "pane after death",
     Event::PaneSeen { found: PaneFound::NotThere, .. } => "pane not there after death",
     Event::PaneSeen { found: PaneFound::Unreadable { .. }, .. } => "pane unreadable after death",
     Event::TranscriptRead { .. } => "transcript",
     Event::TaskRead { .. } => "task",
-    Event::Queue(_) => "message",
-    Event::Operator(_) => "operator",
+    Event::Message { .. } => "message",
+    Event::Operator { .. } => "operator",
     Event::Proved { .. } => "proved",
     Event::Acted { .. } => "acted",
     Event::ResumeClaimed { .. } => "resume claimed",
     Event::ResumeFailed { .. } => "resume failed",
-    Event::Shutdown(true) => "shutdown begins",
-    Event::Shutdown(false) => "shutdown called off",
+    Event::Shutdown { under_way: true } => "shutdown begins",
+    Event::Shutdown { under_way: false } => "shutdown called off",
     Event::ConfigDirLock { held: true, .. } => "lock held",
     Event::ConfigDirLock { held: false, .. } => "lock not held",
     Event::Due => "due",
     Event::Tick => "tick",
+    Event::JournalReopened { .. } => "journal reopened",
+    Event::Decision(_) => "decision",
 }
 
 labels! { HOOKS, of_hook(HookKind):
@@ -194,13 +196,9 @@ pub(crate) fn check_events(symbols: &[Symbol]) {
         events.insert(of_event(&event));
         if let Event::Hook(hook) = &event {
             hooks.insert(of_hook(&hook.kind));
-        } else if let Event::RegistryRead {
-            found: Registry::Present(RegistryEntry { status, .. }),
-            ..
-        } = &event
-        {
-            statuses.insert(of_status(status));
-        } else if let Event::PaneSeen { found: PaneFound::Its(seen), .. } = &event {
+        } else if let Event::RegistryRead { found: Registry::Present(entry), .. } = &event {
+            statuses.insert(of_status(&entry.known_status()));
+        } else if let Event::PaneSeen { found: PaneFound::Found(seen), .. } = &event {
             screens.extend(seen.screen);
         }
     }

@@ -6,7 +6,7 @@
 use coord_core::{Header, SeenIds, Session, State};
 use coord_model::{
     Background, EndReason, Event, HookKind, Kind, PaneFound, Registry, RegistryStatus, Screen,
-    StartSource,
+    StartSource, Via,
 };
 
 use super::kinds::{
@@ -15,8 +15,8 @@ use super::kinds::{
 };
 use super::rules::{Known, Step};
 use crate::world::{
-    END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, pane as pane_of,
-    present,
+    END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, blank, entry, its, no_registry,
+    pane as pane_of, present,
 };
 
 const LENGTH: usize = 5;
@@ -294,10 +294,10 @@ fn silence_and_starts() {
             hook("end", END, |_| ()).into(),
             exit("process exits", 100).into(),
             says("registry busy", BUSY).into(),
-            registry("registry unreadable", 100, Registry::Unreadable, false).into(),
+            registry("registry unreadable", 100, no_registry(), false).into(),
             pane("screen prompt", shows(Screen::Prompt), false).into(),
             pane("pane not there", PaneFound::NotThere, false).into(),
-            one("malformed", Event::Malformed).into(),
+            one("malformed", Event::Malformed { via: Via::Spool, why: String::new() }).into(),
         ]
     });
 }

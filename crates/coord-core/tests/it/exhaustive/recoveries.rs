@@ -6,7 +6,7 @@ use coord_model::{Command, Event, Intent, MarkChange, Mode, Outcome, Proof, Whom
 use super::kinds::Symbol;
 use super::states::Reached;
 use crate::crashes::{self, NEXT, PID, dead, living};
-use crate::world::{END, World, present, process};
+use crate::world::{END, World, order, present, process};
 
 pub(crate) const STATES: &[Reached] = &[
     Reached { name: "recovery: attended, looked at", build: || crashed(crashes::at_rest()) },
@@ -139,11 +139,14 @@ fn ended_for_it() -> World {
 pub(crate) fn symbols() -> Vec<Symbol> {
     let acted = |outcome: Outcome| {
         move |world: &mut World| {
-            vec![Event::Acted { intent: step_of(world), outcome: outcome.clone() }]
+            vec![Event::Acted {
+                session_id: String::new(),
+                intent: step_of(world),
+                outcome: outcome.clone(),
+            }]
         }
     };
-    let command =
-        |make: fn(&World) -> Command| move |world: &mut World| vec![Event::Operator(make(world))];
+    let command = |make: fn(&World) -> Command| move |world: &mut World| vec![order(make(world))];
     let marks = |unattended| MarkChange { unattended: Some(unattended), ..MarkChange::default() };
     vec![
         Symbol::new("proved dead", |world| proved(world, dead(world))),
@@ -162,10 +165,19 @@ pub(crate) fn symbols() -> Vec<Symbol> {
                 Some(Stage::Placing { nonce, .. }) => nonce,
                 _ => "void".to_owned(),
             };
-            vec![Event::ResumeClaimed { session, nonce, process: process(NEXT) }]
+            vec![Event::ResumeClaimed {
+                session_id: String::new(),
+                session,
+                nonce,
+                process: process(NEXT),
+            }]
         }),
         Symbol::new("resume failed", |world| {
-            vec![Event::ResumeFailed { session: key_of(world), why: "no directory".into() }]
+            vec![Event::ResumeFailed {
+                session_id: String::new(),
+                session: key_of(world),
+                why: "no directory".into(),
+            }]
         }),
         Symbol::new(
             "hold",
@@ -188,7 +200,7 @@ pub(crate) fn symbols() -> Vec<Symbol> {
         ),
         Symbol::new("attend: unattended", move |world| {
             let whom = Whom::Session(key_of(world));
-            vec![Event::Operator(Command::Attend { whom, marks: marks(true) })]
+            vec![order(Command::Attend { whom, marks: marks(true) })]
         }),
     ]
 }
@@ -222,5 +234,9 @@ fn step_of(world: &World) -> Intent {
 }
 
 fn proved(world: &World, proof: Proof) -> Vec<Event> {
-    vec![Event::Proved { intent: step_of(world), proof: Box::new(proof) }]
+    vec![Event::Proved {
+        session_id: String::new(),
+        intent: step_of(world),
+        proof: Box::new(proof),
+    }]
 }

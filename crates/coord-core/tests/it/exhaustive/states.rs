@@ -2,11 +2,12 @@
 
 use coord_model::{
     Background, Command, EndReason, Event, HookKind, Kind, MarkChange, PaneFound, PaneSeen,
-    Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase, Whom,
+    ProcessSeen, Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase, Whom,
 };
 
 use crate::world::{
-    END, EXIT, PROMPT, RESUME, START, STOP, World, blank, entry, its, pane, present, process,
+    END, EXIT, PROMPT, RESUME, START, STOP, World, blank, entry, its, no_registry, order, pane,
+    present, process,
 };
 
 /// The session of every state is `s1` in process 100 and in a pane of server 7.
@@ -186,7 +187,7 @@ fn stalled() -> World {
     let mut world = registered(turn(), BUSY);
     let whom = Whom::Session(world.session("s1").key);
     let marks = MarkChange { unattended: Some(true), ..MarkChange::default() };
-    world.take(&Event::Operator(Command::Attend { whom, marks }));
+    world.take(&order(Command::Attend { whom, marks }));
     let still = || PaneSeen { screen: Some(Screen::Working), digest: Some(1), ..blank() };
     world.seen_on_pane(100, its(still()), false);
     world.pass(660.0);
@@ -198,7 +199,7 @@ fn unattended(mut world: World) -> World {
     let whom = Whom::Session(world.session("s1").key);
     let task_dir = Some("/task".into());
     let marks = MarkChange { unattended: Some(true), task_dir, ..MarkChange::default() };
-    world.take(&Event::Operator(Command::Attend { whom, marks }));
+    world.take(&order(Command::Attend { whom, marks }));
     world
 }
 
@@ -259,14 +260,14 @@ fn failed(error: &str) -> World {
 
 fn suspended() -> World {
     let mut world = turn();
-    world.take(&Event::ProcessSeen {
+    world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(100),
         alive: true,
         kind: None,
         is_stopped: true,
         forked_from: None,
         launch: None,
-    });
+    }));
     world
 }
 
@@ -274,12 +275,10 @@ fn foreign() -> World {
     let mut world = World::new();
     let entry = RegistryEntry {
         session_id: "s1".into(),
-        status: Some(BUSY),
+        status: Some("busy".into()),
         changed_ms: world.now().wall_ms,
         is_foreign: true,
-        is_unrecognized: false,
-        cwd: String::new(),
-        config_dir: String::new(),
+        ..RegistryEntry::default()
     };
     world.registry(100, Registry::Present(entry), false);
     world
@@ -343,7 +342,7 @@ fn in_its_pane(mut world: World) -> World {
 
 fn asks_pane() -> World {
     let mut world = dead(in_its_pane(turn()));
-    world.registry(100, Registry::Unreadable, true);
+    world.registry(100, no_registry(), true);
     world.pass(1.0);
     world
 }
@@ -351,14 +350,14 @@ fn asks_pane() -> World {
 fn found_dead() -> World {
     let mut world = in_its_pane(turn());
     world.seen_dead(100);
-    world.registry(100, Registry::Unreadable, true);
+    world.registry(100, no_registry(), true);
     world.pass(1.0);
     world
 }
 
 fn asks_pane_at_rest() -> World {
     let mut world = dead(in_its_pane(open()));
-    world.registry(100, Registry::Unreadable, true);
+    world.registry(100, no_registry(), true);
     world.pass(1.0);
     world
 }
@@ -418,7 +417,7 @@ fn server_died() -> World {
 
 fn shut_down() -> World {
     let mut world = turn();
-    world.take(&Event::Shutdown(true));
+    world.take(&Event::Shutdown { under_way: true });
     then(world, END)
 }
 

@@ -228,7 +228,7 @@ impl Seen {
         let was_open = matches!(self.world.session("s1").turn, Turn::Open { .. });
         let pid = self.pid;
         let change = |event: &mut HookEvent| {
-            event.harness.as_mut().unwrap().process = crate::world::process(pid);
+            event.harness = Some(crate::world::harness(pid, None));
             match hook {
                 Hook::StopActive => event.stop_hook_active = true,
                 Hook::Subagent => event.agent = Some("a1".into()),

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use coord_core::Admitted;
 use coord_model::{
-    Address, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage, QueueEvent,
-    Registry, Same, Sender, SessionKey, StartSource, Whom,
+    Address, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage, QueueEvent, Same,
+    Sender, SessionKey, StartSource, Whom,
 };
 
 use super::mail::{DAY_S, OTHER, id};
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn};
-use crate::world::{EXIT, PROMPT, STOP, World, present};
+use crate::world::{EXIT, PROMPT, STOP, World, no_registry, present};
 
 /// What happens to a session.
 type Make = fn(&mut World);
@@ -96,7 +96,7 @@ fn a_parent_is_told_how_its_child_ended() {
             "gone",
             |world| {
                 world.hook("s1", PID, PROMPT);
-                world.die(PID, Registry::Unreadable);
+                world.die(PID, no_registry());
                 world.pass(60.0);
             },
             "is gone; nobody knows",
@@ -147,7 +147,7 @@ fn that_it_was_given_up_is_told_as_well() {
     assert_eq!(world.tells().len(), 1, "another end");
     let (intent, _) = world.asked();
     let proof = Box::new(dead(&world));
-    world.take(&Event::Proved { intent, proof });
+    world.take(&Event::Proved { session_id: String::new(), intent, proof });
     assert!(world.session("s1").recovery.needs_operator.is_some());
     let told = world.tells();
     let [(_, text)] = &told[..] else { panic!("{told:?}") };

@@ -72,7 +72,7 @@ fn what_left_is_on_its_way_until_it_is_proved() {
     assert_eq!((world.word_of(1), world.counts_of_s1()), ("processed", [0, 0, 0]));
     assert_eq!(world.state.header().queue.processed, 1);
     let said = world.decisions.iter().rfind(|one| one.session_id == id(1).to_string()).unwrap();
-    assert_eq!((said.rule, said.did.as_str()), ("H-30", "delivered"), "G9");
+    assert_eq!((&*said.rule, said.did.as_str()), ("H-30", "delivered"), "G9");
     world.proved(1);
     world.unproved(1);
     assert_eq!((world.word_of(1), world.state.header().queue.processed), ("processed", 1));

@@ -2,12 +2,12 @@
 
 use coord_core::{Admitted, Message, MessageState, SeenIds, Session, State};
 use coord_model::{
-    Address, Door, Effect, Event, Harness, HookEvent, HookKind, Kind, MessageId, NewMessage,
-    QueueEvent, Same, Sender, SessionKey,
+    Address, Door, Effect, Event, HookEvent, HookKind, Kind, MessageId, NewMessage, QueueEvent,
+    Same, Sender, SessionKey,
 };
 
 use crate::crashes::PID;
-use crate::world::{NS, PROMPT, STOP, World, process};
+use crate::world::{PROMPT, STOP, World, harness, queue_event};
 
 pub(crate) const LEASE_MS: u64 = 300_000;
 pub(crate) const LEASE_S: f64 = 300.0;
@@ -21,7 +21,7 @@ pub(crate) fn id(n: u64) -> MessageId {
 
 impl World {
     pub(crate) fn queue(&mut self, event: QueueEvent) {
-        self.take(&Event::Queue(event));
+        self.take(&queue_event(event));
     }
 
     /// A message of its operator's for `s1`; its text is its number.
@@ -157,7 +157,7 @@ impl World {
     pub(crate) fn headless(&mut self, id: &str, pid: u32) -> HookEvent {
         let mut event = self.event(id, pid, crate::world::START, 0.0);
         let kind = Some(Kind::Headless);
-        event.harness = Some(Harness { process: process(pid), pid_ns: NS, kind });
+        event.harness = Some(harness(pid, kind));
         event
     }
 

@@ -2,12 +2,12 @@
 
 use coord_core::Word;
 use coord_model::{
-    Command, EndReason, Event, HookKind, PaneState, Proof, QueueEvent, Registry, RegistryStatus,
+    Command, EndReason, Event, HookKind, PaneState, ProcessSeen, Proof, QueueEvent, RegistryStatus,
 };
 
 use super::mail::{LEASE_S, id};
 use crate::crashes::{PID, at_rest, dead, unattended};
-use crate::world::{PROMPT, World, process};
+use crate::world::{PROMPT, World, no_registry, process};
 
 /// What happens to a session.
 type Make = fn(&mut World);
@@ -59,7 +59,7 @@ fn each_reason_is_said() {
             Word::Unknown,
             |world| {
                 world.hook("s1", PID, PROMPT);
-                world.die(PID, Registry::Unreadable);
+                world.die(PID, no_registry());
             },
             "nobody knows how",
         ),
@@ -75,14 +75,14 @@ fn each_reason_is_said() {
 }
 
 fn suspended(world: &mut World) {
-    world.take(&Event::ProcessSeen {
+    world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(PID),
         alive: true,
         kind: None,
         is_stopped: true,
         forked_from: None,
         launch: None,
-    });
+    }));
 }
 
 fn hold(world: &mut World) {
@@ -117,7 +117,7 @@ fn a_failed_attempt_is_said() {
         .decisions
         .iter()
         .filter(|one| one.session_id == id(1).to_string())
-        .map(|one| one.rule)
+        .map(|one| &*one.rule)
         .collect();
     assert_eq!(said, ["S4-24", "S4-23"], "G9");
 }

@@ -2,8 +2,8 @@
 
 use coord_core::{Starter, Turn, Word};
 use coord_model::{
-    Command, Door, EndReason, Event, HookKind, Kind, Provenance, QueueEvent, RegistryStatus,
-    Screen, Settings, WakeLimits,
+    Command, Door, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, QueueEvent,
+    RegistryStatus, Screen, Settings, WakeLimits,
 };
 
 use super::mail::{LEASE_S, OTHER, id};
@@ -106,14 +106,14 @@ fn whom_coord_may_not_touch_is_not_woken() {
         (
             "Ctrl-Z",
             |world| {
-                world.take(&Event::ProcessSeen {
+                world.take(&Event::ProcessSeen(ProcessSeen {
                     process: process(PID),
                     alive: true,
                     kind: None,
                     is_stopped: true,
                     forked_from: None,
                     launch: None,
-                });
+                }));
             },
             "Ctrl-Z",
         ),

@@ -4,8 +4,18 @@
 //! Unknown fields are accepted here and kept, because the journal stores the text as it came.
 //! Prompts, messages, tool inputs and tool outputs have no field, and so no way in (G11).
 
-use crate::stamp::{ProcessRef, WallMs, parse_rfc3339};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
+
+use crate::stamp::{WallMs, parse_rfc3339};
+use crate::{Kind, ProcessRef};
+
+/// Version of the envelope; it also stands in the request path (`/v1/…`), so the first bytes of an
+/// exchange tell whether both sides understand each other (H-39).
+pub const ENVELOPE_VERSION: u32 = 1;
+/// Largest envelope, in bytes (interfaces.md, Limits).
+pub const ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 
 /// Name of the event by which `coord doctor` proves that events arrive. It goes the way of every
 /// event into the journal, is of no session, and changes no record.
@@ -14,7 +24,7 @@ pub const PROBE: &str = "CoordProbe";
 /// One event as a hook saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
-    /// [`crate::limits::ENVELOPE_VERSION`].
+    /// [`ENVELOPE_VERSION`].
     pub v: u32,
     /// 32 lower-case hex digits, unique, ordered by time of emission.
     pub id: String,
@@ -31,7 +41,7 @@ pub struct Envelope {
     /// Host name.
     #[serde(default)]
     pub host: String,
-    /// Machine id ([`crate::paths::machine_id`]).
+    /// Machine id.
     pub machine: String,
     /// Pid of the hook.
     pub pid: u32,
@@ -104,7 +114,7 @@ pub struct Envelope {
     /// Keyed 64-bit digest of the prompt's bytes, 16 hex digits.
     #[serde(default)]
     pub prompt_digest: Option<String>,
-    /// Names of fields that were longer than [`crate::limits::FIELD_BYTES_MAX`] and were cut.
+    /// Names of fields that were longer than 4 KiB and were cut.
     #[serde(default)]
     pub cut: Vec<String>,
     /// The payload did not end within the limits of size or time; fields behind are missing.
@@ -115,13 +125,13 @@ pub struct Envelope {
     pub hook: String,
 }
 
-/// The Claude Code process an event came from.
+/// The Claude Code process an event came from, as the hook saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Harness {
     /// Pid of the process, as the hook sees it.
     pub pid: u32,
     /// Its start time in clock ticks since boot.
-    #[serde(with = "crate::stamp::ticks")]
+    #[serde(with = "crate::process::ticks")]
     pub start_time: u64,
     /// Inode of its pid namespace, as the hook sees it.
     pub pid_ns: u64,
@@ -139,16 +149,6 @@ impl Harness {
     }
 }
 
-/// What kind of run a harness is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A person's session at a terminal.
-    Interactive,
-    /// A run with `-p`, or without a terminal.
-    Headless,
-}
-
 /// `TMUX` and `TMUX_PANE` of the hook's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TmuxClaim {
@@ -157,7 +157,7 @@ pub struct TmuxClaim {
     /// Pid of the server.
     pub server_pid: u32,
     /// Start time of that pid at emission, in ticks; 0 where it could not be read.
-    #[serde(with = "crate::stamp::ticks")]
+    #[serde(with = "crate::process::ticks")]
     pub server_start: u64,
     /// Pane id, such as `%3`.
     pub pane: String,
@@ -173,7 +173,7 @@ pub enum EnvelopeError {
     Version(u32),
     /// A required field is empty or malformed.
     Field(&'static str),
-    /// Larger than [`crate::limits::ENVELOPE_BYTES_MAX`].
+    /// Larger than [`ENVELOPE_BYTES_MAX`].
     TooLarge(usize),
 }
 
@@ -202,15 +202,15 @@ fn plain(words: &str) -> String {
 impl Envelope {
     /// Reads and checks one envelope.
     pub fn parse(text: &[u8]) -> Result<Self, EnvelopeError> {
-        if crate::limits::ENVELOPE_BYTES_MAX < text.len() {
+        if ENVELOPE_BYTES_MAX < text.len() {
             return Err(EnvelopeError::TooLarge(text.len()));
         }
         let envelope: Self =
             serde_json::from_slice(text).map_err(|error| match Self::version(text) {
-                Some(v) if v != crate::limits::ENVELOPE_VERSION => EnvelopeError::Version(v),
+                Some(v) if v != ENVELOPE_VERSION => EnvelopeError::Version(v),
                 Some(_) | None => EnvelopeError::Shape(plain(&error.to_string())),
             })?;
-        if envelope.v != crate::limits::ENVELOPE_VERSION {
+        if envelope.v != ENVELOPE_VERSION {
             return Err(EnvelopeError::Version(envelope.v));
         }
         if envelope.event_id().is_none() {
@@ -251,6 +251,7 @@ impl Envelope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
 
     // S0-27, H-14: what names no session opens none, so that every one that is resumed has the id of a hook.
     #[test]

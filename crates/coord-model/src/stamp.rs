@@ -1,6 +1,6 @@
 //! Emission stamps: when an event happened, on which boot of which machine.
 
-use serde::{Deserialize, Serialize};
+use alloc::string::String;
 
 /// Milliseconds since 1970-01-01T00:00:00Z; for people, quota resets and order across boots.
 pub type WallMs = u64;
@@ -80,32 +80,6 @@ pub fn parse_rfc3339(text: &str) -> Option<WallMs> {
             - 719_468;
         days * 86_400_000 + hour * 3_600_000 + minute * 60_000 + second * 1000 + ms
     })
-}
-
-/// serde form of process start times: clock ticks since boot as a decimal string.
-pub mod ticks {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    /// Writes the ticks as a string.
-    pub fn serialize<S: Serializer>(ticks: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(ticks)
-    }
-
-    /// Reads the ticks from a string.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// A process, named so that a reused pid is another one (architecture 7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ProcessRef {
-    /// Process id, as seen in the process's own pid namespace.
-    pub pid: u32,
-    /// Clock ticks since boot at which it started, as in `/proc/PID/stat`.
-    #[serde(with = "ticks")]
-    pub start_time: u64,
 }
 
 #[cfg(test)]
