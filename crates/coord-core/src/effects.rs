@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use coord_model::{Decision, Deed, Effect};
+use coord_model::{Action, Decision, Effect};
 
 use crate::session::Session;
 
@@ -33,10 +33,10 @@ impl Effects {
         self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did });
     }
 
-    /// Asks for a deed, behind all that was asked for before: a lock that was given back earlier in the
+    /// Asks for a action, behind all that was asked for before: a lock that was given back earlier in the
     /// step may have been taken again since (H-13).
-    pub(crate) fn do_it(&mut self, deed: Deed) {
-        let effect = Effect::Do(Box::new(deed));
+    pub(crate) fn do_it(&mut self, action: Action) {
+        let effect = Effect::Act(Box::new(action));
         self.effects.retain(|asked| *asked != effect);
         self.effects.push(effect);
     }

@@ -4,7 +4,7 @@
 //! Looking is always allowed, where looking is safe is the adapters' matter (H-27). The match has
 //! no wildcard: an effect that acts cannot be added without deciding here what it needs.
 
-use coord_model::{Deed, Effect, Mode};
+use coord_model::{Action, Effect, Mode};
 
 /// The gate's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,36 +33,36 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,
-        (Effect::Do(deed), mode) => admit_deed(mode, deed),
+        (Effect::Act(action), mode) => admit_action(mode, action),
     }
 }
 
-fn admit_deed(mode: Mode, deed: &Deed) -> Admission {
-    match (deed, mode) {
+fn admit_action(mode: Mode, action: &Action) -> Admission {
+    match (action, mode) {
         (
-            Deed::Prove { .. } | Deed::Release { .. },
+            Action::Prove { .. } | Action::Release { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         )
         | (
-            Deed::End { .. }
-            | Deed::TypeResume { .. }
-            | Deed::RespawnPane { .. }
-            | Deed::NewWindow { .. }
-            | Deed::Wake { .. }
-            | Deed::WriteStop { .. }
-            | Deed::RemoveStop { .. }
-            | Deed::Notify { .. },
+            Action::End { .. }
+            | Action::TypeResume { .. }
+            | Action::RespawnPane { .. }
+            | Action::NewWindow { .. }
+            | Action::Wake { .. }
+            | Action::WriteStop { .. }
+            | Action::RemoveStop { .. }
+            | Action::Notify { .. },
             Mode::Signature | Mode::Act,
         ) => Admission::Perform,
         (
-            Deed::End { .. }
-            | Deed::TypeResume { .. }
-            | Deed::RespawnPane { .. }
-            | Deed::NewWindow { .. }
-            | Deed::Wake { .. }
-            | Deed::WriteStop { .. }
-            | Deed::RemoveStop { .. }
-            | Deed::Notify { .. },
+            Action::End { .. }
+            | Action::TypeResume { .. }
+            | Action::RespawnPane { .. }
+            | Action::NewWindow { .. }
+            | Action::Wake { .. }
+            | Action::WriteStop { .. }
+            | Action::RemoveStop { .. }
+            | Action::Notify { .. },
             Mode::Observe,
         ) => Admission::RecordOnly,
     }

@@ -13,7 +13,7 @@ mod shelf;
 mod told;
 
 use alloc::string::String;
-use coord_model::{Address, Awake, Door, MessageId, Moment, Same, Sender, SessionKey};
+use coord_model::{Address, Awake, DeliveryPath, MessageId, Moment, Same, Sender, SessionKey};
 use serde::{Deserialize, Serialize};
 
 pub use delivery::{ANSWER_BYTES_MAX, Inbox};
@@ -120,7 +120,8 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sought {
     /// By which way it left.
-    pub door: Door,
+    #[serde(rename = "door")]
+    pub delivery: DeliveryPath,
     /// The transcript.
     pub path: String,
     /// The configuration directory it must lie in (H-27).
@@ -149,8 +150,8 @@ impl Message {
     }
 
     /// Whether it left by this way, and may be on its way still.
-    fn left_by(&self, door: Door) -> bool {
-        self.sought().is_some_and(|sought| sought.door == door)
+    fn left_by(&self, delivery: DeliveryPath) -> bool {
+        self.sought().is_some_and(|sought| sought.delivery == delivery)
     }
 
     /// The session it is for.

@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use coord_model::{Awake, Deed, Moment};
+use coord_model::{Action, Awake, Moment};
 
 use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
@@ -60,7 +60,7 @@ impl State {
         let saw = format!("{what} for {} min", at.awake.ms_since(since.awake) / 60_000);
         if let Some((pane, _)) = session.proved_pane() {
             let text = format!("coord: the session in pane {}: {saw}", pane.pane);
-            fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
+            fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
         }
         fx.decide(session, "H-35", &saw, "reminded; nothing answers for them");
     }

@@ -10,7 +10,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{
-    Awake, Deed, Delay, HookEvent, HookKind, Input, LastWords, Moment, Outcome, PaneState, Proof,
+    Action, Awake, Delay, HookEvent, HookKind, Input, LastWords, Moment, Outcome, PaneState, Proof,
     Question, RestLimits, Screen,
 };
 
@@ -104,7 +104,7 @@ impl State {
         if let Some(subject) = recovery::subject(session, harness, true) {
             session.rest.asked = Some(number);
             let subject = coord_model::Subject { reads_last_words: true, ..subject };
-            fx.do_it(Deed::Prove { intent: recovery::intent(session, number), subject });
+            fx.do_it(Action::Prove { intent: recovery::intent(session, number), subject });
         }
     }
 
@@ -118,7 +118,7 @@ impl State {
     ) {
         session.rest.asked = None;
         if session.recovery.pending.is_none() {
-            fx.do_it(Deed::Release { session_id: session.session_id.clone() });
+            fx.do_it(Action::Release { session_id: session.session_id.clone() });
         }
         if !self.is_at_rest(session) || self.operators_hold(session, at.awake).is_some() {
             return;

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, Deed, Effect, Moment, SessionKey, TaskFound};
+use coord_model::{Action, Awake, Effect, Moment, SessionKey, TaskFound};
 
 use crate::effects::Effects;
 use crate::hold::Hold;
@@ -121,7 +121,7 @@ impl State {
     pub(crate) fn write_stops_again(&self, fx: &mut Effects) {
         for session in self.sessions() {
             if let Some(StopFile { dir, text, is_seen: false, .. }) = &session.task.wrote {
-                fx.do_it(Deed::WriteStop { dir: dir.clone(), text: text.clone() });
+                fx.do_it(Action::WriteStop { dir: dir.clone(), text: text.clone() });
             }
         }
     }
@@ -166,7 +166,7 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             let (dir, is_kept) = (dir.clone(), flag.is_limit);
             let did = format!("{dir}/.auto-stop written ({})", reason_of(flag));
             fx.decide(session, "S1-15", &flag.reason, &did);
-            fx.do_it(Deed::WriteStop { dir: dir.clone(), text: text.clone() });
+            fx.do_it(Action::WriteStop { dir: dir.clone(), text: text.clone() });
             session.task.wrote = Some(StopFile { dir, text, is_kept, is_seen: false });
         }
         (None, Some(_), _) => {
@@ -179,7 +179,7 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             }
             let saw = format!("{dir}/.auto-stop was written by coord, and is over");
             fx.decide(session, "S1-24", &saw, "taken away, if nobody changed it");
-            fx.do_it(Deed::RemoveStop { dir, text });
+            fx.do_it(Action::RemoveStop { dir, text });
         }
         (Some(_), _, _) | (None, None, _) => (),
     }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, Deed, Intent, Kind, WakeLimits};
+use coord_model::{Action, Awake, Intent, Kind, WakeLimits};
 
 use crate::effects::Effects;
 use crate::operator::Marks;
@@ -108,7 +108,7 @@ impl State {
     pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
         let number = self.header.machine.next_number();
         session.starter = Starter::Awaited;
-        fx.do_it(Deed::Wake { intent: Intent { session: session.key, number }, text });
+        fx.do_it(Action::Wake { intent: Intent { session: session.key, number }, text });
         number
     }
 }

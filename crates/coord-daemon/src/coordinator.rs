@@ -6,13 +6,12 @@ use std::collections::{BTreeSet, VecDeque};
 
 use coord_core::{Admission, State, admit};
 use coord_model::{
-    Deed, Effect, Event, HookEvent, HookKind, MessageId, Mode, Now, ProcessRef, Started,
+    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, Now, ProcessRef, Started,
 };
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
 use coord_wire::paths::Paths;
 
-use crate::agenda::Agenda;
 use crate::conditions::{Condition, Conditions};
 use crate::config::Config;
 use crate::engine::Engine;
@@ -21,6 +20,7 @@ use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
 use crate::reopen::Reopening;
+use crate::schedule::Schedule;
 use crate::share::{Arrival, Fate, Shares};
 use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::tmux::PaneWish;
@@ -44,7 +44,7 @@ pub struct Coordinator<W: World> {
     /// When the configuration was last changed, wall time, and what was.
     pub(crate) config_changed: Option<(u64, Vec<String>)>,
     pub(crate) started: Now,
-    pub(crate) agenda: Agenda,
+    pub(crate) schedule: Schedule,
     pub(crate) spool: Spool<W::Disk>,
     /// What is not as it should be, for people.
     pub(crate) conditions: Conditions,
@@ -68,7 +68,7 @@ pub struct Coordinator<W: World> {
     /// Effects that were asked for and are not performed yet, while some are.
     performing: Option<VecDeque<Effect>>,
     /// Acts that wait until the record of their decision is synced.
-    pub(crate) acts: VecDeque<(u64, Deed)>,
+    pub(crate) acts: VecDeque<(u64, Action)>,
     /// The texts of messages.
     pub(crate) bodies: Bodies<W::Disk>,
     /// Messages whose texts go once the journal is synced up to the number.
@@ -126,7 +126,7 @@ impl<W: World> Coordinator<W> {
             engine,
             world,
             started: now,
-            agenda: Agenda::new(now),
+            schedule: Schedule::new(now),
             spool: Spool::new(disk.clone(), &paths.spool()),
             conditions: Conditions::default(),
             reopening: None,
@@ -297,7 +297,7 @@ impl<W: World> Coordinator<W> {
         while let Some(effect) = self.performing.as_mut().and_then(VecDeque::pop_front) {
             match (admit(self.mode(), &effect), effect) {
                 (Admission::Perform, effect) => self.perform_one(effect, now),
-                (Admission::RecordOnly, Effect::Do(deed)) => self.observe_deed(&deed, now),
+                (Admission::RecordOnly, Effect::Act(action)) => self.observe_action(&action, now),
                 (Admission::RecordOnly, effect) => tracing::info!(?effect, "not performed"),
             }
         }
@@ -332,15 +332,15 @@ impl<W: World> Coordinator<W> {
                 self.gone_bodies.push((message, seq));
             }
             Effect::ReadTask { dir } => self.world.read_task(dir),
-            Effect::Offer { event, session, door } => {
-                self.offered = Some(Offered::new(event, session, door));
+            Effect::Offer { event, session, delivery } => {
+                self.offered = Some(Offered::new(event, session, delivery));
             }
             Effect::SeekMessages { session } => self.seek_messages(session),
             Effect::SeekLast { message } => self.seek_last(message),
             Effect::Tell { to, about, name, text } => self.tell(to, (about, name), &text, now),
-            Effect::Do(deed) => {
-                let class = deed.class();
-                self.perform_deed(*deed, class);
+            Effect::Act(action) => {
+                let class = action.class();
+                self.perform_action(*action, class);
             }
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);

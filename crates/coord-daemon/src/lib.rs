@@ -1,7 +1,7 @@
 //! The coordinator: turns everything that happens into core events, records them, and carries out
 //! what the core decides. One event loop, one adapter per file; nothing here decides about sessions.
 
-mod agenda;
+mod actions;
 pub mod background;
 mod batch;
 pub mod clients;
@@ -13,9 +13,8 @@ mod config_watch;
 mod connection;
 pub mod coordinator;
 mod counted;
-mod deeds;
 pub mod engine;
-pub mod hand;
+pub mod executor;
 pub mod history;
 pub mod host;
 pub mod http;
@@ -23,11 +22,11 @@ mod intake;
 pub mod json;
 pub mod launch;
 mod log;
-pub mod looker;
 pub mod lookup;
 pub mod messages;
 mod notify;
 mod observe;
+pub mod observer;
 pub mod offline;
 pub mod operator;
 pub mod process;
@@ -40,6 +39,7 @@ mod reopen;
 mod report;
 pub mod room;
 pub mod routes;
+mod schedule;
 pub mod serve;
 mod server;
 mod share;

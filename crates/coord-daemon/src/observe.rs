@@ -10,7 +10,7 @@ use coord_model::{
 use coord_wire::paths::MADE_UP_ID;
 
 use crate::coordinator::Coordinator;
-use crate::looker::Seen;
+use crate::observer::Seen;
 use crate::registry::{self, Found};
 use crate::registry_reader::{Purpose, RegistrySeen, RegistryWish};
 use crate::tmux::PaneAnswer;

@@ -159,7 +159,7 @@ fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
         | Effect::Tell { .. }
-        | Effect::Do(_) => return None,
+        | Effect::Act(_) => return None,
     })
 }
 

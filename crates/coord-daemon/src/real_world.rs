@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
 use mio::Token;
@@ -12,8 +12,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::background::{Background, Done, Job};
 use crate::clients::Clients;
 use crate::config_dirs::ConfigDirs;
-use crate::hand::{Hand, Reply, Tools};
-use crate::looker::{Eyes, Looker, Seen};
+use crate::executor::{Executor, Reply, Tools};
+use crate::observer::{Observer, Seen, Sources};
 use crate::registry::{Found, Readable};
 use crate::registry_reader::{RegistryReader, RegistryWish};
 use crate::registry_watch::RegistryWatch;
@@ -37,8 +37,8 @@ pub(crate) struct RealWorld<D: Disk> {
     pub(crate) registry_watch: RegistryWatch,
     registry_reader: RegistryReader,
     pub(crate) transcript_watch: TranscriptWatch,
-    looker: Looker,
-    hand: Hand,
+    observer: Observer,
+    executor: Executor,
     background: Background<D>,
     supervisor: Supervisor,
     root: Root,
@@ -49,7 +49,7 @@ impl<D: Disk> RealWorld<D> {
     pub(crate) fn start(
         poll: mio::Registry,
         clients: Clients,
-        eyes: Eyes,
+        sources: Sources,
         tools: Tools,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
@@ -57,13 +57,13 @@ impl<D: Disk> RealWorld<D> {
             watches: Watches::default(),
             clients,
             poll,
-            readable: eyes.readable.clone(),
+            readable: sources.readable.clone(),
             config_dirs: ConfigDirs::default(),
             registry_watch: RegistryWatch::new()?,
-            registry_reader: RegistryReader::start(eyes.readable.clone(), &supervisor)?,
+            registry_reader: RegistryReader::start(sources.readable.clone(), &supervisor)?,
             transcript_watch: TranscriptWatch::new()?,
-            looker: Looker::start(eyes, &supervisor)?,
-            hand: Hand::start(tools, &supervisor)?,
+            observer: Observer::start(sources, &supervisor)?,
+            executor: Executor::start(tools, &supervisor)?,
             background: Background::start(&supervisor)?,
             supervisor,
             root: Root::default(),
@@ -166,19 +166,19 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
-        self.looker.look_at_panes(wishes);
+        self.observer.look_at_panes(wishes);
     }
 
     fn read_transcript(&mut self, wish: TranscriptWish) {
-        self.looker.read_transcript(wish);
+        self.observer.read_transcript(wish);
     }
 
     fn seek_messages(&mut self, wish: MessageWish) {
-        self.looker.seek_messages(wish);
+        self.observer.seek_messages(wish);
     }
 
     fn read_task(&mut self, dir: String) {
-        self.looker.read_task(dir);
+        self.observer.read_task(dir);
     }
 
     fn is_shutting_down(&self, wall_ms: u64) -> bool {
@@ -194,15 +194,15 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn take_seen(&mut self) -> Option<Seen> {
-        self.looker.take().or_else(|| self.registry_reader.take().map(Seen::Registry))
+        self.observer.take().or_else(|| self.registry_reader.take().map(Seen::Registry))
     }
 
-    fn act(&mut self, deed: Deed) {
-        self.hand.act(deed);
+    fn act(&mut self, action: Action) {
+        self.executor.act(action);
     }
 
     fn take_reply(&mut self) -> Option<Reply> {
-        self.hand.take()
+        self.executor.take()
     }
 
     fn give(&mut self, job: Job<D>) {

@@ -6,15 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 
 use coord_model::{ProcessRef, Registry};
 use coord_store::clock::{Clock, RealClock};
-use mio::Waker;
 
 use crate::registry::{self, Found, Readable};
-use crate::worker::{Supervisor, Worker};
+use crate::worker::{QueueWorker, Supervisor, Waiting};
 use crate::world::Change;
 
 /// What was read before this is old: the core counts on one second.
@@ -64,71 +62,58 @@ impl RegistrySeen {
     }
 }
 
-/// The thread's two ends.
+/// Reads the client's registry, on a thread of its own.
 #[derive(Debug)]
 pub(crate) struct RegistryReader {
-    desk: Arc<Desk>,
-    worker: Worker,
+    worker: QueueWorker<Wishes>,
     seen: Receiver<RegistrySeen>,
 }
 
-/// Where wishes lie until the thread takes them.
-#[derive(Debug, Default)]
-struct Desk {
-    wishes: Mutex<Wishes>,
-    more: Condvar,
-}
-
+/// Entries to be read, in the order in which they were asked for, each once.
 #[derive(Debug, Default)]
 struct Wishes {
     in_order: VecDeque<RegistryWish>,
     waiting: BTreeSet<RegistryWish>,
-    is_over: bool,
 }
 
-impl Desk {
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        // Nothing is left half done under the lock.
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put(&self, wishes: Vec<RegistryWish>) {
-        let mut all = self.wishes();
+impl Wishes {
+    fn add(&mut self, wishes: Vec<RegistryWish>) {
         for wish in wishes {
-            if all.waiting.insert(wish.clone()) {
-                all.in_order.push_back(wish);
+            if self.waiting.insert(wish.clone()) {
+                self.in_order.push_back(wish);
             }
         }
-        self.more.notify_one();
+    }
+}
+
+impl Waiting for Wishes {
+    type Task = RegistryWish;
+
+    fn next(&mut self) -> Option<RegistryWish> {
+        let wish = self.in_order.pop_front()?;
+        // From here on it is being read: whoever wishes for it now wants what stands there later.
+        self.waiting.remove(&wish);
+        Some(wish)
     }
 
-    /// The next wish, once there is one; none when it is over.
-    fn take(&self) -> Option<RegistryWish> {
-        let nothing = |all: &mut Wishes| !all.is_over && all.in_order.is_empty();
-        let all = self.more.wait_while(self.wishes(), nothing);
-        let mut all = all.unwrap_or_else(PoisonError::into_inner);
-        let wish = all.in_order.pop_front().filter(|_| !all.is_over)?;
-        // From here on it is being read: whoever wishes for it now wants what stands there later.
-        all.waiting.remove(&wish);
-        Some(wish)
+    fn is_empty(&self) -> bool {
+        self.in_order.is_empty()
     }
 }
 
 impl RegistryReader {
     /// Starts the thread; the loop is woken when something was read.
     pub(crate) fn start(readable: Readable, supervisor: &Supervisor) -> std::io::Result<Self> {
-        let desk = Arc::new(Desk::default());
         let (answers, seen) = channel();
-        let work = Arc::clone(&desk);
-        let read = move |waker: &Waker| read_on(&readable, &work, &answers, waker);
-        let worker = supervisor.start("coord-registry", read)?;
-        Ok(Self { desk, worker, seen })
+        let read = move |wish| [read(&readable, wish)];
+        let worker = QueueWorker::start(supervisor, "coord-registry", answers, read)?;
+        Ok(Self { worker, seen })
     }
 
     /// Wishes for entries; each is answered.
     pub(crate) fn read(&self, wishes: Vec<RegistryWish>) {
         if !wishes.is_empty() {
-            self.desk.put(wishes);
+            self.worker.put(|all| all.add(wishes));
         }
     }
 
@@ -139,30 +124,23 @@ impl RegistryReader {
 }
 
 impl Drop for RegistryReader {
-    /// Ends the thread, which is not waited for: it may be at a disk that does not answer.
+    /// The thread is not waited for: it may be at a disk that does not answer.
     fn drop(&mut self) {
-        self.worker.expect_end();
-        self.desk.wishes().is_over = true;
-        self.desk.more.notify_one();
+        self.worker.detach();
     }
 }
 
-fn read_on(readable: &Readable, desk: &Desk, answers: &Sender<RegistrySeen>, waker: &Waker) {
-    while let Some(wish) = desk.take() {
-        let (config_dir, pid) = &wish.entry;
-        let found = registry::read_pid(readable, Path::new(config_dir), *pid);
-        let read_ns = RealClock.mono_ns();
-        let is_heard = answers.send(RegistrySeen { wish, found, read_ns }).is_ok();
-        if !is_heard || waker.wake().is_err() {
-            return;
-        }
-    }
+fn read(readable: &Readable, wish: RegistryWish) -> RegistrySeen {
+    let (config_dir, pid) = &wish.entry;
+    let found = registry::read_pid(readable, Path::new(config_dir), *pid);
+    RegistrySeen { wish, found, read_ns: RealClock.mono_ns() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mio::{Events, Poll, Token};
+    use mio::{Events, Poll, Token, Waker};
+    use std::sync::Arc;
 
     const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 4711 };
 
@@ -232,18 +210,16 @@ mod tests {
 
     #[test]
     fn who_waits_already_does_not_wait_twice_and_who_is_read_waits_anew() {
-        let desk = Desk::default();
+        let mut wishes = Wishes::default();
         let wish = |pid| RegistryWish {
             entry: ("/c".to_owned(), pid),
             purpose: Purpose::Change,
             is_again: false,
         };
-        desk.put(vec![wish(8), wish(7), wish(8)]);
-        assert_eq!(desk.take(), Some(wish(8)));
-        desk.put(vec![wish(8), wish(7)]);
-        assert_eq!([desk.take(), desk.take()], [Some(wish(7)), Some(wish(8))]);
-        desk.put(vec![wish(9)]);
-        desk.wishes().is_over = true;
-        assert_eq!(desk.take(), None);
+        wishes.add(vec![wish(8), wish(7), wish(8)]);
+        assert_eq!(wishes.next(), Some(wish(8)));
+        wishes.add(vec![wish(8), wish(7)]);
+        assert_eq!([wishes.next(), wishes.next()], [Some(wish(7)), Some(wish(8))]);
+        assert!(wishes.is_empty());
     }
 }

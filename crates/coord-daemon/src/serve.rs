@@ -24,13 +24,13 @@ use crate::config::Config;
 use crate::config_watch::ConfigWatch;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::{Engine, now};
-use crate::hand::{Tools, Transcripts};
+use crate::executor::{Tools, Transcripts};
 use crate::host::Here;
-use crate::looker::Eyes;
 use crate::notify::Notifier;
+use crate::observer::Sources;
 use crate::real_world::RealWorld;
 use crate::registry::Readable;
-use crate::server::{Doors, Server, WAKER};
+use crate::server::{Inputs, Server, WAKER};
 use crate::tmux::{Asker, Tmux};
 use crate::worker::Supervisor;
 use crate::{log, process, state_dir, worker};
@@ -89,11 +89,12 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     coord_screen::add_signatures(config.texts("recovery.signatures").to_vec());
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
-    let (eyes, tools) = adapters(root.as_ref(), &config, &paths);
+    let (sources, tools) = adapters(root.as_ref(), &config, &paths);
     let supervisor = Supervisor::new(Arc::clone(&waker));
     let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let clients = clients(&config, &paths);
-    let world = RealWorld::start(poll.registry().try_clone()?, clients, eyes, tools, supervisor)?;
+    let world =
+        RealWorld::start(poll.registry().try_clone()?, clients, sources, tools, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
@@ -101,7 +102,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     for config_dir in &registries {
         coordinator.know_config_dir(&config_dir.to_string_lossy());
     }
-    let doors = Doors {
+    let inputs = Inputs {
         spool_watch: watch_spool(&paths)?,
         signals: end_signals()?,
         listener: bind(&paths)?,
@@ -109,7 +110,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
         notifier: Notifier::new(notify_socket.as_deref()).context("NOTIFY_SOCKET")?,
         config_watch,
     };
-    let server = Server::new(poll, coordinator, doors)?;
+    let server = Server::new(poll, coordinator, inputs)?;
     tracing::info!(version = coord_wire::VERSION, "serving");
     ready();
     let coordinator = server.run()?;
@@ -153,7 +154,7 @@ fn clients(config: &Config, paths: &Paths) -> Clients {
 }
 
 /// What panes and transcripts are looked at with, and what is acted with.
-pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Eyes, Tools) {
+pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Sources, Tools) {
     let readable =
         |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
     let recorded = install_record(paths);
@@ -169,7 +170,7 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
         root: root.map(|root| root.to_string_lossy().into_owned()),
         transcripts: Transcripts::default(),
     };
-    (Eyes { tmux, readable: readable("tracking.config_dirs") }, tools)
+    (Sources { tmux, readable: readable("tracking.config_dirs") }, tools)
 }
 
 /// The path of `coordctl`, which lies beside `coord`: where it was installed, else beside this program.

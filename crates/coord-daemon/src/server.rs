@@ -113,7 +113,7 @@ struct Awaiting {
 
 /// What the loop needs from outside.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct Inputs {
     /// The bound socket.
     pub(crate) listener: std::os::unix::net::UnixListener,
     /// Readable when the process is asked to end.
@@ -133,9 +133,9 @@ impl<D: Disk> Server<D> {
     pub(crate) fn new(
         poll: Poll,
         coordinator: Coordinator<RealWorld<D>>,
-        doors: Doors,
+        inputs: Inputs,
     ) -> io::Result<Self> {
-        let Doors { listener, signals, spool_watch, waker, notifier, config_watch } = doors;
+        let Inputs { listener, signals, spool_watch, waker, notifier, config_watch } = inputs;
         let mut listener = UnixListener::from_std(listener);
         let registry = poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;

@@ -26,8 +26,8 @@ use crate::process;
 use crate::registry::Readable;
 use answer::{Listed, View};
 pub(crate) use asker::Asker;
-pub(crate) use socket::Door;
-use socket::Doors;
+pub(crate) use socket::ServerSocket;
+use socket::ServerSockets;
 
 /// Answers remembered for sweeps; beyond this those of dead processes are dropped.
 const KNOWN_MAX: usize = 1024;
@@ -74,7 +74,7 @@ pub fn find_program(places: &[PathBuf]) -> Result<PathBuf, String> {
 
 /// Whether the server at `socket` may be asked, and is there (H-14, H-27).
 pub fn check_socket(readable: &Readable, socket: &Path) -> Result<(), String> {
-    Doors::default().open(readable, socket).map(drop)
+    ServerSockets::default().open(readable, socket).map(drop)
 }
 
 /// The last answer for a process, for sweeps over panes in which nothing happened.
@@ -176,20 +176,20 @@ impl Tmux {
         captures: &BTreeSet<u32>,
     ) -> Result<Sight, String> {
         let asked_s = RealClock.wall_ms() / 1000;
-        let may_ask = |door: &Door| {
-            let is_any = wishes.iter().any(|wish| is_server_of(door, wish));
+        let may_ask = |server_socket: &ServerSocket| {
+            let is_any = wishes.iter().any(|wish| is_server_of(server_socket, wish));
             let no_ancestor = "the process behind it is no ancestor of the session's process";
             is_any.then_some(()).ok_or_else(|| no_ancestor.to_owned())
         };
-        let (door, output) = self.asker.ask(socket, may_ask, &answer::script(captures))?;
+        let (server_socket, output) = self.asker.ask(socket, may_ask, &answer::script(captures))?;
         let view = answer::parse(&output.stdout, captures)
             .map_err(|why| format!("{socket}: {}", output.complaint().unwrap_or(why)))?;
-        if view.server_pid != door.server.pid {
+        if view.server_pid != server_socket.server.pid {
             return Err(format!("{socket}: another server answered"));
         }
         let alive = view.panes.values().filter(|pane| !pane.is_dead);
         let by_terminal = alive.filter_map(|pane| Some((device(&pane.tty)?, pane.id))).collect();
-        Ok(Sight { server: door.server, view, by_terminal, asked_s })
+        Ok(Sight { server: server_socket.server, view, by_terminal, asked_s })
     }
 
     fn judge(&mut self, socket: &str, wish: &PaneWish, sight: &Sight) -> Outcome {
@@ -250,9 +250,9 @@ impl Tmux {
 /// below it. A socket is named by an environment that a project's settings can set (H-24), and
 /// whoever listens there could tell our tmux process to write files; a confined agent's own
 /// listener is never an ancestor of its harness.
-fn is_server_of(door: &Door, wish: &PaneWish) -> bool {
-    let is_proved = wish.proof.is_some() && wish.pane.server == door.server;
-    is_proved || socket::descends_from(wish.process, door.server)
+fn is_server_of(server_socket: &ServerSocket, wish: &PaneWish) -> bool {
+    let is_proved = wish.proof.is_some() && wish.pane.server == server_socket.server;
+    is_proved || socket::descends_from(wish.process, server_socket.server)
 }
 
 /// The pane on the terminal of a living process.

@@ -8,7 +8,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use mio::Waker;
@@ -95,6 +96,125 @@ impl Worker {
     }
 }
 
+/// What waits for a worker, in whatever order and with whatever is folded into one.
+pub(crate) trait Waiting: Default + Send + 'static {
+    /// What the worker takes at once.
+    type Task;
+
+    /// The next task, if there is one.
+    fn next(&mut self) -> Option<Self::Task>;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool;
+}
+
+/// A worker thread and the queue before it. The thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct QueueWorker<W: Waiting> {
+    queue: Arc<WorkQueue<W>>,
+    worker: Worker,
+}
+
+#[derive(Debug, Default)]
+struct WorkQueue<W> {
+    state: Mutex<QueueState<W>>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QueueState<W> {
+    waiting: W,
+    is_busy: bool,
+    is_over: bool,
+}
+
+impl<W: Waiting> WorkQueue<W> {
+    fn state(&self) -> MutexGuard<'_, QueueState<W>> {
+        // Nothing is left half done under the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next task, once there is one; none when it is over: what is not begun is not done.
+    fn take(&self) -> Option<W::Task> {
+        let mut state = self.state();
+        state.is_busy = false;
+        let nothing = |state: &mut QueueState<W>| !state.is_over && state.waiting.is_empty();
+        let mut state =
+            self.more.wait_while(state, nothing).unwrap_or_else(PoisonError::into_inner);
+        state.is_busy = true;
+        if state.is_over { None } else { state.waiting.next() }
+    }
+}
+
+impl<W: Waiting> QueueWorker<W> {
+    /// Starts the thread. What `work` returns for a task goes to `answers`, and the loop is woken.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    pub(crate) fn start<A: Send + 'static, I: IntoIterator<Item = A>>(
+        supervisor: &Supervisor,
+        name: &'static str,
+        answers: Sender<A>,
+        mut work: impl FnMut(W::Task) -> I + Send + 'static,
+    ) -> io::Result<Self> {
+        let queue = Arc::new(WorkQueue::<W>::default());
+        let tasks = Arc::clone(&queue);
+        let worker = supervisor.start(name, move |waker| {
+            while let Some(task) = tasks.take() {
+                let mut n_answers = 0;
+                for answer in work(task) {
+                    n_answers += 1;
+                    if answers.send(answer).is_err() {
+                        return;
+                    }
+                }
+                if 0 < n_answers && waker.wake().is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { queue, worker })
+    }
+
+    /// Puts something in.
+    pub(crate) fn put(&self, put: impl FnOnce(&mut W)) {
+        put(&mut self.queue.state().waiting);
+        self.queue.more.notify_one();
+    }
+
+    /// Whether nothing waits and nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.queue.state();
+        !state.is_busy && state.waiting.is_empty()
+    }
+
+    /// As if a task were under way that does not end.
+    #[cfg(test)]
+    pub(crate) fn seem_busy(&self) {
+        self.queue.state().is_busy = true;
+    }
+
+    /// Has the thread end after the task that is under way.
+    pub(crate) fn end(&self) {
+        self.worker.expect_end();
+        self.queue.state().is_over = true;
+        self.queue.more.notify_one();
+    }
+
+    /// Its end will not be waited for: it may be at a disk that does not answer.
+    pub(crate) fn detach(&mut self) {
+        self.worker.thread = None;
+    }
+}
+
+impl<W: Waiting> Drop for QueueWorker<W> {
+    /// Ends the thread, and waits for the task that is under way.
+    fn drop(&mut self) {
+        self.end();
+        self.worker.join();
+    }
+}
+
 /// From here on a panic of any thread ends the process, after one line in the log and on standard
 /// error. The message is left out unless it is a text of the program: it may hold a piece of what was
 /// being worked on (G11).
@@ -149,6 +269,43 @@ mod tests {
         worker.expect_end();
         drop(end);
         worker.join();
+        assert_eq!(supervisor.lost(), None);
+    }
+
+    #[derive(Debug, Default)]
+    struct Numbers(Vec<u32>);
+
+    impl Waiting for Numbers {
+        type Task = u32;
+
+        fn next(&mut self) -> Option<u32> {
+            self.0.pop()
+        }
+
+        fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+
+    #[test]
+    fn a_queue_worker_answers_and_does_not_begin_what_waits_when_it_ends() {
+        let (_poll, supervisor) = supervisor();
+        let (answers, answered) = channel();
+        let (begun, is_begun) = channel();
+        let (go_on, may_go_on) = channel::<()>();
+        let work = move |n: u32| {
+            begun.send(()).unwrap();
+            may_go_on.recv().ok().map(|()| n)
+        };
+        let worker = QueueWorker::<Numbers>::start(&supervisor, "numbers", answers, work).unwrap();
+        worker.put(|waiting| waiting.0.push(1));
+        is_begun.recv().unwrap();
+        assert!(!worker.is_idle(), "a task is under way");
+        worker.put(|waiting| waiting.0.push(2));
+        worker.end();
+        go_on.send(()).unwrap();
+        drop(worker);
+        assert_eq!(answered.iter().collect::<Vec<_>>(), [1]);
         assert_eq!(supervisor.lost(), None);
     }
 }

@@ -6,12 +6,12 @@
 
 use std::io;
 
-use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
 use coord_store::Disk;
 
 use crate::background::{Done, Job};
-use crate::hand::Reply;
-use crate::looker::Seen;
+use crate::executor::Reply;
+use crate::observer::Seen;
 use crate::registry::Found;
 use crate::registry_reader::RegistryWish;
 use crate::tmux::PaneWish;
@@ -85,10 +85,10 @@ pub trait World {
     /// Something that was seen, if there is any.
     fn take_seen(&mut self) -> Option<Seen>;
 
-    /// Does something to a session, or looks for it; each deed is answered once, by
+    /// Does something to a session, or looks for it; each action is answered once, by
     /// [`Self::take_reply`].
-    fn act(&mut self, deed: Deed);
-    /// What came of a deed, if anything has.
+    fn act(&mut self, action: Action);
+    /// What came of a action, if anything has.
     fn take_reply(&mut self) -> Option<Reply>;
 
     /// Whether the machine is being shut down, as far as it says so; `wall_ms` is the wall time now (H-10).

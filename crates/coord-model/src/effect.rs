@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::{
-    Door, EventId, Intent, MessageId, PaneProof, ProcessRef, Proof, SessionKey, Subject, TmuxPane,
+    DeliveryPath, EventId, Intent, MessageId, PaneProof, ProcessRef, Proof, SessionKey, Subject,
+    TmuxPane,
 };
 
 /// What is to be done.
@@ -78,7 +79,7 @@ pub enum Effect {
         /// The session.
         session: SessionKey,
         /// Which hook that is.
-        door: Door,
+        delivery: DeliveryPath,
     },
     /// Look into a session's transcript for the messages that are on their way to it (H-30).
     SeekMessages {
@@ -102,7 +103,7 @@ pub enum Effect {
         text: String,
     },
     /// Something done to a session, or the look that it is decided on.
-    Do(Box<Deed>),
+    Act(Box<Action>),
 }
 
 impl Effect {
@@ -121,14 +122,14 @@ impl Effect {
             | Self::SeekLast { .. }
             | Self::Tell { .. }
             | Self::LockConfigDir { .. } => EffectClass::Idempotent,
-            Self::Do(deed) => deed.class(),
+            Self::Act(action) => action.class(),
         }
     }
 }
 
 /// What is done to a session. Each is answered once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
+pub enum Action {
     /// Look, and lock its transcript (G4, H-13). Answered with a [`Proof`].
     Prove {
         /// For which step.
@@ -211,7 +212,7 @@ pub enum Deed {
     },
 }
 
-impl Deed {
+impl Action {
     /// Its class.
     pub fn class(&self) -> EffectClass {
         match self {

@@ -168,7 +168,8 @@ pub enum QueueEvent {
         /// Which.
         id: MessageId,
         /// By which way.
-        door: Door,
+        #[serde(rename = "door")]
+        delivery: DeliveryPath,
         /// So long its proof may take, milliseconds.
         lease_ms: u64,
     },
@@ -203,7 +204,7 @@ pub enum QueueEvent {
 /// A way by which a message reaches a session's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Door {
+pub enum DeliveryPath {
     /// The answer to SessionStart, of a headless run: its prompt follows at once. A person's may follow
     /// tomorrow, or never.
     Start,
@@ -217,7 +218,7 @@ pub enum Door {
     Wake,
 }
 
-impl Door {
+impl DeliveryPath {
     /// The hook event in whose answer it lies, as the client names it.
     pub fn event(self) -> &'static str {
         match self {

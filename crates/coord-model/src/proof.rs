@@ -189,7 +189,7 @@ pub enum TranscriptState {
     Empty,
     /// Another process has locked it (H-13).
     Locked,
-    /// There, with a turn, and locked by this coordinator until [`crate::Deed::Release`].
+    /// There, with a turn, and locked by this coordinator until [`crate::Action::Release`].
     Held,
 }
 

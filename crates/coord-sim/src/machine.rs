@@ -5,7 +5,7 @@
 //! read it. It decides nothing: who lives, what stands where and how slow things are is told to it
 //! by the simulation or by a scenario.
 
-mod hand;
+mod executor;
 mod terminal;
 mod world;
 
@@ -16,8 +16,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use coord_daemon::background::Job;
-use coord_daemon::hand::Reply;
-use coord_daemon::looker::Seen;
+use coord_daemon::executor::Reply;
+use coord_daemon::observer::Seen;
 use coord_daemon::registry::{self, Found};
 use coord_daemon::registry_reader::{RegistrySeen, RegistryWish};
 use coord_daemon::task_dir;
@@ -25,11 +25,11 @@ use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
 use coord_model::{
-    Deed, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry, TaskFound,
-    TmuxPane,
+    Action, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry,
+    TaskFound, TmuxPane,
 };
 
-pub use hand::Happening;
+pub use executor::Happening;
 pub use terminal::{Pane, ShellLine, TmuxServer};
 
 use crate::serving::CONFIG_DIR;
@@ -149,12 +149,12 @@ pub struct Machine {
     last_pid: u32,
     transcripts: BTreeMap<String, Vec<u8>>,
     random: Random,
-    desk: Desk,
+    pending: PendingWork,
 }
 
 /// What the running coordinator has asked for; gone with it.
 #[derive(Default)]
-struct Desk {
+struct PendingWork {
     watched: BTreeSet<ProcessRef>,
     exits: Vec<ProcessRef>,
     registry_changes: Vec<Change>,
@@ -163,7 +163,7 @@ struct Desk {
     looks: Vec<(u64, LookAt)>,
     seen: VecDeque<Seen>,
     jobs: VecDeque<(u64, Job<FakeDisk>)>,
-    deeds: VecDeque<(u64, Deed)>,
+    actions: VecDeque<(u64, Action)>,
     replies: VecDeque<Reply>,
 }
 
@@ -206,7 +206,7 @@ impl SharedMachine {
             last_pid: OWN_PIDS,
             transcripts: BTreeMap::new(),
             random,
-            desk: Desk::default(),
+            pending: PendingWork::default(),
         };
         Self(Rc::new(RefCell::new(machine)))
     }
@@ -250,8 +250,8 @@ impl Machine {
             // What a client started gives the terminal back to it.
             let tty = one.filter(|one| one.tool_of.is_none()).map_or(0, |one| one.tty);
             self.free_terminal(process.pid, tty);
-            if self.desk.watched.remove(&process) {
-                self.desk.exits.push(process);
+            if self.pending.watched.remove(&process) {
+                self.pending.exits.push(process);
             }
         }
     }
@@ -288,7 +288,7 @@ impl Machine {
             None => drop(registry.entries.remove(&pid)),
         }
         if registry.is_watched {
-            self.desk.registry_changes.push((config_dir.to_owned(), pid));
+            self.pending.registry_changes.push((config_dir.to_owned(), pid));
         }
     }
 
@@ -300,7 +300,7 @@ impl Machine {
             let entries = std::mem::take(&mut registry.entries);
             if std::mem::take(&mut registry.is_watched) {
                 let gone = entries.into_keys().map(|pid| (config_dir.to_owned(), pid));
-                self.desk.registry_changes.extend(gone);
+                self.pending.registry_changes.extend(gone);
             }
         }
     }
@@ -314,9 +314,9 @@ impl Machine {
             let end_of_line = bytes.iter().skip(cut).position(|byte| *byte == b'\n');
             bytes.drain(..cut + end_of_line.map_or(0, |at| at + 1));
         }
-        let watching = self.desk.transcripts.iter().filter(|(_, watched)| *watched == path);
+        let watching = self.pending.transcripts.iter().filter(|(_, watched)| *watched == path);
         let watching: Vec<ProcessRef> = watching.map(|(process, _)| *process).collect();
-        self.desk.transcript_changes.extend(watching);
+        self.pending.transcript_changes.extend(watching);
     }
 
     /// Writes a file of a task directory, or with none removes it, as whoever works there does.
@@ -341,7 +341,7 @@ impl Machine {
 
     /// The coordinator is gone, and with it whatever it watched and wished for.
     pub fn forget_coordinator(&mut self) {
-        self.desk = Desk::default();
+        self.pending = PendingWork::default();
         self.held_transcripts.clear();
         for registry in self.registries.values_mut() {
             registry.is_wanted = false;
@@ -351,25 +351,25 @@ impl Machine {
 
     /// Watched processes that ended since the last call.
     pub fn take_exits(&mut self) -> Vec<ProcessRef> {
-        std::mem::take(&mut self.desk.exits)
+        std::mem::take(&mut self.pending.exits)
     }
 
     /// Whether something waits for the coordinator.
     pub fn has_news(&self) -> bool {
-        let desk = &self.desk;
-        !(desk.exits.is_empty()
-            && desk.registry_changes.is_empty()
-            && desk.transcript_changes.is_empty()
-            && desk.seen.is_empty()
-            && desk.replies.is_empty())
+        let pending = &self.pending;
+        !(pending.exits.is_empty()
+            && pending.registry_changes.is_empty()
+            && pending.transcript_changes.is_empty()
+            && pending.seen.is_empty()
+            && pending.replies.is_empty())
             || self.next_result().is_some_and(|at| at <= self.now.mono_ns)
     }
 
     /// When the next look or flush will be over, CLOCK_MONOTONIC.
     pub fn next_result(&self) -> Option<u64> {
-        let looks = self.desk.looks.iter().map(|(due, _)| *due);
-        let jobs = self.desk.jobs.front().map(|(due, _)| *due);
-        looks.chain(jobs).chain(self.desk.deeds.front().map(|(due, _)| *due)).min()
+        let looks = self.pending.looks.iter().map(|(due, _)| *due);
+        let jobs = self.pending.jobs.front().map(|(due, _)| *due);
+        looks.chain(jobs).chain(self.pending.actions.front().map(|(due, _)| *due)).min()
     }
 
     fn due(&mut self, pace: Range<u64>) -> u64 {
@@ -380,8 +380,8 @@ impl Machine {
     fn serve_looks(&mut self) {
         let now = self.now.mono_ns;
         let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.desk.looks).into_iter().partition(|(due, _)| *due <= now);
-        self.desk.looks = later;
+            std::mem::take(&mut self.pending.looks).into_iter().partition(|(due, _)| *due <= now);
+        self.pending.looks = later;
         for (_, look) in due {
             let seen = match look {
                 LookAt::Pane(wish, looked_ns) => Seen::Pane(PaneAnswer {
@@ -401,7 +401,7 @@ impl Machine {
                 }
                 LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
             };
-            self.desk.seen.push_back(seen);
+            self.pending.seen.push_back(seen);
         }
     }
 

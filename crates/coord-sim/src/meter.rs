@@ -94,7 +94,7 @@ pub struct Sent {
     /// Refused.
     pub refused: u64,
     /// Handed over, by the way that they left.
-    pub doors: BTreeMap<String, u64>,
+    pub deliveries: BTreeMap<String, u64>,
     /// Read by a model, in a request that it answered; and how often of that not for the first time.
     pub read: u64,
     /// The latter.
@@ -108,7 +108,7 @@ pub struct Sent {
 }
 
 /// The ways by which messages leave, as they are counted.
-const DOORS: [&str; 5] =
+const DELIVERY_PATHS: [&str; 5] =
     ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "the wake hook"];
 
 impl Sent {
@@ -117,8 +117,9 @@ impl Sent {
         if self.deep == 0 {
             return Some("no message had to wait for a person".to_owned());
         }
-        let unused = DOORS.into_iter().find(|door| !self.doors.contains_key(*door));
-        unused.map(|door| format!("no message left by {door}"))
+        let unused =
+            DELIVERY_PATHS.into_iter().find(|delivery| !self.deliveries.contains_key(*delivery));
+        unused.map(|delivery| format!("no message left by {delivery}"))
     }
 }
 
@@ -228,8 +229,8 @@ impl AddAssign<&Self> for Sent {
         self.repeats += other.repeats;
         self.told += other.told;
         self.deep += other.deep;
-        for (door, n) in &other.doors {
-            *self.doors.entry(door.clone()).or_default() += n;
+        for (delivery, n) in &other.deliveries {
+            *self.deliveries.entry(delivery.clone()).or_default() += n;
         }
         for (fate, n) in &other.fates {
             *self.fates.entry(fate).or_default() += n;

@@ -17,7 +17,7 @@ const LIKE_A_PROMPT: &str = "echo $ ";
 
 /// One thing that happens beside what clients plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// A client crashes.
     Crash,
     /// Several do.
@@ -34,7 +34,7 @@ pub(crate) enum Deed {
     Message,
 }
 
-impl Deed {
+impl Action {
     pub(crate) const ALL: [Self; 7] = [
         Self::Crash,
         Self::Burst,
@@ -66,42 +66,42 @@ pub(crate) enum Passing {
 
 impl Simulation {
     /// Lets it happen at its rate.
-    pub(crate) fn schedule_deed(&mut self, deed: Deed) {
-        let rate = match deed {
-            Deed::Crash => self.habits.crashes,
-            Deed::Burst => self.habits.bursts,
-            Deed::Person => self.habits.people,
-            Deed::Order => self.habits.orders,
-            Deed::Shortage => self.habits.shortages,
-            Deed::Hang => self.habits.hangs,
-            Deed::Message => self.habits.messages,
+    pub(crate) fn schedule_action(&mut self, action: Action) {
+        let rate = match action {
+            Action::Crash => self.habits.crashes,
+            Action::Burst => self.habits.bursts,
+            Action::Person => self.habits.people,
+            Action::Order => self.habits.orders,
+            Action::Shortage => self.habits.shortages,
+            Action::Hang => self.habits.hangs,
+            Action::Message => self.habits.messages,
         };
         let after = self.after(rate);
         if 0.0 < rate {
-            self.at(after, What::Happens(deed));
+            self.at(after, What::Happens(action));
         }
     }
 
     /// It happens, and will again.
-    pub(crate) fn deed(&mut self, deed: Deed) {
+    pub(crate) fn action(&mut self, action: Action) {
         if WORK_END <= self.time {
             return;
         }
-        self.schedule_deed(deed);
+        self.schedule_action(action);
         let place = self.random.index(self.places.len());
-        match deed {
-            Deed::Crash => self.crash(place),
-            Deed::Burst => {
+        match action {
+            Action::Crash => self.crash(place),
+            Action::Burst => {
                 for place in 0..self.places.len() {
                     let after = self.random.below(20 * SECOND);
                     self.at(after, What::Crashes(place));
                 }
             }
-            Deed::Person => self.does_something(place),
-            Deed::Order => self.gives_order(),
-            Deed::Message => self.sends_something(),
-            Deed::Shortage => self.lacks_something(place),
-            Deed::Hang => {
+            Action::Person => self.does_something(place),
+            Action::Order => self.gives_order(),
+            Action::Message => self.sends_something(),
+            Action::Shortage => self.lacks_something(place),
+            Action::Hang => {
                 let place = self.working_place().unwrap_or(place);
                 self.hangs(place);
             }

@@ -24,7 +24,7 @@ use crate::living::{Life, Running};
 use crate::machine::{Pace, RegistryDir, SharedMachine};
 use crate::messages::{Hearing, Messages, Sending};
 use crate::meter::{Conditions, Judged, Meter};
-use crate::people::{Deed, Passing};
+use crate::people::{Action, Passing};
 use crate::places::Place;
 use crate::quota_checks::Waits;
 use crate::resumes::{Claim, Taker};
@@ -73,7 +73,7 @@ pub(crate) enum What {
     /// Something for a while is over.
     Over(HostFault),
     /// Something of [`crate::habits`].
-    Happens(Deed),
+    Happens(Action),
     /// What was for a while in a place is over.
     Passes(usize, Passing),
     /// A client crashes.
@@ -235,8 +235,8 @@ impl Simulation {
         for fault in HostFault::ALL {
             self.schedule(fault);
         }
-        for deed in Deed::ALL {
-            self.schedule_deed(deed);
+        for action in Action::ALL {
+            self.schedule_action(action);
         }
         self.schedule_forgery(Forgery::Event);
         self.schedule_forgery(Forgery::Entry);
@@ -387,7 +387,7 @@ impl Simulation {
             What::CoordinatorStarts => self.start_coordinator()?,
             What::Host(fault) => self.host_fault(fault)?,
             What::Over(fault) => self.fault_over(fault),
-            What::Happens(deed) => self.deed(deed),
+            What::Happens(action) => self.action(action),
             What::Passes(place, passing) => self.passes(place, &passing),
             What::Crashes(place) => self.crash(place),
             What::Presses(place) => self.press(place),

@@ -2,8 +2,8 @@
 //!
 //! A stall is false where the client's main thread did not hang as it was said. One is missed where an
 //! unattended turn hung for longer than the clock of what it was at and three heartbeats, all that time
-//! under the eyes of the coordinator, and nobody was told before it went on or ended. A client is not under
-//! its eyes while a second process holds its session (H-13), or before a verified hook named its pane (H-44).
+//! under the sources of the coordinator, and nobody was told before it went on or ended. A client is not under
+//! its sources while a second process holds its session (H-13), or before a verified hook named its pane (H-44).
 
 use std::collections::{BTreeMap, BTreeSet};
 

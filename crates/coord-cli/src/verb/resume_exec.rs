@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_daemon::hand::owners;
+use coord_daemon::executor::owners;
 use coord_daemon::launch::variables::{CONFIG_DIR, MARKS, chooses};
 use coord_daemon::process;
 use coord_daemon::registry::Readable;

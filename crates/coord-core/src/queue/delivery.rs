@@ -1,7 +1,7 @@
 //! Decides when a message leaves for its session, and by which way (S4-24, H-02, H-13, H-21, H-30): in the
 //! answer to a hook that is being asked anyway, else by the wake hook. Never by a key, never to a subagent.
 //!
-//! A way is a *door*: open at one moment of the session's life, and shut for a reason that people can read.
+//! A way is a *delivery path*: open at one moment of the session's life, and shut for a reason that people can read.
 //! That a message left is no proof that it arrived (`proof` of H-30): until then it is on its way, under a
 //! lease that ends with a last look.
 
@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{
-    Address, Door, Effect, HookEvent, HookKind, Kind, MessageId, Moment, SessionKey, StartSource,
-    ToolPhase, Via,
+    Address, DeliveryPath, Effect, HookEvent, HookKind, Kind, MessageId, Moment, SessionKey,
+    StartSource, ToolPhase, Via,
 };
 
 use super::{Message, MessageState, Sought};
@@ -54,31 +54,37 @@ impl Inbox {
 }
 
 impl State {
-    /// Offers what waits for a session to the hook that reports this event, if that is a door.
+    /// Offers what waits for a session to the hook that reports this event, if that is a delivery path.
     pub(crate) fn offer(&self, session: &Session, event: &HookEvent, at: Moment, fx: &mut Effects) {
         let counts = self.messages.counts(&Address::Session(session.key));
         if !self.on_their_way(session.key).is_empty() {
             fx.ask(Effect::SeekMessages { session: session.key });
         }
         let is_its_own = event.is_verified() && event.via == Via::Socket && event.agent.is_none();
-        let Some(door) = door_of(session, event, at).filter(|_| is_its_own && 0 < counts.pending)
+        let Some(delivery) =
+            delivery_path_of(session, event, at).filter(|_| is_its_own && 0 < counts.pending)
         else {
             return;
         };
-        if !self.outgoing(session, door, at).is_empty() {
-            fx.ask(Effect::Offer { event: event.id, session: session.key, door });
+        if !self.outgoing(session, delivery, at).is_empty() {
+            fx.ask(Effect::Offer { event: event.id, session: session.key, delivery });
         }
     }
 
-    /// What leaves by this door now, in order: urgent ones first, as many as fit; by a wake only one.
-    pub fn outgoing(&self, session: &Session, door: Door, at: Moment) -> Vec<MessageId> {
-        if self.shut(session, door, at).is_some() {
+    /// What leaves by this delivery path now, in order: urgent ones first, as many as fit; by a wake only one.
+    pub fn outgoing(
+        &self,
+        session: &Session,
+        delivery: DeliveryPath,
+        at: Moment,
+    ) -> Vec<MessageId> {
+        if self.shut(session, delivery, at).is_some() {
             return Vec::new();
         }
-        let n_max = if door == Door::Wake { 1 } else { BATCH_MAX };
+        let n_max = if delivery == DeliveryPath::Wake { 1 } else { BATCH_MAX };
         let (mut all, mut bytes) = (Vec::new(), 0_usize);
         for message in self.messages.ready(&Address::Session(session.key)) {
-            if door == Door::Tool && !message.is_urgent {
+            if delivery == DeliveryPath::Tool && !message.is_urgent {
                 break;
             }
             if !self.takes(message, session) {
@@ -103,11 +109,11 @@ impl State {
     }
 
     /// Why nothing is handed to this session now; none if something is.
-    fn shut(&self, session: &Session, door: Door, at: Moment) -> Option<String> {
-        self.away(session, at).or_else(|| match door {
-            Door::Start | Door::Prompt | Door::Tool => None,
-            Door::Stop => self.spent(session, at),
-            Door::Wake => self.busy(session).or_else(|| self.spent(session, at)),
+    fn shut(&self, session: &Session, delivery: DeliveryPath, at: Moment) -> Option<String> {
+        self.away(session, at).or_else(|| match delivery {
+            DeliveryPath::Start | DeliveryPath::Prompt | DeliveryPath::Tool => None,
+            DeliveryPath::Stop => self.spent(session, at),
+            DeliveryPath::Wake => self.busy(session).or_else(|| self.spent(session, at)),
         })
     }
 
@@ -159,7 +165,7 @@ impl State {
 
     /// Whether a message left for it by its wake hook, and its turn has not been heard of.
     pub(crate) fn is_being_woken(&self, session: &Session) -> bool {
-        self.messages.open(session.key).any(|message| message.left_by(Door::Wake))
+        self.messages.open(session.key).any(|message| message.left_by(DeliveryPath::Wake))
     }
 
     /// Why coord starts no turn in it now (H-21).
@@ -192,7 +198,7 @@ impl State {
             .or_else(|| self.away(session, at))
             .or_else(|| self.barred(message, session))
             .or_else(|| busy_for(message, session))
-            .or_else(|| self.shut(session, Door::Wake, at));
+            .or_else(|| self.shut(session, DeliveryPath::Wake, at));
         let idle = match has_waiter {
             Some(true) => "its session is idle: its wake hook hands it over now",
             Some(false) => {
@@ -207,7 +213,7 @@ impl State {
     pub(super) fn hand(
         &mut self,
         id: MessageId,
-        (door, lease_ms): (Door, u64),
+        (delivery, lease_ms): (DeliveryPath, u64),
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
@@ -216,30 +222,30 @@ impl State {
         let mut session = self.take(key)?;
         let inbox = &mut session.inbox;
         inbox.chain = inbox.chain.max(Some(depth));
-        let is_first = door == Door::Wake || !inbox.is_continued;
-        if door.is_charged() && is_first {
+        let is_first = delivery == DeliveryPath::Wake || !inbox.is_continued;
+        if delivery.is_charged() && is_first {
             session.wakes.charge(self.header.settings.wakes, at.awake);
         }
-        match door {
-            Door::Wake => session.starter = Starter::Awaited,
+        match delivery {
+            DeliveryPath::Wake => session.starter = Starter::Awaited,
             // The turn goes on, and no prompt will say so.
-            Door::Stop => {
+            DeliveryPath::Stop => {
                 session.inbox.is_continued = true;
                 session.turn = Turn::Open { since: at, queued: 0 };
                 session.edge_at = at;
             }
-            Door::Start | Door::Prompt | Door::Tool => (),
+            DeliveryPath::Start | DeliveryPath::Prompt | DeliveryPath::Tool => (),
         }
         let sought = Sought {
-            door,
+            delivery,
             path: session.transcript_path.clone(),
             config_dir: session.config_dir.clone(),
             is_last: false,
         };
         self.put(session);
-        self.lend(id, (door.event(), Some(sought)), lease_ms, at);
+        self.lend(id, (delivery.event(), Some(sought)), lease_ms, at);
         let did =
-            format!("handed over by {}; its transcript tells whether it arrived", door.event());
+            format!("handed over by {}; its transcript tells whether it arrived", delivery.event());
         fx.decide_about(id.to_string(), "S4-24", "its session can read it now", &did);
         Some(key)
     }
@@ -284,10 +290,11 @@ impl State {
     /// The turn that it was to make go on is over: nobody was told to.
     fn forget_continuation(&mut self, id: MessageId) {
         let Some(message) = self.messages.get(id) else { return };
-        let stop = message.lease().filter(|_| message.left_by(Door::Stop));
+        let stop = message.lease().filter(|_| message.left_by(DeliveryPath::Stop));
         let Some((at, key)) = stop.map(|lease| lease.since).zip(message.session()) else { return };
         let is_beside = |other: &Message| {
-            let since = other.lease().filter(|_| other.left_by(Door::Stop)).map(|one| one.since);
+            let since =
+                other.lease().filter(|_| other.left_by(DeliveryPath::Stop)).map(|one| one.since);
             other.id != id && since == Some(at)
         };
         if self.messages.open(key).any(is_beside) {
@@ -311,7 +318,7 @@ impl State {
 
     /// No turn followed the wake that was to bring it: the next one is its user's.
     pub(super) fn forget_wake(&mut self, id: MessageId) {
-        let woken = self.messages.get(id).filter(|message| message.left_by(Door::Wake));
+        let woken = self.messages.get(id).filter(|message| message.left_by(DeliveryPath::Wake));
         let key = woken.and_then(Message::session);
         if let Some(mut session) = key.and_then(|key| self.take(key)) {
             if session.starter == Starter::Awaited {
@@ -400,22 +407,22 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
     }
 }
 
-/// The door that stands open while this event is reported, if it took effect.
-fn door_of(session: &Session, event: &HookEvent, at: Moment) -> Option<Door> {
+/// The delivery path that stands open while this event is reported, if it took effect.
+fn delivery_path_of(session: &Session, event: &HookEvent, at: Moment) -> Option<DeliveryPath> {
     let is_headless = session.kind == Some(Kind::Headless);
     match (&event.kind, session.turn) {
         (HookKind::SessionStart(source), _) => {
-            (is_headless && *source != StartSource::Compact).then_some(Door::Start)
+            (is_headless && *source != StartSource::Compact).then_some(DeliveryPath::Start)
         }
         // The turn was opened by this very prompt, not typed into.
         (HookKind::UserPromptSubmit, Turn::Open { since, queued: 0 }) => {
-            (since == at).then_some(Door::Prompt)
+            (since == at).then_some(DeliveryPath::Prompt)
         }
-        (HookKind::Tool(ToolPhase::After), Turn::Open { .. }) => Some(Door::Tool),
+        (HookKind::Tool(ToolPhase::After), Turn::Open { .. }) => Some(DeliveryPath::Tool),
         (HookKind::Stop(_), Turn::Closed { at: closed }) => {
             // A run's last answer is what its caller asked for: it is not made to go on (H-12).
             let is_free = !is_headless && !event.stop_hook_active && !session.inbox.is_continued;
-            (closed == at && is_free).then_some(Door::Stop)
+            (closed == at && is_free).then_some(DeliveryPath::Stop)
         }
         _ => None,
     }

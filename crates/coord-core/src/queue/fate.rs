@@ -124,8 +124,8 @@ impl State {
                 self.accept(new, at);
                 return self.note_sent(&new.to);
             }
-            QueueEvent::Handed { id, door, lease_ms } => {
-                return self.hand(*id, (*door, *lease_ms), at, fx);
+            QueueEvent::Handed { id, delivery, lease_ms } => {
+                return self.hand(*id, (*delivery, *lease_ms), at, fx);
             }
             QueueEvent::Folded(id) => self.fold(*id),
             QueueEvent::Claimed { id, holder, lease_ms } => self.claim(*id, holder, *lease_ms, at),

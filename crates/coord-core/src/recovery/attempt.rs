@@ -3,7 +3,8 @@
 use alloc::format;
 
 use coord_model::{
-    Awake, Deed, Intent, Moment, Outcome, PaneState, ProcessRef, Proof, SessionKey, Signal, Subject,
+    Action, Awake, Intent, Moment, Outcome, PaneState, ProcessRef, Proof, SessionKey, Signal,
+    Subject,
 };
 
 use super::guards::{Living, Stop, Then};
@@ -174,11 +175,11 @@ impl State {
             let id = session.session_id.clone();
             let before = core::mem::replace(&mut pending.session_id, id);
             if !before.is_empty() && before != session.session_id {
-                fx.do_it(Deed::Release { session_id: before });
+                fx.do_it(Action::Release { session_id: before });
             }
         }
         if let Some(subject) = subject(session, harness, lives) {
-            fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+            fx.do_it(Action::Prove { intent: intent(session, number), subject });
         }
     }
 
@@ -284,7 +285,7 @@ impl State {
             };
             let text = format!("coord: {what} in {seconds} s; press any key to cancel");
             let for_ms = u32::try_from(grace_ms).unwrap_or(u32::MAX);
-            fx.do_it(Deed::Notify { pane: pane.clone(), text, for_ms });
+            fx.do_it(Action::Notify { pane: pane.clone(), text, for_ms });
         }
         let (rule, saw, did) = if session.may_live() {
             ("H-54", "an opted-in session that may be ended", "ended")
@@ -317,7 +318,7 @@ impl State {
         fx.decide(session, "S0-25", saw, did);
         if let Some(subject) = subject(session, harness, true) {
             let intent = intent(session, number);
-            fx.do_it(Deed::End { intent, subject, proof, signal });
+            fx.do_it(Action::End { intent, subject, proof, signal });
         }
     }
 
@@ -346,9 +347,9 @@ impl State {
         );
         let (intent, proof) = (intent(session, number), proof.clone());
         fx.do_it(match way {
-            Way::Shell => Deed::TypeResume { intent, subject, proof },
-            Way::Pane => Deed::RespawnPane { intent, subject, proof },
-            Way::Window => Deed::NewWindow { intent, subject, proof },
+            Way::Shell => Action::TypeResume { intent, subject, proof },
+            Way::Pane => Action::RespawnPane { intent, subject, proof },
+            Way::Window => Action::NewWindow { intent, subject, proof },
         });
     }
 

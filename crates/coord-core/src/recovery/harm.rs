@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use coord_model::{Deed, HookEvent, HookKind};
+use coord_model::{Action, HookEvent, HookKind};
 
 use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
@@ -53,7 +53,7 @@ pub(super) fn tell(session: &Session, fx: &mut Effects) {
     let text = format!(
         "coord: your prompt of {time} arrived while coord restarted this session and may be lost"
     );
-    fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
+    fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
 }
 
 /// The time of day.

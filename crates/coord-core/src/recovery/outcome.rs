@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use coord_model::{Awake, Deed, Moment};
+use coord_model::{Action, Awake, Moment};
 
 use super::guards::{Stop, Then};
 use super::{Ending, Flag, Last, NEVER, Obstacle, Stage};
@@ -85,9 +85,9 @@ impl State {
         self.header.machine.end(session.key);
         let locked = session.recovery.pending.as_ref().map(|pending| pending.session_id.clone());
         session.close_recovery(rule, ending, at, fx);
-        fx.do_it(Deed::Release { session_id: session.session_id.clone() });
+        fx.do_it(Action::Release { session_id: session.session_id.clone() });
         if let Some(locked) = locked.filter(|id| !id.is_empty() && *id != session.session_id) {
-            fx.do_it(Deed::Release { session_id: locked });
+            fx.do_it(Action::Release { session_id: locked });
         }
     }
 }
@@ -119,7 +119,7 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     let saw = format!("its recovery has waited for half an hour: {}", pending.waits_for);
     if let Some(pane) = pane {
         let text = format!("coord: {saw}");
-        fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
+        fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
     }
     fx.decide(session, "H-35", &saw, "told, once");
 }

@@ -4,7 +4,7 @@
 use alloc::format;
 
 use coord_model::{
-    Awake, Deed, Effect, EndReason, HookEvent, HookKind, Input, Moment, PaneState, ProcessRef,
+    Action, Awake, Effect, EndReason, HookEvent, HookKind, Input, Moment, PaneState, ProcessRef,
     Proof, Screen, SessionKey, Signal, TmuxPane,
 };
 
@@ -194,7 +194,7 @@ impl State {
                 pending.stage = Stage::Claimed { process, since, asked: Some(number) };
             }
             if let Some(subject) = subject(session, process, true) {
-                fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+                fx.do_it(Action::Prove { intent: intent(session, number), subject });
             }
         }
     }
@@ -219,7 +219,7 @@ impl State {
                 pending.stage = Stage::Started { process, since, asked, is_sole };
             }
             if let Some(subject) = subject(session, process, true) {
-                fx.do_it(Deed::Prove { intent: intent(session, number), subject });
+                fx.do_it(Action::Prove { intent: intent(session, number), subject });
             }
             return;
         }
@@ -317,7 +317,7 @@ impl State {
             let (intent, proof, signal) =
                 (intent(session, number), proof.without_hang_check(), Signal::Term);
             fx.decide(session, "H-13", "two owners, no prompt reached ours", "SIGTERM to ours");
-            fx.do_it(Deed::End { intent, subject, proof, signal });
+            fx.do_it(Action::End { intent, subject, proof, signal });
         }
         self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
     }
@@ -379,7 +379,7 @@ fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
     );
     fx.decide(session, "H-45", &saw, "resumed with the mode of its command line");
     if let Some((pane, _)) = session.proved_pane() {
-        fx.do_it(Deed::Notify { pane, text, for_ms: SHOWN_MS });
+        fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
     }
 }
 

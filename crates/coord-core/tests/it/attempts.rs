@@ -3,7 +3,7 @@
 
 use coord_core::Stage;
 use coord_model::{
-    Command, Deed, Event, HookEvent, HookKind, Intent, Outcome, PaneState, Proof, Provenance,
+    Action, Command, Event, HookEvent, HookKind, Intent, Outcome, PaneState, Proof, Provenance,
     Registry, RegistryStatus, Screen, StartSource,
 };
 
@@ -12,35 +12,35 @@ use crate::crashes::{
 };
 use crate::world::{PROMPT, STOP, World, process};
 
-/// The transcripts that these deeds let go.
-fn released(deeds: &[Deed]) -> Vec<&str> {
-    let ids = deeds.iter().filter_map(|deed| {
-        let Deed::Release { session_id } = deed else { return None };
+/// The transcripts that these actions let go.
+fn released(actions: &[Action]) -> Vec<&str> {
+    let ids = actions.iter().filter_map(|action| {
+        let Action::Release { session_id } = action else { return None };
         Some(&**session_id)
     });
     ids.collect()
 }
 
-/// The one look that these deeds ask for, and the id that it is made for.
+/// The one look that these actions ask for, and the id that it is made for.
 #[track_caller]
-fn look(deeds: &[Deed]) -> (Intent, &str) {
-    let looks = deeds.iter().filter_map(|deed| {
-        let Deed::Prove { intent, subject } = deed else { return None };
+fn look(actions: &[Action]) -> (Intent, &str) {
+    let looks = actions.iter().filter_map(|action| {
+        let Action::Prove { intent, subject } = action else { return None };
         Some((*intent, &*subject.session_id))
     });
     let looks: Vec<_> = looks.collect();
-    let [look] = looks[..] else { panic!("{deeds:?}") };
+    let [look] = looks[..] else { panic!("{actions:?}") };
     look
 }
 
 /// That look finds somebody at the terminal. What the next one asks for.
-fn looked_again(world: &mut World, deeds: &[Deed]) -> Vec<Deed> {
+fn looked_again(world: &mut World, actions: &[Action]) -> Vec<Action> {
     let any_key_ms = Some(world.now().wall_ms);
     let proof = Box::new(Proof { any_key_ms, ..living(world) });
-    world.take(&Event::Proved { session_id: String::new(), intent: look(deeds).0, proof });
-    assert_eq!(world.deeds(), [], "it keeps what it locked");
+    world.take(&Event::Proved { session_id: String::new(), intent: look(actions).0, proof });
+    assert_eq!(world.actions(), [], "it keeps what it locked");
     world.pass(121.0);
-    world.deeds()
+    world.actions()
 }
 
 // H-13: a look keeps the transcript that it locked, for the next look of the same id; where the conversation is
@@ -50,7 +50,7 @@ fn a_look_lets_go_the_transcript_of_an_id_that_it_is_not_made_for() {
     let mut world = unattended();
     world.signature();
     world.is_content(false);
-    let first = world.deeds();
+    let first = world.actions();
     assert_eq!((look(&first).1, released(&first)), ("s1", vec![]), "nothing was locked");
     let second = looked_again(&mut world, &first);
     assert_eq!((look(&second).1, released(&second)), ("s1", vec![]), "it is the same");
@@ -79,9 +79,9 @@ fn a_late_answer_to_a_look_that_was_given_up_is_not_acted_on() {
         proof: proof.clone(),
     });
     assert!(matches!(world.pending().unwrap().stage, Stage::Proving { .. }));
-    let (intent, _) = look(&world.deeds());
+    let (intent, _) = look(&world.actions());
     world.take(&Event::Proved { session_id: String::new(), intent, proof });
-    assert!(matches!(&world.deeds()[..], [Deed::TypeResume { .. }]));
+    assert!(matches!(&world.actions()[..], [Action::TypeResume { .. }]));
 }
 
 /// A crash whose resume a client has claimed, and the look that was made before the act.
@@ -91,12 +91,12 @@ fn claimed() -> (World, Intent) {
     let (first, _) = world.asked();
     let proof = Box::new(dead(&world));
     world.take(&Event::Proved { session_id: String::new(), intent: first, proof });
-    let deeds = world.deeds();
-    let [typed] = &deeds[..] else { panic!("{deeds:?}") };
+    let actions = world.actions();
+    let [typed] = &actions[..] else { panic!("{actions:?}") };
     assert!(is_act(typed));
     world.acted(intent_of(typed), Outcome::Done);
     world.claim(NEXT);
-    world.deeds();
+    world.actions();
     (world, first)
 }
 
@@ -163,7 +163,7 @@ fn an_end_that_may_be_ours_is_taken_for_ours_when_its_time_is_over() {
     world.signature();
     world.is_content(false);
     let proof = living(&world);
-    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+    assert!(matches!(world.act(proof).1, Action::End { .. }));
     let until = world.seconds + 10.0;
     world.pass(3.0);
     world.die(PID, Registry::Absent);
@@ -173,7 +173,7 @@ fn an_end_that_may_be_ours_is_taken_for_ours_when_its_time_is_over() {
     world.pass(0.01);
     assert!(world.pending().unwrap().ended_by_us);
     let proof = dead(&world);
-    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+    assert!(matches!(world.act(proof).1, Action::TypeResume { .. }));
 }
 
 // S0-25f: only what a host event took along may come back in another server than its own, which is gone.
@@ -185,7 +185,7 @@ fn only_what_a_host_event_interrupted_may_come_back_in_any_server() {
 
     let mut world = unattended();
     world.crash(PID);
-    world.deeds();
+    world.actions();
     world.command(Command::Recover { session: world.key(), restart: false, when_idle: false });
     assert!(!world.asked().1.any_server, "an order");
 
@@ -205,7 +205,7 @@ fn only_a_turn_of_its_user_begins_the_limit_of_a_turn_anew() {
     let mut world = in_a_turn();
     world.crash(PID);
     world.comes_back(NEXT);
-    assert!(world.deeds().iter().any(|deed| matches!(deed, Deed::Wake { .. })), "to go on");
+    assert!(world.actions().iter().any(|action| matches!(action, Action::Wake { .. })), "to go on");
     world.hook("s1", NEXT, PROMPT);
     assert_eq!(used(&world), (1, 1), "that turn was started by coord");
     world.hook("s1", NEXT, STOP);

@@ -3,9 +3,9 @@
 
 use coord_core::{Pending, Stage};
 use coord_model::{
-    Command, Deed, Effect, Event, Input, Intent, Kind, Launch, Mode, Outcome, PaneSeen, PaneState,
-    Parent, ParentKind, Place, ProcessSeen, Prompt, Proof, RegistryStatus, Screen, SessionKey,
-    Settings, Subject, TranscriptState,
+    Action, Command, Effect, Event, Input, Intent, Kind, Launch, Mode, Outcome, PaneSeen,
+    PaneState, Parent, ParentKind, Place, ProcessSeen, Prompt, Proof, RegistryStatus, Screen,
+    SessionKey, Settings, Subject, TranscriptState,
 };
 
 use crate::world::{
@@ -191,40 +191,40 @@ impl World {
     }
 
     /// What was asked for since the last look, without what only observes.
-    pub(crate) fn deeds(&mut self) -> Vec<Deed> {
+    pub(crate) fn actions(&mut self) -> Vec<Action> {
         let effects = core::mem::take(&mut self.effects);
-        let deeds = effects
-            .into_iter()
-            .filter_map(|effect| if let Effect::Do(deed) = effect { Some(*deed) } else { None });
-        deeds.collect()
+        let actions = effects.into_iter().filter_map(|effect| {
+            if let Effect::Act(action) = effect { Some(*action) } else { None }
+        });
+        actions.collect()
     }
 
     /// The look that is asked for.
     #[track_caller]
     pub(crate) fn asked(&mut self) -> (Intent, Subject) {
-        let deeds = self.deeds();
-        let asked = deeds.iter().rev().find_map(|deed| {
-            let Deed::Prove { intent, subject } = deed else { return None };
+        let actions = self.actions();
+        let asked = actions.iter().rev().find_map(|action| {
+            let Action::Prove { intent, subject } = action else { return None };
             Some((*intent, subject.clone()))
         });
-        asked.unwrap_or_else(|| panic!("no look was asked for: {deeds:?}"))
+        asked.unwrap_or_else(|| panic!("no look was asked for: {actions:?}"))
     }
 
     /// The look that is asked for finds this. What is done then.
     #[track_caller]
-    pub(crate) fn prove(&mut self, proof: Proof) -> Vec<Deed> {
+    pub(crate) fn prove(&mut self, proof: Proof) -> Vec<Action> {
         let (intent, _) = self.asked();
         self.take(&Event::Proved { session_id: String::new(), intent, proof: Box::new(proof) });
-        self.deeds().into_iter().filter(is_act).collect()
+        self.actions().into_iter().filter(is_act).collect()
     }
 
     /// The one act that is asked for on this proof.
     #[track_caller]
-    pub(crate) fn act(&mut self, proof: Proof) -> (Intent, Deed) {
+    pub(crate) fn act(&mut self, proof: Proof) -> (Intent, Action) {
         let mut acts = self.prove(proof);
         assert_eq!(acts.len(), 1, "{acts:?}, {:?}", self.pending());
-        let deed = acts.remove(0);
-        (intent_of(&deed), deed)
+        let action = acts.remove(0);
+        (intent_of(&action), action)
     }
 
     pub(crate) fn acted(&mut self, intent: Intent, outcome: Outcome) {
@@ -277,21 +277,21 @@ impl World {
     }
 }
 
-pub(crate) fn is_act(deed: &Deed) -> bool {
-    deed.class() == coord_model::EffectClass::Once
+pub(crate) fn is_act(action: &Action) -> bool {
+    action.class() == coord_model::EffectClass::Once
 }
 
-pub(crate) fn intent_of(deed: &Deed) -> Intent {
-    match deed {
-        Deed::End { intent, .. }
-        | Deed::TypeResume { intent, .. }
-        | Deed::RespawnPane { intent, .. }
-        | Deed::NewWindow { intent, .. }
-        | Deed::Wake { intent, .. }
-        | Deed::Prove { intent, .. } => *intent,
-        Deed::Release { .. }
-        | Deed::WriteStop { .. }
-        | Deed::RemoveStop { .. }
-        | Deed::Notify { .. } => panic!("no step: {deed:?}"),
+pub(crate) fn intent_of(action: &Action) -> Intent {
+    match action {
+        Action::End { intent, .. }
+        | Action::TypeResume { intent, .. }
+        | Action::RespawnPane { intent, .. }
+        | Action::NewWindow { intent, .. }
+        | Action::Wake { intent, .. }
+        | Action::Prove { intent, .. } => *intent,
+        Action::Release { .. }
+        | Action::WriteStop { .. }
+        | Action::RemoveStop { .. }
+        | Action::Notify { .. } => panic!("no step: {action:?}"),
     }
 }

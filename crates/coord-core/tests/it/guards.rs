@@ -7,7 +7,7 @@ use crate::crashes::{
 use crate::world::{END, PROMPT, STOP, TOOL, World};
 use coord_core::{Pending, Stage};
 use coord_model::{
-    Command, Deed, Event, HookKind, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
+    Action, Command, Event, HookKind, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
     Screen, Settings, StartSource, Whom,
 };
 
@@ -150,7 +150,7 @@ fn one_directory_too_many_is_said_to_be_that() {
         world.crash(PID);
         assert_eq!(world.waits_for(), why);
         world.pass(600.0);
-        assert_eq!(world.deeds(), [], "nothing acts without the lock");
+        assert_eq!(world.actions(), [], "nothing acts without the lock");
     }
 }
 
@@ -192,20 +192,20 @@ fn a_limit_keeps_only_the_recovery_of_a_dead_session() {
         assert_eq!(reason, Some(("1 recoveries in all", true)), "lives: {lives}");
         assert_eq!(world.pending().is_none(), lives, "{:?}", world.pending());
         world.pass(600.0);
-        assert_eq!(world.deeds().iter().filter(|deed| is_look(deed)).count(), 0);
+        assert_eq!(world.actions().iter().filter(|action| is_look(action)).count(), 0);
         world.command(Command::ResetFailed { session: None });
-        assert_eq!(world.deeds().iter().any(is_look), !lives, "lives: {lives}");
+        assert_eq!(world.actions().iter().any(is_look), !lives, "lives: {lives}");
     }
 }
 
-fn is_look(deed: &Deed) -> bool {
-    matches!(deed, Deed::Prove { .. })
+fn is_look(action: &Action) -> bool {
+    matches!(action, Action::Prove { .. })
 }
 
 /// The ids whose transcripts are free again.
 fn released(world: &mut World) -> Vec<String> {
-    let ids = world.deeds().into_iter().filter_map(|deed| {
-        let Deed::Release { session_id } = deed else { return None };
+    let ids = world.actions().into_iter().filter_map(|action| {
+        let Action::Release { session_id } = action else { return None };
         Some(session_id)
     });
     ids.collect()
@@ -245,7 +245,7 @@ fn what_changes_again_and_again_is_looked_at_more_and_more_rarely() {
         let (intent, _) = world.act(proof);
         world.acted(intent, Outcome::Changed { what: "its pane".into() });
         world.pass(wait - 0.1);
-        assert!(!world.deeds().iter().any(is_look), "not before {wait} s");
+        assert!(!world.actions().iter().any(is_look), "not before {wait} s");
         world.pass(0.2);
     }
     world.comes_back(NEXT);
@@ -299,7 +299,7 @@ fn a_recovery_goes_on_when_its_hold_is_released() {
         assert!(world.waits_for().contains("held by its operator"));
         world.command(Command::Release { session });
         let proof = dead(&world);
-        assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+        assert!(matches!(world.act(proof).1, Action::TypeResume { .. }));
     }
 }
 
@@ -315,8 +315,8 @@ fn the_last_attempt_that_is_allowed_goes_on_to_its_end() {
         world.is_content(false);
         world.pass(130.0);
         let proof = living(&world);
-        let (intent, deed) = world.act(proof);
-        assert!(matches!(deed, Deed::End { .. }));
+        let (intent, action) = world.act(proof);
+        assert!(matches!(action, Action::End { .. }));
         world.acted(intent, Outcome::Done);
         if meets_a_prompt {
             world.hook("s1", PID, PROMPT);
@@ -324,7 +324,7 @@ fn the_last_attempt_that_is_allowed_goes_on_to_its_end() {
         world.hook("s1", PID, END);
         world.exit(PID);
         let proof = dead(&world);
-        assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }), "{meets_a_prompt}");
+        assert!(matches!(world.act(proof).1, Action::TypeResume { .. }), "{meets_a_prompt}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::crashes::{NEXT, PID, at_rest, in_a_turn, living};
 use crate::world::{PROMPT, World};
 use coord_core::Word;
 use coord_model::{
-    Background, Command, Deed, HookKind, Input, Outcome, PaneState, Proof, Registry,
+    Action, Background, Command, HookKind, Input, Outcome, PaneState, Proof, Registry,
     RegistryStatus, Signal,
 };
 
@@ -25,7 +25,7 @@ fn signed() -> World {
 
 /// Looks every ten seconds find this; the acts that come of it.
 #[track_caller]
-fn look_on(world: &mut World, looks: u32, ran_ns: impl Fn(u32) -> Option<u64>) -> Vec<Deed> {
+fn look_on(world: &mut World, looks: u32, ran_ns: impl Fn(u32) -> Option<u64>) -> Vec<Action> {
     for look in 0..looks {
         let proof = busy(world, ran_ns(look));
         let acts = world.prove(proof);
@@ -37,8 +37,8 @@ fn look_on(world: &mut World, looks: u32, ran_ns: impl Fn(u32) -> Option<u64>) -
     Vec::new()
 }
 
-fn is_end(acts: &[Deed], with: Signal) -> bool {
-    matches!(acts, [Deed::End { signal, proof, .. }] if *signal == with && proof.ran_ns.is_some())
+fn is_end(acts: &[Action], with: Signal) -> bool {
+    matches!(acts, [Action::End { signal, proof, .. }] if *signal == with && proof.ran_ns.is_some())
 }
 
 // H-07, S0-25: SIGTERM after a minute; SIGKILL only after another whole minute.
@@ -47,15 +47,15 @@ fn a_main_thread_that_never_runs_is_hung() {
     let mut world = signed();
     assert_eq!(look_on(&mut world, 6, |_| Some(5)), [], "not within a minute");
     let proof = busy(&world, Some(5));
-    let (intent, deed) = world.act(proof);
-    assert!(is_end(&[deed], Signal::Term));
+    let (intent, action) = world.act(proof);
+    assert!(is_end(&[action], Signal::Term));
     world.acted(intent, Outcome::Done);
     world.pass(10.5);
     // The signal woke it for a moment.
     assert_eq!(look_on(&mut world, 6, |_| Some(6)), [], "not within a minute");
     let proof = busy(&world, Some(6));
-    let (intent, deed) = world.act(proof);
-    assert!(is_end(&[deed], Signal::Kill));
+    let (intent, action) = world.act(proof);
+    assert!(is_end(&[action], Signal::Kill));
     world.acted(intent, Outcome::Done);
     world.crash(PID);
     assert!(world.pending().unwrap().was_working, "its work was cut off");
@@ -95,8 +95,8 @@ fn background_work_is_not_cut_off_by_the_next_turn() {
         world.pass(61.0);
         assert_eq!(world.waits_for(), "a turn is open");
         assert_eq!(world.word("s1"), Word::Running);
-        let looks = world.deeds();
-        assert_eq!(looks.iter().any(|deed| matches!(deed, Deed::Prove { .. })), is_ended);
+        let looks = world.actions();
+        assert_eq!(looks.iter().any(|action| matches!(action, Action::Prove { .. })), is_ended);
     }
 }
 

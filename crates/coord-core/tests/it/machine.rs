@@ -4,8 +4,8 @@ use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, intent_of, is_act, lau
 use crate::world::{PROMPT, World, blank, its, pane, present, start_of};
 use coord_core::Stage;
 use coord_model::{
-    Command, Deed, Event, Intent, Kind, MarkChange, Outcome, PaneSeen, RegistryStatus, SessionKey,
-    Settings, Whom,
+    Action, Command, Event, Intent, Kind, MarkChange, Outcome, PaneSeen, RegistryStatus,
+    SessionKey, Settings, Whom,
 };
 
 // H-11: the machine counts an attempt by the step that it takes, however long ago its first one was refused.
@@ -79,25 +79,25 @@ fn waits(world: &World, id: &str) -> Option<String> {
 
 /// A look at it finds it dead, in a pane at its shell's prompt. What is done to it then.
 #[track_caller]
-fn look(world: &mut World, id: &str) -> Vec<Deed> {
+fn look(world: &mut World, id: &str) -> Vec<Action> {
     let pending = world.session(id).recovery.pending.as_ref().expect("a recovery is owed");
     let Stage::Proving { number, .. } = pending.stage else {
         panic!("no look at {id} was asked for: {pending:?}")
     };
     let intent = Intent { session: key(world, id), number };
     let proof = Box::new(dead(world));
-    world.deeds();
+    world.actions();
     world.take(&Event::Proved { session_id: String::new(), intent, proof });
-    let is_its = |deed: &Deed| is_act(deed) && intent_of(deed).session == intent.session;
-    world.deeds().into_iter().filter(is_its).collect()
+    let is_its = |action: &Action| is_act(action) && intent_of(action).session == intent.session;
+    world.actions().into_iter().filter(is_its).collect()
 }
 
 /// Looked at, its resume is placed.
 #[track_caller]
 fn begin(world: &mut World, id: &str) -> Intent {
     let acts = look(world, id);
-    let [deed] = acts.as_slice() else { panic!("{id}: {acts:?}, {:?}", waits(world, id)) };
-    intent_of(deed)
+    let [action] = acts.as_slice() else { panic!("{id}: {acts:?}, {:?}", waits(world, id)) };
+    intent_of(action)
 }
 
 const OTHERS: Option<&str> = Some("other recoveries are under way");
@@ -204,7 +204,7 @@ fn many_crashes_stop_everything_but_a_person() {
     for id in ["s1", "s2", "s3"] {
         assert_eq!(waits(&world, id).as_deref(), why, "{id}");
     }
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
     let session = key(&world, "s1");
     world.command(Command::Recover { session, restart: false, when_idle: false });
     begin(&mut world, "s1");

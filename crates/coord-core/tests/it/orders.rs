@@ -7,7 +7,7 @@ use crate::crashes::{
 use crate::world::{END, PROMPT, STOP, World};
 use coord_core::{Stage, Word};
 use coord_model::{
-    Command, Deed, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen,
+    Action, Command, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen,
 };
 
 fn recover(world: &mut World, restart: bool, when_idle: bool) {
@@ -72,7 +72,7 @@ fn an_order_expires() {
     assert_eq!(world.prove(proof), []);
     world.pass(130.0);
     let proof = living(&world);
-    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+    assert!(matches!(world.act(proof).1, Action::End { .. }));
 }
 
 // H-53: of a harness that no source shows at an idle prompt nobody knows that it is idle.
@@ -110,10 +110,9 @@ fn being_ended() -> World {
 }
 
 fn told(world: &mut World) -> Vec<String> {
-    let texts = world
-        .deeds()
-        .into_iter()
-        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None });
+    let texts = world.actions().into_iter().filter_map(|action| {
+        if let Action::Notify { text, .. } = action { Some(text) } else { None }
+    });
     texts.collect()
 }
 
@@ -257,18 +256,18 @@ fn an_opted_in_session_is_ended_after_a_visible_grace() {
     let (intent, _) = world.asked();
     let proof = Box::new(living(&world));
     world.take(&coord_model::Event::Proved { session_id: String::new(), intent, proof });
-    let deeds = world.deeds();
-    assert!(!deeds.iter().any(is_act));
-    let is_told = |deed: &Deed| {
-        matches!(deed, Deed::Notify { text, for_ms: 10_000, .. }
+    let actions = world.actions();
+    assert!(!actions.iter().any(is_act));
+    let is_told = |action: &Action| {
+        matches!(action, Action::Notify { text, for_ms: 10_000, .. }
             if text.contains("in 10 s; press any key to cancel"))
     };
-    assert!(deeds.iter().any(is_told), "{deeds:?}");
+    assert!(actions.iter().any(is_told), "{actions:?}");
     world.pass(9.5);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     world.pass(1.0);
     let proof = living(&world);
-    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+    assert!(matches!(world.act(proof).1, Action::End { .. }));
 }
 
 // H-54: any key cancels, and the same signature does not ask again.
@@ -286,7 +285,7 @@ fn any_key_in_the_grace_cancels() {
     assert_eq!(world.outcome(), Some("closed"));
     world.signature();
     world.pass(600.0);
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
 }
 
 // H-54: what was told long ago, before something else held it, is told again.
@@ -351,7 +350,7 @@ fn an_order_uses_the_pane_at_its_empty_prompt() {
     assert_eq!(world.prove(proof), [], "a key was pressed a moment ago");
     world.pass(11.0);
     let proof = Proof { pane: SHELL_PROMPT, key_ms, ..dead(&world) };
-    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+    assert!(matches!(world.act(proof).1, Action::TypeResume { .. }));
 }
 
 // H-18, H-01: a client that is suspended leaves its shell in front; its pane is not another session's.
@@ -365,7 +364,7 @@ fn an_order_leaves_the_pane_of_a_suspended_client_alone() {
     world.pass(100.0);
     recover(&mut world, false, false);
     let proof = dead(&world);
-    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+    assert!(matches!(world.act(proof).1, Action::NewWindow { .. }));
 }
 
 // H-18, H-01: nor is it where coord acts by itself.
@@ -375,7 +374,7 @@ fn an_unattended_recovery_leaves_the_pane_of_a_suspended_client_alone() {
     world.open_in("s2", 300, coord_model::Kind::Interactive, Some(crate::world::pane(7)));
     world.crash(PID);
     let proof = dead(&world);
-    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+    assert!(matches!(world.act(proof).1, Action::NewWindow { .. }));
 }
 
 // H-18: and where the prompt does not come back, a new window is used as before.
@@ -388,8 +387,8 @@ fn an_order_takes_a_window_where_the_shell_stays_busy() {
     recover(&mut world, false, false);
     for _ in 0..30 {
         let proof = Proof { pane: PaneState::Other, ..dead(&world) };
-        if let [deed] = world.prove(proof).as_slice() {
-            assert!(matches!(deed, Deed::NewWindow { .. }), "{deed:?}");
+        if let [action] = world.prove(proof).as_slice() {
+            assert!(matches!(action, Action::NewWindow { .. }), "{action:?}");
             return;
         }
         world.pass(1.0);
@@ -405,8 +404,8 @@ fn an_end_before_the_signal_is_no_end_by_it() {
         let session = world.key();
         world.command(Command::Recover { session, restart: true, when_idle: false });
         let proof = living(&world);
-        let (intent, deed) = world.act(proof);
-        assert!(matches!(deed, Deed::End { .. }));
+        let (intent, action) = world.act(proof);
+        assert!(matches!(action, Action::End { .. }));
         if was_sent {
             world.acted(intent, Outcome::Done);
         }

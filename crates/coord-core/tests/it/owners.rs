@@ -5,7 +5,8 @@ use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
 use coord_core::{Ending, Stage, Word};
 use coord_model::{
-    Command, Deed, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen, Signal,
+    Action, Command, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen,
+    Signal,
 };
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
@@ -23,7 +24,7 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
     assert!(recovery.pending.is_none());
     let why = "its conversation went on in another process".to_owned();
     assert_eq!(recovery.last.as_ref().unwrap().outcome, Ending::Closed { why });
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
 }
 
 // H-42: its user was quicker than whoever restores.
@@ -34,7 +35,7 @@ fn what_lives_is_not_restored() {
     world.command(Command::Restore { sessions });
     world.pass(200.0);
     assert!(world.pending().is_none());
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
 }
 
 // S0-25f, G6: all that is heard of the process in which its user took it up is its end.
@@ -82,7 +83,7 @@ fn of_two_owners_ours_goes() {
         let acts = world.prove(Proof { owners: vec![process(900)], idle_since_ms, pane, ..proof });
         let is_ended = matches!(
             &acts[..],
-            [Deed::End { subject, signal: Signal::Term, .. }] if subject.harness == process(NEXT)
+            [Action::End { subject, signal: Signal::Term, .. }] if subject.harness == process(NEXT)
         );
         assert_eq!(is_ended, at_prompt && is_idle, "{screen:?} {is_idle}: {acts:?}");
         assert_eq!(acts.is_empty(), !is_ended);
@@ -120,8 +121,8 @@ fn about_to_be_ended() -> (World, Intent) {
     assert_eq!(world.prove(proof), [], "H-54: its person is told first");
     world.pass(10.5);
     let proof = living(&world);
-    let (intent, deed) = world.act(proof);
-    assert!(matches!(deed, Deed::End { signal: Signal::Term, .. }), "{deed:?}");
+    let (intent, action) = world.act(proof);
+    assert!(matches!(action, Action::End { signal: Signal::Term, .. }), "{action:?}");
     (world, intent)
 }
 
@@ -173,10 +174,10 @@ fn a_look_at_the_living_says_nothing_of_the_dead() {
     world.exit(PID);
     let proof = Box::new(dead(&world));
     world.take(&Event::Proved { session_id: String::new(), intent, proof });
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
     assert_eq!(world.waits_for(), "how it ended is being read");
     world.registry(PID, crate::world::present("s1"), true);
     let proof = dead(&world);
-    let (_, deed) = world.act(proof);
-    assert!(matches!(deed, Deed::TypeResume { .. }), "{deed:?}");
+    let (_, action) = world.act(proof);
+    assert!(matches!(action, Action::TypeResume { .. }), "{action:?}");
 }

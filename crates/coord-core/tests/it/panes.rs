@@ -47,7 +47,7 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
         | Effect::Tell { .. }
-        | Effect::Do(_) => None,
+        | Effect::Act(_) => None,
     });
     looks.collect()
 }

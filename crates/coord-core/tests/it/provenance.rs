@@ -72,7 +72,7 @@ fn a_claim_without_a_client_opens_a_record_without_an_owner() {
     }
     world.die(STRANGER, present("s1"));
     assert_eq!(world.word("s1"), Word::Unknown);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     // Its first verified event makes it known.
     world.open("s1", 100, Kind::Interactive);
     assert_eq!(world.word("s1"), Word::Idle);
@@ -95,7 +95,7 @@ fn a_claim_without_a_process_shows_nothing() {
     send_as(&mut world, CLIENT, ("s1", 100), PROMPT);
     world.seen_alive(100);
     assert_eq!(world.word("s1"), Word::Running);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
 }
 
 // H-44: what was spooled while nobody listened, of a client that lives.
@@ -361,7 +361,7 @@ fn a_claim_permits_no_act() {
     send_as(&mut world, Provenance::Claimed, ("s1", PID), STOP);
     send_as(&mut world, Provenance::Claimed, ("s1", PID), PROMPT);
     assert_eq!(world.word("s1"), Word::Running);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
 }
 
 /// The registry entry of a process whose program is not recognized as a client.

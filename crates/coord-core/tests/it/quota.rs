@@ -4,7 +4,7 @@ use crate::crashes::{PID, at_rest, unattended};
 use crate::world::{PROMPT, STOP, World};
 use coord_core::Word;
 use coord_model::{
-    Command, Deed, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, StartSource,
+    Action, Command, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, StartSource,
 };
 
 /// The delays of the probes with what each session adds of its own, minutes.
@@ -24,9 +24,9 @@ fn limited(world: &mut World) {
 
 /// The wakes asked for since the last look.
 fn wakes(world: &mut World) -> Vec<Intent> {
-    let deeds = world.deeds().into_iter();
-    let wake = |deed| if let Deed::Wake { intent, .. } = deed { Some(intent) } else { None };
-    deeds.filter_map(wake).collect()
+    let actions = world.actions().into_iter();
+    let wake = |action| if let Action::Wake { intent, .. } = action { Some(intent) } else { None };
+    actions.filter_map(wake).collect()
 }
 
 /// Minutes until the next probe.

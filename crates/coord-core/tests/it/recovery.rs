@@ -6,7 +6,7 @@ use crate::crashes::{
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, no_registry, process, start_of};
 use coord_core::{Stage, Word};
 use coord_model::{
-    Command, Deed, Input, Mode, Outcome, PaneState, ParentKind, Prompt, Proof, RegistryStatus,
+    Action, Command, Input, Mode, Outcome, PaneState, ParentKind, Prompt, Proof, RegistryStatus,
     Screen, Settings, Signal, TranscriptState,
 };
 
@@ -17,8 +17,8 @@ fn a_crash_in_a_turn_comes_back_in_its_shell() {
     world.crash(PID);
     assert_eq!(world.word("s1"), Word::RecoveryPending);
     let proof = dead(&world);
-    let (intent, deed) = world.act(proof);
-    assert!(matches!(&deed, Deed::TypeResume { subject, .. } if subject.session_id == "s1"));
+    let (intent, action) = world.act(proof);
+    assert!(matches!(&action, Action::TypeResume { subject, .. } if subject.session_id == "s1"));
     assert_eq!(world.word("s1"), Word::Recovering);
     world.acted(intent, Outcome::Done);
     world.claim(NEXT);
@@ -32,7 +32,7 @@ fn a_crash_in_a_turn_comes_back_in_its_shell() {
     assert_eq!(world.outcome(), Some("verified"));
     assert!(world.pending().is_none());
     assert_eq!(world.session("s1").recovery.budget.used(), (1, 1));
-    assert!(matches!(world.deeds().last(), Some(Deed::Release { .. })));
+    assert!(matches!(world.actions().last(), Some(Action::Release { .. })));
 }
 
 // H-06: an attended session is brought back only if it is wanted, or with a signature of its own.
@@ -58,7 +58,7 @@ fn somebody_who_watches_is_not_surprised() {
     assert!(matches!(world.pending().unwrap().stage, Stage::Grace { .. }));
     world.pass(1.5);
     let proof = Proof { nonce: "n2".into(), ..proof };
-    assert!(matches!(world.act(proof).1, Deed::TypeResume { .. }));
+    assert!(matches!(world.act(proof).1, Action::TypeResume { .. }));
 }
 
 // H-06: any key in the pane cancels during the grace.
@@ -126,14 +126,14 @@ fn a_resume_by_its_user_ends_the_recovery() {
 }
 
 /// What keeps a dead harness's session from coming back, and the word for what becomes of it.
-fn hindered(change: impl FnOnce(&World, &mut Proof)) -> (World, Vec<Deed>) {
+fn hindered(change: impl FnOnce(&World, &mut Proof)) -> (World, Vec<Action>) {
     let mut world = in_a_turn();
     world.crash(PID);
     world.pass(5.0);
     let mut proof = dead(&world);
     change(&world, &mut proof);
-    let deeds = world.prove(proof);
-    (world, deeds)
+    let actions = world.prove(proof);
+    (world, actions)
 }
 
 // H-13, H-18, H-33, H-36, H-11, S0-25e: what the proof shows decides.
@@ -156,8 +156,8 @@ fn nothing_is_done_on_a_proof_that_shows_a_hindrance() {
         ("H-10", |_, proof| proof.pane = PaneState::NoServer, Some("closed")),
     ];
     for (rule, change, outcome) in changes {
-        let (world, deeds) = hindered(change);
-        assert_eq!(deeds, [], "{rule}");
+        let (world, actions) = hindered(change);
+        assert_eq!(actions, [], "{rule}");
         assert_eq!(world.outcome(), outcome, "{rule}: {:?}", world.pending());
         assert_eq!(world.pending().is_some(), outcome.is_none(), "{rule}");
         assert!(world.decisions.iter().any(|one| one.rule == rule), "{rule}");
@@ -178,12 +178,12 @@ fn a_shell_that_may_not_be_typed_into_is_left_alone() {
         ("dead", |_, proof| proof.pane = PaneState::Dead),
     ];
     for (name, change) in changes {
-        let (_, deeds) = hindered(change);
+        let (_, actions) = hindered(change);
         let is_right = match name {
-            "dead" => matches!(deeds.as_slice(), [Deed::RespawnPane { .. }]),
-            _ => matches!(deeds.as_slice(), [Deed::NewWindow { .. }]),
+            "dead" => matches!(actions.as_slice(), [Action::RespawnPane { .. }]),
+            _ => matches!(actions.as_slice(), [Action::NewWindow { .. }]),
         };
-        assert!(is_right, "{name}: {deeds:?}");
+        assert!(is_right, "{name}: {actions:?}");
     }
 }
 
@@ -203,7 +203,7 @@ fn the_shells_prompt_is_awaited_and_remembered() {
     let prompt = Some(Prompt { column: 12, digest: 9 });
     let pane = PaneState::Shell { prompt, signature: None, has_typed: false };
     let proof = Proof { pane, ..dead(&world) };
-    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+    assert!(matches!(world.act(proof).1, Action::NewWindow { .. }));
 }
 
 // H-33: a tool that lives on is waited for, ten minutes long, and never touched.
@@ -237,7 +237,7 @@ fn a_wrapper_or_an_unknown_option_is_no_case_for_coord() {
         world.launched(PID, launch);
         world.crash(PID);
         assert!(world.pending().is_none());
-        assert!(!world.deeds().iter().any(is_act));
+        assert!(!world.actions().iter().any(is_act));
         assert_eq!(world.session("s1").recovery.needs_operator.is_some(), !is_wrapper);
     }
 }
@@ -261,8 +261,8 @@ fn a_signature_in_a_turn_waits_for_rest_and_then_restarts_gracefully() {
     assert_eq!(world.prove(proof), [], "idle for 30 s first");
     world.pass(32.0);
     let proof = living(&world);
-    let (intent, deed) = world.act(proof);
-    assert!(matches!(deed, Deed::End { signal: Signal::Term, .. }), "{deed:?}");
+    let (intent, action) = world.act(proof);
+    assert!(matches!(action, Action::End { signal: Signal::Term, .. }), "{action:?}");
     world.acted(intent, Outcome::Done);
     world.hook("s1", PID, END);
     world.exit(PID);
@@ -328,7 +328,7 @@ fn a_signature_in_an_attended_session_opens_nothing() {
     world.is_content(false);
     world.pass(400.0);
     assert!(world.pending().is_none());
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
 }
 
 // G4: between proof and act something changed: nothing was touched, and it is proved anew.
@@ -355,7 +355,7 @@ fn failed_attempts_are_spaced_and_limited() {
         world.exit(NEXT);
         assert_eq!(world.outcome(), Some("failed"));
         world.pass(wait - 0.5);
-        assert_eq!(world.deeds().len(), 0, "not before {wait} s");
+        assert_eq!(world.actions().len(), 0, "not before {wait} s");
         world.pass(1.0);
     }
     let proof = dead(&world);
@@ -365,7 +365,7 @@ fn failed_attempts_are_spaced_and_limited() {
     let flag = world.session("s1").recovery.needs_operator.clone().unwrap();
     assert_eq!(flag.reason, "3 recoveries in this turn");
     world.pass(1_000.0);
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
     world.command(Command::ResetFailed { session: Some(world.key()) });
     assert!(world.session("s1").recovery.needs_operator.is_none());
     let proof = dead(&world);
@@ -428,7 +428,7 @@ fn a_slow_resume_is_never_started_again() {
         assert_eq!(world.prove(proof), []);
         assert_eq!(world.session("s1").recovery.needs_operator.is_some(), needs_operator);
         world.pass(3_600.0);
-        assert!(!world.deeds().iter().any(is_act));
+        assert!(!world.actions().iter().any(is_act));
         // It comes up after all.
         world.comes_up(NEXT);
         world.pass(3.5);
@@ -462,7 +462,7 @@ fn a_hold_and_settling_keep_it_back() {
     world.crash(PID);
     assert_eq!(world.waits_for(), "held by its operator");
     world.pass(59.0);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     world.pass(2.0);
     let proof = dead(&world);
     assert_eq!(world.prove(proof).len(), 1);
@@ -471,7 +471,7 @@ fn a_hold_and_settling_keep_it_back() {
     world.take(&coord_model::Event::Gap { ns: 0 });
     world.crash(PID);
     world.pass(29.0);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     world.pass(2.0);
     let proof = dead(&world);
     assert_eq!(world.prove(proof).len(), 1);
@@ -497,7 +497,7 @@ fn who_has_not_the_lock_only_looks() {
     world.take(&coord_model::Event::ConfigDirLock { config_dir, held: false });
     world.crash(PID);
     world.pass(100.0);
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     assert!(world.waits_for().contains("another coordinator"));
     // A start forgets the locks of the process before it, and blames nobody for that.
     let host = world.state.header().host.clone().unwrap();
@@ -527,7 +527,7 @@ fn a_restart_looks_before_it_goes_on() {
     world.start_coordinator();
     let config_dir = "/home/dev/.claude".into();
     world.take(&coord_model::Event::ConfigDirLock { config_dir, held: true });
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
     // The line had been typed, and is taken now.
     world.claim(NEXT);
     world.comes_up(NEXT);
@@ -585,8 +585,8 @@ fn what_a_host_event_took_along_is_no_crash() {
     }
     assert!(world.state.header().machine.breaker.is_none());
     world.pass(600.0);
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
     world.command(Command::Restore { sessions: vec![world.key()] });
     let proof = Proof { pane: PaneState::Closed, ..dead(&world) };
-    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+    assert!(matches!(world.act(proof).1, Action::NewWindow { .. }));
 }

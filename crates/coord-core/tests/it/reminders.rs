@@ -3,13 +3,15 @@
 use crate::crashes::{PID, at_rest, dead, in_a_turn, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its};
 use coord_core::Word;
-use coord_model::{Command, Deed, HookKind, PaneSeen, Proof, RegistryStatus, Screen};
+use coord_model::{Action, Command, HookKind, PaneSeen, Proof, RegistryStatus, Screen};
 
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {
-    let deeds = world.deeds().into_iter();
-    deeds
-        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None })
+    let actions = world.actions().into_iter();
+    actions
+        .filter_map(
+            |action| if let Action::Notify { text, .. } = action { Some(text) } else { None },
+        )
         .collect()
 }
 

@@ -7,7 +7,7 @@ use crate::crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its, process};
 use coord_core::{Starter, Word};
 use coord_model::{
-    Command, Deed, Event, Failure, HookKind, Input, Intent, LastWords, MarkChange, Outcome,
+    Action, Command, Event, Failure, HookKind, Input, Intent, LastWords, MarkChange, Outcome,
     PaneSeen, PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, Settings,
     StartSource, Whom,
 };
@@ -48,28 +48,27 @@ fn a_turn(world: &mut World) {
 }
 
 /// Its screen shows the same prompt for so many heartbeats. What was asked for meanwhile.
-fn rests(world: &mut World, minutes: u32) -> Vec<Deed> {
+fn rests(world: &mut World, minutes: u32) -> Vec<Action> {
     for _ in 0..=minutes {
         let screen = PaneSeen { screen: Some(Screen::Prompt), digest: Some(1), ..blank() };
         world.seen_on_pane(PID, its(screen), false);
         world.pass(60.0);
     }
-    world.deeds()
+    world.actions()
 }
 
-fn looks(deeds: &[Deed]) -> Vec<Intent> {
-    let of_words =
-        |deed: &&Deed| matches!(deed, Deed::Prove { subject, .. } if subject.reads_last_words);
-    deeds.iter().filter(of_words).map(intent_of).collect()
+fn looks(actions: &[Action]) -> Vec<Intent> {
+    let of_words = |action: &&Action| matches!(action, Action::Prove { subject, .. } if subject.reads_last_words);
+    actions.iter().filter(of_words).map(intent_of).collect()
 }
 
 /// The look of a session that came to rest.
 #[track_caller]
 fn asked(world: &mut World) -> Intent {
-    let deeds = rests(world, 4);
-    match looks(&deeds)[..] {
+    let actions = rests(world, 4);
+    match looks(&actions)[..] {
         [one] => one,
-        _ => panic!("not one look: {deeds:?}"),
+        _ => panic!("not one look: {actions:?}"),
     }
 }
 
@@ -90,8 +89,8 @@ fn told(world: &mut World, proof: Proof) -> (Vec<(Intent, String)>, &'static str
     let Some(Cow::Borrowed(rule)) = world.decisions.last().map(|last| last.rule.clone()) else {
         panic!("no decision");
     };
-    let wakes = world.deeds().into_iter().filter_map(|deed| {
-        if let Deed::Wake { intent, text } = deed { Some((intent, text)) } else { None }
+    let wakes = world.actions().into_iter().filter_map(|action| {
+        if let Action::Wake { intent, text } = action { Some((intent, text)) } else { None }
     });
     (wakes.collect(), rule)
 }

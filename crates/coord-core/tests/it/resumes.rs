@@ -7,8 +7,8 @@ use crate::crashes::{
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
 use coord_core::Word;
 use coord_model::{
-    Command, Deed, Event, Kind, PaneState, Parent, ParentKind, ProcessSeen, Proof, RegistryStatus,
-    Screen, Settings, TmuxPane,
+    Action, Command, Event, Kind, PaneState, Parent, ParentKind, ProcessSeen, Proof,
+    RegistryStatus, Screen, Settings, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -42,7 +42,7 @@ fn set_clock(world: &mut World, by_ms: i64) {
 /// Time passes until the next look is asked for.
 fn until_asked(world: &mut World) {
     for _ in 0..1_000 {
-        let is_look = |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Do(deed) if matches!(**deed, Deed::Prove { .. }));
+        let is_look = |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Act(action) if matches!(**action, Action::Prove { .. }));
         if world.effects.iter().any(is_look) {
             return;
         }
@@ -84,7 +84,7 @@ fn what_a_restart_interrupted_is_resumed_on_any_server() {
     world.command(Command::Restore { sessions: vec![world.key()] });
     let proof = Proof { pane: PaneState::NoServer, ..dead(&world) };
     let nonce = proof.nonce.clone();
-    assert!(matches!(world.act(proof).1, Deed::NewWindow { .. }));
+    assert!(matches!(world.act(proof).1, Action::NewWindow { .. }));
     assert!(world.state.resume_placed(&nonce).unwrap().any_server);
 }
 
@@ -99,7 +99,8 @@ fn a_resumed_client_that_ends_at_once_is_judged_by_its_reason() {
         assert_eq!(world.outcome(), Some("closed"), "nobody asked for it again");
         let has_failed = world.decisions.iter().any(|one| one.saw.contains("ended at once"));
         assert_eq!(has_failed, is_failure);
-        let looks = world.deeds().into_iter().any(|deed| matches!(deed, Deed::Prove { .. }));
+        let looks =
+            world.actions().into_iter().any(|action| matches!(action, Action::Prove { .. }));
         assert!(!looks, "nobody is there to be looked at");
     }
 }
@@ -153,7 +154,8 @@ fn only_work_that_was_cut_off_goes_on() {
         change(&mut world);
         world.pass(2.0);
         assert_eq!(world.outcome(), Some("verified"), "{name}");
-        let woken = world.deeds().into_iter().filter(|deed| matches!(deed, Deed::Wake { .. }));
+        let woken =
+            world.actions().into_iter().filter(|action| matches!(action, Action::Wake { .. }));
         assert_eq!(woken.count(), usize::from(goes_on), "{name}");
     }
     // It died at rest: there is nothing to go on with.
@@ -162,7 +164,7 @@ fn only_work_that_was_cut_off_goes_on() {
     world.is_content(false);
     world.crash(PID);
     world.comes_back(NEXT);
-    assert!(!world.deeds().iter().any(|deed| matches!(deed, Deed::Wake { .. })));
+    assert!(!world.actions().iter().any(|action| matches!(action, Action::Wake { .. })));
 }
 
 // H-45: a mode that its command line does not give is not set again, and both its user and its agent are told.
@@ -183,12 +185,14 @@ fn a_mode_that_was_switched_on_later_is_named() {
         assert_eq!(world.prove(proof), []);
         world.pass(2.0);
         assert_eq!(world.outcome(), Some("verified"));
-        let deeds = world.deeds();
-        let text_of = |deed: &Deed| {
-            let (Deed::Notify { text, .. } | Deed::Wake { text, .. }) = deed else { return None };
+        let actions = world.actions();
+        let text_of = |action: &Action| {
+            let (Action::Notify { text, .. } | Action::Wake { text, .. }) = action else {
+                return None;
+            };
             Some(text.clone())
         };
-        let texts: Vec<String> = deeds.iter().filter_map(text_of).collect();
+        let texts: Vec<String> = actions.iter().filter_map(text_of).collect();
         let named = texts.iter().filter(|text| text.contains("permission mode plan")).count();
         assert_eq!(named, if is_told { 2 } else { 0 }, "{texts:?}");
     }
@@ -205,7 +209,7 @@ fn a_time_ahead_of_the_clock_is_old_only_where_the_clock_was_set() {
         if was_set {
             set_clock(&mut world, -1_000_000);
             world.pass(150.0);
-            world.deeds();
+            world.actions();
             until_asked(&mut world);
         }
         let proof = Proof { idle_since_ms, ..living(&world) };
@@ -222,7 +226,7 @@ fn a_clock_that_was_set_a_moment_ago_keeps_every_living_client() {
     world.is_content(false);
     set_clock(&mut world, 1_000_000);
     world.pass(31.0);
-    world.deeds();
+    world.actions();
     until_asked(&mut world);
     let proof = living(&world);
     assert_eq!(world.prove(proof), []);
@@ -230,7 +234,7 @@ fn a_clock_that_was_set_a_moment_ago_keeps_every_living_client() {
     until_asked(&mut world);
     assert!(world.seconds > 420.0, "keys count for two minutes");
     let proof = living(&world);
-    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+    assert!(matches!(world.act(proof).1, Action::End { .. }));
 }
 
 // H-53: without a registry it has to have been at its prompt for as long as with one.
@@ -246,7 +250,7 @@ fn an_order_waits_until_its_client_has_rested() {
     assert!(world.waits_for().contains("not been idle for long enough"), "{}", world.waits_for());
     until_asked(&mut world);
     let proof = Proof { idle_since_ms: None, ..living(&world) };
-    assert!(matches!(world.act(proof).1, Deed::End { .. }));
+    assert!(matches!(world.act(proof).1, Action::End { .. }));
 }
 
 // H-54: a key in the second in which its person was told cancels, an older one does not.
@@ -275,7 +279,7 @@ fn what_was_told_before_the_clock_was_set_is_told_again() {
     world.says("s1", PID, RegistryStatus::Idle);
     world.signature();
     world.is_content(false);
-    world.deeds();
+    world.actions();
     until_asked(&mut world);
     let proof = living(&world);
     assert_eq!(world.prove(proof), []);
@@ -321,9 +325,9 @@ fn no_line_is_typed_into_the_pane_of_another_client() {
         }
         world.crash(PID);
         let proof = dead(&world);
-        let deed = world.act(proof).1;
-        assert_eq!(matches!(deed, Deed::TypeResume { .. }), is_typed, "{name}: {deed:?}");
-        assert!(is_typed || matches!(deed, Deed::NewWindow { .. }), "{name}: {deed:?}");
+        let action = world.act(proof).1;
+        assert_eq!(matches!(action, Action::TypeResume { .. }), is_typed, "{name}: {action:?}");
+        assert!(is_typed || matches!(action, Action::NewWindow { .. }), "{name}: {action:?}");
     }
 }
 
@@ -357,7 +361,7 @@ fn a_line_that_stands_in_the_shell_is_left_to_its_person() {
     let waited = world.seconds - from;
     assert!((600.0..740.0).contains(&waited), "{waited}");
     world.pass(3_600.0);
-    assert!(!world.deeds().iter().any(is_act));
+    assert!(!world.actions().iter().any(is_act));
 }
 
 // H-06, H-07: a crash that was seen on its screen before it died wants a watched session back, after a grace.

@@ -4,7 +4,7 @@ use crate::crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use crate::world::{END, PROMPT, STOP, World, blank, its, process};
 use coord_core::Word;
 use coord_model::{
-    Background, Deed, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
+    Action, Background, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
     ToolPhase,
 };
 
@@ -73,7 +73,7 @@ fn what_a_turn_is_at_has_its_own_clock() {
         assert_eq!(world.word("s1"), Word::Running, "{name:?} {screen:?}");
         watch(&mut world, 60, screen, |_| 1);
         assert_eq!(world.word("s1"), Word::Stalled, "{name:?} {screen:?}");
-        assert!(!world.deeds().iter().any(is_act), "a stall is a word");
+        assert!(!world.actions().iter().any(is_act), "a stall is a word");
         watch(&mut world, 5, screen, |_| 2);
         assert_eq!(world.word("s1"), Word::Running, "it goes on");
     }
@@ -243,9 +243,11 @@ fn a_call_of_a_turn_that_is_over_has_no_clock() {
 
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {
-    let deeds = world.deeds().into_iter();
-    deeds
-        .filter_map(|deed| if let Deed::Notify { text, .. } = deed { Some(text) } else { None })
+    let actions = world.actions().into_iter();
+    actions
+        .filter_map(
+            |action| if let Action::Notify { text, .. } = action { Some(text) } else { None },
+        )
         .collect()
 }
 
@@ -257,7 +259,7 @@ fn an_open_prompt_is_reminded_of() {
         world.attend(unattended);
         world.hook("s1", PID, HookKind::PermissionRequest);
         world.says("s1", PID, RegistryStatus::WaitingPermission);
-        let _ = world.deeds();
+        let _ = world.actions();
         world.pass(599.0);
         assert_eq!(lines(&mut world), [""; 0]);
         world.pass(1.5);

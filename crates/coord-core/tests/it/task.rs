@@ -4,7 +4,8 @@ use crate::crashes::{PID, dead, unattended};
 use crate::world::{PROMPT, STOP, World};
 use coord_core::{Flag, Word, change_since};
 use coord_model::{
-    Command, Deed, Effect, Event, HookKind, MarkChange, Outcome, PaneState, Proof, TaskFound, Whom,
+    Action, Command, Effect, Event, HookKind, MarkChange, Outcome, PaneState, Proof, TaskFound,
+    Whom,
 };
 
 const DIR: &str = "/task";
@@ -16,7 +17,7 @@ fn with_task() -> World {
     world.command(Command::Attend { whom, marks });
     world.pass(1.0);
     found(&mut world, None, None);
-    let _ = world.deeds();
+    let _ = world.actions();
     world
 }
 
@@ -32,9 +33,10 @@ fn reads(world: &mut World, seconds: f64) -> usize {
     world.effects.iter().filter(|one| matches!(one, Effect::ReadTask { dir } if dir == DIR)).count()
 }
 
-fn stop_files(deeds: &[Deed]) -> Vec<&Deed> {
-    let is_one = |deed: &&Deed| matches!(deed, Deed::WriteStop { .. } | Deed::RemoveStop { .. });
-    deeds.iter().filter(is_one).collect()
+fn stop_files(actions: &[Action]) -> Vec<&Action> {
+    let is_one =
+        |action: &&Action| matches!(action, Action::WriteStop { .. } | Action::RemoveStop { .. });
+    actions.iter().filter(is_one).collect()
 }
 
 /// Its recovery fails so often that a person is asked (G5).
@@ -103,7 +105,7 @@ fn a_stop_file_holds_everything() {
     world.pass(600.0);
     let hold = world.state.operators_hold(world.session("s1"), world.session("s1").sign);
     assert_eq!(hold.unwrap().reason, "its task directory has an .auto-stop (lunch)");
-    assert_eq!(world.deeds(), []);
+    assert_eq!(world.actions(), []);
     assert_eq!(world.word("s1"), Word::RecoveryPending);
     found(&mut world, None, None);
     world.pass(1.0);
@@ -149,11 +151,11 @@ fn a_stop_file_of_a_limit_is_never_taken_away() {
     let mut world = with_task();
     fails_for_good(&mut world);
     world.pass(1.0);
-    let deeds = world.deeds();
-    assert!(!stop_files(&deeds).iter().any(|deed| matches!(deed, Deed::RemoveStop { .. })));
+    let actions = world.actions();
+    assert!(!stop_files(&actions).iter().any(|action| matches!(action, Action::RemoveStop { .. })));
     world.command(Command::ResetFailed { session: None });
     world.pass(120.0);
-    assert_eq!(stop_files(&world.deeds()), Vec::<&Deed>::new());
+    assert_eq!(stop_files(&world.actions()), Vec::<&Action>::new());
     assert_eq!(world.session("s1").task.wrote, None);
     assert!(world.decisions.iter().any(|one| one.rule == "S1-24"));
 }
@@ -172,9 +174,9 @@ fn a_stop_file_of_another_reason_goes_with_it() {
     assert!(!wrote.is_kept && wrote.text.contains("needs_operator"), "{wrote:?}");
     world.command(Command::ResetFailed { session: None });
     world.pass(1.0);
-    let deeds = world.deeds();
-    let removed = Deed::RemoveStop { dir: DIR.into(), text: wrote.text };
-    assert_eq!(stop_files(&deeds), [&removed]);
+    let actions = world.actions();
+    let removed = Action::RemoveStop { dir: DIR.into(), text: wrote.text };
+    assert_eq!(stop_files(&actions), [&removed]);
 }
 
 // G10: whoever was to write it may have been killed before; once it was seen, only a person removes it.
@@ -182,13 +184,13 @@ fn a_stop_file_of_another_reason_goes_with_it() {
 fn a_stop_file_that_nobody_saw_is_written_again() {
     let mut world = with_task();
     fails_for_good(&mut world);
-    let _ = world.deeds();
+    let _ = world.actions();
     world.start_coordinator();
-    assert_eq!(stop_files(&world.deeds()).len(), 1);
+    assert_eq!(stop_files(&world.actions()).len(), 1);
     found(&mut world, None, Some("stall_limit"));
     found(&mut world, None, None);
     world.start_coordinator();
-    assert_eq!(stop_files(&world.deeds()), Vec::<&Deed>::new());
+    assert_eq!(stop_files(&world.actions()), Vec::<&Action>::new());
 }
 
 fn give(world: &mut World, id: &str, dir: &str) {

@@ -2,7 +2,7 @@
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn, living};
 use crate::world::World;
-use coord_model::{Command, Deed, Effect, Input, PaneState, Prompt, Proof};
+use coord_model::{Action, Command, Effect, Input, PaneState, Prompt, Proof};
 
 // H-35: a hold has an age, and after half an hour somebody is told, once.
 #[test]
@@ -16,7 +16,7 @@ fn a_long_hold_is_told_of() {
     assert_eq!(notices(&world), 0);
     world.pass(2.0);
     assert_eq!(notices(&world), 1);
-    assert!(world.deeds().iter().any(|deed| matches!(deed, Deed::Notify { .. })));
+    assert!(world.actions().iter().any(|action| matches!(action, Action::Notify { .. })));
     world.pass(7_200.0);
     assert_eq!(notices(&world), 1);
 }
@@ -30,7 +30,7 @@ fn a_long_wait_for_a_person_costs_few_looks() {
     let pane = PaneState::Client { screen: None, input: Input::Draft, signature: None };
     let mut looked_at = Vec::new();
     for second in 0..600 {
-        let asks = |effect: &Effect| matches!(effect, Effect::Do(deed) if matches!(**deed, Deed::Prove { .. }));
+        let asks = |effect: &Effect| matches!(effect, Effect::Act(action) if matches!(**action, Action::Prove { .. }));
         if world.effects.iter().any(asks) {
             looked_at.push(second);
             let proof = Proof { pane: pane.clone(), ..living(&world) };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use coord_core::{Presence, Session, State, Turn, Word, step};
 use coord_model::{
-    Awake, Background, Command, Decision, Deed, Effect, EndReason, EnvelopeText, Event, Harness,
+    Action, Awake, Background, Command, Decision, Effect, EndReason, EnvelopeText, Event, Harness,
     HookEvent, HookKind, Host, Kind, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, ProcessSeen,
     Provenance, QueueEvent, Registry, RegistryEntry, RegistryStatus, Screen, Settings, StartSource,
     Started, TmuxPane, ToolPhase, Via,
@@ -296,40 +296,40 @@ impl World {
 
 /// G4, G6, H-01, H-13: whatever happened, an act meets only a session that it may meet.
 fn acts_only_where_it_may(state: &State, effect: &Effect, awake: Awake) {
-    let Effect::Do(deed) = effect else { return };
-    let (intent, lives) = match &**deed {
-        Deed::End { intent, .. } => (intent, true),
-        Deed::TypeResume { intent, .. }
-        | Deed::RespawnPane { intent, .. }
-        | Deed::NewWindow { intent, .. } => (intent, false),
-        Deed::Prove { .. }
-        | Deed::Wake { .. }
-        | Deed::Release { .. }
-        | Deed::WriteStop { .. }
-        | Deed::RemoveStop { .. }
-        | Deed::Notify { .. } => {
+    let Effect::Act(action) = effect else { return };
+    let (intent, lives) = match &**action {
+        Action::End { intent, .. } => (intent, true),
+        Action::TypeResume { intent, .. }
+        | Action::RespawnPane { intent, .. }
+        | Action::NewWindow { intent, .. } => (intent, false),
+        Action::Prove { .. }
+        | Action::Wake { .. }
+        | Action::Release { .. }
+        | Action::WriteStop { .. }
+        | Action::RemoveStop { .. }
+        | Action::Notify { .. } => {
             return;
         }
     };
     let session = state.session(intent.session).unwrap();
     let ours = session.recovery.pending.is_none();
-    assert_eq!(session.may_live(), lives, "{deed:?} on {session:?}");
+    assert_eq!(session.may_live(), lives, "{action:?} on {session:?}");
     let is_held = session.held.as_ref().is_some_and(|hold| hold.lasts(awake));
-    assert!(!session.is_foreign && !is_held, "{deed:?}");
+    assert!(!session.is_foreign && !is_held, "{action:?}");
     if lives {
         // H-07: in a turn only one whose main thread stood still for a minute.
         let still = session.recovery.pending.as_ref().and_then(|pending| pending.still.as_ref());
         let is_hung = still.is_some_and(|still| 60_000 <= awake.ms_since(still.since));
         let in_a_turn = matches!(session.turn, Turn::Open { .. });
-        assert!(is_hung || !in_a_turn, "{deed:?} in a turn");
-        assert!(session.waits.is_empty() && !session.background.is_any(), "{deed:?}");
+        assert!(is_hung || !in_a_turn, "{action:?} in a turn");
+        assert!(session.waits.is_empty() && !session.background.is_any(), "{action:?}");
     } else {
         let is_users = matches!(
             session.presence,
             Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
         );
-        assert!(!is_users && session.left.is_none() && !session.two_owners, "{deed:?}");
-        assert!(!ours && session.recovery.needs_operator.is_none(), "{deed:?}");
+        assert!(!is_users && session.left.is_none() && !session.two_owners, "{action:?}");
+        assert!(!ours && session.recovery.needs_operator.is_none(), "{action:?}");
         assert!(state.header().machine.under_way.contains(&session.key));
         let limits = (&state.header().settings, session.recovery.budget.used());
         assert!(limits.1.1 <= limits.0.recoveries_total, "G5");

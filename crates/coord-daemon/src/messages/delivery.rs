@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{ANSWER_BYTES_MAX, Admitted, framed_message};
 use coord_model::{
-    Address, Door, EventId, MessageId, NewMessage, Now, QueueEvent, Same, Sender, SessionKey,
+    Address, DeliveryPath, EventId, MessageId, NewMessage, Now, QueueEvent, Same, Sender,
+    SessionKey,
 };
 use coord_wire::limits::WAKE_BYTES_MAX;
 use serde_json::json;
@@ -25,13 +26,13 @@ use crate::world::World;
 pub(crate) struct Offered {
     pub(crate) event: EventId,
     session: SessionKey,
-    door: Door,
+    delivery: DeliveryPath,
 }
 
 impl Offered {
     /// What waits for this session, by this way.
-    pub(crate) fn new(event: EventId, session: SessionKey, door: Door) -> Self {
-        Self { event, session, door }
+    pub(crate) fn new(event: EventId, session: SessionKey, delivery: DeliveryPath) -> Self {
+        Self { event, session, delivery }
     }
 }
 
@@ -49,12 +50,12 @@ pub(crate) struct Leaving {
 impl<W: World> Coordinator<W> {
     /// The answer of a hook with all that leaves by it; none if nothing does.
     pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Route> {
-        let Offered { session, door, .. } = *offered;
+        let Offered { session, delivery, .. } = *offered;
         if !self.has_room_for("") {
             return None;
         }
         let (mut context, mut leases) = (String::new(), Vec::new());
-        for id in self.outgoing(session, door, now) {
+        for id in self.outgoing(session, delivery, now) {
             // The first is cut where it is too long; what does not fit behind it comes with the next answer.
             let is_first = context.is_empty();
             let bytes_max = if is_first { ANSWER_BYTES_MAX } else { usize::MAX };
@@ -64,12 +65,12 @@ impl<W: World> Coordinator<W> {
             if !is_first && !has_room {
                 break;
             }
-            let Some(fence) = self.record_handed(id, door, now) else { break };
+            let Some(fence) = self.record_handed(id, delivery, now) else { break };
             leases.push((id, fence));
             context.push_str(gap);
             context.push_str(&text);
         }
-        let output = json!({"hookEventName": door.event(), "additionalContext": context});
+        let output = json!({"hookEventName": delivery.event(), "additionalContext": context});
         let answer = Response::json(&json!({"hookSpecificOutput": output}));
         let seq = self.engine.journal().next_seq().saturating_sub(1);
         (!leases.is_empty()).then_some(Route::Handed(seq, answer, leases))
@@ -84,10 +85,10 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn outgoing(&self, session: SessionKey, door: Door, now: Now) -> Vec<MessageId> {
+    fn outgoing(&self, session: SessionKey, delivery: DeliveryPath, now: Now) -> Vec<MessageId> {
         let state = self.engine.state();
         let session = state.session(session);
-        session.map_or_else(Vec::new, |one| state.outgoing(one, door, state.moment(now)))
+        session.map_or_else(Vec::new, |one| state.outgoing(one, delivery, state.moment(now)))
     }
 
     /// A message as its agent reads it. One whose text cannot be read fails, and says so.
@@ -108,10 +109,10 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Records that it leaves; its fence.
-    fn record_handed(&mut self, id: MessageId, door: Door, now: Now) -> Option<u64> {
+    fn record_handed(&mut self, id: MessageId, delivery: DeliveryPath, now: Now) -> Option<u64> {
         let lease_ms = self.config.ms("queue.lease");
-        let what = format!("handed over by {}", door.event());
-        self.note_message(id, &what, QueueEvent::Handed { id, door, lease_ms }, now);
+        let what = format!("handed over by {}", delivery.event());
+        self.note_message(id, &what, QueueEvent::Handed { id, delivery, lease_ms }, now);
         self.engine.state().message(id)?.lease().map(|lease| lease.fence)
     }
 
@@ -123,11 +124,11 @@ impl<W: World> Coordinator<W> {
         let waiting = self.engine.state().sessions_with_messages();
         let waiting: Vec<SessionKey> = waiting.filter(|key| self.is_waiting(*key)).collect();
         for session in waiting {
-            let Some(id) = self.outgoing(session, Door::Wake, now).first().copied() else {
+            let Some(id) = self.outgoing(session, DeliveryPath::Wake, now).first().copied() else {
                 continue;
             };
             let Some(text) = self.framed(id, WAKE_BYTES_MAX, now) else { continue };
-            if let Some(fence) = self.record_handed(id, Door::Wake, now) {
+            if let Some(fence) = self.record_handed(id, DeliveryPath::Wake, now) {
                 let seq = self.engine.journal().next_seq().saturating_sub(1);
                 self.leaving.push_back(Leaving { session, id, fence, text, seq });
             }

@@ -47,13 +47,13 @@ impl World {
         std::fs::create_dir_all(&paths.config).unwrap();
         std::fs::write(paths.config_file(), &config).unwrap();
         let config = Config::parse(&config).unwrap();
-        let (eyes, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
+        let (sources, tools) = adapters(Some(&dir.path().to_owned()), &config, &paths);
         let supervisor = Supervisor::new(Arc::clone(&waker));
         let config_watch = ConfigWatch::start(paths.config_file(), &supervisor).unwrap();
         let registry = poll.registry().try_clone().unwrap();
         let clients =
             Clients::new([std::fs::read_link(format!("/proc/{}/exe", harness().pid)).unwrap()]);
-        let world = RealWorld::start(registry, clients, eyes, tools, supervisor);
+        let world = RealWorld::start(registry, clients, sources, tools, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,
@@ -65,7 +65,7 @@ impl World {
         let coordinator = Coordinator::start(parts, now()).unwrap();
         let listener = std::os::unix::net::UnixListener::bind(paths.socket()).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let doors = Doors {
+        let inputs = Inputs {
             listener,
             signals: StdStream::pair().unwrap().0,
             spool_watch: inotify::init(inotify::CreateFlags::NONBLOCK).unwrap(),
@@ -73,7 +73,7 @@ impl World {
             notifier: Notifier::new(None).unwrap(),
             config_watch,
         };
-        let server = Server::new(poll, coordinator, doors).unwrap();
+        let server = Server::new(poll, coordinator, inputs).unwrap();
         Self { server, events: Events::with_capacity(64), n_events: 0, dir }
     }
 

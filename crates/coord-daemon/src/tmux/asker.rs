@@ -8,7 +8,7 @@ use std::time::Duration;
 use coord_store::clock::{Clock, RealClock};
 
 use super::program::{self, Output};
-use super::socket::{Door, Doors};
+use super::socket::{ServerSocket, ServerSockets};
 use crate::registry::Readable;
 
 /// A tmux process that has not answered by then is ended.
@@ -26,7 +26,7 @@ pub(crate) struct Asker {
     /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: a look that
     /// waits for them costs a process each time, and who shares this asker waits too.
     hung: BTreeMap<String, u64>,
-    doors: Doors,
+    sockets: ServerSockets,
 }
 
 impl Asker {
@@ -37,7 +37,7 @@ impl Asker {
             readable,
             answer_within: ANSWER_WITHIN,
             hung: BTreeMap::new(),
-            doors: Doors::default(),
+            sockets: ServerSockets::default(),
         }
     }
 
@@ -51,17 +51,17 @@ impl Asker {
     pub(crate) fn ask(
         &mut self,
         socket: &str,
-        may_ask: impl FnOnce(&Door) -> Result<(), String>,
+        may_ask: impl FnOnce(&ServerSocket) -> Result<(), String>,
         script: &str,
-    ) -> Result<(Door, Output), String> {
+    ) -> Result<(ServerSocket, Output), String> {
         if self.hung.get(socket).is_some_and(|until| RealClock.mono_ns() < *until) {
             return Err(format!("{socket}: its server did not answer; it is asked again soon"));
         }
-        let door = self.doors.open(&self.readable, Path::new(socket))?;
-        may_ask(&door).map_err(|why| format!("{socket}: {why}"))?;
+        let server_socket = self.sockets.open(&self.readable, Path::new(socket))?;
+        may_ask(&server_socket).map_err(|why| format!("{socket}: {why}"))?;
         let program = program::find(&self.places)?;
         let began = RealClock.mono_ns();
-        let output = program::run(&program, &door, script, self.answer_within);
+        let output = program::run(&program, &server_socket, script, self.answer_within);
         self.hung.remove(socket);
         let now_ns = RealClock.mono_ns();
         if output.is_err()
@@ -69,6 +69,6 @@ impl Asker {
         {
             self.hung.insert(socket.to_owned(), now_ns.saturating_add(HUNG_NS));
         }
-        Ok((door, output?))
+        Ok((server_socket, output?))
     }
 }

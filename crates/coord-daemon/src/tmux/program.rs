@@ -16,7 +16,7 @@ use rustix::fs::{Access, MemfdFlags, OFlags, access, fcntl_setfl, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::socket::Door;
+use super::socket::ServerSocket;
 
 /// Looked for in this order.
 const USUAL: [&str; 5] =
@@ -55,11 +55,11 @@ impl Output {
     }
 }
 
-/// Has the server behind `door` run these commands. It starts no server. A process that has not
+/// Has the server behind `server_socket` run these commands. It starts no server. A process that has not
 /// answered within `limit` is ended.
 pub(super) fn run(
     program: &Path,
-    door: &Door,
+    server_socket: &ServerSocket,
     script: &str,
     limit: Duration,
 ) -> Result<Output, String> {
@@ -74,9 +74,9 @@ pub(super) fn run(
         .map_err(|error| format!("{name}: {error}"))?;
     let child = Command::new(program)
         .arg("-S")
-        .arg(&door.name)
+        .arg(&server_socket.name)
         .args(["source-file", "-"])
-        .current_dir(door.dir())
+        .current_dir(server_socket.dir())
         .env_clear()
         .env("LANG", "C.UTF-8")
         .stdin(stdin)

@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use coord_model::ProcessRef;
 use coord_store::clock::{Clock, RealClock};
-use mio::Waker;
 
 use super::{PaneAnswer, PaneWish, Tmux, answer_to, unreadable};
-use crate::worker::{Supervisor, Worker};
+use crate::worker::{QueueWorker, Supervisor, Waiting};
 
 /// A person has one or two; beyond this the thread that was longest without work goes.
 const SERVERS_MAX: usize = 16;
@@ -31,60 +29,34 @@ pub(crate) struct Servers {
 
 #[derive(Debug)]
 struct Server {
-    desk: Arc<Desk>,
-    worker: Worker,
+    worker: QueueWorker<Wishes>,
     /// How many wishes there had been when it got its last one.
     used: u64,
 }
 
-/// Where wishes lie until the thread takes them.
+/// Looks at panes, the most urgent one of each process.
 #[derive(Debug, Default)]
-struct Desk {
-    wishes: Mutex<Wishes>,
-    more: Condvar,
-}
+struct Wishes(BTreeMap<ProcessRef, PaneWish>);
 
-#[derive(Debug, Default)]
-struct Wishes {
-    panes: BTreeMap<ProcessRef, PaneWish>,
-    is_looking: bool,
-    is_over: bool,
-}
-
-impl Desk {
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        // Nothing is left half done under the lock.
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Of two wishes for one process the more urgent one stays.
-    fn put(&self, wish: PaneWish) {
-        let mut all = self.wishes();
-        match all.panes.get(&wish.process) {
+impl Wishes {
+    fn add(&mut self, wish: PaneWish) {
+        match self.0.get(&wish.process) {
             Some(waiting) if wish.look < waiting.look => (),
-            Some(_) | None => drop(all.panes.insert(wish.process, wish)),
+            Some(_) | None => drop(self.0.insert(wish.process, wish)),
         }
-        self.more.notify_one();
+    }
+}
+
+impl Waiting for Wishes {
+    /// All there are.
+    type Task = Vec<PaneWish>;
+
+    fn next(&mut self) -> Option<Vec<PaneWish>> {
+        (!self.is_empty()).then(|| std::mem::take(&mut self.0).into_values().collect())
     }
 
-    /// All wishes there are, once there are some; none when it is over.
-    fn take(&self) -> Option<Vec<PaneWish>> {
-        let mut all = self.wishes();
-        all.is_looking = false;
-        let nothing = |all: &mut Wishes| !all.is_over && all.panes.is_empty();
-        let mut all = self.more.wait_while(all, nothing).unwrap_or_else(PoisonError::into_inner);
-        all.is_looking = true;
-        (!all.is_over).then(|| std::mem::take(&mut all.panes).into_values().collect())
-    }
-
-    fn is_idle(&self) -> bool {
-        let all = self.wishes();
-        !all.is_looking && all.panes.is_empty()
-    }
-
-    fn end(&self) {
-        self.wishes().is_over = true;
-        self.more.notify_one();
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -100,7 +72,7 @@ impl Servers {
         for wish in wishes {
             self.n_wishes += 1;
             match self.server(&wish.pane.socket) {
-                Ok(server) => server.desk.put(wish),
+                Ok(server) => server.worker.put(|wishes| wishes.add(wish)),
                 Err(why) => self.refuse(&wish, &why),
             }
         }
@@ -128,7 +100,7 @@ impl Servers {
         if self.by_socket.len() < SERVERS_MAX {
             return Ok(());
         }
-        let idle = self.by_socket.iter().filter(|(_, server)| server.desk.is_idle());
+        let idle = self.by_socket.iter().filter(|(_, server)| server.worker.is_idle());
         let oldest = idle.min_by_key(|(_, server)| server.used).map(|(socket, _)| socket.clone());
         let oldest = oldest.ok_or("too many tmux servers do not answer")?;
         drop(self.by_socket.remove(&oldest));
@@ -136,11 +108,11 @@ impl Servers {
     }
 
     fn start(&self) -> std::io::Result<Server> {
-        let desk = Arc::new(Desk::default());
-        let (work, tmux, answers) = (Arc::clone(&desk), self.tmux.another(), self.answers.clone());
-        let look = move |waker: &Waker| look_on(tmux, &work, &answers, waker);
-        let worker = self.supervisor.start("coord-panes", look)?;
-        Ok(Server { desk, worker, used: 0 })
+        let mut tmux = self.tmux.another();
+        let look = move |wishes| tmux.look(wishes);
+        let answers = self.answers.clone();
+        let worker = QueueWorker::start(&self.supervisor, "coord-panes", answers, look)?;
+        Ok(Server { worker, used: 0 })
     }
 
     /// A wish that no thread can take is answered all the same.
@@ -152,30 +124,11 @@ impl Servers {
     }
 }
 
-impl Drop for Server {
-    /// Ends the thread, after the look that is under way.
-    fn drop(&mut self) {
-        self.worker.expect_end();
-        self.desk.end();
-        self.worker.join();
-    }
-}
-
 impl Drop for Servers {
     /// All of them end at once: each may be at a server that hangs.
     fn drop(&mut self) {
         for server in self.by_socket.values() {
-            server.worker.expect_end();
-            server.desk.end();
-        }
-    }
-}
-
-fn look_on(mut tmux: Tmux, desk: &Desk, answers: &Sender<PaneAnswer>, waker: &Waker) {
-    while let Some(wishes) = desk.take() {
-        let is_heard = tmux.look(wishes).into_iter().all(|one| answers.send(one).is_ok());
-        if !is_heard || waker.wake().is_err() {
-            return;
+            server.worker.end();
         }
     }
 }
@@ -185,7 +138,8 @@ mod tests {
     use super::*;
     use crate::tmux::tests as real;
     use coord_model::{Look, PaneFound, TmuxPane};
-    use mio::{Events, Poll, Token};
+    use mio::{Events, Poll, Token, Waker};
+    use std::sync::Arc;
 
     const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
 
@@ -254,10 +208,10 @@ mod tests {
         }
         // As if all of them were at a server that does not answer.
         for server in servers.by_socket.values() {
-            while !server.desk.is_idle() {
+            while !server.worker.is_idle() {
                 std::thread::yield_now();
             }
-            server.desk.wishes().is_looking = true;
+            server.worker.seem_busy();
         }
         servers.look_at(vec![nowhere(PROCESS, "one more", Look::Sweep)]);
         let PaneFound::Unreadable { why } = next(&mut poll, &servers).pane else {
@@ -268,15 +222,14 @@ mod tests {
 
     #[test]
     fn who_waits_already_does_not_wait_twice() {
-        let desk = Desk::default();
+        let mut wishes = Wishes::default();
         let other = ProcessRef { pid: 8, start_time: 1 };
-        desk.put(nowhere(PROCESS, "s", Look::Sweep));
-        desk.put(nowhere(other, "s", Look::AfterDeath));
-        desk.put(nowhere(PROCESS, "s", Look::Decision));
-        desk.put(nowhere(other, "s", Look::Sweep));
-        let looks: Vec<Look> = desk.take().unwrap().into_iter().map(|wish| wish.look).collect();
+        wishes.add(nowhere(PROCESS, "s", Look::Sweep));
+        wishes.add(nowhere(other, "s", Look::AfterDeath));
+        wishes.add(nowhere(PROCESS, "s", Look::Decision));
+        wishes.add(nowhere(other, "s", Look::Sweep));
+        let looks: Vec<Look> = wishes.next().unwrap().into_iter().map(|wish| wish.look).collect();
         assert_eq!(looks, [Look::Decision, Look::AfterDeath]);
-        desk.end();
-        assert!(desk.take().is_none());
+        assert!(wishes.next().is_none());
     }
 }

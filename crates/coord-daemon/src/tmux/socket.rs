@@ -27,7 +27,7 @@ const DEPTH_MAX: usize = 64;
 
 /// A socket that may be asked.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ServerSocket {
     /// Its directory, held open.
     dir: OwnedFd,
     /// Its name there.
@@ -36,8 +36,8 @@ pub(crate) struct Door {
     pub(crate) server: ProcessRef,
 }
 
-impl Door {
-    /// The directory, by a path that works as long as the door is held open.
+impl ServerSocket {
+    /// The directory, by a path that works as long as the server_socket is held open.
     pub(super) fn dir(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.dir.as_raw_fd()))
     }
@@ -48,13 +48,17 @@ type FileId = (u64, u64, i64, u64);
 
 /// The listeners found so far: finding one out costs the server a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Doors {
+pub(crate) struct ServerSockets {
     listeners: BTreeMap<PathBuf, (FileId, ProcessRef)>,
 }
 
-impl Doors {
+impl ServerSockets {
     /// Checks the socket and who listens there.
-    pub(super) fn open(&mut self, readable: &Readable, socket: &Path) -> Result<Door, String> {
+    pub(super) fn open(
+        &mut self,
+        readable: &Readable,
+        socket: &Path,
+    ) -> Result<ServerSocket, String> {
         let named = |why: &str| format!("{}: {why}", socket.display());
         if !readable.allows(socket) {
             return Err(named("outside COORD_HOME; name it in tracking.tmux_sockets"));
@@ -75,26 +79,29 @@ impl Doors {
             return Err(named("is no socket of ours"));
         }
         let file = (stat.st_dev, stat.st_ino, stat.st_ctime, stat.st_ctime_nsec);
-        let mut door =
-            Door { dir, name: name.to_owned(), server: ProcessRef { pid: 0, start_time: 0 } };
-        door.server = match self.listeners.get(socket) {
+        let mut server_socket = ServerSocket {
+            dir,
+            name: name.to_owned(),
+            server: ProcessRef { pid: 0, start_time: 0 },
+        };
+        server_socket.server = match self.listeners.get(socket) {
             Some((known, server)) if *known == file && process::is_alive(*server) => *server,
-            Some(_) | None => listener(&door).map_err(|why| named(&why))?,
+            Some(_) | None => listener(&server_socket).map_err(|why| named(&why))?,
         };
         if DOORS_MAX <= self.listeners.len() {
             self.listeners.clear();
         }
-        self.listeners.insert(socket.to_owned(), (file, door.server));
-        Ok(door)
+        self.listeners.insert(socket.to_owned(), (file, server_socket.server));
+        Ok(server_socket)
     }
 }
 
 /// Who listens, without waiting: a server that is stopped has no room for a connection.
-fn listener(door: &Door) -> Result<ProcessRef, String> {
+fn listener(server_socket: &ServerSocket) -> Result<ProcessRef, String> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|socket| {
-            connect(&socket, &SocketAddrUnix::new(door.dir().join(&door.name))?)?;
+            connect(&socket, &SocketAddrUnix::new(server_socket.dir().join(&server_socket.name))?)?;
             Ok(socket)
         })
         .map_err(|error| error.to_string())?;
@@ -133,7 +140,7 @@ mod tests {
     }
 
     fn why(readable: &Readable, socket: &Path) -> String {
-        Doors::default().open(readable, socket).unwrap_err()
+        ServerSockets::default().open(readable, socket).unwrap_err()
     }
 
     // H-27
@@ -144,19 +151,19 @@ mod tests {
         let _listener = UnixListener::bind(&place).unwrap();
         let readable = Readable::default();
         let me = std::process::id();
-        assert_eq!(Doors::default().open(&readable, &place).unwrap().server.pid, me);
+        assert_eq!(ServerSockets::default().open(&readable, &place).unwrap().server.pid, me);
 
         let link = dir.path().join("link");
         symlink(&place, &link).unwrap();
         assert!(why(&readable, &link).contains("is no socket of ours"));
         let linked_dir = dir.path().join("dir");
         symlink(dir.path(), &linked_dir).unwrap();
-        assert!(Doors::default().open(&readable, &linked_dir.join("s")).is_err());
+        assert!(ServerSockets::default().open(&readable, &linked_dir.join("s")).is_err());
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(why(&readable, &file).contains("is no socket of ours"));
         assert!(why(&readable, &dir.path().join("none")).contains("No such file"));
-        assert!(Doors::default().open(&readable, Path::new("s")).is_err(), "relative");
+        assert!(ServerSockets::default().open(&readable, Path::new("s")).is_err(), "relative");
 
         set_permissions(dir.path(), Permissions::from_mode(0o750)).unwrap();
         assert!(why(&readable, &place).contains("open to others"));
@@ -174,20 +181,20 @@ mod tests {
         let around = root.path().join("..").join(name).join("s");
         assert!(why(&readable, &around).contains("outside COORD_HOME"));
         readable.named.push(place.clone());
-        assert!(Doors::default().open(&readable, &place).is_ok());
+        assert!(ServerSockets::default().open(&readable, &place).is_ok());
     }
 
     #[test]
     fn a_new_listener_at_the_same_place_is_found_out_anew() {
         let dir = private();
         let place = dir.path().join("s");
-        let mut doors = Doors::default();
+        let mut sockets = ServerSockets::default();
         let listener = UnixListener::bind(&place).unwrap();
-        assert!(doors.open(&Readable::default(), &place).is_ok());
+        assert!(sockets.open(&Readable::default(), &place).is_ok());
         drop(listener);
         std::fs::remove_file(&place).unwrap();
         let other = UnixListener::bind(&place).unwrap();
-        assert!(doors.open(&Readable::default(), &place).is_ok());
+        assert!(sockets.open(&Readable::default(), &place).is_ok());
         assert!(other.accept().is_ok(), "it was asked who listens");
     }
 }

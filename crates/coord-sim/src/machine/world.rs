@@ -3,14 +3,14 @@
 use std::io;
 
 use coord_daemon::background::{Done, Job, run};
-use coord_daemon::hand::Reply;
-use coord_daemon::looker::Seen;
+use coord_daemon::executor::Reply;
+use coord_daemon::observer::Seen;
 use coord_daemon::registry::Found;
 use coord_daemon::registry_reader::RegistryWish;
 use coord_daemon::tmux::PaneWish;
 use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::{Change, World};
-use coord_model::{Deed, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
 
 use super::{LookAt, SharedMachine};
 use crate::FakeDisk;
@@ -25,7 +25,7 @@ impl World for SharedMachine {
         }
         let is_alive = machine.is_alive(process);
         if is_alive {
-            machine.desk.watched.insert(process);
+            machine.pending.watched.insert(process);
         }
         Ok(is_alive)
     }
@@ -100,13 +100,13 @@ impl World for SharedMachine {
     }
 
     fn registry_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.get().desk.registry_changes)
+        std::mem::take(&mut self.get().pending.registry_changes)
     }
 
     fn read_registry(&mut self, wishes: Vec<RegistryWish>) {
         let mut machine = self.get();
         let now = machine.now.mono_ns;
-        machine.desk.looks.extend(wishes.into_iter().map(|wish| (now, LookAt::Registry(wish))));
+        machine.pending.looks.extend(wishes.into_iter().map(|wish| (now, LookAt::Registry(wish))));
     }
 
     fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>> {
@@ -120,15 +120,15 @@ impl World for SharedMachine {
     fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool {
         let mut machine = self.get();
         let is_there = machine.transcripts.contains_key(path);
-        is_there && machine.desk.transcripts.insert(process, path.to_owned()).is_none()
+        is_there && machine.pending.transcripts.insert(process, path.to_owned()).is_none()
     }
 
     fn forget_transcript(&mut self, process: ProcessRef) {
-        self.get().desk.transcripts.remove(&process);
+        self.get().pending.transcripts.remove(&process);
     }
 
     fn transcript_changes(&mut self) -> Vec<ProcessRef> {
-        let mut changes = std::mem::take(&mut self.get().desk.transcript_changes);
+        let mut changes = std::mem::take(&mut self.get().pending.transcript_changes);
         changes.sort_unstable();
         changes.dedup();
         changes
@@ -150,7 +150,7 @@ impl World for SharedMachine {
         }
         for wish in wishes {
             let due = machine.due(pace.clone());
-            machine.desk.looks.push((due, LookAt::Pane(Box::new(wish), looked_ns)));
+            machine.pending.looks.push((due, LookAt::Pane(Box::new(wish), looked_ns)));
         }
     }
 
@@ -158,42 +158,42 @@ impl World for SharedMachine {
         let mut machine = self.get();
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
-        machine.desk.looks.push((due, LookAt::Transcript(wish)));
+        machine.pending.looks.push((due, LookAt::Transcript(wish)));
     }
 
     fn seek_messages(&mut self, wish: MessageWish) {
         let mut machine = self.get();
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
-        machine.desk.looks.push((due, LookAt::Messages(wish)));
+        machine.pending.looks.push((due, LookAt::Messages(wish)));
     }
 
     fn read_task(&mut self, dir: String) {
         let mut machine = self.get();
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
-        machine.desk.looks.push((due, LookAt::Task(dir)));
+        machine.pending.looks.push((due, LookAt::Task(dir)));
     }
 
     fn take_seen(&mut self) -> Option<Seen> {
         let mut machine = self.get();
         machine.serve_looks();
-        machine.desk.seen.pop_front()
+        machine.pending.seen.pop_front()
     }
 
-    fn act(&mut self, deed: Deed) {
+    fn act(&mut self, action: Action) {
         let mut machine = self.get();
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
         // One after the other.
-        let due = machine.desk.deeds.back().map_or(due, |(before, _)| due.max(*before));
-        machine.desk.deeds.push_back((due, deed));
+        let due = machine.pending.actions.back().map_or(due, |(before, _)| due.max(*before));
+        machine.pending.actions.push_back((due, action));
     }
 
     fn take_reply(&mut self) -> Option<Reply> {
         let mut machine = self.get();
-        machine.serve_deeds();
-        machine.desk.replies.pop_front()
+        machine.serve_actions();
+        machine.pending.replies.pop_front()
     }
 
     fn give(&mut self, job: Job<FakeDisk>) {
@@ -201,21 +201,21 @@ impl World for SharedMachine {
         let pace = machine.pace.disk.clone();
         let due = machine.due(pace);
         // One after the other.
-        let due = machine.desk.jobs.back().map_or(due, |(before, _)| due.max(*before));
-        machine.desk.jobs.push_back((due, job));
+        let due = machine.pending.jobs.back().map_or(due, |(before, _)| due.max(*before));
+        machine.pending.jobs.push_back((due, job));
     }
 
     fn take_done(&mut self) -> Option<Done<FakeDisk>> {
         let mut machine = self.get();
         let now = machine.now.mono_ns;
-        let is_over = machine.desk.jobs.front().is_some_and(|(due, _)| *due <= now);
-        let (_, job) = if is_over { machine.desk.jobs.pop_front()? } else { return None };
+        let is_over = machine.pending.jobs.front().is_some_and(|(due, _)| *due <= now);
+        let (_, job) = if is_over { machine.pending.jobs.pop_front()? } else { return None };
         drop(machine);
         Some(run(job))
     }
 
     fn finish(&mut self) -> Vec<Done<FakeDisk>> {
-        let jobs = std::mem::take(&mut self.get().desk.jobs);
+        let jobs = std::mem::take(&mut self.get().pending.jobs);
         jobs.into_iter().map(|(_, job)| run(job)).collect()
     }
 }

@@ -123,10 +123,10 @@ impl Simulation {
         state: &State,
         text: &str,
         process: ProcessRef,
-        door: &str,
+        delivery: &str,
     ) -> Result<(), Violation> {
         for Framed { id, .. } in framed_in(text) {
-            *self.meter.messages.doors.entry(door.to_owned()).or_default() += 1;
+            *self.meter.messages.deliveries.entry(delivery.to_owned()).or_default() += 1;
             let Some(message) = state.message(id) else {
                 return violation("G3", format!("{id} is handed over, and not there"));
             };
@@ -138,7 +138,7 @@ impl Simulation {
             let Some(session) = session.filter(is_its) else {
                 return violation("H-30", format!("{id}: handed to another session than its own"));
             };
-            if door == "PostToolUse" && !message.is_urgent {
+            if delivery == "PostToolUse" && !message.is_urgent {
                 return violation("S4-24", format!("{id}: not urgent, and handed over in a turn"));
             }
             self.check_pair(state, message, session, process)?;

@@ -56,7 +56,8 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
 }
 
 fn messages(out: &mut impl Write, sent: &Sent) -> anyhow::Result<()> {
-    let doors: Vec<String> = sent.doors.iter().map(|(door, n)| format!("{door} {n}")).collect();
+    let deliveries: Vec<String> =
+        sent.deliveries.iter().map(|(delivery, n)| format!("{delivery} {n}")).collect();
     let fates: Vec<String> = sent.fates.iter().map(|(fate, n)| format!("{fate} {n}")).collect();
     writeln!(
         out,
@@ -66,7 +67,7 @@ fn messages(out: &mut impl Write, sent: &Sent) -> anyhow::Result<()> {
         sent.refused,
         sent.told,
         sent.deep,
-        doors.join(", "),
+        deliveries.join(", "),
         sent.read,
         sent.repeats,
         fates.join(", ")
@@ -157,7 +158,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
         "wakes": {"all": meter.wakes, "quota": meter.probes, "went_on": meter.went_on},
         "messages": {
             "accepted": meter.messages.sent,
-            "doors": meter.messages.doors,
+            "deliveries": meter.messages.deliveries,
             "read": meter.messages.read,
             "repeats": meter.messages.repeats,
             "fates": meter.messages.fates,

@@ -1,11 +1,11 @@
-//! What holds whatever happens, in whatever order: sends, hooks through all doors, wakes, proofs that come late or
+//! What holds whatever happens, in whatever order: sends, hooks through all delivery paths, wakes, proofs that come late or
 //! twice, ends of leases, crashes, restarts (G3, H-21, H-30, S4-13).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{MessageState, Turn};
 use coord_model::{
-    Door, HookEvent, HookKind, MessageId, NewMessage, QueueEvent, Sender, StartSource,
+    DeliveryPath, HookEvent, HookKind, MessageId, NewMessage, QueueEvent, Sender, StartSource,
 };
 use proptest::prelude::*;
 
@@ -141,7 +141,7 @@ impl Seen {
                     let session = self.world.session("s1");
                     let is_open = matches!(session.turn, Turn::Open { .. });
                     prop_assert!(!is_open && session.may_live(), "H-02: {:?}", session.turn);
-                    self.hand(one, Door::Wake)?;
+                    self.hand(one, DeliveryPath::Wake)?;
                 }
             }
             Step::Proved(n) => {
@@ -242,24 +242,24 @@ impl Seen {
         if matches!(hook, Hook::Start) || (matches!(hook, Hook::Prompt) && !was_open) {
             self.continued_by.clear();
         }
-        let Some((door, ids)) = offered.filter(|_| leaves) else { return Ok(()) };
-        prop_assert!(!was_open || door != Door::Prompt, "H-30");
-        if door == Door::Stop {
+        let Some((delivery, ids)) = offered.filter(|_| leaves) else { return Ok(()) };
+        prop_assert!(!was_open || delivery != DeliveryPath::Prompt, "H-30");
+        if delivery == DeliveryPath::Stop {
             prop_assert!(self.continued_by.is_empty(), "H-21: never two in a turn");
             self.continued_by.extend(&ids);
         }
         for id in ids {
-            self.hand(id, door)?;
+            self.hand(id, delivery)?;
         }
         Ok(())
     }
 
-    fn hand(&mut self, id: MessageId, door: Door) -> Result<(), TestCaseError> {
+    fn hand(&mut self, id: MessageId, delivery: DeliveryPath) -> Result<(), TestCaseError> {
         let message = self.world.message(id);
         prop_assert!(message.is_ready(), "S4-02: {message:?}");
         prop_assert!(message.depth < 4 || message.is_released, "H-21");
         prop_assert!(!self.proved.contains(&id), "H-30: it arrived");
-        self.world.hand(id, door);
+        self.world.hand(id, delivery);
         let fence = self.world.message(id).lease().unwrap().fence;
         prop_assert!(self.leases.iter().all(|(_, earlier)| *earlier < fence), "S4-13");
         self.leases.push((id, fence));

@@ -128,7 +128,7 @@ fn an_end_is_told_once() {
     assert_eq!(world.tells().len(), 1);
     world.nobody_is_told();
     let told = world.state.messages().find(|one| one.from == Sender::Coord).unwrap().id;
-    world.hand(told, coord_model::Door::Wake);
+    world.hand(told, coord_model::DeliveryPath::Wake);
     world.queue(QueueEvent::Proved(told));
     world.nobody_is_told();
 }

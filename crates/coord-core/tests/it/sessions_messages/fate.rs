@@ -2,7 +2,8 @@
 
 use coord_core::{Turn, Word};
 use coord_model::{
-    Background, Door, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent, StartSource,
+    Background, DeliveryPath, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent,
+    StartSource,
 };
 
 use super::mail::{DAY_S, LEASE_S, id};
@@ -274,7 +275,7 @@ fn messages_stay_with_their_session() {
     let key = world.session("s1b").key;
     let session = world.state.session(key).unwrap();
     let at = world.state.moment(world.now());
-    assert_eq!(world.state.outgoing(session, Door::Prompt, at), [id(1)]);
+    assert_eq!(world.state.outgoing(session, DeliveryPath::Prompt, at), [id(1)]);
 }
 
 // H-30: what left for one conversation is looked for in that one's transcript, whatever followed.

@@ -2,8 +2,8 @@
 
 use coord_core::{Admitted, Message, MessageState, SeenIds, Session, State};
 use coord_model::{
-    Address, Door, Effect, Event, HookEvent, HookKind, Kind, MessageId, NewMessage, QueueEvent,
-    Same, Sender, SessionKey,
+    Address, DeliveryPath, Effect, Event, HookEvent, HookKind, Kind, MessageId, NewMessage,
+    QueueEvent, Same, Sender, SessionKey,
 };
 
 use crate::crashes::PID;
@@ -86,7 +86,7 @@ impl World {
         &mut self,
         kind: HookKind,
         change: impl FnOnce(&mut HookEvent),
-    ) -> Option<(Door, Vec<MessageId>)> {
+    ) -> Option<(DeliveryPath, Vec<MessageId>)> {
         let mut event = self.event("s1", PID, kind, 0.0);
         change(&mut event);
         self.effects.clear();
@@ -96,26 +96,26 @@ impl World {
     }
 
     /// What is offered to the hook that reported this event.
-    fn offer_of(&self, reported: &HookEvent) -> Option<(Door, Vec<MessageId>)> {
+    fn offer_of(&self, reported: &HookEvent) -> Option<(DeliveryPath, Vec<MessageId>)> {
         let mut offers = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Offer { event, session, door } => Some((*event, *session, *door)),
+            Effect::Offer { event, session, delivery } => Some((*event, *session, *delivery)),
             _ => None,
         });
-        let (event, session, door) = offers.next()?;
+        let (event, session, delivery) = offers.next()?;
         assert!(offers.next().is_none() && event == reported.id);
         let session = self.state.session(session).unwrap();
-        Some((door, self.state.outgoing(session, door, self.state.moment(self.now()))))
+        Some((delivery, self.state.outgoing(session, delivery, self.state.moment(self.now()))))
     }
 
     /// The same, and all of it leaves.
     pub(crate) fn takes(&mut self, kind: HookKind) -> Vec<MessageId> {
-        let Some((door, ids)) = self.asks(kind, |_| ()) else { return Vec::new() };
-        ids.iter().for_each(|id| self.hand(*id, door));
+        let Some((delivery, ids)) = self.asks(kind, |_| ()) else { return Vec::new() };
+        ids.iter().for_each(|id| self.hand(*id, delivery));
         ids
     }
 
-    pub(crate) fn hand(&mut self, id: MessageId, door: Door) {
-        self.queue(QueueEvent::Handed { id, door, lease_ms: LEASE_MS });
+    pub(crate) fn hand(&mut self, id: MessageId, delivery: DeliveryPath) {
+        self.queue(QueueEvent::Handed { id, delivery, lease_ms: LEASE_MS });
     }
 
     /// What would be handed to a wake hook now.
@@ -123,14 +123,14 @@ impl World {
         let at = self.state.moment(self.now());
         let waiting = self.state.sessions_with_messages();
         let waiting = waiting.filter_map(|key| self.state.session(key));
-        waiting.flat_map(|one| self.state.outgoing(one, Door::Wake, at)).collect()
+        waiting.flat_map(|one| self.state.outgoing(one, DeliveryPath::Wake, at)).collect()
     }
 
     /// The one message that is handed to a wake hook now.
     #[track_caller]
     pub(crate) fn wakes_with(&mut self, n: u64) {
         assert_eq!(self.wakes(), [id(n)], "{:?}", self.why_waits(id(n)));
-        self.hand(id(n), Door::Wake);
+        self.hand(id(n), DeliveryPath::Wake);
     }
 
     /// The turn that a wake started, or its user, up to its end.

@@ -182,12 +182,12 @@ fn a_chain_of_answers_waits_for_a_person() {
         let address = Address::Session(keys[to]);
         let mail = NewMessage { to: address, from, depth, ..world.mail(n) };
         world.sends(mail);
-        let door = coord_model::Door::Wake;
+        let delivery = coord_model::DeliveryPath::Wake;
         let at = world.state.moment(world.now());
-        let leaving = world.state.outgoing(world.state.session(keys[to]).unwrap(), door, at);
+        let leaving = world.state.outgoing(world.state.session(keys[to]).unwrap(), delivery, at);
         if depth < 4 {
             assert_eq!(leaving, [id(n)]);
-            world.hand(id(n), door);
+            world.hand(id(n), delivery);
             world.hook(ids[to], pids[to], PROMPT);
             world.hook(ids[to], pids[to], STOP);
             world.queue(QueueEvent::Proved(id(n)));
@@ -200,7 +200,7 @@ fn a_chain_of_answers_waits_for_a_person() {
     let why = world.why_waits(id(5));
     assert!(why.contains("4 messages led to it") && why.contains("coord queue retry"), "{why}");
     assert!(why.contains("H-21"));
-    assert_eq!(world.asks(PROMPT, |_| ()), None, "by no door");
+    assert_eq!(world.asks(PROMPT, |_| ()), None, "by no delivery");
     world.restart();
     assert_eq!(world.state.message(id(5)), Some(&last), "G10");
     world.queue(QueueEvent::Released(id(5)));
@@ -217,7 +217,7 @@ fn a_prompt_of_its_user_s_ends_a_chain() {
     let mut world = at_rest();
     let deep = NewMessage { depth: 2, ..world.mail(1) };
     world.sends(deep);
-    world.hand(id(1), coord_model::Door::Wake);
+    world.hand(id(1), coord_model::DeliveryPath::Wake);
     assert_eq!(world.state.depth_of(&agent("s1")), 3);
     world.hook("s1", PID, PROMPT);
     assert_eq!(world.state.depth_of(&agent("s1")), 3, "the prompt that the wake made");
@@ -244,7 +244,7 @@ fn the_first_prompt_of_a_run_does_not_end_a_chain() {
     let to = Address::Session(world.session("s3").key);
     let deep = NewMessage { to, depth: 1, ..world.mail(1) };
     world.sends(deep);
-    world.hand(id(1), coord_model::Door::Start);
+    world.hand(id(1), coord_model::DeliveryPath::Start);
     world.seconds += 1.0;
     let mut prompt = world.event("s3", 500, PROMPT, 0.0);
     prompt.harness.as_mut().unwrap().kind = Some(Kind::Headless);

@@ -2,7 +2,7 @@
 
 use coord_core::{Starter, Turn, Word};
 use coord_model::{
-    Command, Door, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, QueueEvent,
+    Command, DeliveryPath, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, QueueEvent,
     RegistryStatus, Screen, Settings, WakeLimits,
 };
 
@@ -159,11 +159,11 @@ fn a_recovery_that_waits_holds_no_message_back() {
     assert!(world.why_waits(id(1)).contains("works"), "{}", world.why_waits(id(1)));
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);
-    world.deeds();
+    world.actions();
     assert!(world.session("s1").recovery.pending.is_some());
     world.wakes_with(1);
     world.pass(40.0);
-    assert!(!world.deeds().iter().any(crate::crashes::is_act));
+    assert!(!world.actions().iter().any(crate::crashes::is_act));
     let pending = world.session("s1").recovery.pending.as_ref();
     assert_eq!(pending.unwrap().waits_for, "a message is on its way to it");
 }
@@ -241,7 +241,7 @@ fn the_seventh_wake_in_ten_minutes_waits() {
     world.wakes_with(7);
 }
 
-// H-21: a turn that a Stop made go on is a turn; a budget that is spent closes that door as well, and no other.
+// H-21: a turn that a Stop made go on is a turn; a budget that is spent closes that delivery path as well, and no other.
 #[test]
 fn continuations_are_charged_to_the_same_budget() {
     let mut world = at_rest();
@@ -335,9 +335,9 @@ fn the_messages_of_one_answer_are_charged_once() {
     world.sent([1]);
     world.hook("s1", PID, PROMPT);
     world.sent([2]);
-    let (door, ids) = world.asks(STOP, |_| ()).unwrap();
-    assert_eq!((door, ids.len()), (Door::Stop, 2));
-    ids.iter().for_each(|id| world.hand(*id, door));
+    let (delivery, ids) = world.asks(STOP, |_| ()).unwrap();
+    assert_eq!((delivery, ids.len()), (DeliveryPath::Stop, 2));
+    ids.iter().for_each(|id| world.hand(*id, delivery));
     let awake = world.state.moment(world.now()).awake;
     assert_eq!(world.session("s1").wakes.used(awake), (1, 1));
 }

@@ -2,7 +2,7 @@
 
 use coord_core::{ANSWER_BYTES_MAX, Admitted, MessageState, Turn, Word};
 use coord_model::{
-    Address, Door, Effect, HookKind, Kind, NewMessage, QueueEvent, Registry, RegistryEntry,
+    Address, DeliveryPath, Effect, HookKind, Kind, NewMessage, QueueEvent, Registry, RegistryEntry,
     RegistryStatus, SessionKey, StartSource,
 };
 
@@ -14,23 +14,23 @@ use crate::world::{PROMPT, START, STOP, World, entry};
 #[test]
 fn the_way_by_which_a_message_left_is_named() {
     let names = [
-        (Door::Start, "SessionStart"),
-        (Door::Prompt, "UserPromptSubmit"),
-        (Door::Tool, "PostToolUse"),
-        (Door::Stop, "Stop"),
-        (Door::Wake, "the wake hook"),
+        (DeliveryPath::Start, "SessionStart"),
+        (DeliveryPath::Prompt, "UserPromptSubmit"),
+        (DeliveryPath::Tool, "PostToolUse"),
+        (DeliveryPath::Stop, "Stop"),
+        (DeliveryPath::Wake, "the wake hook"),
     ];
-    for (door, name) in names {
+    for (delivery, name) in names {
         let mut world = at_rest();
         world.sent([1]);
-        world.hand(id(1), door);
+        world.hand(id(1), delivery);
         let holder = match &world.message(id(1)).state {
             MessageState::Processing(lease) => lease.holder.clone(),
             state => panic!("{state:?}"),
         };
-        assert_eq!((door.event(), &*holder), (name, name), "{door:?}");
+        assert_eq!((delivery.event(), &*holder), (name, name), "{delivery:?}");
         let did = &world.decisions.last().unwrap().did;
-        assert!(did.starts_with(&format!("handed over by {name};")), "{door:?}: {did}");
+        assert!(did.starts_with(&format!("handed over by {name};")), "{delivery:?}: {did}");
     }
 }
 
@@ -56,8 +56,14 @@ fn waits_at(world: &mut World, to: SessionKey) -> String {
     let Address::Session(key) = to else { panic!("{to:?}") };
     let session = world.state.session(key).unwrap();
     let at = world.state.moment(world.now());
-    for door in [Door::Start, Door::Prompt, Door::Tool, Door::Stop, Door::Wake] {
-        assert_eq!(world.state.outgoing(session, door, at), [], "{door:?}");
+    for delivery in [
+        DeliveryPath::Start,
+        DeliveryPath::Prompt,
+        DeliveryPath::Tool,
+        DeliveryPath::Stop,
+        DeliveryPath::Wake,
+    ] {
+        assert_eq!(world.state.outgoing(session, delivery, at), [], "{delivery:?}");
     }
     world.why_waits(id(1))
 }
@@ -110,7 +116,7 @@ fn only_what_left_is_sought() {
     world.sent([1, 2]);
     world.asks(HookKind::Other("PreCompact".into()), |_| ());
     assert!(world.state.on_their_way(world.key()).is_empty() && !is_sought(&world));
-    world.hand(id(1), Door::Tool);
+    world.hand(id(1), DeliveryPath::Tool);
     let ids: Vec<_> = world.state.on_their_way(world.key()).iter().map(|one| one.id).collect();
     assert_eq!(ids, [id(1)]);
     world.asks(HookKind::Other("PreCompact".into()), |_| ());

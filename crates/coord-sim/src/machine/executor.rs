@@ -8,11 +8,11 @@
 use std::path::Path;
 
 use coord_core::{Way, change_since};
-use coord_daemon::hand::Reply;
+use coord_daemon::executor::Reply;
 use coord_daemon::registry;
 use coord_daemon::transcript::tail_of;
 use coord_model::{
-    Deed, Kind, LastWords, Launch, Outcome, PaneState, Parent, ParentKind, ProcessRef, Proof,
+    Action, Kind, LastWords, Launch, Outcome, PaneState, Parent, ParentKind, ProcessRef, Proof,
     Registry, Signal, Subject, TmuxPane, TranscriptState,
 };
 use coord_screen::Reading;
@@ -77,48 +77,48 @@ impl Machine {
         std::mem::take(&mut self.happenings)
     }
 
-    /// Does the deeds whose time has come.
-    pub(super) fn serve_deeds(&mut self) {
+    /// Does the actions whose time has come.
+    pub(super) fn serve_actions(&mut self) {
         let now = self.now.mono_ns;
-        while self.desk.deeds.front().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, deed)) = self.desk.deeds.pop_front() else { return };
-            let reply = self.do_deed(deed);
-            self.desk.replies.extend(reply);
+        while self.pending.actions.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, action)) = self.pending.actions.pop_front() else { return };
+            let reply = self.do_action(action);
+            self.pending.replies.extend(reply);
         }
     }
 
-    fn do_deed(&mut self, deed: Deed) -> Option<Reply> {
-        let (intent, outcome) = match deed {
-            Deed::Prove { intent, subject } => {
+    fn do_action(&mut self, action: Action) -> Option<Reply> {
+        let (intent, outcome) = match action {
+            Action::Prove { intent, subject } => {
                 return Some(Reply::Proved(intent, Box::new(self.look(&subject))));
             }
-            Deed::End { intent, subject, proof, signal } => {
+            Action::End { intent, subject, proof, signal } => {
                 (intent, self.send_signal(&subject, &proof, signal))
             }
-            Deed::TypeResume { intent, subject, proof } => {
+            Action::TypeResume { intent, subject, proof } => {
                 (intent, self.place(&subject, &proof, Way::Shell))
             }
-            Deed::RespawnPane { intent, subject, proof } => {
+            Action::RespawnPane { intent, subject, proof } => {
                 (intent, self.place(&subject, &proof, Way::Pane))
             }
-            Deed::NewWindow { intent, subject, proof } => {
+            Action::NewWindow { intent, subject, proof } => {
                 (intent, self.place(&subject, &proof, Way::Window))
             }
-            Deed::Release { session_id } => {
+            Action::Release { session_id } => {
                 self.held_transcripts.remove(&session_id);
                 return None;
             }
             // Wakes go by the hooks that wait for them.
-            Deed::Wake { .. } => return None,
-            Deed::WriteStop { dir, text } => {
+            Action::Wake { .. } => return None,
+            Action::WriteStop { dir, text } => {
                 self.write_stop(format!("{dir}/.auto-stop"), text);
                 return None;
             }
-            Deed::RemoveStop { dir, text } => {
+            Action::RemoveStop { dir, text } => {
                 self.remove_stop(format!("{dir}/.auto-stop"), text);
                 return None;
             }
-            Deed::Notify { pane, text, .. } => {
+            Action::Notify { pane, text, .. } => {
                 self.tell(&pane, text);
                 return None;
             }

@@ -1,8 +1,9 @@
-//! Through which door a message leaves, and through which never (S4-24, H-13, H-21, H-25, H-30).
+//! Through which delivery path a message leaves, and through which never (S4-24, H-13, H-21, H-25, H-30).
 
 use coord_core::{Admitted, Turn, Word};
 use coord_model::{
-    Door, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource, ToolPhase, Via,
+    DeliveryPath, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource, ToolPhase,
+    Via,
 };
 
 use super::mail::{OTHER, id};
@@ -22,7 +23,7 @@ fn urgent(world: &World, n: u64) -> NewMessage {
 fn a_prompt_of_a_closed_turn_is_a_door() {
     let mut world = at_rest();
     world.sent([1]);
-    assert_eq!(world.asks(PROMPT, |_| ()), Some((Door::Prompt, vec![id(1)])));
+    assert_eq!(world.asks(PROMPT, |_| ()), Some((DeliveryPath::Prompt, vec![id(1)])));
     assert_eq!(world.asks(PROMPT, |_| ()), None, "H-30: it waits behind the open turn");
     assert_eq!(world.message(id(1)).word(), "pending");
     assert_eq!(world.asks(STOP, |_| ()), None, "R-02: the turn of the queued prompt is open");
@@ -38,7 +39,7 @@ fn a_prompt_behind_an_unseen_interrupt_is_a_door() {
     let same = world.asks(PROMPT, |event| event.prompt_id = Some("p1".into()));
     assert_eq!(same, None, "that one is queued");
     let other = world.asks(PROMPT, |event| event.prompt_id = Some("p2".into()));
-    assert_eq!(other, Some((Door::Prompt, vec![id(1)])));
+    assert_eq!(other, Some((DeliveryPath::Prompt, vec![id(1)])));
 }
 
 // S4-24: a tool's result brings urgent ones alone; nothing but its end brings anything.
@@ -52,7 +53,7 @@ fn a_tool_is_a_door_for_urgent_ones() {
     for phase in [ToolPhase::Before, ToolPhase::Failed] {
         assert_eq!(world.asks(HookKind::Tool(phase), |_| ()), None);
     }
-    assert_eq!(world.asks(TOOL, |_| ()), Some((Door::Tool, vec![id(2)])));
+    assert_eq!(world.asks(TOOL, |_| ()), Some((DeliveryPath::Tool, vec![id(2)])));
 }
 
 // H-21: a Stop brings what waits, and makes the turn go on, once; what it goes on with is no idle session.
@@ -98,9 +99,9 @@ fn a_stop_that_was_not_answered_leaves_the_turn_closed() {
     let mut world = at_rest();
     world.hook("s1", PID, PROMPT);
     world.sent([1, 2]);
-    let (door, ids) = world.asks(STOP, |_| ()).unwrap();
+    let (delivery, ids) = world.asks(STOP, |_| ()).unwrap();
     assert_eq!(ids, [1, 2].map(id));
-    ids.iter().for_each(|id| world.hand(*id, door));
+    ids.iter().for_each(|id| world.hand(*id, delivery));
     assert_eq!(world.word("s1"), Word::Running);
     for (id, word) in ids.into_iter().zip([Word::Running, Word::Idle]) {
         let fence = world.message(id).lease().unwrap().fence;
@@ -176,21 +177,21 @@ fn a_start_is_a_door_for_headless_runs_alone() {
     let key = world.session("s3").key;
     let to = coord_model::Address::Session(key);
     assert_eq!(world.sends(NewMessage { to, ..world.mail(2) }), Admitted::New);
-    let (door, ids) = {
+    let (delivery, ids) = {
         let resumed = world.headless("s3", 500);
         world.effects.clear();
         world.seconds += 1.0;
         let resumed = HookEvent { mono_ns: world.mono_ns(0.0), ..resumed };
         world.send(resumed);
         let offered = world.effects.iter().find_map(|effect| match effect {
-            coord_model::Effect::Offer { session, door, .. } => Some((*session, *door)),
+            coord_model::Effect::Offer { session, delivery, .. } => Some((*session, *delivery)),
             _ => None,
         });
-        let (session, door) = offered.expect("an offer");
+        let (session, delivery) = offered.expect("an offer");
         let session = world.state.session(session).unwrap();
-        (door, world.state.outgoing(session, door, world.state.moment(world.now())))
+        (delivery, world.state.outgoing(session, delivery, world.state.moment(world.now())))
     };
-    assert_eq!((door, ids), (Door::Start, vec![id(2)]));
+    assert_eq!((delivery, ids), (DeliveryPath::Start, vec![id(2)]));
     // In the midst of a run its context is compacted: nothing begins.
     let mut compacted = world.headless("s3", 500);
     compacted.kind = HookKind::SessionStart(StartSource::Compact);
@@ -278,14 +279,14 @@ fn one_that_is_barred_blocks_no_other() {
     assert_eq!(world.message(id(1)).word(), "pending");
 }
 
-// S4-02: what left once leaves by no other door.
+// S4-02: what left once leaves by no other delivery path.
 #[test]
 fn what_is_on_its_way_is_handed_to_nobody_else() {
     let mut world = at_rest();
     world.sent([1]);
     assert_eq!(world.takes(PROMPT), [id(1)]);
     let fence = world.message(id(1)).lease().unwrap().fence;
-    world.hand(id(1), Door::Stop);
+    world.hand(id(1), DeliveryPath::Stop);
     world.queue(coord_model::QueueEvent::Claimed {
         id: id(1),
         holder: "a program".into(),
@@ -306,6 +307,6 @@ impl World {
         self.seconds += 0.001;
         let key = self.state.session_of(process(PID)).unwrap().key;
         let session = self.state.session(key).unwrap();
-        self.state.outgoing(session, Door::Prompt, self.state.moment(self.now()))
+        self.state.outgoing(session, DeliveryPath::Prompt, self.state.moment(self.now()))
     }
 }

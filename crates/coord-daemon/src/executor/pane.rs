@@ -14,7 +14,7 @@ use coord_store::clock::{Clock, RealClock};
 
 use super::processes::Table;
 use crate::process;
-use crate::tmux::{self, Asker, Door, answer};
+use crate::tmux::{self, Asker, ServerSocket, answer};
 
 /// One line for each pane and session it is in; none of the fields can hold a space.
 const PANES: &str = "p #{pane_id} #{pane_pid} #{pane_dead} #{pane_height} #{cursor_x} #{cursor_y} \
@@ -115,7 +115,9 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
     if pane.server.start_time != 0 && !is_there && !subject.any_server {
         return Found::nothing(PaneState::NoServer);
     }
-    let may_ask = |door: &Door| if subject.any_server { Ok(()) } else { is_server(door, pane) };
+    let may_ask = |server_socket: &ServerSocket| {
+        if subject.any_server { Ok(()) } else { is_server(server_socket, pane) }
+    };
     let view = asker.ask(&pane.socket, may_ask, &script(id)).and_then(|(_, output)| {
         let view = parse(&output.stdout, id).map_err(|why| output.complaint().unwrap_or(why))?;
         let is_it = view.server_pid == pane.server.pid || subject.any_server;
@@ -134,8 +136,8 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
 }
 
 /// Whether exactly the server listens there that had the pane when it was proved (H-16).
-pub(super) fn is_server(door: &Door, pane: &TmuxPane) -> Result<(), String> {
-    let is_it = door.server == pane.server;
+pub(super) fn is_server(server_socket: &ServerSocket, pane: &TmuxPane) -> Result<(), String> {
+    let is_it = server_socket.server == pane.server;
     is_it.then_some(()).ok_or_else(|| "another server listens there".to_owned())
 }
 

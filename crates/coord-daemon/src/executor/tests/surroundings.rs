@@ -1,7 +1,7 @@
 //! What a look at processes, registry and files tells.
 
 use super::*;
-use crate::hand::owners;
+use crate::executor::owners;
 
 // H-08: an editor is on the client's terminal, what only inherited it is not.
 #[test]
@@ -119,8 +119,8 @@ fn the_transcript_is_locked_until_its_release() {
     assert_eq!(world.look(&subject).transcript, TranscriptState::Held);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Held);
     assert_eq!(other.look(&readable, &subject), TranscriptState::Locked);
-    let release = coord_model::Deed::Release { session_id: world.session.clone() };
-    assert_eq!(world.tools.do_deed(release), None);
+    let release = coord_model::Action::Release { session_id: world.session.clone() };
+    assert_eq!(world.tools.do_action(release), None);
     assert_eq!(other.look(&readable, &subject), TranscriptState::Held);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Locked);
 }

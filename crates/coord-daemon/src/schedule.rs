@@ -26,7 +26,7 @@ const STAYED_DUE_MAX: u32 = 100;
 
 /// When the loop has to turn; all times are CLOCK_MONOTONIC.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct Schedule {
     spool_at: Option<u64>,
     /// Since when deaths wait for the spool to become empty.
     judging_since: Option<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct Agenda {
     last_turn: Now,
 }
 
-impl Agenda {
+impl Schedule {
     /// A coordinator that starts: everything is due.
     pub(crate) fn new(now: Now) -> Self {
         Self {
@@ -58,19 +58,19 @@ impl Agenda {
 impl<W: World> Coordinator<W> {
     /// When the loop has to turn at the latest, CLOCK_MONOTONIC.
     pub fn wake_at(&self) -> u64 {
-        let agenda = &self.agenda;
+        let schedule = &self.schedule;
         let owed = (!self.owed.is_empty()).then_some(0);
         let core = owed.or(self.engine.state().next_deadline());
-        let core = core.map(|at| at.max(agenda.deadlines_from));
-        let timers = [agenda.heartbeat_at, agenda.stopped_at];
-        let all = timers.into_iter().chain(agenda.spool_at).chain(core);
+        let core = core.map(|at| at.max(schedule.deadlines_from));
+        let timers = [schedule.heartbeat_at, schedule.stopped_at];
+        let all = timers.into_iter().chain(schedule.spool_at).chain(core);
         let all = all.chain(self.sync_at()).chain(self.reopen_at()).chain(self.counted_at());
-        all.min().unwrap_or(agenda.heartbeat_at)
+        all.min().unwrap_or(schedule.heartbeat_at)
     }
 
     /// A turn begins. H-32: the loop stood still, the machine slept, or the wall clock was set.
     pub fn begin_turn(&mut self, now: Now) {
-        let last = self.agenda.last_turn;
+        let last = self.schedule.last_turn;
         let passed_ns = now.mono_ns.saturating_sub(last.mono_ns);
         let wall_ns = now.wall_ms.abs_diff(last.wall_ms).saturating_mul(1_000_000);
         let stood_ns = passed_ns.saturating_sub(HEARTBEAT_NS);
@@ -79,18 +79,18 @@ impl<W: World> Coordinator<W> {
             tracing::warn!(stood_ms = ns / 1_000_000, "gap");
             self.record_or_owe(Event::Gap { ns }, now);
         }
-        self.agenda.last_turn = now;
+        self.schedule.last_turn = now;
     }
 
     /// The spool may hold something.
     pub fn on_spool(&mut self) {
-        self.agenda.spool_at = Some(0);
+        self.schedule.spool_at = Some(0);
     }
 
     /// The journal takes records again: what waits for it comes before any deadline.
     pub(crate) fn take_up_again(&mut self, now: Now) {
-        self.agenda.spool_at = Some(now.mono_ns);
-        self.agenda.deadlines_from = now.mono_ns;
+        self.schedule.spool_at = Some(now.mono_ns);
+        self.schedule.deadlines_from = now.mono_ns;
     }
 
     /// Whether a death waits for its judgement: whatever the socket holds is to be taken in before
@@ -115,27 +115,28 @@ impl<W: World> Coordinator<W> {
     fn meet_deadlines(&mut self, now: Now) {
         let met = self.tick(now);
         let stays = met.is_ok() && self.engine.state().is_due(now);
-        self.agenda.stayed_due = if stays { self.agenda.stayed_due.saturating_add(1) } else { 0 };
+        self.schedule.stayed_due =
+            if stays { self.schedule.stayed_due.saturating_add(1) } else { 0 };
         if let Err(error) = met {
             tracing::warn!(%error, "a deadline was not met");
-        } else if self.agenda.stayed_due < STAYED_DUE_MAX {
+        } else if self.schedule.stayed_due < STAYED_DUE_MAX {
             return;
         } else {
             tracing::error!("a deadline stays due");
             self.invariant_violations = self.invariant_violations.saturating_add(1);
         }
-        self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
+        self.schedule.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
     }
 
     /// A death is judged once the spool is empty (H-05); a spool that does not become empty delays that
     /// for a while only.
     fn take_spool_and_judge(&mut self, now: Now) {
-        let is_due = self.agenda.spool_at.is_some_and(|at| at <= now.mono_ns);
+        let is_due = self.schedule.spool_at.is_some_and(|at| at <= now.mono_ns);
         let mut has_more = false;
         if self.is_judging() || is_due {
             let intake = self.drain_spool(now);
             has_more = intake == Intake::More;
-            self.agenda.spool_at = match intake {
+            self.schedule.spool_at = match intake {
                 Intake::Empty => None,
                 Intake::More => Some(now.mono_ns),
                 Intake::Again => Some(now.mono_ns.saturating_add(SPOOL_AGAIN_NS)),
@@ -145,9 +146,9 @@ impl<W: World> Coordinator<W> {
         if !self.is_judging() {
             return;
         }
-        let since = *self.agenda.judging_since.get_or_insert(now.mono_ns);
+        let since = *self.schedule.judging_since.get_or_insert(now.mono_ns);
         if !has_more || JUDGED_WITHIN_NS <= now.mono_ns.saturating_sub(since) {
-            self.agenda.judging_since = None;
+            self.schedule.judging_since = None;
             self.judge_deaths();
         }
     }
@@ -155,30 +156,30 @@ impl<W: World> Coordinator<W> {
     /// What follows from a round of events. True if the turn had a heartbeat.
     pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
         let is_due = |at: u64| at <= now.mono_ns;
-        if !self.owed.is_empty() && is_due(self.agenda.deadlines_from) && !self.pay(now) {
-            self.agenda.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
+        if !self.owed.is_empty() && is_due(self.schedule.deadlines_from) && !self.pay(now) {
+            self.schedule.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
         }
         self.take_spool_and_judge(now);
         let deadline = self.engine.state().next_deadline();
-        if deadline.is_some_and(is_due) && is_due(self.agenda.deadlines_from) {
+        if deadline.is_some_and(is_due) && is_due(self.schedule.deadlines_from) {
             self.meet_deadlines(now);
         }
         self.look_at_panes();
         self.reopen_if_due(now);
         self.sync_if_due(is_sync_awaited, now);
-        if is_due(self.agenda.stopped_at) {
-            self.agenda.stopped_at = now.mono_ns.saturating_add(STOPPED_NS);
+        if is_due(self.schedule.stopped_at) {
+            self.schedule.stopped_at = now.mono_ns.saturating_add(STOPPED_NS);
             self.look_for_stopped(now);
         }
-        let is_heartbeat = is_due(self.agenda.heartbeat_at);
+        let is_heartbeat = is_due(self.schedule.heartbeat_at);
         if is_heartbeat {
-            self.agenda.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
+            self.schedule.heartbeat_at = now.mono_ns.saturating_add(HEARTBEAT_NS);
             self.look_for_registries();
             self.watch_unwatched(now);
             self.check_invariants(now);
             self.restore_reserve();
             self.retry_config(now);
-            self.agenda.spool_at.get_or_insert(now.mono_ns);
+            self.schedule.spool_at.get_or_insert(now.mono_ns);
             self.look_for_shutdown(now);
             self.mark(now);
         }

@@ -24,7 +24,11 @@ impl Tools {
         let id = answer::pane_id(&pane.pane).ok_or("no such pane id")?;
         let script =
             format!("display-message -p -t %{id} '#{{window_id}}'\nlist-clients -F '{CLIENTS}'\n");
-        let (_, output) = self.asker.ask(&pane.socket, |door| is_server(door, pane), &script)?;
+        let (_, output) = self.asker.ask(
+            &pane.socket,
+            |server_socket| is_server(server_socket, pane),
+            &script,
+        )?;
         let answer = String::from_utf8_lossy(&output.stdout);
         let mut lines = answer.lines();
         let window = lines.next().filter(|line| line.starts_with('@')).ok_or("the pane is gone")?;
@@ -39,7 +43,11 @@ impl Tools {
             let _ = writeln!(script, "display-message -d {for_ms} -c {name} {text}");
         }
         if !script.is_empty() {
-            self.asker.ask(&pane.socket, |door| is_server(door, pane), &script)?;
+            self.asker.ask(
+                &pane.socket,
+                |server_socket| is_server(server_socket, pane),
+                &script,
+            )?;
         }
         Ok(())
     }

@@ -1,47 +1,47 @@
-//! Has the core's deeds done, and brings back what came of them. An act waits until the decision that
+//! Has the core's actions done, and brings back what came of them. An act waits until the decision that
 //! asked for it is on disk (G1); a look does not.
 
 use coord_core::{PlacedResume, Way, resume_words};
-use coord_model::{Deed, EffectClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
+use coord_model::{Action, EffectClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 
 use crate::coordinator::Coordinator;
-use crate::hand::Reply;
+use crate::executor::Reply;
 use crate::http::{Request, Response};
 use crate::process::Caller;
 use crate::routes::Route;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
-    /// Does a deed, or has it wait for the disk.
-    pub(crate) fn perform_deed(&mut self, deed: Deed, class: EffectClass) {
+    /// Does a action, or has it wait for the disk.
+    pub(crate) fn perform_action(&mut self, action: Action, class: EffectClass) {
         // A lock is given back behind the acts that it is held for (H-13).
-        let is_behind = matches!(deed, Deed::Release { .. }) && !self.acts.is_empty();
+        let is_behind = matches!(action, Action::Release { .. }) && !self.acts.is_empty();
         match class {
-            EffectClass::Idempotent if !is_behind => self.world.act(deed),
+            EffectClass::Idempotent if !is_behind => self.world.act(action),
             EffectClass::Idempotent | EffectClass::Once => {
                 let decided = self.engine.journal().next_seq().saturating_sub(1);
-                self.acts.push_back((decided, deed));
+                self.acts.push_back((decided, action));
             }
         }
     }
 
     /// What the gate refused is recorded as such: nothing waits for it.
-    pub(crate) fn observe_deed(&mut self, deed: &Deed, now: Now) {
-        match deed {
-            Deed::End { intent, .. }
-            | Deed::TypeResume { intent, .. }
-            | Deed::RespawnPane { intent, .. }
-            | Deed::NewWindow { intent, .. }
-            | Deed::Wake { intent, .. } => {
+    pub(crate) fn observe_action(&mut self, action: &Action, now: Now) {
+        match action {
+            Action::End { intent, .. }
+            | Action::TypeResume { intent, .. }
+            | Action::RespawnPane { intent, .. }
+            | Action::NewWindow { intent, .. }
+            | Action::Wake { intent, .. } => {
                 self.record_outcome(*intent, Outcome::Observed, now);
             }
-            Deed::Prove { .. }
-            | Deed::Release { .. }
-            | Deed::WriteStop { .. }
-            | Deed::RemoveStop { .. }
-            | Deed::Notify { .. } => {
-                tracing::info!(?deed, "not performed: observing");
+            Action::Prove { .. }
+            | Action::Release { .. }
+            | Action::WriteStop { .. }
+            | Action::RemoveStop { .. }
+            | Action::Notify { .. } => {
+                tracing::info!(?action, "not performed: observing");
             }
         }
     }
@@ -52,8 +52,8 @@ impl<W: World> Coordinator<W> {
         let synced = self.engine.journal().synced_through();
         while self.acts.front().is_some_and(|(decided, _)| *decided <= synced) {
             match self.acts.pop_front() {
-                Some((_, Deed::Wake { intent, text })) => self.wake(intent, &text, now),
-                Some((_, deed)) => self.world.act(deed),
+                Some((_, Action::Wake { intent, text })) => self.wake(intent, &text, now),
+                Some((_, action)) => self.world.act(action),
                 None => (),
             }
         }
@@ -69,7 +69,7 @@ impl<W: World> Coordinator<W> {
         self.record_outcome(intent, outcome, now);
     }
 
-    /// Takes in what came of a deed.
+    /// Takes in what came of a action.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Now) {
         match reply {
             Reply::Proved(intent, proof) => {

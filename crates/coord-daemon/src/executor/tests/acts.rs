@@ -1,8 +1,8 @@
 //! What is done, and what is not when anything has changed.
 
 use super::*;
-use crate::hand::run::Words;
-use coord_model::{Deed, Intent, Outcome, SessionKey, Signal};
+use crate::executor::run::Words;
+use coord_model::{Action, Intent, Outcome, SessionKey, Signal};
 
 fn changed(what: &str) -> Outcome {
     Outcome::Changed { what: what.to_owned() }
@@ -330,25 +330,25 @@ fn who_looks_at_the_pane_is_told() {
     let mut world = World::new();
     let pane = world.subject(world.server, true).pane.unwrap().0;
     let text = "coord: #{pane_id} 100% \"quoted\" $HOME";
-    let notify = Deed::Notify { pane: pane.clone(), text: text.to_owned(), for_ms: 5_000 };
-    assert_eq!(world.tools.do_deed(notify.clone()), None, "nobody is there");
+    let notify = Action::Notify { pane: pane.clone(), text: text.to_owned(), for_ms: 5_000 };
+    assert_eq!(world.tools.do_action(notify.clone()), None, "nobody is there");
     let client = world.attach();
     until("the text", || {
-        assert_eq!(world.tools.do_deed(notify.clone()), None);
+        assert_eq!(world.tools.do_action(notify.clone()), None);
         client.shown().contains(text).then_some(())
     });
     world.tell(&["new-window", "cat"]);
-    let elsewhere = Deed::Notify { pane, text: "not here".to_owned(), for_ms: 5_000 };
-    assert_eq!(world.tools.do_deed(elsewhere), None);
+    let elsewhere = Action::Notify { pane, text: "not here".to_owned(), for_ms: 5_000 };
+    assert_eq!(world.tools.do_action(elsewhere), None);
     world.tell(&["new-window", "printf 'a later sign'; exec cat"]);
     until("a later sign", || client.shown().contains("a later sign").then_some(()));
     assert!(!client.shown().contains("not here"));
 }
 
-// G4: each deed is answered once, in its order, and the loop is woken.
+// G4: each action is answered once, in its order, and the loop is woken.
 #[test]
-fn deeds_are_answered_in_their_order() {
-    use crate::hand::{Hand, Reply};
+fn actions_are_answered_in_their_order() {
+    use crate::executor::{Executor, Reply};
     use mio::{Events, Poll, Token, Waker};
 
     let mut world = World::new();
@@ -366,10 +366,10 @@ fn deeds_are_answered_in_their_order() {
     let intent = |number| Intent { session: SessionKey(1), number };
     let mut poll = Poll::new().unwrap();
     let waker = std::sync::Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-    let hand = Hand::start(tools, &crate::worker::Supervisor::new(waker)).unwrap();
-    hand.act(Deed::Prove { intent: intent(1), subject: subject.clone() });
-    hand.act(Deed::Release { session_id: world.session.clone() });
-    hand.act(Deed::End {
+    let hand = Executor::start(tools, &crate::worker::Supervisor::new(waker)).unwrap();
+    hand.act(Action::Prove { intent: intent(1), subject: subject.clone() });
+    hand.act(Action::Release { session_id: world.session.clone() });
+    hand.act(Action::End {
         intent: intent(2),
         subject: subject.clone(),
         proof,

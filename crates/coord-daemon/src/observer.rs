@@ -6,11 +6,9 @@
 //! same look does not wait twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 
 use coord_model::{Failure, MessageId, ProcessRef, TaskFound};
-use mio::Waker;
 
 use crate::registry::Readable;
 use crate::registry_reader::RegistrySeen;
@@ -18,7 +16,7 @@ use crate::task_dir;
 use crate::tmux::servers::Servers;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
-use crate::worker::{Supervisor, Worker};
+use crate::worker::{QueueWorker, Supervisor, Waiting};
 
 /// What was seen.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,73 +54,54 @@ pub enum Seen {
 
 /// What the threads look with.
 #[derive(Debug)]
-pub struct Eyes {
+pub struct Sources {
     /// Panes.
     pub tmux: Tmux,
     /// Which configuration directories may be read.
     pub readable: Readable,
 }
 
-/// The threads' two ends.
+/// Looks at panes, transcripts and task directories, on threads of its own.
 #[derive(Debug)]
-pub struct Looker {
+pub struct Observer {
     panes: Servers,
-    desk: Arc<Desk>,
-    worker: Worker,
+    worker: QueueWorker<Wishes>,
     seen: Receiver<Seen>,
 }
 
-/// Where wishes lie until the thread takes them.
-#[derive(Debug, Default)]
-struct Desk {
-    wishes: Mutex<Wishes>,
-    more: Condvar,
-}
-
+/// What is to be read.
 #[derive(Debug, Default)]
 struct Wishes {
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
     /// By transcript, and whether it is the last look.
     messages: BTreeMap<(String, bool), MessageWish>,
     tasks: BTreeSet<String>,
-    is_over: bool,
 }
 
-impl Desk {
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
-        // Nothing is left half done under the lock.
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+impl Waiting for Wishes {
+    /// All there are.
+    type Task = Self;
+
+    fn next(&mut self) -> Option<Self> {
+        (!self.is_empty()).then(|| std::mem::take(self))
     }
 
-    fn put(&self, put: impl FnOnce(&mut Wishes)) {
-        put(&mut self.wishes());
-        self.more.notify_one();
-    }
-
-    /// All wishes there are, once there are some; none when it is over.
-    fn take(&self) -> Option<Wishes> {
-        let nothing = |all: &Wishes| {
-            all.transcripts.is_empty() && all.messages.is_empty() && all.tasks.is_empty()
-        };
-        let wishes = self.more.wait_while(self.wishes(), |all| !all.is_over && nothing(all));
-        let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
-        (!wishes.is_over).then(|| std::mem::take(&mut *wishes))
+    fn is_empty(&self) -> bool {
+        self.transcripts.is_empty() && self.messages.is_empty() && self.tasks.is_empty()
     }
 }
 
-impl Looker {
+impl Observer {
     /// Starts the thread; the loop is woken when something was seen.
     ///
     /// # Errors
     /// The system has no room for another thread.
-    pub fn start(eyes: Eyes, supervisor: &Supervisor) -> std::io::Result<Self> {
-        let desk = Arc::new(Desk::default());
+    pub fn start(sources: Sources, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, seen) = channel();
-        let work = Arc::clone(&desk);
-        let Eyes { tmux, readable } = eyes;
-        let look = move |waker: &Waker| look_on(&readable, &work, &answers, waker);
-        let worker = supervisor.start("coord-looker", look)?;
-        Ok(Self { panes: Servers::new(tmux, supervisor.clone()), desk, worker, seen })
+        let Sources { tmux, readable } = sources;
+        let look = move |wishes| look(&readable, wishes);
+        let worker = QueueWorker::start(supervisor, "coord-observer", answers, look)?;
+        Ok(Self { panes: Servers::new(tmux, supervisor.clone()), worker, seen })
     }
 
     /// Wishes for looks at panes. Of two for one process the more urgent one is answered.
@@ -132,12 +111,12 @@ impl Looker {
 
     /// Wishes for the end of a transcript.
     pub fn read_transcript(&self, wish: TranscriptWish) {
-        self.desk.put(|all| drop(all.transcripts.insert(wish.process, wish)));
+        self.worker.put(|all| drop(all.transcripts.insert(wish.process, wish)));
     }
 
     /// Wishes for a look for messages; one that waits for the same transcript takes it along.
     pub fn seek_messages(&self, wish: MessageWish) {
-        self.desk.put(|all| {
+        self.worker.put(|all| {
             let ids = wish.ids.clone();
             let waiting = all.messages.entry((wish.path.clone(), wish.is_last)).or_insert(wish);
             waiting.ids.extend(ids);
@@ -146,7 +125,7 @@ impl Looker {
 
     /// Wishes for the files of a task directory.
     pub fn read_task(&self, dir: String) {
-        self.desk.put(|all| {
+        self.worker.put(|all| {
             let _ = all.tasks.insert(dir);
         });
     }
@@ -157,34 +136,14 @@ impl Looker {
     }
 }
 
-impl Drop for Looker {
-    /// Ends the thread, after the look that is under way.
-    fn drop(&mut self) {
-        self.worker.expect_end();
-        self.desk.put(|all| all.is_over = true);
-        self.worker.join();
-    }
-}
-
-fn look_on(readable: &Readable, desk: &Desk, answers: &Sender<Seen>, waker: &Waker) {
-    while let Some(wishes) = desk.take() {
-        let transcripts = wishes.transcripts.into_values().map(|wish| read(readable, wish));
-        let messages = wishes.messages.into_values().map(|wish| seek(readable, &wish));
-        let tasks = wishes.tasks.into_iter().map(|dir| {
-            let found = task_dir::read(&dir);
-            Seen::Task { dir, found }
-        });
-        let seen = transcripts.chain(messages).chain(tasks).collect();
-        if !tell(seen, answers, waker) {
-            return;
-        }
-    }
-}
-
-/// Whether there still is somebody to tell.
-fn tell(seen: Vec<Seen>, answers: &Sender<Seen>, waker: &Waker) -> bool {
-    seen.is_empty()
-        || (seen.into_iter().all(|one| answers.send(one).is_ok()) && waker.wake().is_ok())
+fn look(readable: &Readable, wishes: Wishes) -> Vec<Seen> {
+    let transcripts = wishes.transcripts.into_values().map(|wish| read(readable, wish));
+    let messages = wishes.messages.into_values().map(|wish| seek(readable, &wish));
+    let tasks = wishes.tasks.into_iter().map(|dir| {
+        let found = task_dir::read(&dir);
+        Seen::Task { dir, found }
+    });
+    transcripts.chain(messages).chain(tasks).collect()
 }
 
 /// Looks for messages in a transcript. One that cannot be read shows none.
@@ -224,15 +183,16 @@ fn read(readable: &Readable, wish: TranscriptWish) -> Seen {
 mod tests {
     use super::*;
     use coord_model::{Look, PaneFound, TmuxPane};
-    use mio::{Events, Poll, Token};
+    use mio::{Events, Poll, Token, Waker};
     use std::path::Path;
+    use std::sync::Arc;
 
     const PROCESS: ProcessRef = ProcessRef { pid: 7, start_time: 1 };
     const SIGNATURE: &str = "RangeError: Maximum call stack size exceeded";
 
-    fn eyes() -> Eyes {
+    fn sources() -> Sources {
         let tmux = Tmux::new(Vec::new(), Readable::default(), coord_screen::read);
-        Eyes { tmux, readable: Readable::default() }
+        Sources { tmux, readable: Readable::default() }
     }
 
     /// A wish for a pane of a server that there is not.
@@ -252,10 +212,10 @@ mod tests {
         }
     }
 
-    fn next(poll: &mut Poll, looker: &Looker) -> Seen {
+    fn next(poll: &mut Poll, observer: &Observer) -> Seen {
         let mut events = Events::with_capacity(4);
         loop {
-            if let Some(seen) = looker.take() {
+            if let Some(seen) = observer.take() {
                 return seen;
             }
             poll.poll(&mut events, None).unwrap();
@@ -269,30 +229,30 @@ mod tests {
         std::fs::write(dir.path().join("projects/s.jsonl"), format!("{SIGNATURE}\n")).unwrap();
         let mut poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
-        let mut looker = Looker::start(eyes(), &Supervisor::new(waker)).unwrap();
-        looker.read_transcript(transcript(dir.path()));
+        let mut observer = Observer::start(sources(), &Supervisor::new(waker)).unwrap();
+        observer.read_transcript(transcript(dir.path()));
         let found = Seen::Transcript {
             process: PROCESS,
             interrupted_ms: None,
             signature: Some(SIGNATURE.to_owned()),
             failure: None,
         };
-        assert_eq!(next(&mut poll, &looker), found);
-        looker.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
-        let Seen::Pane(PaneAnswer { process, pane, after_death, .. }) = next(&mut poll, &looker)
+        assert_eq!(next(&mut poll, &observer), found);
+        observer.look_at_panes(vec![pane(PROCESS, Look::AfterDeath)]);
+        let Seen::Pane(PaneAnswer { process, pane, after_death, .. }) = next(&mut poll, &observer)
         else {
             panic!("a pane");
         };
         assert_eq!((process, after_death), (PROCESS, true));
         assert!(matches!(pane, PaneFound::Unreadable { .. }));
         // What cannot be read is answered too.
-        looker.read_transcript(transcript(Path::new("/nowhere")));
+        observer.read_transcript(transcript(Path::new("/nowhere")));
         let nothing = Seen::Transcript {
             process: PROCESS,
             interrupted_ms: None,
             signature: None,
             failure: None,
         };
-        assert_eq!(next(&mut poll, &looker), nothing);
+        assert_eq!(next(&mut poll, &observer), nothing);
     }
 }

@@ -1,7 +1,7 @@
 //! Has the one line run in a session's pane: typed into its shell, as the new first process of its
 //! dead pane, or in a new window (S0-25a, S0-25e, H-16 to H-18).
 //!
-//! Check and deed are one command of the server, so that nothing it knows can change between them.
+//! Check and action are one command of the server, so that nothing it knows can change between them.
 //! Only plain words get there: numbers and names that tmux gave itself, the path of `coordctl` and
 //! the nonce.
 
@@ -11,7 +11,7 @@ use coord_model::{Outcome, PaneState, Proof, Subject};
 use super::Tools;
 use super::look::Look;
 use super::pane::{Spot, is_plain, is_server};
-use crate::tmux::Door;
+use crate::tmux::ServerSocket;
 
 /// What tmux prints for the branch that was taken.
 const DONE: &str = "coord-done";
@@ -124,7 +124,9 @@ impl Tools {
         let Some((pane, _)) = &subject.pane else {
             return Outcome::Failed { why: "it had no pane".to_owned() };
         };
-        let may_ask = |door: &Door| if subject.any_server { Ok(()) } else { is_server(door, pane) };
+        let may_ask = |server_socket: &ServerSocket| {
+            if subject.any_server { Ok(()) } else { is_server(server_socket, pane) }
+        };
         match self.asker.ask(&pane.socket, may_ask, script) {
             Ok((_, output)) => match String::from_utf8_lossy(&output.stdout).trim_end() {
                 DONE => Outcome::Done,

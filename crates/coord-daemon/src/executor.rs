@@ -1,7 +1,7 @@
 //! The one thread that proves and acts, so that the loop never waits for tmux, the process table or a
 //! file.
 //!
-//! Decides nothing about sessions: deeds go in, and each is carried out in its turn and answered once.
+//! Decides nothing about sessions: actions go in, and each is carried out in its turn and answered once.
 //! An act looks again before it touches anything, and touches nothing if something is other than in
 //! the proof that it was decided on (H-08, H-16, H-18). What could not be told is never taken for
 //! what would allow an act. No text of a pane, transcript or environment is kept, and none gets into
@@ -20,20 +20,18 @@ mod transcripts;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
 
-use coord_model::{Deed, Intent, Outcome, Proof};
-use mio::Waker;
+use coord_model::{Action, Intent, Outcome, Proof};
 
 use crate::registry::Readable;
 use crate::task_dir;
 use crate::tmux::Asker;
-use crate::worker::{Supervisor, Worker};
+use crate::worker::{QueueWorker, Supervisor, Waiting};
 pub use processes::owners;
 pub(crate) use transcripts::Transcripts;
 
-/// The answer to a deed.
+/// The answer to a action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// A look was made.
@@ -59,61 +57,41 @@ pub(crate) struct Tools {
     pub(crate) transcripts: Transcripts,
 }
 
-/// The thread's two ends.
+/// Proves and acts, on a thread of its own.
 #[derive(Debug)]
-pub(crate) struct Hand {
-    desk: Arc<Desk>,
-    worker: Worker,
+pub(crate) struct Executor {
+    worker: QueueWorker<Queue>,
     replies: Receiver<Reply>,
 }
 
-/// Where deeds lie until the thread takes them.
+/// Actions in the order in which they were asked for.
 #[derive(Debug, Default)]
-struct Desk {
-    deeds: Mutex<Deeds>,
-    more: Condvar,
-}
+struct Queue(VecDeque<Action>);
 
-#[derive(Debug, Default)]
-struct Deeds {
-    waiting: VecDeque<Deed>,
-    is_over: bool,
-}
+impl Waiting for Queue {
+    type Task = Action;
 
-impl Desk {
-    fn deeds(&self) -> MutexGuard<'_, Deeds> {
-        // Nothing is left half done under the lock.
-        self.deeds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn next(&mut self) -> Option<Action> {
+        self.0.pop_front()
     }
 
-    fn put(&self, put: impl FnOnce(&mut Deeds)) {
-        put(&mut self.deeds());
-        self.more.notify_one();
-    }
-
-    /// The next deed, once there is one; none when it is over: what is not begun is not done.
-    fn take(&self) -> Option<Deed> {
-        let nothing = |deeds: &mut Deeds| !deeds.is_over && deeds.waiting.is_empty();
-        let deeds = self.more.wait_while(self.deeds(), nothing);
-        let mut deeds = deeds.unwrap_or_else(PoisonError::into_inner);
-        if deeds.is_over { None } else { deeds.waiting.pop_front() }
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
-impl Hand {
+impl Executor {
     /// Starts the thread; the loop is woken when there is a reply.
-    pub(crate) fn start(tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
-        let desk = Arc::new(Desk::default());
+    pub(crate) fn start(mut tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, replies) = channel();
-        let work = Arc::clone(&desk);
-        let worker =
-            supervisor.start("coord-hand", move |waker| work_on(tools, &work, &answers, waker))?;
-        Ok(Self { desk, worker, replies })
+        let act = move |action| tools.do_action(action);
+        let worker = QueueWorker::start(supervisor, "coord-executor", answers, act)?;
+        Ok(Self { worker, replies })
     }
 
-    /// Takes a deed, behind those it was given before.
-    pub(crate) fn act(&self, deed: Deed) {
-        self.desk.put(|deeds| deeds.waiting.push_back(deed));
+    /// Takes a action, after those it was given before.
+    pub(crate) fn act(&self, action: Action) {
+        self.worker.put(|queue| queue.0.push_back(action));
     }
 
     /// A reply, if there is any.
@@ -122,61 +100,43 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
-    /// Ends the thread, after the deed that is under way.
-    fn drop(&mut self) {
-        self.worker.expect_end();
-        self.desk.put(|deeds| deeds.is_over = true);
-        self.worker.join();
-    }
-}
-
-fn work_on(mut tools: Tools, desk: &Desk, answers: &Sender<Reply>, waker: &Waker) {
-    while let Some(deed) = desk.take() {
-        let Some(reply) = tools.do_deed(deed) else { continue };
-        if answers.send(reply).is_err() || waker.wake().is_err() {
-            return;
-        }
-    }
-}
-
 impl Tools {
-    fn do_deed(&mut self, deed: Deed) -> Option<Reply> {
-        let (intent, outcome) = match deed {
-            Deed::Prove { intent, subject } => {
+    fn do_action(&mut self, action: Action) -> Option<Reply> {
+        let (intent, outcome) = match action {
+            Action::Prove { intent, subject } => {
                 return Some(Reply::Proved(intent, Box::new(self.look(&subject).proof)));
             }
-            Deed::End { intent, subject, proof, signal } => {
+            Action::End { intent, subject, proof, signal } => {
                 (intent, self.end(&subject, &proof, signal))
             }
-            Deed::TypeResume { intent, subject, proof } => {
+            Action::TypeResume { intent, subject, proof } => {
                 (intent, self.type_resume(&subject, &proof))
             }
-            Deed::RespawnPane { intent, subject, proof } => {
+            Action::RespawnPane { intent, subject, proof } => {
                 (intent, self.respawn_pane(&subject, &proof))
             }
-            Deed::NewWindow { intent, subject, proof } => {
+            Action::NewWindow { intent, subject, proof } => {
                 (intent, self.new_window(&subject, &proof))
             }
             // The coordinator hands it over itself: its waiters are connections of the loop.
-            Deed::Wake { .. } => return None,
-            Deed::Release { session_id } => {
+            Action::Wake { .. } => return None,
+            Action::Release { session_id } => {
                 self.transcripts.release(&session_id);
                 return None;
             }
-            Deed::WriteStop { dir, text } => {
+            Action::WriteStop { dir, text } => {
                 if let Err(error) = task_dir::write_stop(&dir, &text) {
                     tracing::warn!(dir, %error, "no stop file was written");
                 }
                 return None;
             }
-            Deed::RemoveStop { dir, text } => {
+            Action::RemoveStop { dir, text } => {
                 if let Err(error) = task_dir::remove_stop(&dir, &text) {
                     tracing::warn!(dir, %error, "the stop file was not taken away");
                 }
                 return None;
             }
-            Deed::Notify { pane, text, for_ms } => {
+            Action::Notify { pane, text, for_ms } => {
                 if let Err(why) = self.notify(&pane, &text, for_ms) {
                     tracing::debug!(why, "nobody was told");
                 }
