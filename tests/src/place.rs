@@ -8,7 +8,8 @@ use crate::home::Home;
 use crate::stalls::Watch;
 use crate::terminal::{Pane, Terminal};
 use crate::wait::wait_until;
-use coord_wire::inspect::{Session, State};
+use coord_model::SessionState;
+use coord_wire::inspect::Session;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
@@ -104,7 +105,8 @@ impl Place {
         wait_until("the client's session is listed", || {
             let all = inspect(&self.home);
             let of_pid = |one: &&Session| one.owner.as_ref().is_some_and(|owner| owner.pid == pid);
-            let found = all.sessions.iter().find(|one| of_pid(one) && one.state == State::Idle);
+            let found =
+                all.sessions.iter().find(|one| of_pid(one) && one.state == SessionState::Idle);
             found.map(|one| one.session_id.clone()).ok_or_else(|| format!("{:#?}", all.sessions))
         })
     }
@@ -132,7 +134,7 @@ impl Place {
     pub fn when_at_rest(&self) {
         self.when("the turn ends", |session| {
             let is_over = session.last_event.as_ref().is_some_and(|last| last.name == "Stop");
-            session.state == State::Idle && is_over
+            session.state == SessionState::Idle && is_over
         });
         self.when_written("\"type\":\"assistant\"");
         self.pane.wait_screen("done ");
@@ -298,7 +300,7 @@ impl Place {
     #[track_caller]
     pub fn when_left(&self) -> Session {
         self.when("it is left as it is", |session| {
-            session.state == State::Crashed && session.pending_recovery.is_none()
+            session.state == SessionState::Crashed && session.pending_recovery.is_none()
         })
     }
 

@@ -9,7 +9,7 @@ use crate::home::Home;
 use crate::timeline::{Named, Said, Timeline, wall_ms};
 use crate::truth;
 use crate::wait::wait_until;
-use coord_wire::inspect::State;
+use coord_model::SessionState;
 use serde_json::json;
 use std::fmt;
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl Watch {
             if let Some(last) = all.last_mut().filter(|last| last.until_ms == u64::MAX) {
                 last.until_ms = at_ms;
             }
-            if state == State::Stalled {
+            if state == SessionState::Stalled {
                 all.push(Shown { from_ms: at_ms, until_ms: u64::MAX, because });
             }
         }

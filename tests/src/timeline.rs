@@ -14,8 +14,9 @@ use crate::home::Home;
 use crate::truth::{self, CONTINUED, GONE, Measured, SUSPENDED};
 use crate::wait::wait_until;
 use coord_model::Kind;
+use coord_model::SessionState;
 use coord_wire::exchange::{exchange, mono_ns, request};
-use coord_wire::inspect::{Inspect, Session, State};
+use coord_wire::inspect::{Inspect, Session};
 use coord_wire::limits::BODY_BYTES_MAX;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
@@ -71,7 +72,7 @@ pub struct Seen {
     /// The pid of its owner.
     pub pid: Option<u32>,
     /// Its state.
-    pub state: State,
+    pub state: SessionState,
     /// Why.
     pub because: String,
     /// Interactive or headless.
@@ -84,13 +85,13 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
     /// What the client does.
-    pub truth: State,
+    pub truth: SessionState,
     /// What has to be shown.
-    pub shown: State,
+    pub shown: SessionState,
 }
 
-impl From<State> for Expected {
-    fn from(state: State) -> Self {
+impl From<SessionState> for Expected {
+    fn from(state: SessionState) -> Self {
         Self { truth: state, shown: state }
     }
 }
@@ -109,7 +110,7 @@ pub(crate) struct Mark {
     pub(crate) at_ms: u64,
     pub(crate) session: Named,
     pub(crate) expected: Expected,
-    through: Vec<State>,
+    through: Vec<SessionState>,
     /// Whether the coordinator may be away for a while.
     has_gap: bool,
 }
@@ -154,7 +155,7 @@ impl Timeline {
         what: &str,
         (id, pid): (&str, u32),
         expected: impl Into<Expected>,
-        through: &[State],
+        through: &[SessionState],
     ) {
         let session = Named { id: id.to_owned(), pid };
         let (what, at_ms) = (what.to_owned(), wall_ms());
@@ -168,7 +169,7 @@ impl Timeline {
     pub fn allow_gap(&mut self) {
         let mark = self.marks.last_mut().expect("a mark comes first");
         mark.has_gap = true;
-        mark.through.push(State::Unknown);
+        mark.through.push(SessionState::Unknown);
     }
 
     /// Waits until the client itself has come to the last mark's state, whoever knows of it: its
@@ -349,7 +350,8 @@ pub(crate) fn line_of<'a>(
 fn judge(changes: &[Change], mark: &Mark, end_ms: u64) -> Result<(), String> {
     let expected = mark.expected.shown;
     // Where `unknown` may pass, it is no state to come from, and takes none back.
-    let is_passing = |state: State| state == State::Unknown && mark.through.contains(&state);
+    let is_passing =
+        |state: SessionState| state == SessionState::Unknown && mark.through.contains(&state);
     let before = line_of(changes, &mark.session).rev().find_map(|(at_ms, said)| match said {
         Said::Is(seen) if at_ms < mark.at_ms && !is_passing(seen.state) => Some(seen.state),
         Said::Is(_) | Said::Nothing | Said::Silence => None,

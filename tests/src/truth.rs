@@ -8,7 +8,7 @@
 //! nothing is stated.
 
 use crate::timeline::{Change, Mark, Said, Told, line_of};
-use coord_wire::inspect::State;
+use coord_model::SessionState;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,22 +18,22 @@ use std::path::PathBuf;
 const LATE_MS: u64 = 1000;
 
 /// The client's own words for its states, and those for what becomes of its process.
-const STATUSES: [(State, &str); 15] = [
-    (State::Running, "busy"),
-    (State::AwaitingPermission, "waiting"),
-    (State::AwaitingInput, "waiting"),
-    (State::Background, "busy"),
-    (State::Background, "shell"),
-    (State::Idle, "idle"),
-    (State::QuotaWait, "idle"),
-    (State::BlockedAuth, "idle"),
-    (State::BlockedBilling, "idle"),
-    (State::Suspended, SUSPENDED),
-    (State::Running, CONTINUED),
-    (State::Idle, CONTINUED),
-    (State::Stopped, GONE),
-    (State::Crashed, GONE),
-    (State::Interrupted, GONE),
+const STATUSES: [(SessionState, &str); 15] = [
+    (SessionState::Running, "busy"),
+    (SessionState::AwaitingPermission, "waiting"),
+    (SessionState::AwaitingInput, "waiting"),
+    (SessionState::Background, "busy"),
+    (SessionState::Background, "shell"),
+    (SessionState::Idle, "idle"),
+    (SessionState::QuotaWait, "idle"),
+    (SessionState::BlockedAuth, "idle"),
+    (SessionState::BlockedBilling, "idle"),
+    (SessionState::Suspended, SUSPENDED),
+    (SessionState::Running, CONTINUED),
+    (SessionState::Idle, CONTINUED),
+    (SessionState::Stopped, GONE),
+    (SessionState::Crashed, GONE),
+    (SessionState::Interrupted, GONE),
 ];
 /// A process that Ctrl-Z stopped.
 pub(crate) const SUSPENDED: &str = "suspended";
@@ -46,7 +46,7 @@ pub(crate) const GONE: &str = "gone";
 #[derive(Debug)]
 pub struct Measured {
     what: String,
-    truth: State,
+    truth: SessionState,
     /// How long after the client did it, or after the coordinator was back, the truth was shown;
     /// none where it cannot be known.
     delay_ms: Option<u64>,
@@ -70,7 +70,7 @@ struct Times {
 }
 
 /// Whether the client itself has another word for the one than for the other.
-pub(crate) fn is_told(before: State, truth: State) -> bool {
+pub(crate) fn is_told(before: SessionState, truth: SessionState) -> bool {
     let words =
         |of| STATUSES.iter().filter(move |(state, word)| *state == of && *word != CONTINUED);
     let is_old = |word: &str| words(before).any(|(_, old)| *old == word);
@@ -84,7 +84,7 @@ pub(crate) fn told_ms(told: &[Told], mark: &Mark) -> Option<u64> {
     let truth = mark.expected.truth;
     let fits = |told: &&Told| {
         let is_own = told.pid == u64::from(mark.session.pid);
-        let is_it = if truth == State::Unknown {
+        let is_it = if truth == SessionState::Unknown {
             !is_own
         } else {
             is_own && STATUSES.contains(&(truth, &told.status))
@@ -117,7 +117,7 @@ fn measure_one(
     changes: &[Change],
     told: &[Told],
     mark: &Mark,
-    was: Option<State>,
+    was: Option<SessionState>,
     end_ms: u64,
 ) -> Measured {
     let truth = mark.expected.truth;
@@ -147,7 +147,7 @@ fn measure_one(
         let time = |part: std::ops::Range<u64>| part.end - part.start;
         let times = shown.entry(word(seen.state)).or_default();
         times.shown += time(of(mark.at_ms, end_ms));
-        if seen.state == State::Unknown {
+        if seen.state == SessionState::Unknown {
             continue;
         }
         if was.is_some_and(|was| was != seen.state) {
@@ -166,7 +166,7 @@ fn measure_one(
 }
 
 /// The word that `coord inspect` has for a state.
-fn word(state: State) -> String {
+fn word(state: SessionState) -> String {
     serde_json::to_value(state)
         .ok()
         .and_then(|word| word.as_str().map(str::to_owned))

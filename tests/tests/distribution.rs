@@ -1,6 +1,7 @@
 //! What others get: the tarball in a home without Rust, from install to uninstall with a real
 //! session in between, and the hooks as a plugin of the real client. Holds R-17, H-39.
 
+use coord_model::SessionState;
 use coord_tests::client::{self, headless, result};
 use coord_tests::coord::{
     Coordinator, coord, hook_events, inspect, install, programs, session_when,
@@ -9,7 +10,6 @@ use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, run};
-use coord_wire::inspect::State;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -172,7 +172,7 @@ fn session(home: &Home) -> String {
     let run = headless(home, &api, "Run it", &["--allowedTools", "Bash"]);
     let finished = run.finish().expect_success();
     let id = result(&finished)["session_id"].as_str().expect("a session id").to_owned();
-    session_when(home, &id, "has ended", |session| session.state == State::Stopped);
+    session_when(home, &id, "has ended", |session| session.state == SessionState::Stopped);
     id
 }
 

@@ -2,6 +2,7 @@
 //! whatever was killed on the way. Holds G1, G2, G7, G10, G11, R-13, S0-25f, S0-28a, H-05, H-14, H-25.
 
 use coord_model::Kind;
+use coord_model::{SessionState, Status};
 use coord_tests::client::{Conversation, headless, program, result, surround};
 use coord_tests::coord::{Coordinator, events, hook_events, inspect, install, session_when};
 use coord_tests::fake_api::{FakeApi, Turn};
@@ -10,7 +11,7 @@ use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::settings::{Capture, Settings};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::{Session, State, Status};
+use coord_wire::inspect::Session;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::process::{Command, ExitCode};
@@ -74,13 +75,13 @@ fn assert_nothing_lost_or_doubled(home: &Home, id: &str, capture: &Capture) {
 fn stopped(home: &Home, id: &str) -> Session {
     session_when(home, id, "stopped, last event SessionEnd", |session| {
         let last = session.last_event.as_ref();
-        session.state == State::Stopped && last.is_some_and(|last| last.name == "SessionEnd")
+        session.state == SessionState::Stopped && last.is_some_and(|last| last.name == "SessionEnd")
     })
 }
 
 #[track_caller]
 fn running(home: &Home, id: &str) -> Session {
-    session_when(home, id, "running", |session| session.state == State::Running)
+    session_when(home, id, "running", |session| session.state == SessionState::Running)
 }
 
 fn a_run_is_seen_from_start_to_end() {
@@ -130,7 +131,8 @@ fn a_run_without_a_coordinator_is_spooled() {
 
     let _coordinator = Coordinator::start(&home);
     // Nobody saw the client that these events name: they are history, and its state is not known.
-    let session = session_when(&home, &id, "unknown", |session| session.state == State::Unknown);
+    let session =
+        session_when(&home, &id, "unknown", |session| session.state == SessionState::Unknown);
     assert!(session.owner.is_none(), "{session:#?}");
     assert_nothing_lost_or_doubled(&home, &id, &capture);
     for event in events(&home, Some(&id)).iter().filter(|event| event["source"] == "hook") {
@@ -208,12 +210,12 @@ fn a_session_at_its_prompt_is_idle() {
     client.say("First prompt");
     api.wait_for("First prompt");
     let id = id_captured(&capture);
-    session_when(&home, &id, "idle", |session| session.state == State::Idle);
+    session_when(&home, &id, "idle", |session| session.state == SessionState::Idle);
     client.say("Second prompt");
     api.wait_for("Second prompt");
     running(&home, &id);
     api.open("second");
-    session_when(&home, &id, "idle again", |session| session.state == State::Idle);
+    session_when(&home, &id, "idle again", |session| session.state == SessionState::Idle);
     client.finish().expect_success();
     stopped(&home, &id);
     assert_nothing_lost_or_doubled(&home, &id, &capture);
@@ -234,7 +236,8 @@ fn a_client_killed_in_a_turn_has_crashed() {
     let (client, id) = in_a_turn(&home, &api, &capture);
     running(&home, &id);
     client.kill();
-    let session = session_when(&home, &id, "crashed", |session| session.state == State::Crashed);
+    let session =
+        session_when(&home, &id, "crashed", |session| session.state == SessionState::Crashed);
     assert_eq!(session.status, Status::Stopped);
     assert_eq!(session.owner.and_then(|owner| owner.alive), Some(false));
     assert!(session.evidence.iter().any(|evidence| evidence.source == "registry"));
@@ -253,9 +256,9 @@ fn an_unread_registry_proves_no_crash() {
     client.kill();
     let session = session_when(&home, &id, "judged after its death", |session| {
         let gone = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
-        gone && session.state != State::Running
+        gone && session.state != SessionState::Running
     });
-    assert_eq!(session.state, State::Unknown, "{session:#?}");
+    assert_eq!(session.state, SessionState::Unknown, "{session:#?}");
 }
 
 fn a_death_while_nobody_looked_is_a_crash() {
@@ -268,7 +271,7 @@ fn a_death_while_nobody_looked_is_a_crash() {
     coordinator.kill();
     client.kill();
     let _coordinator = Coordinator::start(&home);
-    session_when(&home, &id, "crashed", |session| session.state == State::Crashed);
+    session_when(&home, &id, "crashed", |session| session.state == SessionState::Crashed);
     assert_nothing_lost_or_doubled(&home, &id, &capture);
 }
 

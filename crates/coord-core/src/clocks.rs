@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use coord_model::{
     Address, Awake, Background, EndReason, Host, Kind, Launch, MessageId, Moment, Now, PaneProof,
-    PaneState, ProcessRef, Prompt, RegistryStatus, Same, Screen, Sender, SessionKey, Settings,
-    TmuxPane, Via,
+    PaneState, ProcessRef, Prompt, RegistryStatus, Same, Screen, Sender, SessionKey, SessionState,
+    Settings, TmuxPane, Via,
 };
 
 use crate::facts::{PaneFact, PaneView, RegistryFact, Signature};
@@ -33,7 +33,7 @@ use crate::session::{
 };
 use crate::stall::{Stall, UnderWay};
 use crate::state::{Counters, Header};
-use crate::status::{Word, WordOf};
+use crate::status::ShownState;
 use crate::task::{StopFile, Task};
 
 /// What a stored time stands for.
@@ -170,7 +170,7 @@ pub(crate) use clocks;
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, Counters, SessionKey, OwnerId, OwnerProof, ProcessRef, Stamp, EndReason, Kind,
     Via, Background, Counts, Starter, Source, HostEvent, TmuxPane, PaneProof, Screen, RegistryStatus, Launch, Marks,
-    WaitKind, Over, Obstacle, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, Word, Cause, Ending, Way, coord_model::Signal,
+    WaitKind, Over, Obstacle, UnderWay, PaneState, Prompt, StopFile, WaitedFor, Inbox, SessionState, Cause, Ending, Way, coord_model::Signal,
     MessageId, Address, Sender, Same, Sought,
 );
 
@@ -183,7 +183,7 @@ clocks!(struct Session {
     key, session_id, previous_ids, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
     look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, reminded_at, over,
     background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
-    is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, word,
+    is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});
 
 clocks!(struct Owner {
@@ -202,7 +202,7 @@ clocks!(struct Rest {
     asked, is_seen, answering, answers, is_summary_asked, is_at_limit, prompted_ms,
 } until {});
 clocks!(struct Task { is_read, signal, stop, wrote, looked } until {});
-clocks!(struct WordOf { word, since, rule, because } until {});
+clocks!(struct ShownState { state, since, rule, because } until {});
 clocks!(struct Flag { reason, since, is_limit } until {});
 clocks!(struct Last { at, outcome } until {});
 clocks!(struct Still { ran_ns, since, asked_at, pane } until {});

@@ -89,7 +89,7 @@ pub use session::{
 };
 pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
-pub use status::{Word, WordOf};
+pub use status::{ShownState, changes_when};
 pub use step::step;
 pub use task::{StopFile, Task};
 pub use text::is_hidden;

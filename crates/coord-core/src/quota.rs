@@ -10,14 +10,14 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, StartSource};
+use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionState, StartSource};
 
 use crate::effects::Effects;
 use crate::fusion::{self, Source};
 use crate::recovery::Flag;
 use crate::session::{Session, Turn};
 use crate::state::State;
-use crate::status::Word;
+
 use crate::wake::{self, WakeDecision};
 
 /// What holds a probe back is looked at again after this.
@@ -218,7 +218,7 @@ impl State {
     /// When time alone wakes a session that waits for its quota; none where nothing will.
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
         let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
-        let is_shown = matches!(session.word.word, Word::QuotaWait | Word::Idle);
+        let is_shown = matches!(session.shown.state, SessionState::QuotaWait | SessionState::Idle);
         let is_closed = matches!(session.turn, Turn::Closed { .. });
         let is_waiting = waits_for.is_some() && is_shown && is_closed;
         let quota = session.quota.as_ref().filter(|_| is_waiting)?;

@@ -4,39 +4,40 @@
 use alloc::format;
 use alloc::string::String;
 
-use coord_model::{Action, Awake, Moment};
+use coord_model::{Action, Awake, Moment, SessionState};
 
 use crate::effects::{Effects, SHOWN_MS};
 use crate::session::Session;
 use crate::state::State;
-use crate::status::Word;
 
 /// What only a person ends, in words, and since when it lasts.
 fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
-    let what = match session.word.word {
-        Word::AwaitingPermission | Word::AwaitingInput => "it has waited for its user",
-        Word::BlockedAuth => "it has waited for its user to log in",
-        Word::BlockedBilling => "it has waited for its account to be paid",
-        Word::Stalled => "its turn has been stalled",
-        Word::Starting
-        | Word::Running
-        | Word::Idle
-        | Word::Background
-        | Word::QuotaWait
-        | Word::Suspended
-        | Word::Foreign
-        | Word::Interrupted
-        | Word::Crashed
-        | Word::Elsewhere
-        | Word::RecoveryPending
-        | Word::Recovering
-        | Word::Stopped
-        | Word::Unknown => {
+    let what = match session.shown.state {
+        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
+            "it has waited for its user"
+        }
+        SessionState::BlockedAuth => "it has waited for its user to log in",
+        SessionState::BlockedBilling => "it has waited for its account to be paid",
+        SessionState::Stalled => "its turn has been stalled",
+        SessionState::Starting
+        | SessionState::Running
+        | SessionState::Idle
+        | SessionState::Background
+        | SessionState::QuotaWait
+        | SessionState::Suspended
+        | SessionState::Foreign
+        | SessionState::Interrupted
+        | SessionState::Crashed
+        | SessionState::Elsewhere
+        | SessionState::RecoveryPending
+        | SessionState::Recovering
+        | SessionState::Stopped
+        | SessionState::Unknown => {
             let flag = session.recovery.needs_operator.as_ref()?;
             return Some((format!("it needs its operator ({})", flag.reason), flag.since));
         }
     };
-    Some((what.into(), session.word.since))
+    Some((what.into(), session.shown.since))
 }
 
 impl State {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::{
     Action, Awake, Delay, HookEvent, HookKind, Input, LastWords, Moment, Outcome, PaneState, Proof,
-    Question, RestLimits, Screen,
+    Question, RestLimits, Screen, SessionState,
 };
 
 use crate::budget::{Budget, BudgetDecision, Limits};
@@ -19,7 +19,7 @@ use crate::effects::Effects;
 use crate::recovery::{self, Flag};
 use crate::session::{Session, Starter, Turn};
 use crate::state::State;
-use crate::status::Word;
+
 use crate::wake::{self, WakeDecision};
 
 /// What was told to a session at rest.
@@ -90,7 +90,7 @@ impl State {
     /// Whether its last turn ended by itself, nobody watches it, and it is ours to wake.
     fn is_at_rest(&self, session: &Session) -> bool {
         let is_ended = matches!(session.turn, Turn::Closed { .. }) && session.failure.is_none();
-        is_ended && session.word.word == Word::Idle && self.is_ours_to_wake(session)
+        is_ended && session.shown.state == SessionState::Idle && self.is_ours_to_wake(session)
     }
 
     /// Looks at it, if it is time.

@@ -21,7 +21,7 @@ use crate::quota::QuotaWait;
 use crate::recovery::Recovery;
 use crate::rest::Rest;
 use crate::stall::{Stall, UnderWay};
-use crate::status::WordOf;
+use crate::status::ShownState;
 use crate::task::Task;
 use crate::wake::WakeBudget;
 
@@ -375,7 +375,8 @@ pub struct Session {
     /// Counts.
     pub counts: Counts,
     /// The one word for people, since when, and why.
-    pub word: WordOf,
+    #[serde(rename = "word")]
+    pub shown: ShownState,
 }
 
 /// Former owners and previous ids remembered per record.
@@ -434,7 +435,7 @@ impl Session {
             held: None,
             recovery: Recovery::default(),
             counts: Counts::default(),
-            word: WordOf::unknown(at),
+            shown: ShownState::unknown(at),
         }
     }
 

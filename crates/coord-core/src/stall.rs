@@ -9,13 +9,14 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, HookEvent, HookKind, Moment, Screen, StallLimits, ToolPhase};
+use coord_model::{
+    Awake, HookEvent, HookKind, Moment, Screen, SessionState, StallLimits, ToolPhase,
+};
 
 use crate::effects::Effects;
 use crate::facts::PaneFact;
 use crate::session::{Session, Turn};
 use crate::state::State;
-use crate::status::Word;
 
 /// Calls of tools remembered as under way.
 const UNDER_WAY_MAX: usize = 16;
@@ -156,8 +157,11 @@ impl State {
     /// Whether standing still means anything: nobody watches it, and nothing else explains it (S1-13, S1-18).
     fn is_counted(&self, session: &Session) -> bool {
         let is_explained = !matches!(
-            session.word.word,
-            Word::Running | Word::Stalled | Word::Idle | Word::Background
+            session.shown.state,
+            SessionState::Running
+                | SessionState::Stalled
+                | SessionState::Idle
+                | SessionState::Background
         );
         let is_counted = !is_explained && !session.rest.is_at_limit;
         session.may_live() && is_counted && self.is_unattended(session)
@@ -177,7 +181,7 @@ impl State {
         if stall.digest != digest && 0 < stall.count {
             return true;
         }
-        let is_busy = matches!(session.word.word, Word::Running | Word::Stalled);
+        let is_busy = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
         let wanted = if is_busy || stall.count < limits.captures { 1 } else { stall.count.into() };
         wanted <= beats
     }
@@ -210,7 +214,7 @@ impl State {
         stall.count = before.saturating_add(u32::try_from(beats).unwrap_or(u32::MAX));
         let (is_new, saw) = (before < limits.captures, still(stall, limits));
         // At rest nothing stalls.
-        let is_busy = matches!(session.word.word, Word::Running | Word::Stalled);
+        let is_busy = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
         if is_busy && is_new && limits.captures <= stall.count {
             fx.decide(session, "S1-06", &saw, "a stall is suspected; nothing acts on that");
         }

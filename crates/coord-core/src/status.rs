@@ -18,7 +18,7 @@ use alloc::format;
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, EndReason, Kind, Moment};
+use coord_model::{Awake, EndReason, Kind, Moment, SessionState};
 
 use crate::facts::RegistryFact;
 use crate::fusion::{self, Doing, Source};
@@ -27,87 +27,45 @@ use crate::recovery::Stage;
 use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 
-/// The words there are so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Word {
-    /// There, no prompt yet.
-    Starting,
-    /// A turn is open.
-    Running,
-    /// At its prompt.
-    Idle,
-    /// A turn is open, and nothing has changed for longer than what it is at may take.
-    Stalled,
-    /// The turn ended, background work goes on.
-    Background,
-    /// A permission dialog is open.
-    AwaitingPermission,
-    /// A question, a plan or another dialog is open.
-    AwaitingInput,
-    /// The last turn ended at a usage limit.
-    QuotaWait,
-    /// The last turn ended with an authentication error.
-    BlockedAuth,
-    /// The last turn ended with a billing error.
-    BlockedBilling,
-    /// Stopped by Ctrl-Z.
-    Suspended,
-    /// Owned by the client's own background supervisor.
-    Foreign,
-    /// A host event ended it.
-    Interrupted,
-    /// It died.
-    Crashed,
-    /// On another machine or in another pid namespace.
-    Elsewhere,
-    /// It is to be brought back, and waits.
-    RecoveryPending,
-    /// It is being brought back.
-    Recovering,
-    /// It ended.
-    Stopped,
-    /// Nobody knows.
-    Unknown,
-}
-
-impl Word {
-    /// What would change it, in words for people (G9).
-    pub fn changes_when(self) -> &'static str {
-        match self {
-            Self::Starting => "its first prompt, or its end",
-            Self::Running => {
-                "Stop or StopFailure; the registry saying idle (an interrupt); its process's end; \
-                 or no sign and no second source for tracking.unknown_after"
-            }
-            Self::Idle => "a prompt, a tool, the registry saying busy or waiting, or its end",
-            Self::Stalled => "any change on its screen, a hook, or its end",
-            Self::Background => "a new turn, the end of that work, or its end",
-            Self::AwaitingPermission | Self::AwaitingInput => {
-                "the result of that call, the registry no longer waiting, a new prompt, or its end"
-            }
-            Self::QuotaWait | Self::BlockedAuth | Self::BlockedBilling => "a new turn, or its end",
-            Self::Suspended => "its process going on (fg), or its end",
-            Self::Foreign => "nothing here: it is another supervisor's",
-            Self::Interrupted | Self::Crashed | Self::Stopped => {
-                "a resume of the same id in another process"
-            }
-            Self::RecoveryPending => "what it waits for; a hold; or a resume by its user",
-            Self::Recovering => {
-                "the resumed client's own SessionStart, or the failure of the attempt"
-            }
-            Self::Elsewhere => "its own SessionEnd; its process is not ours to look at",
-            Self::Unknown => {
-                "an event that tells of its turn, or a look that finds its process, its state or its end"
-            }
+/// What would change this state, in words for people (G9).
+pub fn changes_when(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Starting => "its first prompt, or its end",
+        SessionState::Running => {
+            "Stop or StopFailure; the registry saying idle (an interrupt); its process's end; \
+             or no sign and no second source for tracking.unknown_after"
+        }
+        SessionState::Idle => "a prompt, a tool, the registry saying busy or waiting, or its end",
+        SessionState::Stalled => "any change on its screen, a hook, or its end",
+        SessionState::Background => "a new turn, the end of that work, or its end",
+        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
+            "the result of that call, the registry no longer waiting, a new prompt, or its end"
+        }
+        SessionState::QuotaWait | SessionState::BlockedAuth | SessionState::BlockedBilling => {
+            "a new turn, or its end"
+        }
+        SessionState::Suspended => "its process going on (fg), or its end",
+        SessionState::Foreign => "nothing here: it is another supervisor's",
+        SessionState::Interrupted | SessionState::Crashed | SessionState::Stopped => {
+            "a resume of the same id in another process"
+        }
+        SessionState::RecoveryPending => "what it waits for; a hold; or a resume by its user",
+        SessionState::Recovering => {
+            "the resumed client's own SessionStart, or the failure of the attempt"
+        }
+        SessionState::Elsewhere => "its own SessionEnd; its process is not ours to look at",
+        SessionState::Unknown => {
+            "an event that tells of its turn, or a look that finds its process, its state or its end"
         }
     }
 }
 
-/// A word with its time and reason.
+/// What a session is shown as, since when and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WordOf {
-    /// The word.
-    pub word: Word,
+pub struct ShownState {
+    /// Its state.
+    #[serde(rename = "word")]
+    pub state: SessionState,
     /// Since when.
     pub since: Moment,
     /// Requirement id of the rule that gave it.
@@ -116,28 +74,33 @@ pub struct WordOf {
     pub because: String,
 }
 
-impl WordOf {
+impl ShownState {
     pub(crate) fn unknown(at: Moment) -> Self {
-        Self { word: Word::Unknown, since: at, rule: String::new(), because: String::new() }
+        Self {
+            state: SessionState::Unknown,
+            since: at,
+            rule: String::new(),
+            because: String::new(),
+        }
     }
 }
 
 /// A rule's answer.
 pub(crate) struct Answer {
-    pub(crate) word: Word,
+    pub(crate) state: SessionState,
     pub(crate) rule: &'static str,
     pub(crate) because: String,
     /// Who contradicts it.
     pub(crate) against: Option<Source>,
 }
 
-fn answer(word: Word, rule: &'static str, because: impl Into<String>) -> Answer {
-    Answer { word, rule, because: because.into(), against: None }
+fn answer(state: SessionState, rule: &'static str, because: impl Into<String>) -> Answer {
+    Answer { state, rule, because: because.into(), against: None }
 }
 
 impl State {
     /// Decides the word of `session` at `awake`.
-    pub(crate) fn word(&self, session: &Session, awake: Awake) -> Answer {
+    pub(crate) fn state_of(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
             .or_else(|| nobodys(session))
@@ -171,15 +134,19 @@ impl State {
         match &pending.stage {
             // A late word of its user's; the client that is coming up is told of by its own hooks.
             Stage::Claimed { .. } if is_its_users => None,
-            Stage::Ending { .. } => {
-                Some(answer(Word::Recovering, "S0-25", "its harness is being ended to be resumed"))
-            }
+            Stage::Ending { .. } => Some(answer(
+                SessionState::Recovering,
+                "S0-25",
+                "its harness is being ended to be resumed",
+            )),
             Stage::Placing { .. } => {
-                Some(answer(Word::Recovering, "S0-25", "its resume was started"))
+                Some(answer(SessionState::Recovering, "S0-25", "its resume was started"))
             }
-            Stage::Claimed { .. } => {
-                Some(answer(Word::Recovering, "H-33", "its resumed client has not reported yet"))
-            }
+            Stage::Claimed { .. } => Some(answer(
+                SessionState::Recovering,
+                "H-33",
+                "its resumed client has not reported yet",
+            )),
             Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. }
                 if is_dead && self.is_to_come_back(session, pending) =>
             {
@@ -188,7 +155,7 @@ impl State {
                 } else {
                     format!("it is to be brought back; it waits: {}", pending.waits_for)
                 };
-                Some(answer(Word::RecoveryPending, "S0-20", because))
+                Some(answer(SessionState::RecoveryPending, "S0-20", because))
             }
             Stage::Waiting { .. }
             | Stage::Grace { .. }
@@ -204,14 +171,14 @@ impl State {
         }
         let here = self.header.host.as_ref().is_some_and(|host| host.machine == owner.id.machine);
         let place = if here { "in another pid namespace" } else { "on another machine" };
-        Some(answer(Word::Elsewhere, "H-15", place))
+        Some(answer(SessionState::Elsewhere, "H-15", place))
     }
 
     /// Whether silence alone makes this session unknown: nothing but hooks tells of its open turn, or
     /// of its rest nothing but hooks and no process that was seen alive. A watched process at rest may
     /// be silent for ever, and so may a turn that the client's registry vouches for.
     pub(crate) fn is_told_by_silence(&self, session: &Session) -> bool {
-        session.word.word != Word::Unknown
+        session.shown.state != SessionState::Unknown
             && self.rests_on_hooks(session)
             && self.is_weighed(session)
     }
@@ -240,11 +207,15 @@ impl State {
         let settling = self.header.settling.as_ref().is_some_and(|hold| hold.lasts(awake));
         let age_ms = awake.ms_since(session.sign);
         // Settling delays a conclusion; it does not take one back.
-        let may_conclude = !settling || session.word.word == Word::Unknown;
+        let may_conclude = !settling || session.shown.state == SessionState::Unknown;
         let is_stale = self.header.settings.unknown_after_ms <= age_ms;
         (self.rests_on_hooks(session) && may_conclude && is_stale).then(|| {
             let minutes = age_ms / 60_000;
-            answer(Word::Unknown, "R-01", format!("no sign for {minutes} min and no second source"))
+            answer(
+                SessionState::Unknown,
+                "R-01",
+                format!("no sign for {minutes} min and no second source"),
+            )
         })
     }
 }
@@ -253,10 +224,10 @@ impl State {
     /// What a living session is doing, and whether that stands still.
     fn living(&self, session: &Session, awake: Awake) -> Answer {
         let mut given = living(session, awake);
-        if given.word == Word::Running
+        if given.state == SessionState::Running
             && let Some(because) = self.stalled(session)
         {
-            (given.word, given.rule, given.because) = (Word::Stalled, "S1-06", because);
+            (given.state, given.rule, given.because) = (SessionState::Stalled, "S1-06", because);
         }
         given
     }
@@ -264,13 +235,13 @@ impl State {
 
 fn two_owners(session: &Session) -> Option<Answer> {
     let because = "two_owners: another live process holds the same session id";
-    session.two_owners.then(|| answer(Word::Unknown, "R-07", because))
+    session.two_owners.then(|| answer(SessionState::Unknown, "R-07", because))
 }
 
 /// A record that only unverified events opened: what they say of it shows nothing (H-44, S0-28b).
 fn nobodys(session: &Session) -> Option<Answer> {
     let because = "only unverified events tell of it, and no client is known to have it";
-    session.is_nobodys().then(|| answer(Word::Unknown, "H-44", because))
+    session.is_nobodys().then(|| answer(SessionState::Unknown, "H-44", because))
 }
 
 fn ended(session: &Session) -> Option<Answer> {
@@ -289,7 +260,7 @@ fn ended(session: &Session) -> Option<Answer> {
                 }
                 None => "its process is gone and left the client's farewell on its pane",
             };
-            Some(answer(Word::Stopped, "S0-25f", because))
+            Some(answer(SessionState::Stopped, "S0-25f", because))
         }
         Presence::Interrupted { by, .. } => {
             let because = match by {
@@ -298,7 +269,7 @@ fn ended(session: &Session) -> Option<Answer> {
                 HostEvent::ManyEnds => "several sessions ended within seconds of each other",
                 HostEvent::Shutdown => "the machine was being shut down",
             };
-            Some(answer(Word::Interrupted, "H-10", because))
+            Some(answer(SessionState::Interrupted, "H-10", because))
         }
         Presence::Alive
         | Presence::Dying { .. }
@@ -310,21 +281,22 @@ fn ended(session: &Session) -> Option<Answer> {
 fn process(session: &Session) -> Option<Answer> {
     let (word, because) = match session.presence {
         Presence::Dying { .. } => {
-            (Word::Unknown, "its process is gone, how it ended is being read")
+            (SessionState::Unknown, "its process is gone, how it ended is being read")
         }
         Presence::Crashed { .. } => (
-            Word::Crashed,
+            SessionState::Crashed,
             if matches!(session.registry, RegistryFact::LeftBehind { .. }) {
                 "its process is gone without SessionEnd and left its registry entry behind"
             } else {
                 "its process is gone in an open turn, without SessionEnd and without its farewell on its pane"
             },
         ),
-        Presence::Gone { .. } if matches!(session.registry, RegistryFact::Removed { .. }) => {
-            (Word::Unknown, "its registry entry is gone, and its process is not ours to look at")
-        }
+        Presence::Gone { .. } if matches!(session.registry, RegistryFact::Removed { .. }) => (
+            SessionState::Unknown,
+            "its registry entry is gone, and its process is not ours to look at",
+        ),
         Presence::Gone { .. } => {
-            (Word::Unknown, "its process is gone and nothing proves how it ended")
+            (SessionState::Unknown, "its process is gone and nothing proves how it ended")
         }
         Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => return None,
     };
@@ -333,12 +305,12 @@ fn process(session: &Session) -> Option<Answer> {
 
 fn foreign(session: &Session) -> Option<Answer> {
     let because = "Claude Code's own background supervisor owns it";
-    session.is_foreign.then(|| answer(Word::Foreign, "R-20", because))
+    session.is_foreign.then(|| answer(SessionState::Foreign, "R-20", because))
 }
 
 fn suspended(session: &Session) -> Option<Answer> {
     let is_stopped = session.owner.as_ref().is_some_and(|owner| owner.is_stopped);
-    is_stopped.then(|| answer(Word::Suspended, "R-10", "its process is stopped (Ctrl-Z)"))
+    is_stopped.then(|| answer(SessionState::Suspended, "R-10", "its process is stopped (Ctrl-Z)"))
 }
 
 /// What a living session is doing, by the weight of its sources.
@@ -347,22 +319,26 @@ fn living(session: &Session, awake: Awake) -> Answer {
     let by = said_by(verdict.by);
     let mut given = match verdict.doing {
         Doing::AwaitingPermission => answer(
-            Word::AwaitingPermission,
+            SessionState::AwaitingPermission,
             "S0-18",
             format!("a permission dialog is open, by {by}"),
         ),
         Doing::AwaitingInput => answer(
-            Word::AwaitingInput,
+            SessionState::AwaitingInput,
             "S0-18",
             format!("a question, plan or dialog is open, by {by}"),
         ),
-        Doing::Turn => answer(Word::Running, "R-02", running(session, by)),
-        Doing::Background => answer(Word::Background, "R-03", background(session)),
+        Doing::Turn => answer(SessionState::Running, "R-02", running(session, by)),
+        Doing::Background => answer(SessionState::Background, "R-03", background(session)),
         Doing::Rest => at_rest(session, by),
-        Doing::Unclear => {
-            answer(Word::Unknown, "R-01", "its screen contradicts the hooks; it is looked at again")
+        Doing::Unclear => answer(
+            SessionState::Unknown,
+            "R-01",
+            "its screen contradicts the hooks; it is looked at again",
+        ),
+        Doing::Unheard => {
+            answer(SessionState::Unknown, "R-01", "nothing told yet whether a turn is open")
         }
-        Doing::Unheard => answer(Word::Unknown, "R-01", "nothing told yet whether a turn is open"),
     };
     given.against = verdict.against;
     if verdict.against == Some(Source::Registry) {
@@ -403,32 +379,36 @@ fn background(session: &Session) -> String {
 fn at_rest(session: &Session, by: &str) -> Answer {
     match (session.turn, session.kind, session.failure.as_deref()) {
         (Turn::None, Some(Kind::Headless), _) => {
-            answer(Word::Starting, "R-21", "it started and has not taken its prompt yet")
+            answer(SessionState::Starting, "R-21", "it started and has not taken its prompt yet")
         }
         (Turn::None, _, _) if session.left.is_some() => {
-            answer(Word::Idle, "R-07", "its conversation was cleared")
+            answer(SessionState::Idle, "R-07", "its conversation was cleared")
         }
-        (Turn::None, _, _) => answer(Word::Idle, "R-21", format!("it waits for a prompt, by {by}")),
+        (Turn::None, _, _) => {
+            answer(SessionState::Idle, "R-21", format!("it waits for a prompt, by {by}"))
+        }
         (Turn::Interrupted { by, .. }, _, _) => {
             let by = said_by(by);
-            answer(Word::Idle, "R-01", format!("the turn was interrupted, by {by}"))
+            answer(SessionState::Idle, "R-01", format!("the turn was interrupted, by {by}"))
         }
         (Turn::Open { .. }, _, _) => {
-            answer(Word::Idle, "R-01", format!("the turn was interrupted, by {by}"))
+            answer(SessionState::Idle, "R-01", format!("the turn was interrupted, by {by}"))
         }
         (Turn::Closed { .. }, _, Some(error)) => {
             let word = match error {
-                "rate_limit" => Word::QuotaWait,
+                "rate_limit" => SessionState::QuotaWait,
                 "authentication_failed"
                 | "oauth_org_not_allowed"
                 | "account_on_hold"
                 | "verification_required"
-                | "cloud_credential_error" => Word::BlockedAuth,
-                "billing_error" => Word::BlockedBilling,
-                _ => Word::Idle,
+                | "cloud_credential_error" => SessionState::BlockedAuth,
+                "billing_error" => SessionState::BlockedBilling,
+                _ => SessionState::Idle,
             };
             answer(word, "R-11", format!("the last turn ended with an API error ({error})"))
         }
-        (Turn::Closed { .. }, _, None) => answer(Word::Idle, "R-02", "the turn ended (Stop)"),
+        (Turn::Closed { .. }, _, None) => {
+            answer(SessionState::Idle, "R-02", "the turn ended (Stop)")
+        }
     }
 }

@@ -4,7 +4,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, Effect, Event, EventId, Moment, Now, ProcessRef, ProcessSeen, SessionKey, Started,
+    Awake, Effect, Event, EventId, Moment, Now, ProcessRef, ProcessSeen, SessionKey, SessionState,
+    Started,
 };
 
 use crate::arrival::{self, ask_about, ask_for_dir};
@@ -15,7 +16,7 @@ use crate::pane;
 use crate::registry;
 use crate::session::{Presence, Session};
 use crate::state::State;
-use crate::status::{Answer, Word};
+use crate::status::Answer;
 
 /// Takes one event in.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
@@ -404,8 +405,11 @@ fn looks(state: &mut State, now: Now) -> Effects {
 /// G9: that nobody knows, or whose session it is, is a decision to leave it alone.
 fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
     let is_there = matches!(session.presence, Presence::Alive);
-    let is_left_alone = matches!(answer.word, Word::Unknown | Word::Elsewhere | Word::Foreign);
-    let is_new = session.word.word != answer.word || session.word.because.is_empty();
+    let is_left_alone = matches!(
+        answer.state,
+        SessionState::Unknown | SessionState::Elsewhere | SessionState::Foreign
+    );
+    let is_new = session.shown.state != answer.state || session.shown.because.is_empty();
     let before = session.contested.map(|(source, _)| source);
     let is_newly_contested = answer.against.is_some() && before != answer.against;
     if (is_left_alone && is_new && is_there) || is_newly_contested {
@@ -417,21 +421,21 @@ fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment, fx: &mut Effects) {
     for key in touched {
         let Some(session) = state.get(*key) else { continue };
-        let answer = state.word(session, at.awake);
-        let is_same = session.word.word == answer.word
-            && session.word.because == answer.because
+        let answer = state.state_of(session, at.awake);
+        let is_same = session.shown.state == answer.state
+            && session.shown.because == answer.because
             && session.contested.map(|(source, _)| source) == answer.against;
         if is_same && state.is_in_place(session) {
             continue;
         }
         let Some(mut session) = state.take(*key) else { continue };
         note_deferral(&session, &answer, fx);
-        if session.word.word != answer.word {
-            session.word.since = at;
+        if session.shown.state != answer.state {
+            session.shown.since = at;
         }
-        session.word.word = answer.word;
-        session.word.rule = answer.rule.into();
-        session.word.because = answer.because;
+        session.shown.state = answer.state;
+        session.shown.rule = answer.rule.into();
+        session.shown.because = answer.because;
         let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
         session.contested = before.or(answer.against.map(|source| (source, at)));
         state.put(session);

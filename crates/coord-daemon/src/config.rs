@@ -45,7 +45,7 @@ pub enum Kind {
     /// A whole number from 1.
     Count,
     /// One of these words.
-    Word(&'static [&'static str]),
+    Choice(&'static [&'static str]),
     /// A list of absolute paths.
     Paths,
     /// A list of texts of 8 characters or more.
@@ -79,7 +79,7 @@ pub struct Effective {
 enum Value {
     Ms(u64),
     Count(u64),
-    Word(String),
+    Choice(String),
     Paths(Vec<PathBuf>),
     Texts(Vec<String>),
 }
@@ -279,7 +279,7 @@ impl Config {
             },
             queue: self.queue_limits(),
             rest: RestLimits {
-                answers: self.word("stall.answers") == "unattended",
+                answers: self.state_of("stall.answers") == "unattended",
                 per_iteration: self.small("stall.answers_per_iteration"),
                 total: self.small("stall.answers_total"),
                 context_tokens: self.count("stall.context_tokens"),
@@ -362,7 +362,7 @@ impl Config {
 
     /// `recovery.mode`.
     pub fn mode(&self) -> Mode {
-        match self.word("recovery.mode") {
+        match self.state_of("recovery.mode") {
             "observe" => Mode::Observe,
             "act" => Mode::Act,
             _ => Mode::Signature,
@@ -373,7 +373,9 @@ impl Config {
     pub fn ms(&self, key: &str) -> u64 {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Ms(ms)) => *ms,
-            Some(Value::Count(_) | Value::Word(_) | Value::Paths(_) | Value::Texts(_)) | None => 0,
+            Some(Value::Count(_) | Value::Choice(_) | Value::Paths(_) | Value::Texts(_)) | None => {
+                0
+            }
         }
     }
 
@@ -386,14 +388,14 @@ impl Config {
     pub fn count(&self, key: &str) -> u64 {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Count(count)) => *count,
-            Some(Value::Ms(_) | Value::Word(_) | Value::Paths(_) | Value::Texts(_)) | None => 0,
+            Some(Value::Ms(_) | Value::Choice(_) | Value::Paths(_) | Value::Texts(_)) | None => 0,
         }
     }
 
     /// A word; empty for a key of another kind.
-    pub fn word(&self, key: &str) -> &str {
+    pub fn state_of(&self, key: &str) -> &str {
         match self.values.get(key).map(|effective| &effective.value) {
-            Some(Value::Word(word)) => word,
+            Some(Value::Choice(word)) => word,
             Some(Value::Ms(_) | Value::Count(_) | Value::Paths(_) | Value::Texts(_)) | None => "",
         }
     }
@@ -402,7 +404,7 @@ impl Config {
     pub fn paths(&self, key: &str) -> &[PathBuf] {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Paths(paths)) => paths,
-            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_) | Value::Texts(_)) | None => &[],
+            Some(Value::Ms(_) | Value::Count(_) | Value::Choice(_) | Value::Texts(_)) | None => &[],
         }
     }
 
@@ -410,7 +412,7 @@ impl Config {
     pub fn texts(&self, key: &str) -> &[String] {
         match self.values.get(key).map(|effective| &effective.value) {
             Some(Value::Texts(texts)) => texts,
-            Some(Value::Ms(_) | Value::Count(_) | Value::Word(_) | Value::Paths(_)) | None => &[],
+            Some(Value::Ms(_) | Value::Count(_) | Value::Choice(_) | Value::Paths(_)) | None => &[],
         }
     }
 }
@@ -436,7 +438,7 @@ fn wanted(kind: Kind) -> String {
     match kind {
         Kind::Duration => "a duration such as \"30s\", \"5m\", \"2h\" or \"30d\"".to_owned(),
         Kind::Count => "a whole number from 1".to_owned(),
-        Kind::Word(words) => format!("one of \"{}\"", words.join("\", \"")),
+        Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::Paths => "a list of absolute paths".to_owned(),
         Kind::Texts => "a list of texts of 8 characters or more".to_owned(),
     }
@@ -449,8 +451,8 @@ fn parse_value(kind: Kind, value: &DeValue<'_>) -> Option<Value> {
             let count = number.as_str().parse::<u64>().ok()?;
             (0 < count).then_some(Value::Count(count))
         }
-        (Kind::Word(words), DeValue::String(text)) => {
-            words.contains(&text.as_ref()).then(|| Value::Word(text.to_string()))
+        (Kind::Choice(words), DeValue::String(text)) => {
+            words.contains(&text.as_ref()).then(|| Value::Choice(text.to_string()))
         }
         (Kind::Paths, DeValue::Array(items)) => {
             let paths = items.iter().map(|item| text_of(item.get_ref()).map(PathBuf::from));

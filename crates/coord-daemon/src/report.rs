@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
-use coord_core::{UNVERIFIED_MAX, Word};
+use coord_core::UNVERIFIED_MAX;
 use coord_model::stamp::rfc3339;
-use coord_model::{Now, SessionKey};
+use coord_model::{Now, SessionKey, SessionState};
 use coord_store::Disk;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
@@ -272,27 +272,28 @@ impl<W: World> Coordinator<W> {
     fn sessions_by_state(&self, out: &mut String) {
         out.push_str("# HELP coord_sessions Sessions by state.\n# TYPE coord_sessions gauge\n");
         for (word, name) in [
-            (Word::Starting, "starting"),
-            (Word::Running, "running"),
-            (Word::Stalled, "stalled"),
-            (Word::Idle, "idle"),
-            (Word::Background, "background"),
-            (Word::AwaitingPermission, "awaiting_permission"),
-            (Word::AwaitingInput, "awaiting_input"),
-            (Word::QuotaWait, "quota_wait"),
-            (Word::BlockedAuth, "blocked_auth"),
-            (Word::BlockedBilling, "blocked_billing"),
-            (Word::Suspended, "suspended"),
-            (Word::Foreign, "foreign"),
-            (Word::Interrupted, "interrupted"),
-            (Word::Crashed, "crashed"),
-            (Word::RecoveryPending, "recovery_pending"),
-            (Word::Recovering, "recovering"),
-            (Word::Elsewhere, "elsewhere"),
-            (Word::Stopped, "stopped"),
-            (Word::Unknown, "unknown"),
+            (SessionState::Starting, "starting"),
+            (SessionState::Running, "running"),
+            (SessionState::Stalled, "stalled"),
+            (SessionState::Idle, "idle"),
+            (SessionState::Background, "background"),
+            (SessionState::AwaitingPermission, "awaiting_permission"),
+            (SessionState::AwaitingInput, "awaiting_input"),
+            (SessionState::QuotaWait, "quota_wait"),
+            (SessionState::BlockedAuth, "blocked_auth"),
+            (SessionState::BlockedBilling, "blocked_billing"),
+            (SessionState::Suspended, "suspended"),
+            (SessionState::Foreign, "foreign"),
+            (SessionState::Interrupted, "interrupted"),
+            (SessionState::Crashed, "crashed"),
+            (SessionState::RecoveryPending, "recovery_pending"),
+            (SessionState::Recovering, "recovering"),
+            (SessionState::Elsewhere, "elsewhere"),
+            (SessionState::Stopped, "stopped"),
+            (SessionState::Unknown, "unknown"),
         ] {
-            let count = self.engine.state().sessions().filter(|one| one.word.word == word).count();
+            let count =
+                self.engine.state().sessions().filter(|one| one.shown.state == word).count();
             let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
         }
         let _ = writeln!(

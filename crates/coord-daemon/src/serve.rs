@@ -79,7 +79,10 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
     let _lock = take_lock(&paths.coordinator_lock())?;
     worker::abort_on_panic(paths.logs());
-    log::start(&paths.logs(), log_filter.as_deref().unwrap_or_else(|| config.word("log.level")))?;
+    log::start(
+        &paths.logs(),
+        log_filter.as_deref().unwrap_or_else(|| config.state_of("log.level")),
+    )?;
     let (engine, findings) = Engine::open(disk, &paths.state, &paths.journal())?;
     for finding in &findings {
         tracing::warn!(finding, "store");

@@ -98,7 +98,7 @@ pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
 
 /// A line of the main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum Entry {
     /// The interrupt, and when it was written.
     Interrupt(u64),
     /// What tools gave back.
@@ -114,26 +114,26 @@ enum Word {
 /// Interrupted with a message in its queue, the client goes on with that message, and writes it
 /// *before* the interrupt (measured): then a prompt and not the agent's word comes before it, and the
 /// turn that runs is a newer one.
-fn interrupted(mut words: impl Iterator<Item = Word>) -> Option<u64> {
-    let Some(Word::Interrupt(at)) = words.next() else { return None };
-    let before = words.find(|word| !matches!(word, Word::Interrupt(_) | Word::ToolResult));
-    (before == Some(Word::Assistant)).then_some(at)
+fn interrupted(mut words: impl Iterator<Item = Entry>) -> Option<u64> {
+    let Some(Entry::Interrupt(at)) = words.next() else { return None };
+    let before = words.find(|word| !matches!(word, Entry::Interrupt(_) | Entry::ToolResult));
+    (before == Some(Entry::Assistant)).then_some(at)
 }
 
 /// What a line says; none for those that say nothing of the main thread's turns.
-fn word_of(line: &[u8]) -> Option<Word> {
-    let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Word::Other) };
+fn word_of(line: &[u8]) -> Option<Entry> {
+    let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Entry::Other) };
     if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
         return None;
     }
     match line.get("type").and_then(Value::as_str) {
-        Some("assistant") => Some(Word::Assistant),
+        Some("assistant") => Some(Entry::Assistant),
         Some("user") => Some(user_word(&line)),
         Some(_) | None => None,
     }
 }
 
-fn user_word(line: &Value) -> Word {
+fn user_word(line: &Value) -> Entry {
     // A text that the user typed is a string: only the client itself writes a lone block of text.
     let blocks = line.pointer("/message/content").and_then(Value::as_array);
     let blocks = blocks.map_or(&[][..], Vec::as_slice);
@@ -143,10 +143,10 @@ fn user_word(line: &Value) -> Word {
         && block.get("text").and_then(Value::as_str).is_some_and(is_interrupt)
     {
         let at = line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339);
-        return at.map_or(Word::Other, Word::Interrupt);
+        return at.map_or(Entry::Other, Entry::Interrupt);
     }
     let is_result = !blocks.is_empty() && blocks.iter().all(|one| is_kind(one, "tool_result"));
-    if is_result { Word::ToolResult } else { Word::Other }
+    if is_result { Entry::ToolResult } else { Entry::Other }
 }
 
 fn is_interrupt(text: &str) -> bool {

@@ -4,9 +4,9 @@
 mod need;
 mod recovery;
 
-use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, Word};
+use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, changes_when};
 use coord_model::stamp::rfc3339;
-use coord_model::{Address, Now, RegistryStatus, Screen};
+use coord_model::{Address, Now, RegistryStatus, Screen, SessionState};
 use coord_wire::inspect;
 
 /// All sessions, the most recently changed first.
@@ -17,13 +17,12 @@ pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
 /// The records in that order.
 pub(crate) fn by_time(state: &State) -> impl Iterator<Item = &Session> {
     let mut all: Vec<&Session> = state.sessions().collect();
-    all.sort_by_key(|session| core::cmp::Reverse((session.word.since.wall_ms, session.key)));
+    all.sort_by_key(|session| core::cmp::Reverse((session.shown.since.wall_ms, session.key)));
     all.into_iter()
 }
 
 /// One session.
 pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
-    let word = word(session.word.word);
     let background = session.background;
     let shown = inspect::Session {
         session_id: session.session_id.clone(),
@@ -35,12 +34,12 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         name: session.marks.name.clone(),
         provider: "claude".to_owned(),
         kind: session.kind,
-        status: word.status(),
-        state: word,
-        since: rfc3339(session.word.since.wall_ms),
-        because: session.word.because.clone(),
-        rule: session.word.rule.clone(),
-        changes_when: session.word.word.changes_when().to_owned(),
+        status: session.shown.state.status(),
+        state: session.shown.state,
+        since: rfc3339(session.shown.since.wall_ms),
+        because: session.shown.because.clone(),
+        rule: session.shown.rule.clone(),
+        changes_when: changes_when(session.shown.state).to_owned(),
         awaiting_permission: awaiting_permission(session),
         pending_recovery: recovery::pending(state, session, now),
         recovery: recovery::so_far(session),
@@ -112,11 +111,11 @@ fn answers(state: &State, session: &Session) -> Option<inspect::Answers> {
 
 /// The open permission dialog, with the tool where a hook named it.
 fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission> {
-    if session.word.word != Word::AwaitingPermission {
+    if session.shown.state != SessionState::AwaitingPermission {
         return None;
     }
     let wait = session.waits.iter().find(|wait| wait.kind == WaitKind::Permission);
-    let since_ms = wait.map_or(session.word.since, |wait| wait.since).wall_ms;
+    let since_ms = wait.map_or(session.shown.since, |wait| wait.since).wall_ms;
     let tool = wait.map_or_else(String::new, |wait| wait.tool.clone());
     Some(inspect::AwaitingPermission { since: rfc3339(since_ms), tool })
 }
@@ -124,9 +123,9 @@ fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission>
 /// The limit at which the last turn ended, and when it ends, where the transcript says so.
 fn quota(session: &Session) -> Option<inspect::Quota> {
     let resets_ms = session.quota.and_then(|quota| quota.resets_ms);
-    (session.word.word == Word::QuotaWait).then(|| inspect::Quota {
+    (session.shown.state == SessionState::QuotaWait).then(|| inspect::Quota {
         kind: session.failure.clone().unwrap_or_default(),
-        since: rfc3339(session.quota.map_or(session.word.since, |quota| quota.since).wall_ms),
+        since: rfc3339(session.quota.map_or(session.shown.since, |quota| quota.since).wall_ms),
         until: resets_ms.map(rfc3339),
         source: if resets_ms.is_some() { "transcript" } else { "hook" }.to_owned(),
     })
@@ -257,29 +256,5 @@ fn registry_word(status: RegistryStatus) -> &'static str {
         RegistryStatus::Shell => "shell",
         RegistryStatus::WaitingPermission => "waiting for a permission",
         RegistryStatus::WaitingInput => "waiting for an answer",
-    }
-}
-
-fn word(word: Word) -> inspect::State {
-    match word {
-        Word::Starting => inspect::State::Starting,
-        Word::Running => inspect::State::Running,
-        Word::Stalled => inspect::State::Stalled,
-        Word::Idle => inspect::State::Idle,
-        Word::Background => inspect::State::Background,
-        Word::AwaitingPermission => inspect::State::AwaitingPermission,
-        Word::AwaitingInput => inspect::State::AwaitingInput,
-        Word::QuotaWait => inspect::State::QuotaWait,
-        Word::BlockedAuth => inspect::State::BlockedAuth,
-        Word::BlockedBilling => inspect::State::BlockedBilling,
-        Word::Suspended => inspect::State::Suspended,
-        Word::Foreign => inspect::State::Foreign,
-        Word::Interrupted => inspect::State::Interrupted,
-        Word::Crashed => inspect::State::Crashed,
-        Word::Elsewhere => inspect::State::Elsewhere,
-        Word::RecoveryPending => inspect::State::RecoveryPending,
-        Word::Recovering => inspect::State::Recovering,
-        Word::Stopped => inspect::State::Stopped,
-        Word::Unknown => inspect::State::Unknown,
     }
 }

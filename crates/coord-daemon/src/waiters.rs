@@ -221,7 +221,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn verdict(&self, ask: &Ask) -> Verdict {
-        if self.config.word("queue.wake") == "never" {
+        if self.config.state_of("queue.wake") == "never" {
             return Verdict::Unwanted;
         }
         match self.awaited(ask) {
@@ -249,7 +249,7 @@ impl<W: World> Coordinator<W> {
     /// Whether messages may come to an idle session by a wake.
     fn may_be_woken(&self, session: &Session) -> bool {
         let is_a_person_s = session.kind != Some(Kind::Headless) && !session.is_foreign;
-        let is_wanted = self.config.word("queue.wake") == "always"
+        let is_wanted = self.config.state_of("queue.wake") == "always"
             || is_armed(&session.marks)
             || session.inbox.was_sent
             || self.engine.state().is_unattended(session)

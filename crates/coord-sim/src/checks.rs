@@ -13,10 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use coord_core::{Header, Message, OwnerId, Presence, SeenIds, Session, State, Turn, Word};
+use coord_core::{Header, Message, OwnerId, Presence, SeenIds, Session, State, Turn};
 use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
-use coord_model::{EndReason, Now, SessionKey};
+use coord_model::{EndReason, Now, SessionKey, SessionState};
 
 use serde_json::Value;
 
@@ -170,7 +170,7 @@ pub(crate) struct Checks {
 type Of<'a> = &'a Coordinator<SharedMachine>;
 
 fn is_silent(session: &Session) -> bool {
-    session.word.word == Word::Unknown && session.word.because.starts_with("no sign")
+    session.shown.state == SessionState::Unknown && session.shown.because.starts_with("no sign")
 }
 
 /// Whether the turn of a record and its owner is open.
@@ -328,15 +328,17 @@ impl Simulation {
     pub(crate) fn check_ends(&self) -> Result<(), Violation> {
         let Some(serving) = &self.serving else { return Ok(()) };
         for session in serving.coordinator().state().sessions() {
-            let is_end =
-                matches!(session.word.word, Word::Crashed | Word::Stopped | Word::Interrupted);
+            let is_end = matches!(
+                session.shown.state,
+                SessionState::Crashed | SessionState::Stopped | SessionState::Interrupted
+            );
             let Some(life) = self.life_of(session).filter(|_| is_end) else { continue };
             if is_left(session) {
                 continue;
             }
             let is_told = life.end_told.is_some();
             let is_alive = life.truth.is_alive();
-            let is_wrong = if session.word.word == Word::Crashed {
+            let is_wrong = if session.shown.state == SessionState::Crashed {
                 is_told || is_alive
             } else {
                 !life.is_ending && is_alive
@@ -358,7 +360,7 @@ impl Simulation {
             return Err(Violation::new("G1", format!("{id:x} was spooled, and never taken in")));
         }
         for session in state.sessions() {
-            if session.word.because.is_empty() {
+            if session.shown.because.is_empty() {
                 let what = format!("{}: shown without a reason", session.session_id);
                 return Err(Violation::new("G9", what));
             }
@@ -366,7 +368,8 @@ impl Simulation {
                 && !(is_left(session) && life.left.contains(&session.session_id))
                 && session.contested.is_none()
                 && !is_true(life, &self.rates, session)
-                && !(session.word.word == Word::Stopped && self.was_ended_later(session, life))
+                && !(session.shown.state == SessionState::Stopped
+                    && self.was_ended_later(session, life))
             {
                 return Err(Violation::new("R-01", is_not(session, life)));
             }
@@ -405,54 +408,56 @@ fn is_left(session: &Session) -> bool {
 }
 
 fn is_not(session: &Session, life: &Life) -> String {
-    let (id, word, because) = (&session.session_id, session.word.word, &session.word.because);
+    let (id, word, because) = (&session.session_id, session.shown.state, &session.shown.because);
     let presence = &session.presence;
     format!("{id}: {word:?} ({because}), in truth {:?}; {presence:?}, {life:?}", life.truth)
 }
 
 /// Whether a word may be said of a living client.
-pub(crate) fn may_be(truth: Truth, life: &Life, word: Word) -> bool {
+pub(crate) fn may_be(truth: Truth, life: &Life, word: SessionState) -> bool {
     match word {
-        Word::Unknown => true,
-        Word::Idle => matches!(
+        SessionState::Unknown => true,
+        SessionState::Idle => matches!(
             truth,
             // That a turn met an error is known from its one hook; whoever lost it sees it at rest.
             Truth::Started | Truth::Idle | Truth::Quota | Truth::Authentication | Truth::Billing
         ),
-        Word::Starting => truth == Truth::Started && !life.is_interactive,
+        SessionState::Starting => truth == Truth::Started && !life.is_interactive,
         // A background subagent keeps the registry busy as a turn does: whoever lost the Stop or the
         // prompt between the two takes one for the other.
-        Word::Running | Word::Stalled => matches!(truth, Truth::Running | Truth::Subagent),
+        SessionState::Running | SessionState::Stalled => {
+            matches!(truth, Truth::Running | Truth::Subagent)
+        }
         // Nor does an idle registry deny work of kinds that nobody has measured: whoever lost the hooks
         // that told its end goes on seeing it.
-        Word::Background => {
+        SessionState::Background => {
             matches!(truth, Truth::Subagent | Truth::Shell | Truth::Running) || life.had_background
         }
         // A person is needed; for which dialog, hooks that were lost may have told.
-        Word::AwaitingPermission | Word::AwaitingInput => {
+        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
             matches!(truth, Truth::AwaitingPermission | Truth::AwaitingInput)
         }
         // What the turn behind an error came to, its own hooks tell: whoever lost them does not know.
-        Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
-            let is_rest = may_be(truth, life, Word::Idle);
+        SessionState::QuotaWait | SessionState::BlockedAuth | SessionState::BlockedBilling => {
+            let is_rest = may_be(truth, life, SessionState::Idle);
             is_rest && (life.had_error || !matches!(truth, Truth::Started | Truth::Idle))
         }
-        Word::Suspended => truth == Truth::Suspended,
-        Word::Foreign => life.parent == Parent::Supervisor,
+        SessionState::Suspended => truth == Truth::Suspended,
+        SessionState::Foreign => life.parent == Parent::Supervisor,
         // Until a hook of it comes through.
-        Word::Recovering => life.is_ours && !life.has_reported,
-        Word::Stopped
-        | Word::Crashed
-        | Word::RecoveryPending
-        | Word::Interrupted
-        | Word::Elsewhere => false,
+        SessionState::Recovering => life.is_ours && !life.has_reported,
+        SessionState::Stopped
+        | SessionState::Crashed
+        | SessionState::RecoveryPending
+        | SessionState::Interrupted
+        | SessionState::Elsewhere => false,
     }
 }
 
 /// Whether a word may be said of a life that is at rest, or over.
 fn is_true(life: &Life, rates: &Rates, session: &Session) -> bool {
     let has_registry = rates.has_registry;
-    let word = session.word.word;
+    let word = session.shown.state;
     let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
     if life.truth.is_alive() {
         // Without a registry only its Stop tells of background work.
@@ -461,34 +466,34 @@ fn is_true(life: &Life, rates: &Rates, session: &Session) -> bool {
         let has_pane = rates.has_tmux && life.parent != Parent::Inner;
         let is_unseen = life.is_interrupt_hidden && !has_pane && !has_registry;
         return may_be(life.truth, life, word)
-            || (is_hidden && word == Word::Idle)
-            || (is_unseen && word == Word::Running && life.truth == Truth::Idle);
+            || (is_hidden && word == SessionState::Idle)
+            || (is_unseen && word == SessionState::Running && life.truth == Truth::Idle);
     }
     match word {
-        Word::Unknown => true,
-        Word::Stopped if life.truth == Truth::TakenAlong => life.is_ending,
-        Word::Stopped => life.truth != Truth::Crashed || life.lost_entry || life.is_ending,
-        Word::Crashed => life.truth == Truth::Crashed,
+        SessionState::Unknown => true,
+        SessionState::Stopped if life.truth == Truth::TakenAlong => life.is_ending,
+        SessionState::Stopped => life.truth != Truth::Crashed || life.lost_entry || life.is_ending,
+        SessionState::Crashed => life.truth == Truth::Crashed,
         // A person asked for it, or we ended it to bring it back.
-        Word::RecoveryPending | Word::Recovering => {
+        SessionState::RecoveryPending | SessionState::Recovering => {
             life.truth == Truth::Crashed || life.is_signalled || is_asked
         }
-        Word::Interrupted => {
+        SessionState::Interrupted => {
             let is_exit = life.end_told.as_deref() == Some("prompt_input_exit");
             !is_exit && (life.may_be_taken || life.truth != Truth::Crashed)
         }
-        Word::Starting
-        | Word::Running
-        | Word::Stalled
-        | Word::Idle
-        | Word::Background
-        | Word::AwaitingPermission
-        | Word::AwaitingInput
-        | Word::QuotaWait
-        | Word::BlockedAuth
-        | Word::BlockedBilling
-        | Word::Suspended
-        | Word::Foreign
-        | Word::Elsewhere => false,
+        SessionState::Starting
+        | SessionState::Running
+        | SessionState::Stalled
+        | SessionState::Idle
+        | SessionState::Background
+        | SessionState::AwaitingPermission
+        | SessionState::AwaitingInput
+        | SessionState::QuotaWait
+        | SessionState::BlockedAuth
+        | SessionState::BlockedBilling
+        | SessionState::Suspended
+        | SessionState::Foreign
+        | SessionState::Elsewhere => false,
     }
 }

@@ -10,9 +10,9 @@
 
 use std::path::Path;
 
-use coord_core::{OwnerId, Session, Stage, State, Word, step};
+use coord_core::{OwnerId, Session, Stage, State, step};
 use coord_daemon::registry::parse;
-use coord_model::{Event, ProcessRef, Registry, SessionKey, Via};
+use coord_model::{Event, ProcessRef, Registry, SessionKey, SessionState, Via};
 use coord_wire::api::ResumeOrder;
 use serde_json::{Value, json};
 
@@ -143,8 +143,8 @@ impl Simulation {
             let is_known = owner.is_some_and(|owner| {
                 self.is_client(owner) || self.forgers.registered.contains(&owner)
             });
-            if !is_known && (owner.is_some() || session.word.word != Word::Unknown) {
-                let word = session.word.word;
+            if !is_known && (owner.is_some() || session.shown.state != SessionState::Unknown) {
+                let word = session.shown.state;
                 return violation(
                     "H-44",
                     format!("{what}: opened a record as {word:?} of {owner:?}"),

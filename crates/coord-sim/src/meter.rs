@@ -1,9 +1,8 @@
 //! What a simulation counts: how much happened, and for how long what was shown was false.
 
+use coord_model::SessionState;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-
-use coord_core::Word;
 
 use crate::client::Truth;
 use crate::places::Place;
@@ -20,27 +19,27 @@ pub(crate) enum Judged {
 }
 
 impl Judged {
-    pub(crate) fn of(truth: Truth, is_foreign: bool, shown: Option<Word>) -> Self {
+    pub(crate) fn of(truth: Truth, is_foreign: bool, shown: Option<SessionState>) -> Self {
         let Some(word) = shown else { return Self::Unlisted };
         let is_true = match word {
-            Word::Unknown => return Self::Unknown,
-            Word::Starting => truth == Truth::Started,
-            Word::Idle => matches!(truth, Truth::Idle | Truth::Started),
-            Word::Running | Word::Stalled => truth == Truth::Running,
-            Word::Background => matches!(truth, Truth::Subagent | Truth::Shell),
-            Word::AwaitingPermission => truth == Truth::AwaitingPermission,
-            Word::AwaitingInput => truth == Truth::AwaitingInput,
-            Word::QuotaWait => truth == Truth::Quota,
-            Word::BlockedAuth => truth == Truth::Authentication,
-            Word::BlockedBilling => truth == Truth::Billing,
-            Word::Suspended => truth == Truth::Suspended,
-            Word::Foreign => is_foreign,
-            Word::Interrupted
-            | Word::Crashed
-            | Word::RecoveryPending
-            | Word::Recovering
-            | Word::Stopped
-            | Word::Elsewhere => false,
+            SessionState::Unknown => return Self::Unknown,
+            SessionState::Starting => truth == Truth::Started,
+            SessionState::Idle => matches!(truth, Truth::Idle | Truth::Started),
+            SessionState::Running | SessionState::Stalled => truth == Truth::Running,
+            SessionState::Background => matches!(truth, Truth::Subagent | Truth::Shell),
+            SessionState::AwaitingPermission => truth == Truth::AwaitingPermission,
+            SessionState::AwaitingInput => truth == Truth::AwaitingInput,
+            SessionState::QuotaWait => truth == Truth::Quota,
+            SessionState::BlockedAuth => truth == Truth::Authentication,
+            SessionState::BlockedBilling => truth == Truth::Billing,
+            SessionState::Suspended => truth == Truth::Suspended,
+            SessionState::Foreign => is_foreign,
+            SessionState::Interrupted
+            | SessionState::Crashed
+            | SessionState::RecoveryPending
+            | SessionState::Recovering
+            | SessionState::Stopped
+            | SessionState::Elsewhere => false,
         };
         if is_true { Self::True } else { Self::False }
     }

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Turn, Word};
-use coord_model::{ProcessRef, QuotaLimits};
+use coord_core::Turn;
+use coord_model::{ProcessRef, QuotaLimits, SessionState};
 use serde_json::Value;
 
 use crate::act_checks::violation;
@@ -178,7 +178,8 @@ impl Simulation {
         let is_sure = life.is_limit_told && life.since + SOON < self.time;
         let process = one.process;
         let session = self.serving.as_ref()?.coordinator().state().session_of(process)?;
-        (is_sure && session.word.word == Word::Stalled).then(|| session.word.because.clone())
+        (is_sure && session.shown.state == SessionState::Stalled)
+            .then(|| session.shown.because.clone())
     }
 
     /// Whether nothing but the limit itself hinders a client that waits from going on by a wake.

@@ -5,6 +5,7 @@
 //! * H-13: no transcript is locked but those of recoveries that are owed.
 
 use coord_core::{Ending, Pending, Session, Stage};
+use coord_model::SessionState;
 
 use crate::checks::Violation;
 use crate::client::Truth;
@@ -107,7 +108,7 @@ impl Simulation {
 
     /// Whether a session that nothing is owed to is rightly left alone.
     fn is_left_rightly(&self, session: &Session) -> Result<(), Violation> {
-        let is_crashed = session.word.word == coord_core::Word::Crashed;
+        let is_crashed = session.shown.state == SessionState::Crashed;
         let Some(life) = self.life_of(session).filter(|_| is_crashed) else { return Ok(()) };
         if !life.is_interactive {
             return Ok(());

@@ -1,10 +1,10 @@
 //! What a person said by `coordctl`, and what holds by it: the marks, holds and wishes that the
 //! coordinator was told and took.
 
+use coord_model::SessionKey;
 use std::collections::BTreeMap;
 
 use coord_core::{Session, State};
-use coord_model::SessionKey;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 
 use crate::act_checks::Case;
@@ -20,7 +20,7 @@ const NAMED: f64 = 0.3;
 
 /// What was said of one session, or of all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Word {
+pub(crate) struct Orders {
     pub(crate) unattended: Option<bool>,
     pub(crate) opted_in: Option<bool>,
     /// Nothing acts on it from then until then.
@@ -38,9 +38,9 @@ pub(crate) struct Word {
 /// All that was said.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    of: BTreeMap<SessionKey, Word>,
-    of_dir: BTreeMap<String, Word>,
-    all: Word,
+    of: BTreeMap<SessionKey, Orders>,
+    of_dir: BTreeMap<String, Orders>,
+    all: Orders,
     /// Records whose sessions somebody has made up his mind about.
     considered: std::collections::BTreeSet<SessionKey>,
 }
@@ -62,10 +62,10 @@ pub(crate) struct Holds {
 impl Said {
     /// What holds for a session that works there.
     pub(crate) fn holds(&self, key: SessionKey, cwd: &str, is_for_all: bool, now: Time) -> Holds {
-        let (own, dir) = (Word::default(), Word::default());
+        let (own, dir) = (Orders::default(), Orders::default());
         let own = self.of.get(&key).unwrap_or(&own);
         let dir = self.of_dir.get(cwd).unwrap_or(&dir);
-        let lasts = |word: &Word| {
+        let lasts = |word: &Orders| {
             word.held.is_some_and(|(from, until)| from + ON_ITS_WAY < now && now < until)
         };
         Holds {
@@ -79,7 +79,7 @@ impl Said {
     }
 
     /// What was said of one session.
-    pub(crate) fn of(&self, key: SessionKey) -> Option<&Word> {
+    pub(crate) fn of(&self, key: SessionKey) -> Option<&Orders> {
         self.of.get(&key)
     }
 
@@ -95,14 +95,14 @@ impl Said {
 
     /// What a store that lost something still knows.
     pub(crate) fn reread(&mut self, state: &State, now: Time) {
-        let marks = |marks: &coord_core::Marks| Word {
+        let marks = |marks: &coord_core::Marks| Orders {
             unattended: marks.unattended,
             opted_in: marks.recover,
             name: marks.name.clone(),
             parent: marks.parent.clone(),
             accepts: marks.accepts.clone(),
             marked_at: now,
-            ..Word::default()
+            ..Orders::default()
         };
         // Since when they last is not known.
         let lasting = |one: &Option<coord_core::Hold>| {
@@ -113,7 +113,7 @@ impl Said {
         for session in state.sessions() {
             let held = lasting(&session.held);
             let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
-            self.of.insert(session.key, Word { held, is_asked, ..marks(&session.marks) });
+            self.of.insert(session.key, Orders { held, is_asked, ..marks(&session.marks) });
         }
         let machine = &state.header().machine;
         let of_dir = machine.marks.iter().map(|(path, one)| (path.clone(), marks(one)));
@@ -139,7 +139,7 @@ impl Said {
 
     fn take(&mut self, order: &OperatorRequest, keys: &[SessionKey], now: Time) {
         let until = order.for_ms.map_or(Time::MAX, |ms| now + ms * MS);
-        let change = |word: &mut Word| match order.verb {
+        let change = |word: &mut Orders| match order.verb {
             OperatorVerb::Hold => word.held = Some((now, until)),
             OperatorVerb::Release => word.held = None,
             OperatorVerb::Attend => {

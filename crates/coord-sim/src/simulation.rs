@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use coord_core::{Session, Word};
+use coord_core::Session;
 use coord_daemon::config::Config;
-use coord_model::{Now, ProcessRef};
+use coord_model::{Now, ProcessRef, SessionState};
 use coord_wire::api::{OperatorRequest, ResumeOrder};
 
 use crate::act_checks::Acts;
@@ -292,14 +292,14 @@ impl Simulation {
     pub(crate) fn note_shown(&mut self) {
         let Some(serving) = self.serving.as_ref().filter(|_| self.log.is_some()) else { return };
         let line = |session: &Session| {
-            let Session { session_id, word, owner, .. } = session;
+            let Session { session_id, shown, owner, .. } = session;
             let pid = owner.as_ref().map_or(0, |owner| owner.id.process.pid);
             let id = session.key.0;
             (
                 id,
                 format!(
                     "    {session_id} (pid {pid}, record {id}): {:?}: {}",
-                    word.word, word.because
+                    shown.state, shown.because
                 ),
             )
         };
@@ -490,7 +490,7 @@ impl Simulation {
             let Some(life) = self.lives.get(&(boot.clone(), one.process)) else { continue };
             let process = one.process;
             let shown = state.and_then(|state| state.session_of(process));
-            let word = shown.map(|session| session.word.word);
+            let word = shown.map(|session| session.shown.state);
             one.judged = Judged::of(one.truth, one.is_foreign, word);
             // A disagreement of sources is shown as one, and claims nothing.
             let is_open = shown.is_some_and(|session| session.contested.is_some());
@@ -498,14 +498,14 @@ impl Simulation {
             let told = one.told().filter(|_| is_hung);
             let may_be_as = |word| {
                 let may_be = |truth| may_be(truth, life, word);
-                let is_still = word != Word::Stalled || is_hung;
+                let is_still = word != SessionState::Stalled || is_hung;
                 is_still && (may_be(one.truth) || told.is_some_and(may_be))
             };
             let may_be = is_open || word.is_none_or(may_be_as);
             one.wrong_since = one.wrong_since.or(Some(self.time)).filter(|_| !may_be);
             if is_judged && one.wrong_since.is_some_and(|since| since + SOON < self.time) {
                 let (id, truth) = (&one.session_id, one.truth);
-                let because = shown.map_or("", |session| session.word.because.as_str());
+                let because = shown.map_or("", |session| session.shown.because.as_str());
                 let what = format!("{id}: {word:?} ({because}) for long, in truth {truth:?}");
                 return Err(Violation::new("R-21", what));
             }

@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::Word;
-use coord_model::{ProcessRef, StallLimits};
+use coord_model::{ProcessRef, SessionState, StallLimits};
 use serde_json::Value;
 
 use crate::client::Truth;
@@ -85,7 +84,7 @@ impl Simulation {
         let process = one.process;
         let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
         let session = state.and_then(|state| state.session_of(process));
-        session.is_some_and(|session| session.word.word == Word::Stalled)
+        session.is_some_and(|session| session.shown.state == SessionState::Stalled)
     }
 
     /// Whether nobody watches a client, by what the coordinator was told.

@@ -5,10 +5,9 @@
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_core::Word;
 use coord_daemon::config::Config;
 use coord_daemon::process::Caller;
-use coord_model::{Harness, Kind, Now, ProcessRef};
+use coord_model::{Harness, Kind, Now, ProcessRef, SessionState};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, WakeHook};
@@ -152,9 +151,9 @@ impl World {
         }
     }
 
-    fn words(&self) -> BTreeMap<String, Word> {
+    fn words(&self) -> BTreeMap<String, SessionState> {
         let all = self.serving.coordinator().state().sessions();
-        all.map(|session| (session.session_id.clone(), session.word.word)).collect()
+        all.map(|session| (session.session_id.clone(), session.shown.state)).collect()
     }
 }
 
@@ -175,13 +174,17 @@ fn s1_22_two_hundred_sessions_of_one_account_go_on_after_one_window() {
     }
     let began = world.at();
     world.run_until(began + MINUTE);
-    assert!(world.words().values().all(|word| *word == Word::QuotaWait), "{:?}", world.words());
+    assert!(
+        world.words().values().all(|word| *word == SessionState::QuotaWait),
+        "{:?}",
+        world.words()
+    );
     // The limits: the first three probes of a window of 100 minutes go before it is over, the fourth is
     // due within two hours and a fifth of it.
     world.run_until(WINDOW_END + 145 * MINUTE);
     let words = world.words();
     assert_eq!(world.well.len(), processes.len(), "{words:?}");
-    assert!(words.values().all(|word| *word == Word::Idle), "{words:?}");
+    assert!(words.values().all(|word| *word == SessionState::Idle), "{words:?}");
     let mut in_second: BTreeMap<u64, usize> = BTreeMap::new();
     world.woken.iter().for_each(|at| *in_second.entry(at / SECOND).or_default() += 1);
     let most = in_second.values().max().copied().unwrap_or(0);

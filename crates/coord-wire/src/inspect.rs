@@ -7,7 +7,7 @@
 
 use crate::message::Totals;
 use crate::run::Run;
-use coord_model::{Background, Kind};
+use coord_model::{Background, Kind, SessionState, Status};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -54,88 +54,6 @@ pub struct Coordinator {
     pub messages: Option<Totals>,
 }
 
-/// The hook-level fact, derived from [`State`] by [`State::status`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// A turn is open.
-    Running,
-    /// Alive, no turn is open.
-    Idle,
-    /// The process is gone.
-    Stopped,
-    /// Not known.
-    Unknown,
-}
-
-/// The one word for people, derived from everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// The process is there and has not taken a prompt yet.
-    Starting,
-    /// A turn is open.
-    Running,
-    /// At its prompt.
-    Idle,
-    /// A permission dialog is open.
-    AwaitingPermission,
-    /// A question or plan is open.
-    AwaitingInput,
-    /// The turn ended, background work goes on.
-    Background,
-    /// Waiting for a quota to reset.
-    QuotaWait,
-    /// Stopped by an authentication error.
-    BlockedAuth,
-    /// Stopped by a billing error.
-    BlockedBilling,
-    /// Suspended by Ctrl-Z.
-    Suspended,
-    /// Ended by a host event; `coordctl restore` brings it back.
-    Interrupted,
-    /// Owned by another supervisor.
-    Foreign,
-    /// Unattended and without progress.
-    Stalled,
-    /// A recovery waits for a safe moment.
-    RecoveryPending,
-    /// A recovery is under way.
-    Recovering,
-    /// The process died without ending its session.
-    Crashed,
-    /// On another machine, boot or pid namespace.
-    Elsewhere,
-    /// Ended.
-    Stopped,
-    /// Not known.
-    Unknown,
-}
-
-impl State {
-    /// The documented table from `state` to `status`.
-    pub fn status(self) -> Status {
-        match self {
-            Self::Starting
-            | Self::Running
-            | Self::AwaitingPermission
-            | Self::AwaitingInput
-            | Self::Stalled => Status::Running,
-            Self::Idle
-            | Self::Background
-            | Self::QuotaWait
-            | Self::BlockedAuth
-            | Self::BlockedBilling => Status::Idle,
-            Self::Interrupted
-            | Self::RecoveryPending
-            | Self::Recovering
-            | Self::Crashed
-            | Self::Stopped => Status::Stopped,
-            Self::Suspended | Self::Foreign | Self::Elsewhere | Self::Unknown => Status::Unknown,
-        }
-    }
-}
-
 /// One session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
@@ -160,7 +78,7 @@ pub struct Session {
     /// The hook-level fact.
     pub status: Status,
     /// The one word for people.
-    pub state: State,
+    pub state: SessionState,
     /// Since when, RFC 3339.
     pub since: String,
     /// Why this state, in words.

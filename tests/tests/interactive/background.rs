@@ -2,8 +2,8 @@
 
 use crate::case::{Case, Config, WITH_BASH};
 use coord_model::Kind;
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
-use coord_wire::inspect::State;
 use serde_json::json;
 
 pub(crate) fn a_background_shell(config: Config) {
@@ -14,7 +14,7 @@ pub(crate) fn a_background_shell(config: Config) {
     let turns = [Turn::tool("Bash", command), Turn::text("It serves.").behind("served")];
     let mut case = Case::start(config, turns, &WITH_BASH);
     case.prompt("Serve it");
-    case.step_killed("answered", &[], State::Background, |case| case.api.open("served"));
+    case.step_killed("answered", &[], SessionState::Background, |case| case.api.open("served"));
     case.timeline.reach(150);
     case.finish();
 }
@@ -32,17 +32,17 @@ pub(crate) fn a_background_subagent(config: Config) {
     ];
     let mut case = Case::start(config, turns, &WITH_BASH);
     case.prompt("Have a look");
-    case.step("delegated", State::Running, |case| {
+    case.step("delegated", SessionState::Running, |case| {
         case.api.open("delegate");
         case.api.wait_for("SUBTASK");
     });
-    case.step("answered", State::Background, |case| case.api.open("delegated"));
+    case.step("answered", SessionState::Background, |case| case.api.open("delegated"));
     case.timeline.reach(150);
-    case.step_through("subagent done", &[State::Idle], State::Running, |case| {
+    case.step_through("subagent done", &[SessionState::Idle], SessionState::Running, |case| {
         case.api.open("looked");
         case.api.wait_for("task-notification");
     });
-    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("all done"));
+    case.step_killed("answered again", &[], SessionState::Idle, |case| case.api.open("all done"));
     case.finish();
 }
 
@@ -56,22 +56,22 @@ pub(crate) fn a_nested_headless_run(config: Config) {
     let mut case = Case::start(config, turns, &WITH_BASH);
     case.prompt("Nest one");
     let id = case.id.clone();
-    let is_nested = |state: State| {
+    let is_nested = |state: SessionState| {
         let id = &id;
         move |seen: &coord_tests::timeline::Seen| !seen.ids.contains(id) && seen.state == state
     };
-    case.step("a nested run", State::Running, |case| {
+    case.step("a nested run", SessionState::Running, |case| {
         case.api.open("nest");
         case.api.wait_for("NESTED");
-        let nested = case.timeline.wait("the nested run", is_nested(State::Running));
+        let nested = case.timeline.wait("the nested run", is_nested(SessionState::Running));
         assert_eq!(nested.kind, Some(Kind::Headless), "{nested:#?}");
     });
-    case.step("the nested run ends", State::Running, |case| {
+    case.step("the nested run ends", SessionState::Running, |case| {
         case.api.open("inside");
         case.api.wait_for("Hello from inside");
-        case.timeline.wait("the nested run's end", is_nested(State::Stopped));
+        case.timeline.wait("the nested run's end", is_nested(SessionState::Stopped));
     });
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("answer"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("answer"));
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 2, "{sessions:#?}");
     case.finish();

@@ -2,13 +2,13 @@
 //! said meanwhile. Decides what can be known with which sources ([`Case::known`]) and where a
 //! coordinator that is to be killed dies ([`Case::step_killed`]).
 
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::terminal::{Pane, Terminal};
 use coord_tests::timeline::{Expected, Seen, Timeline};
 use coord_tests::truth;
-use coord_wire::inspect::State;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 use std::sync::Mutex;
@@ -66,7 +66,7 @@ impl Config {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Event {
     /// A turn that its user ended: no hook tells, and hooks know only what was before.
-    Interrupt { before: State },
+    Interrupt { before: SessionState },
     /// Its death without a word, in a turn or a prompt.
     Death,
     /// The same between two turns.
@@ -141,9 +141,9 @@ impl Case {
     /// The client that `start` starts, at its prompt.
     #[track_caller]
     pub(crate) fn begin(&mut self, start: impl FnOnce(&Self) -> u32) {
-        self.timeline.mark("start", ("", 0), State::Idle, &[]);
+        self.timeline.mark("start", ("", 0), SessionState::Idle, &[]);
         self.pid = start(self);
-        let seen = self.timeline.wait_owner(self.pid, |seen| seen.state == State::Idle);
+        let seen = self.timeline.wait_owner(self.pid, |seen| seen.state == SessionState::Idle);
         self.id.clone_from(&seen.ids[0]);
         self.timeline.name(&self.id, self.pid);
         self.timeline.reach(10);
@@ -166,7 +166,7 @@ impl Case {
     pub(crate) fn step_through(
         &mut self,
         what: &str,
-        through: &[State],
+        through: &[SessionState],
         expected: impl Into<Expected>,
         act: impl FnOnce(&Self),
     ) {
@@ -178,10 +178,10 @@ impl Case {
     }
 
     /// Without the registry, sources that contradict each other are `unknown` for a moment.
-    fn mark(&mut self, what: &str, through: &[State], expected: impl Into<Expected>) {
+    fn mark(&mut self, what: &str, through: &[SessionState], expected: impl Into<Expected>) {
         let mut through = through.to_vec();
         if self.config.sources == Sources::NoRegistry {
-            through.push(State::Unknown);
+            through.push(SessionState::Unknown);
         }
         self.timeline.mark(what, (&self.id, self.pid), expected, &through);
     }
@@ -192,7 +192,7 @@ impl Case {
     pub(crate) fn step_killed(
         &mut self,
         what: &str,
-        through: &[State],
+        through: &[SessionState],
         expected: impl Into<Expected>,
         act: impl FnOnce(&Self),
     ) {
@@ -212,21 +212,21 @@ impl Case {
     /// What is true after `event`, and what can be known of it with the sources there are.
     pub(crate) fn known(&self, event: Event) -> Expected {
         let truth = match event {
-            Event::Interrupt { .. } => State::Idle,
-            Event::Death | Event::DeathAtRest => State::Crashed,
-            Event::SilentWork => State::Running,
+            Event::Interrupt { .. } => SessionState::Idle,
+            Event::Death | Event::DeathAtRest => SessionState::Crashed,
+            Event::SilentWork => SessionState::Running,
         };
         let shown = match (self.config.sources, event) {
             // Nobody watched when it died, and its pane may have been painted on since (H-05).
-            (Sources::NoRegistry, Event::Death) if self.config.is_killed => State::Unknown,
+            (Sources::NoRegistry, Event::Death) if self.config.is_killed => SessionState::Unknown,
             (Sources::All, _)
             | (Sources::NoRegistry, Event::Interrupt { .. } | Event::Death | Event::SilentWork) => {
                 truth
             }
             (Sources::NoRegistry | Sources::HooksOnly, Event::DeathAtRest)
-            | (Sources::HooksOnly, Event::Death) => State::Unknown,
+            | (Sources::HooksOnly, Event::Death) => SessionState::Unknown,
             (Sources::HooksOnly, Event::Interrupt { before }) => before,
-            (Sources::HooksOnly, Event::SilentWork) => State::Idle,
+            (Sources::HooksOnly, Event::SilentWork) => SessionState::Idle,
         };
         Expected { truth, shown }
     }
@@ -234,7 +234,7 @@ impl Case {
     /// A prompt that starts a turn.
     #[track_caller]
     pub(crate) fn prompt(&mut self, text: &str) {
-        self.step(text, State::Running, |case| {
+        self.step(text, SessionState::Running, |case| {
             case.pane.type_line(text);
             case.api.wait_for(text);
         });
@@ -246,10 +246,11 @@ impl Case {
         let n_ids = self.timeline.wait_owner(self.pid, |_| true).ids.len();
         let (pid, mut followed) = (self.pid, None);
         // The registry may be busy with it for a moment.
-        let on_the_way = [State::Running, State::Stopped];
-        self.step_through("/clear", &on_the_way, State::Idle, |case| {
+        let on_the_way = [SessionState::Running, SessionState::Stopped];
+        self.step_through("/clear", &on_the_way, SessionState::Idle, |case| {
             case.pane.type_line("/clear");
-            let has_followed = |seen: &Seen| n_ids < seen.ids.len() && seen.state == State::Idle;
+            let has_followed =
+                |seen: &Seen| n_ids < seen.ids.len() && seen.state == SessionState::Idle;
             followed = Some(case.timeline.wait_owner(pid, has_followed));
         });
         let followed = followed.expect("the step waited for it");
@@ -260,10 +261,10 @@ impl Case {
     /// Resumes the session in a new process of the same shell.
     #[track_caller]
     pub(crate) fn resume(&mut self) {
-        self.timeline.mark("resumed", (&self.id, 0), State::Idle, &[]);
+        self.timeline.mark("resumed", (&self.id, 0), SessionState::Idle, &[]);
         self.pid = self.pane.start(&["--resume", &self.id]);
         self.timeline.name(&self.id, self.pid);
-        self.timeline.wait_owner(self.pid, |seen| seen.state == State::Idle);
+        self.timeline.wait_owner(self.pid, |seen| seen.state == SessionState::Idle);
         self.timeline.reach(10);
         let sessions = self.timeline.sessions();
         assert_eq!(sessions.len(), 1, "one record goes on: {sessions:#?}");
@@ -272,7 +273,7 @@ impl Case {
     /// Types /exit and waits for the shell.
     #[track_caller]
     pub(crate) fn exit(&mut self) {
-        self.step("/exit", State::Stopped, |case| {
+        self.step("/exit", SessionState::Stopped, |case| {
             case.pane.type_line("/exit");
             case.pane.wait_screen("dev$");
         });

@@ -1,8 +1,8 @@
 //! Turns that the API ends. Holds.
 
 use crate::case::{Case, Config};
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
-use coord_wire::inspect::State;
 
 /// An error for the prompt that is its tag, and no retries.
 fn error(status: u16, kind: &str, message: &str, tag: &str) -> Turn {
@@ -20,17 +20,17 @@ pub(crate) fn api_errors(config: Config) {
     ];
     let mut case = Case::start(config, turns, &[]);
     for (tag, state) in [
-        ("TAG-LIMIT", State::QuotaWait),
-        ("TAG-KEY", State::BlockedAuth),
-        ("TAG-CREDIT", State::BlockedBilling),
+        ("TAG-LIMIT", SessionState::QuotaWait),
+        ("TAG-KEY", SessionState::BlockedAuth),
+        ("TAG-CREDIT", SessionState::BlockedBilling),
     ] {
         case.prompt(tag);
         // The registry may be back at its prompt before StopFailure has told why.
-        case.step_through("refused", &[State::Idle], state, |case| case.api.open(tag));
+        case.step_through("refused", &[SessionState::Idle], state, |case| case.api.open(tag));
         case.clear();
     }
     case.prompt("TAG-OVERLOADED");
-    case.step_killed("refused", &[], State::Idle, |case| case.api.open("TAG-OVERLOADED"));
+    case.step_killed("refused", &[], SessionState::Idle, |case| case.api.open("TAG-OVERLOADED"));
     case.finish();
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn other_api_errors(config: Config) {
     let mut case = Case::start(config, turns, &[]);
     for tag in ["TAG-INVALID", "TAG-MODEL", "TAG-SERVER", "TAG-LONG"] {
         case.prompt(tag);
-        case.step("refused", State::Idle, |case| case.api.open(tag));
+        case.step("refused", SessionState::Idle, |case| case.api.open(tag));
     }
     case.prompt("TAG-OUTPUT");
-    case.step("cut off", State::Idle, |case| case.api.open("TAG-OUTPUT"));
+    case.step("cut off", SessionState::Idle, |case| case.api.open("TAG-OUTPUT"));
     case.prompt("TAG-ANSWER");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("TAG-ANSWER"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("TAG-ANSWER"));
     case.finish();
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn retries(config: Config) {
     let turns = [failed(), failed(), failed(), Turn::text("At last.").behind("answer")];
     let mut case = Case::start_with(config, turns, "CLAUDE_CODE_MAX_RETRIES=5", &[]);
     case.prompt("Try");
-    case.step("tried again", State::Running, |case| {
+    case.step("tried again", SessionState::Running, |case| {
         case.api.wait_for_nth("Try", 4);
     });
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("answer"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("answer"));
     case.finish();
 }

@@ -2,11 +2,11 @@
 //! H-14, H-16, H-42.
 
 use crate::case::{Case, Config, Event, Sources};
+use coord_model::SessionState;
 use coord_tests::coord::{events, inspect, install, install_in};
 use coord_tests::fake_api::Turn;
 use coord_tests::home::Home;
 use coord_tests::timeline::Seen;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 
 pub(crate) fn clear(config: Config) {
@@ -14,12 +14,12 @@ pub(crate) fn clear(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     let first = case.id.clone();
     let followed = case.clear();
     assert_eq!(followed.ids[1..], [first], "it remembers its old id");
     case.prompt("Second prompt");
-    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("two"));
+    case.step_killed("answered again", &[], SessionState::Idle, |case| case.api.open("two"));
     case.finish();
 }
 
@@ -28,13 +28,13 @@ pub(crate) fn a_resume_in_a_new_process(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     case.exit();
     case.resume();
     case.prompt("Second prompt");
-    case.step("answered again", State::Idle, |case| case.api.open("two"));
+    case.step("answered again", SessionState::Idle, |case| case.api.open("two"));
     let dead = case.known(Event::DeathAtRest);
-    case.step_killed("SIGKILL at the prompt", &[State::Unknown], dead, |case| {
+    case.step_killed("SIGKILL at the prompt", &[SessionState::Unknown], dead, |case| {
         case.signal(Signal::KILL);
     });
     case.resume();
@@ -46,20 +46,20 @@ pub(crate) fn a_fork_is_another_session(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
-    case.step_killed("/exit", &[], State::Stopped, |case| {
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
+    case.step_killed("/exit", &[], SessionState::Stopped, |case| {
         case.pane.type_line("/exit");
         case.pane.wait_screen("dev$");
     });
-    case.step("forked", State::Stopped, |case| {
+    case.step("forked", SessionState::Stopped, |case| {
         let pid = case.pane.start(&["--resume", &case.id, "--fork-session"]);
-        let fork = case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        let fork = case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Idle);
         assert!(!fork.ids.contains(&case.id), "{fork:#?}");
         case.pane.type_line("Second prompt");
         case.api.wait_for("Second prompt");
-        case.timeline.wait_owner(pid, |seen| seen.state == State::Running);
+        case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Running);
         case.api.open("two");
-        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Idle);
     });
     let sessions = inspect(&case.home).sessions;
     let forks = sessions.iter().filter(|one| one.forked_from.as_ref() == Some(&case.id));
@@ -71,20 +71,20 @@ pub(crate) fn one_session_resumed_twice(config: Config) {
     // the client does not guard a session; both are unknown while both are there.
     let mut case = Case::start(config, [Turn::text("One.").behind("one")], &[]);
     case.prompt("First prompt");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("one"));
     // What its screen says has settled.
     case.timeline.reach(100);
     let second = case.terminal.pane();
-    case.step("resumed beside it", State::Unknown, |case| {
+    case.step("resumed beside it", SessionState::Unknown, |case| {
         let pid = second.start(&["--resume", &case.id]);
-        let seen = case.timeline.wait_owner(pid, |seen| seen.state == State::Unknown);
+        let seen = case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Unknown);
         assert!(seen.because.starts_with("two_owners"), "{seen:#?}");
     });
     // The second client's own word says since when.
     case.timeline.wait_done();
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 2, "{sessions:#?}");
-    assert!(sessions.iter().all(|seen| seen.state == State::Unknown), "{sessions:#?}");
+    assert!(sessions.iter().all(|seen| seen.state == SessionState::Unknown), "{sessions:#?}");
     case.finish();
 }
 
@@ -98,20 +98,20 @@ pub(crate) fn a_headless_resume_beside_it(config: Config) {
     ];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     case.timeline.reach(100);
     let second = case.terminal.pane();
-    case.step("resumed headless beside it", State::Unknown, |case| {
+    case.step("resumed headless beside it", SessionState::Unknown, |case| {
         second.command(&format!("claude -p --resume {} 'BESIDE: say two'", case.id));
         case.api.wait_for("BESIDE");
     });
     case.timeline.wait_done();
-    case.step("the headless one ends", State::Idle, |case| {
+    case.step("the headless one ends", SessionState::Idle, |case| {
         case.api.open("beside");
         second.wait_screen("Beside.");
     });
     case.prompt("Second prompt");
-    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("two"));
+    case.step_killed("answered again", &[], SessionState::Idle, |case| case.api.open("two"));
     case.finish();
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn what_is_no_session(config: Config) {
         case.pane.client_pid()
     });
     case.prompt("First prompt");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("one"));
     case.finish();
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn hooks_installed_later(config: Config) {
         };
         case.api.push(Turn::text(&format!("This is answer {n}.")));
         if config.sources == Sources::All {
-            case.step_through(&prompt, &[State::Running], State::Idle, answer);
+            case.step_through(&prompt, &[SessionState::Running], SessionState::Idle, answer);
         } else {
             answer(&case);
             case.timeline.look_on(20);
@@ -175,11 +175,14 @@ pub(crate) fn hooks_installed_later(config: Config) {
             break;
         }
     }
-    case.id =
-        case.timeline.wait_owner(case.pid, |seen| seen.state == State::Idle).ids.swap_remove(0);
+    case.id = case
+        .timeline
+        .wait_owner(case.pid, |seen| seen.state == SessionState::Idle)
+        .ids
+        .swap_remove(0);
     case.api.push(Turn::text("At last.").behind("last"));
     case.prompt("Another prompt");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("last"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("last"));
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 1, "{sessions:#?}");
     case.finish();
@@ -190,9 +193,11 @@ pub(crate) fn a_stale_pane_variable(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("Never.").behind("never")];
     let mut case = Case::start_with(config, turns, "TMUX_PANE=%99", &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     case.prompt("Second prompt");
-    case.step_killed("/exit in a turn", &[], State::Stopped, |case| case.pane.type_line("/exit"));
+    case.step_killed("/exit in a turn", &[], SessionState::Stopped, |case| {
+        case.pane.type_line("/exit");
+    });
     case.finish();
 }
 
@@ -204,11 +209,12 @@ pub(crate) fn another_pid_namespace(config: Config) {
     let mut case = Case::open(config, home, [Turn::text("One.").behind("one")]);
     case.pane.command("unshare -pf --mount-proc --kill-child claude -p 'Say hello'");
     case.api.wait_for("Say hello");
-    let seen = case.timeline.wait("a session elsewhere", |seen| seen.state == State::Elsewhere);
+    let seen =
+        case.timeline.wait("a session elsewhere", |seen| seen.state == SessionState::Elsewhere);
     case.id.clone_from(&seen.ids[0]);
     case.pid = seen.pid.expect("its entry or its hook names its process");
-    case.step("it works", State::Elsewhere, |case| case.timeline.look_on(50));
-    case.step("it ends", State::Stopped, |case| {
+    case.step("it works", SessionState::Elsewhere, |case| case.timeline.look_on(50));
+    case.step("it ends", SessionState::Stopped, |case| {
         case.api.open("one");
         case.pane.wait_screen("One.");
     });
@@ -221,8 +227,8 @@ pub(crate) fn another_pid_namespace(config: Config) {
 pub(crate) fn a_new_tmux_server(config: Config) {
     let mut case = Case::start(config, [Turn::hang(), Turn::text("Two.").behind("two")], &[]);
     case.prompt("Hang");
-    let on_the_way = [State::Stopped, State::Unknown];
-    case.step_through("tmux server killed", &on_the_way, State::Interrupted, |case| {
+    let on_the_way = [SessionState::Stopped, SessionState::Unknown];
+    case.step_through("tmux server killed", &on_the_way, SessionState::Interrupted, |case| {
         case.terminal.signal(Signal::KILL);
     });
     let interrupted = case.id.clone();
@@ -230,10 +236,10 @@ pub(crate) fn a_new_tmux_server(config: Config) {
     case.pane = case.terminal.pane();
     case.begin(|case| case.pane.start(&[]));
     case.prompt("Second prompt");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("two"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("two"));
     let sessions = case.timeline.sessions();
     let is_interrupted =
-        |seen: &Seen| seen.ids.contains(&interrupted) && seen.state == State::Interrupted;
+        |seen: &Seen| seen.ids.contains(&interrupted) && seen.state == SessionState::Interrupted;
     assert!(sessions.len() == 2 && sessions.iter().any(is_interrupted), "{sessions:#?}");
     case.finish();
 }
@@ -248,18 +254,18 @@ pub(crate) fn two_config_directories(config: Config) {
     let mut case = Case::open(config, home, turns);
     case.begin(|case| case.pane.start(&[]));
     let second = case.terminal.pane();
-    case.step("a session of another directory", State::Idle, |case| {
+    case.step("a session of another directory", SessionState::Idle, |case| {
         let variables = format!("CLAUDE_CONFIG_DIR='{}'", other.display());
         let pid = second.start_with(&variables, &[]);
-        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Idle);
         second.type_line("Second prompt");
         case.api.wait_for("Second prompt");
-        case.timeline.wait_owner(pid, |seen| seen.state == State::Running);
+        case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Running);
         case.api.open("two");
-        case.timeline.wait_owner(pid, |seen| seen.state == State::Idle);
+        case.timeline.wait_owner(pid, |seen| seen.state == SessionState::Idle);
     });
     case.prompt("First prompt");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("one"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("one"));
     let mut dirs: Vec<String> =
         inspect(&case.home).sessions.into_iter().map(|session| session.config_dir).collect();
     dirs.sort();

@@ -1,8 +1,8 @@
 //! Open dialogs: permissions, questions, plans. Holds S0-17, S0-18, R-01, R-05, R-06.
 
 use crate::case::{Case, Config, Event, MANUAL};
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
-use coord_wire::inspect::State;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ pub(crate) fn permission_prompts(config: Config) {
     ];
     let mut case = Case::start(config, turns, &MANUAL);
     case.prompt("Make one");
-    case.step("permission asked", State::AwaitingPermission, |case| {
+    case.step("permission asked", SessionState::AwaitingPermission, |case| {
         case.api.open("ask one");
         case.pane.wait_screen("1. Yes");
     });
     // Past the registry's time to follow.
     case.timeline.reach(150);
-    case.step("approved", State::Running, |case| case.pane.keys(&["Enter"]));
-    case.step("answered", State::Idle, |case| case.api.open("made"));
+    case.step("approved", SessionState::Running, |case| case.pane.keys(&["Enter"]));
+    case.step("answered", SessionState::Idle, |case| case.api.open("made"));
     case.prompt("Make two");
-    case.step_killed("permission asked again", &[], State::AwaitingPermission, |case| {
+    case.step_killed("permission asked again", &[], SessionState::AwaitingPermission, |case| {
         case.api.open("ask two");
         case.pane.wait_screen("1. Yes");
     });
-    let refused = case.known(Event::Interrupt { before: State::AwaitingPermission });
+    let refused = case.known(Event::Interrupt { before: SessionState::AwaitingPermission });
     case.step("refused by No", refused, |case| {
         let screen = case.pane.screen();
         let no = screen.lines().find_map(|line| line.trim().split_once(". No")).expect("a No");
@@ -37,7 +37,7 @@ pub(crate) fn permission_prompts(config: Config) {
         case.pane.wait_screen("Interrupted");
     });
     case.prompt("Make three");
-    case.step("permission asked for three", State::AwaitingPermission, |case| {
+    case.step("permission asked for three", SessionState::AwaitingPermission, |case| {
         case.api.open("ask three");
         case.pane.wait_screen("1. Yes");
     });
@@ -52,13 +52,13 @@ pub(crate) fn a_prompt_left_open(config: Config) {
     let turns = [Turn::bash("touch one").behind("ask"), Turn::text("Made it.").behind("made")];
     let mut case = Case::start(config, turns, &MANUAL);
     case.prompt("Make one");
-    case.step_killed("permission asked", &[], State::AwaitingPermission, |case| {
+    case.step_killed("permission asked", &[], SessionState::AwaitingPermission, |case| {
         case.api.open("ask");
         case.pane.wait_screen("1. Yes");
     });
     case.timeline.stay(Duration::from_secs(66));
-    case.step("approved", State::Running, |case| case.pane.keys(&["Enter"]));
-    case.step("answered", State::Idle, |case| case.api.open("made"));
+    case.step("approved", SessionState::Running, |case| case.pane.keys(&["Enter"]));
+    case.step("answered", SessionState::Idle, |case| case.api.open("made"));
     case.finish();
 }
 
@@ -68,24 +68,24 @@ pub(crate) fn two_prompts_of_one_answer(config: Config) {
     let both = Turn::tool("Bash", touch("first")).and_tool("Bash", touch("second")).behind("ask");
     let mut case = Case::start(config, [both, Turn::text("Made.").behind("made")], &MANUAL);
     case.prompt("Make both");
-    case.step("first asked", State::AwaitingPermission, |case| {
+    case.step("first asked", SessionState::AwaitingPermission, |case| {
         case.api.open("ask");
         let screen = case.pane.wait_screen("1. Yes");
         assert_eq!(screen.matches("1. Yes").count(), 1, "one at a time:\n{screen}");
     });
-    let through = [State::Running];
-    case.step_through("first approved", &through, State::AwaitingPermission, |case| {
+    let through = [SessionState::Running];
+    case.step_through("first approved", &through, SessionState::AwaitingPermission, |case| {
         case.pane.keys(&["Enter"]);
         case.pane.wait_screen("touch second");
         case.pane.wait_screen("1. Yes");
     });
     case.timeline.reach(150);
-    let through = [State::AwaitingPermission];
-    case.step_killed("second approved", &through, State::Running, |case| {
+    let through = [SessionState::AwaitingPermission];
+    case.step_killed("second approved", &through, SessionState::Running, |case| {
         case.pane.keys(&["Enter"]);
         case.api.wait_for_nth("", 2);
     });
-    case.step("answered", State::Idle, |case| case.api.open("made"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("made"));
     case.finish();
 }
 
@@ -109,26 +109,26 @@ pub(crate) fn a_question_and_a_plan(config: Config) {
         Turn::text("Painted.").behind("painted"),
     ];
     let mut case = Case::start(config, turns, &["--permission-mode", "plan"]);
-    let escaped = case.known(Event::Interrupt { before: State::AwaitingInput });
+    let escaped = case.known(Event::Interrupt { before: SessionState::AwaitingInput });
     // The registry calls a plan a permission; where it is first, its word stands until the hook's,
     // and it follows the answer a moment after the hook.
-    let by_registry = [State::AwaitingPermission];
+    let by_registry = [SessionState::AwaitingPermission];
     case.prompt("Paint it");
-    case.step_killed("question asked", &[], State::AwaitingInput, |case| {
+    case.step_killed("question asked", &[], SessionState::AwaitingInput, |case| {
         case.api.open("ask");
         case.pane.wait_screen("Which colour?");
     });
     case.timeline.reach(150);
-    case.step("question answered", State::Running, |case| case.pane.keys(&["Enter"]));
-    case.step("answered", State::Idle, |case| case.api.open("answer"));
+    case.step("question answered", SessionState::Running, |case| case.pane.keys(&["Enter"]));
+    case.step("answered", SessionState::Idle, |case| case.api.open("answer"));
     case.prompt("Ask it");
-    case.step("question asked again", State::AwaitingInput, |case| {
+    case.step("question asked again", SessionState::AwaitingInput, |case| {
         case.api.open("ask again");
         case.pane.wait_screen("Enter to select");
     });
     case.step("Esc at the question", escaped, |case| case.pane.keys(&["Escape"]));
     case.prompt("Plan it");
-    case.step_through("plan shown", &by_registry, State::AwaitingInput, |case| {
+    case.step_through("plan shown", &by_registry, SessionState::AwaitingInput, |case| {
         case.api.open("plan");
         case.pane.wait_screen("1. Yes");
     });
@@ -137,15 +137,15 @@ pub(crate) fn a_question_and_a_plan(config: Config) {
         case.pane.keys(&["Escape"]);
     });
     case.prompt("Now plan it");
-    case.step_through("plan shown again", &by_registry, State::AwaitingInput, |case| {
+    case.step_through("plan shown again", &by_registry, SessionState::AwaitingInput, |case| {
         case.api.open("plan again");
         case.pane.wait_screen("1. Yes");
     });
     case.timeline.reach(150);
-    case.step_through("plan approved", &by_registry, State::Running, |case| {
+    case.step_through("plan approved", &by_registry, SessionState::Running, |case| {
         case.pane.keys(&["Enter"]);
     });
-    case.step("painted", State::Idle, |case| case.api.open("painted"));
+    case.step("painted", SessionState::Idle, |case| case.api.open("painted"));
     case.finish();
 }
 
@@ -163,20 +163,20 @@ pub(crate) fn a_subagent_that_needs_permission(config: Config) {
     ];
     let mut case = Case::start(config, turns, &MANUAL);
     case.prompt("Make one");
-    case.step("answered", State::Background, |case| case.api.open("delegate"));
-    case.step_killed("permission asked", &[], State::AwaitingPermission, |case| {
+    case.step("answered", SessionState::Background, |case| case.api.open("delegate"));
+    case.step_killed("permission asked", &[], SessionState::AwaitingPermission, |case| {
         case.api.open("ask");
         case.pane.wait_screen("1. Yes");
     });
     case.timeline.reach(150);
-    case.step_through("approved", &[State::Running], State::Background, |case| {
+    case.step_through("approved", &[SessionState::Running], SessionState::Background, |case| {
         case.pane.keys(&["Enter"]);
     });
     case.timeline.reach(150);
-    case.step_through("subagent done", &[State::Idle], State::Running, |case| {
+    case.step_through("subagent done", &[SessionState::Idle], SessionState::Running, |case| {
         case.api.open("made");
         case.api.wait_for("task-notification");
     });
-    case.step("answered again", State::Idle, |case| case.api.open("all done"));
+    case.step("answered again", SessionState::Idle, |case| case.api.open("all done"));
     case.finish();
 }

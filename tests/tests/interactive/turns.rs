@@ -2,14 +2,14 @@
 //!
 
 use crate::case::{Case, Config, Event, WITH_BASH};
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
-use coord_wire::inspect::State;
 
 pub(crate) fn a_text_turn(config: Config) {
     // R-02, S0-25f
     let mut case = Case::start(config, [Turn::text("Hello there.").behind("answer")], &[]);
     case.prompt("Say hello");
-    case.step_killed("answered", &[], State::Idle, |case| case.api.open("answer"));
+    case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("answer"));
     case.exit();
     case.finish();
 }
@@ -23,7 +23,7 @@ pub(crate) fn escape(config: Config) {
         Turn::text("At last.").behind("answer"),
     ];
     let mut case = Case::start(config, turns, &WITH_BASH);
-    let interrupted = case.known(Event::Interrupt { before: State::Running });
+    let interrupted = case.known(Event::Interrupt { before: SessionState::Running });
     case.prompt("Hang");
     case.step("Esc while the API hangs", interrupted, |case| case.pane.keys(&["Escape"]));
     case.timeline.reach(150);
@@ -41,7 +41,7 @@ pub(crate) fn escape(config: Config) {
     });
     case.timeline.reach(150);
     case.prompt("Answer");
-    case.step("answered", State::Idle, |case| case.api.open("answer"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("answer"));
     case.finish();
 }
 
@@ -50,14 +50,14 @@ pub(crate) fn a_queued_message(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("Two.").behind("two")];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("second typed", State::Running, |case| case.pane.type_line("Second prompt"));
+    case.step("second typed", SessionState::Running, |case| case.pane.type_line("Second prompt"));
     // The client's own registry may say idle for a moment between the two turns.
-    case.step_through("first answered", &[State::Idle], State::Running, |case| {
+    case.step_through("first answered", &[SessionState::Idle], SessionState::Running, |case| {
         case.api.open("one");
         case.api.wait_for("Second prompt");
     });
     case.timeline.reach(150);
-    case.step_killed("second answered", &[], State::Idle, |case| case.api.open("two"));
+    case.step_killed("second answered", &[], SessionState::Idle, |case| case.api.open("two"));
     case.timeline.reach(150);
     case.finish();
 }
@@ -67,7 +67,7 @@ pub(crate) fn bash_mode(config: Config) {
     let turns = [Turn::text("One.").behind("one"), Turn::text("I saw it.").behind("seen")];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     let at_work = case.known(Event::SilentWork);
     case.step("!cmd", at_work, |case| {
         case.pane.type_text("!echo here it is");
@@ -75,7 +75,7 @@ pub(crate) fn bash_mode(config: Config) {
         case.pane.keys(&["Enter"]);
         case.api.wait_for("here it is");
     });
-    case.step_killed("answered again", &[], State::Idle, |case| case.api.open("seen"));
+    case.step_killed("answered again", &[], SessionState::Idle, |case| case.api.open("seen"));
     case.timeline.reach(150);
     case.finish();
 }
@@ -91,15 +91,15 @@ pub(crate) fn compaction(config: Config) {
     ];
     let mut case = Case::start(config, turns, &[]);
     case.prompt("First prompt");
-    case.step("answered", State::Idle, |case| case.api.open("one"));
+    case.step("answered", SessionState::Idle, |case| case.api.open("one"));
     let at_work = case.known(Event::SilentWork);
     // Its SessionStart comes at the end, and would start a coordinator of its own.
     case.step_killed("/compact", &[], at_work, |case| case.pane.type_line("/compact"));
     case.timeline.reach(100);
-    case.step("compacted", State::Idle, |case| case.api.open("compact"));
+    case.step("compacted", SessionState::Idle, |case| case.api.open("compact"));
     case.timeline.reach(100);
     case.prompt("Second prompt");
-    case.step("answered again", State::Idle, |case| case.api.open("two"));
+    case.step("answered again", SessionState::Idle, |case| case.api.open("two"));
     let sessions = case.timeline.sessions();
     assert_eq!(sessions.len(), 1, "{sessions:#?}");
     assert_eq!(sessions[0].ids, [case.id.clone()], "{sessions:#?}");

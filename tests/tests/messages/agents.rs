@@ -1,11 +1,12 @@
 //! Agents that write to each other (H-04, H-21).
 
 use crate::case::{WITH_BASH, message_when, messages_for, send_to, when_delivered};
+use coord_model::SessionState;
 use coord_tests::coord::programs;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use coord_wire::message::MessageInfo;
 
 /// The command with which an agent sends.
@@ -61,7 +62,7 @@ pub(crate) fn a_session_that_acts_unasked() {
     when_delivered(&place, &sent.id);
     let mode = |session: &Session| session.permission_mode.clone();
     let is_unasked = coord_tests::coord::session_when(&place.home, &receiver, "rests", |session| {
-        session.state == State::Idle
+        session.state == SessionState::Idle
     });
     assert!(
         !["default", "acceptEdits"].contains(&mode(&is_unasked).unwrap_or_default().as_str()),

@@ -3,12 +3,13 @@
 use crate::case::{
     WITH_BASH, assert_framed, message_when, requests_with, send, send_to, shown, when_delivered,
 };
+use coord_model::SessionState;
 use coord_tests::client::headless_text;
 use coord_tests::coord::{coord, inspect, programs};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub(crate) fn a_working_session() {
     let turns = [Turn::text("The work is done.").behind("work"), Turn::text("I have read it.")];
     let mut place = Place::start("", turns, &MANUAL);
     place.prompt("Do the work");
-    place.when("it works", |session| session.state == State::Running);
+    place.when("it works", |session| session.state == SessionState::Running);
     let sent = send(&mut place, &["'rebase on main'"]);
     assert_eq!((sent.state.as_str(), sent.folded), ("pending", false));
     assert!(sent.because.is_some_and(|why| why.contains("when that turn ends")));
@@ -33,7 +34,7 @@ pub(crate) fn a_working_session() {
     let message = when_delivered(&place, &sent.id);
     assert_eq!((message.attempts, message.maybe_duplicate), (1, false));
     assert_eq!(message.because, "delivered");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     // Once, and nothing was typed.
     assert_eq!(requests_with(&place, "rebase on main").len(), 1);
     assert_eq!(place.acts(), Vec::<String>::new());
@@ -143,7 +144,7 @@ pub(crate) fn a_permission_prompt() {
     let mut place = Place::unattended(turns, &MANUAL);
     place.prompt("Make it");
     place.pane.wait_screen("1. Yes");
-    place.when("it asks", |session| session.state == State::AwaitingPermission);
+    place.when("it asks", |session| session.state == SessionState::AwaitingPermission);
     let sent = send(&mut place, &["'1'"]);
     let waits = shown(&place, &sent.id);
     assert!(waits.because.contains("its dialog"), "{waits:#?}");
@@ -167,7 +168,8 @@ pub(crate) fn a_cleared_session() {
     place.a_turn();
     let before = place.id.clone();
     place.pane.type_line("/clear");
-    let is_new = |session: &Session| session.session_id != before && session.state == State::Idle;
+    let is_new =
+        |session: &Session| session.session_id != before && session.state == SessionState::Idle;
     place.id = wait_until("it has a new id", || {
         let all = inspect(&place.home).sessions;
         all.iter().find(|one| is_new(one)).map(|one| one.session_id.clone()).ok_or(all)
@@ -188,7 +190,7 @@ pub(crate) fn a_headless_run() {
     let all = inspect(&place.home);
     let run = all.sessions.first().expect("the run is known");
     place.id.clone_from(&run.session_id);
-    place.when("it has ended", |session| session.state == State::Stopped);
+    place.when("it has ended", |session| session.state == SessionState::Stopped);
     let sent = send(&mut place, &["'for the next run'"]);
     assert!(sent.because.is_some_and(|why| why.contains("when that is resumed")));
     let id = place.id.clone();
@@ -231,7 +233,7 @@ pub(crate) fn lines_with_signs() {
     when_delivered(&place, &sent.id);
     place.pane.wait_screen("Only text.");
     assert!(!place.home.project().join("made").exists());
-    place.when("it is there still", |session| session.state == State::Idle);
+    place.when("it is there still", |session| session.state == SessionState::Idle);
 }
 
 // The client gives its model 10,000 characters of a hook's answer (measured), so the rest is fetched.

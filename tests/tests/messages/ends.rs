@@ -1,11 +1,11 @@
 //! Sessions that die: what waits for them, and who is told (S0-33, S0-34, S4-27).
 
 use crate::case::{WITH_BASH, messages_for, requests_with, send, when_delivered};
+use coord_model::SessionState;
 use coord_tests::coord::{programs, session_when};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 
 // S0-33, S4-24: nothing is typed into its shell; it reads it once it is back.
@@ -22,11 +22,11 @@ pub(crate) fn a_crashed_session() {
     place.order(&["attend", &id, "--recover"]);
     place.prompt("Second prompt");
     place.signal(Signal::KILL);
-    place.when("it is to come back", |session| session.state == State::RecoveryPending);
+    place.when("it is to come back", |session| session.state == SessionState::RecoveryPending);
     let sent = send(&mut place, &["'read me when you are back'"]);
     assert!(sent.because.is_some_and(|why| why.contains("crashed")));
     place.when_back();
-    place.when("it rests", |session| session.state == State::Idle);
+    place.when("it rests", |session| session.state == SessionState::Idle);
     assert!(!place.pane.screen().contains("read me when"), "{}", place.pane.screen());
     if place.n_continued() == 0 {
         place.prompt("Third prompt");
@@ -57,7 +57,7 @@ pub(crate) fn a_killed_child() {
     // A coordinator that starts anew tells nobody again.
     place.coordinator.take().expect("one runs").kill();
     place.coordinator = Some(coord_tests::coord::Coordinator::start(&place.home));
-    session_when(&place.home, &child, "it is known", |one| one.state == State::Crashed);
+    session_when(&place.home, &child, "it is known", |one| one.state == SessionState::Crashed);
     assert_eq!(messages_for(&place, &parent).len(), 1);
 }
 

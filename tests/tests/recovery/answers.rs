@@ -1,10 +1,10 @@
 //! What a session is told that came to rest where nobody watches (S1-07 to S1-16, S1-23, H-40), and how
 //! its task directory stops that (S1-15, S1-16, S1-24, S1-26).
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use std::path::PathBuf;
 
 const ANSWERS: &str = "[stall]\nheartbeat = '1s'\nanswers = 'unattended'\napproval_after = '3s'";
@@ -33,7 +33,7 @@ pub(crate) fn a_prompt_to_continue() {
     place.api.wait_for("the answer is: continue");
     place.pane.wait_screen("All of it is done.");
     place.when_entry("Decision", "S1-09");
-    let session = place.when("it is at rest again", |session| session.state == State::Idle);
+    let session = place.when("it is at rest again", |session| session.state == SessionState::Idle);
     let answers = session.answers.expect("it was answered");
     assert_eq!((answers.this_iteration, answers.total, answers.questions), (1, 1, false));
     place.when_entry("Decision", "S1-14");
@@ -67,7 +67,8 @@ pub(crate) fn a_permission_dialog() {
     place.prompt("First prompt");
     place.pane.wait_screen("Do you want to proceed?");
     place.when_entry("Decision", "H-35");
-    let session = place.when("it waits", |session| session.state == State::AwaitingPermission);
+    let session =
+        place.when("it waits", |session| session.state == SessionState::AwaitingPermission);
     assert!(session.answers.is_some_and(|answers| answers.total == 0));
     place.assert_untouched();
     assert!(place.pane.screen().contains("Do you want to proceed?"));

@@ -4,11 +4,11 @@
 
 use crate::stalls::{GATE, SUBAGENT, THINKING, TOOL, WITH_BASH};
 use crate::stalls::{alone, open_gate, still, subagent, with_subagents};
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::stalls::Watch;
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use serde_json::json;
 use std::io::Write as _;
 use std::time::Duration;
@@ -29,13 +29,13 @@ fn finish(place: &Place, watch: Watch) {
 
 #[track_caller]
 fn finish_at_rest(place: &Place, watch: Watch) {
-    place.when("the turn ends", |session| session.state == State::Idle);
+    place.when("the turn ends", |session| session.state == SessionState::Idle);
     finish(place, watch);
 }
 
 /// It is in that state for long.
 #[track_caller]
-fn stay(place: &Place, watch: &Watch, state: State) {
+fn stay(place: &Place, watch: &Watch, state: SessionState) {
     place.when("it is seen as what it is", |session| session.state == state);
     watch.stay(LONG);
     let session = place.when("it is known", |_| true);
@@ -48,7 +48,7 @@ pub(crate) fn a_long_tool(case: &str) {
     let watch = place.watch(case);
     place.prompt("First prompt");
     let session = place.when("nothing has changed for long", |session| 8 <= session.stall_count);
-    assert_eq!(session.state, State::Running, "{session:#?}");
+    assert_eq!(session.state, SessionState::Running, "{session:#?}");
     open_gate(&place);
     finish_at_rest(&place, watch);
 }
@@ -62,13 +62,13 @@ pub(crate) fn an_attended_turn(case: &str) {
     let session = place.when("its screen was seen", |session| {
         session.evidence.iter().any(|one| one.fact.contains("shows a running turn"))
     });
-    assert_eq!((session.state, session.stall_count), (State::Running, 0));
-    stay(&place, &watch, State::Running);
+    assert_eq!((session.state, session.stall_count), (SessionState::Running, 0));
+    stay(&place, &watch, SessionState::Running);
     finish(&place, watch);
     place.attend();
-    place.when("it has stalled", |session| session.state == State::Stalled);
+    place.when("it has stalled", |session| session.state == SessionState::Stalled);
     place.order(&["attend", &place.id.clone(), "--attended"]);
-    place.when("somebody watches", |session| session.state == State::Running);
+    place.when("somebody watches", |session| session.state == SessionState::Running);
 }
 
 // while the client waits to try again.
@@ -92,7 +92,7 @@ pub(crate) fn a_wait_for_its_quota(case: &str) {
     let watch = place.watch(case);
     place.a_turn();
     place.prompt("Second prompt");
-    stay(&place, &watch, State::QuotaWait);
+    stay(&place, &watch, SessionState::QuotaWait);
     finish(&place, watch);
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn a_turn_that_failed(case: &str) {
     let watch = place.watch(case);
     place.a_turn();
     place.prompt("Second prompt");
-    stay(&place, &watch, State::BlockedAuth);
+    stay(&place, &watch, SessionState::BlockedAuth);
     finish(&place, watch);
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn a_session_at_rest(case: &str) {
     let place = alone(THINKING, [Turn::text("Done.").lasting()]);
     let watch = place.watch(case);
     place.a_turn();
-    stay(&place, &watch, State::Idle);
+    stay(&place, &watch, SessionState::Idle);
     finish(&place, watch);
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn an_open_permission_dialog(case: &str) {
     let watch = place.watch(case);
     place.prompt("First prompt");
     place.pane.wait_screen("Do you want to proceed?");
-    stay(&place, &watch, State::AwaitingPermission);
+    stay(&place, &watch, SessionState::AwaitingPermission);
     place.pane.keys(&["Enter"]);
     finish_at_rest(&place, watch);
 }
@@ -150,9 +150,9 @@ pub(crate) fn a_long_thought(case: &str) {
     let place = alone(clocks, [Turn::text("At last.").behind("late").lasting()]);
     let watch = place.watch(case);
     place.prompt("First prompt");
-    stay(&place, &watch, State::Running);
+    stay(&place, &watch, SessionState::Running);
     let session = place.when("it stands still", |session| 3 <= session.stall_count);
-    assert_eq!(session.state, State::Running, "{session:#?}");
+    assert_eq!(session.state, SessionState::Running, "{session:#?}");
     place.api.open("late");
     finish_at_rest(&place, watch);
 }
@@ -206,7 +206,7 @@ pub(crate) fn a_subagent_in_the_background(case: &str) {
     let place = alone(SUBAGENT, turns);
     let watch = place.watch(case);
     place.prompt("First prompt");
-    stay(&place, &watch, State::Background);
+    stay(&place, &watch, SessionState::Background);
     place.api.open("late");
     finish_at_rest(&place, watch);
 }
@@ -234,7 +234,7 @@ pub(crate) fn a_background_shell(case: &str) {
     let place = alone(&format!("{TOOL}\nthinking_after = '5s'"), turns);
     let watch = place.watch(case);
     place.prompt("First prompt");
-    stay(&place, &watch, State::Background);
+    stay(&place, &watch, SessionState::Background);
     open_gate(&place);
     finish_at_rest(&place, watch);
 }

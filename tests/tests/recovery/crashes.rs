@@ -1,10 +1,10 @@
 //! A client that is killed comes back, where it may (H-06), in its shell, with its conversation, its
 //! flags and its directory; and what it left behind is left alone (H-33).
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, is_alive, words_of};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub(crate) fn sigkill_in_a_turn() {
     let mut place = Place::unattended(turns, &arguments);
     place.prompt("First prompt");
     place.api.open("one");
-    place.when("the first turn ends", |session| session.state == State::Idle);
+    place.when("the first turn ends", |session| session.state == SessionState::Idle);
     place.prompt("Second prompt");
     place.signal(Signal::KILL);
     let session = place.when_back();
@@ -34,7 +34,7 @@ pub(crate) fn sigkill_in_a_turn() {
     place.pane.wait_screen("First prompt");
     place.api.wait_for("[coord]");
     place.pane.wait_screen("Back again.");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     assert_eq!(place.n_continued(), 1);
     place.assert_back_by(2);
 }
@@ -71,12 +71,12 @@ pub(crate) fn sigkill_at_a_permission_prompt() {
     place.nobody_watches();
     place.prompt("Make it");
     place.pane.wait_screen("1. Yes");
-    place.when("it asks", |session| session.state == State::AwaitingPermission);
+    place.when("it asks", |session| session.state == SessionState::AwaitingPermission);
     place.when_written("tool_use");
     place.signal(Signal::KILL);
     place.when_back();
     place.api.wait_for("[coord]");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     place.assert_back_by(2);
     assert!(!place.home.project().join("made").exists());
 }
@@ -91,7 +91,7 @@ pub(crate) fn a_tool_that_lives_on() {
     place.signal(Signal::KILL);
     survives(&mut place, tool);
     place.api.wait_for("[coord]");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     assert_eq!(place.n_continued(), 1);
     place.assert_back_by(2);
 }
@@ -104,7 +104,7 @@ pub(crate) fn a_background_shell_that_lives_on() {
     let mut place = Place::unattended(turns, &WITH_BASH);
     place.prompt("Run it");
     let tool = tool(&place);
-    place.when("it works on", |session| session.state == State::Background);
+    place.when("it works on", |session| session.state == SessionState::Background);
     place.signal(Signal::KILL);
     survives(&mut place, tool);
 }

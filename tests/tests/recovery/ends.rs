@@ -1,10 +1,10 @@
 //! What was ended on purpose stays ended (G6, S0-25f, H-05, H-10, H-36), though nobody watches it.
 //! That coord was at work all the time is shown by a session that comes back last.
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn only_the_killed_one_comes_back(place: &mut Place, ended: &[String]) {
         place.id.clone_from(id);
         place.assert_untouched();
         let session = place.when("it is over", |session| session.pending_recovery.is_none());
-        let is_over = matches!(session.state, State::Stopped | State::Interrupted);
+        let is_over = matches!(session.state, SessionState::Stopped | SessionState::Interrupted);
         assert!(is_over, "{session:#?}");
     }
     place.id = back;
@@ -115,7 +115,7 @@ pub(crate) fn a_cancelled_session_end() {
     let ended = vec![place.id.clone()];
     place.pane.type_line("/exit");
     place.pane.wait_screen("Resume this session with:");
-    place.when("it is over", |session| session.state == State::Stopped);
+    place.when("it is over", |session| session.state == SessionState::Stopped);
     assert!(place.details("SessionEnd").is_empty(), "nobody told of its end");
     only_the_killed_one_comes_back(&mut place, &ended);
 }

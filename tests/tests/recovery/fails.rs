@@ -1,12 +1,12 @@
 //! A resume that cannot be, or is not taken: it is said why, nothing is tried blindly, and what its
 //! user can mend comes back (S0-21 to S0-23, S0-25b, H-18, H-36, H-43, G5).
 
+use coord_model::SessionState;
 use coord_tests::client::program;
 use coord_tests::fake_api::Turn;
 use coord_tests::home::API_KEY;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -57,7 +57,8 @@ pub(crate) fn before_its_first_prompt() {
 // H-36
 pub(crate) fn its_transcript_is_gone() {
     let mut place = held("");
-    let session = place.when("it is dead", |session| session.state == State::RecoveryPending);
+    let session =
+        place.when("it is dead", |session| session.state == SessionState::RecoveryPending);
     std::fs::remove_file(&session.transcript_path).expect("remove the transcript");
     release(&mut place);
     place.when_left();

@@ -1,10 +1,11 @@
 //! Turns that end with an error of the API where nobody watches: each is shown as what it is, and only
 //! what time mends is tried again (S1-13, R-11, R-12).
 
+use coord_model::SessionState;
 use coord_model::stamp::parse_rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use std::time::SystemTime;
 
 /// Heartbeats that would make a stall, and probes that would be sent, many times over.
@@ -24,7 +25,7 @@ fn failing(turn: Turn) -> Place {
 
 /// It stays so for long, and nothing is done.
 #[track_caller]
-fn assert_stays(place: &Place, state: State) -> Session {
+fn assert_stays(place: &Place, state: SessionState) -> Session {
     place.when("it is seen as what it is", |session| session.state == state);
     let session = place.when("it stays so for long", |session| {
         let since_ms = parse_rfc3339(&session.since).unwrap_or(u64::MAX);
@@ -42,7 +43,7 @@ fn assert_stays(place: &Place, state: State) -> Session {
 // R-11, S1-13: only its user can sign in again.
 pub(crate) fn a_refused_key() {
     let place = failing(Turn::error(401, "authentication_error", "invalid x-api-key"));
-    let session = assert_stays(&place, State::BlockedAuth);
+    let session = assert_stays(&place, SessionState::BlockedAuth);
     assert_eq!(session.stall_count, 0);
     assert!(session.because.contains("authentication_failed"), "{}", session.because);
 }
@@ -52,7 +53,7 @@ pub(crate) fn a_spent_credit() {
     let words =
         "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.";
     let place = failing(Turn::error(400, "invalid_request_error", words));
-    let session = assert_stays(&place, State::BlockedBilling);
+    let session = assert_stays(&place, SessionState::BlockedBilling);
     assert_eq!(session.stall_count, 0);
     assert!(session.because.contains("billing_error"), "{}", session.because);
 }
@@ -61,7 +62,7 @@ pub(crate) fn a_spent_credit() {
 pub(crate) fn a_full_context() {
     let words = "prompt is too long: 250000 tokens > 200000 maximum";
     let place = failing(Turn::error(400, "invalid_request_error", words));
-    let session = assert_stays(&place, State::Idle);
+    let session = assert_stays(&place, SessionState::Idle);
     assert!(session.because.contains("invalid_request"), "{}", session.because);
 }
 
@@ -79,8 +80,11 @@ pub(crate) fn an_overloaded_api() {
     place.prompt("Second prompt");
     place.pane.wait_screen("attempt 2/3");
     let session = place.when("the tries are over", |session| {
-        assert!(matches!(session.state, State::Running | State::Idle), "{session:#?}");
-        session.state == State::Idle
+        assert!(
+            matches!(session.state, SessionState::Running | SessionState::Idle),
+            "{session:#?}"
+        );
+        session.state == SessionState::Idle
     });
     assert!(session.because.contains("server_error"), "{}", session.because);
     let hold = session.hold.expect("it waits for the API");

@@ -1,11 +1,12 @@
 //! What nobody verified decides nothing of a resume (H-44, H-45): neither its rights nor its configuration
 //! directory, its transcript or its pane.
 
+use coord_model::SessionState;
 use coord_model::stamp::rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, words_of};
 use coord_wire::exchange::{exchange, mono_ns, pid_namespace, request};
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use coord_wire::limits::BODY_BYTES_MAX;
 use coord_wire::paths::machine_id;
 use rustix::process::Signal;
@@ -56,7 +57,7 @@ fn comes_back_as_it_was(arguments: &[&str]) -> (Place, Vec<String>) {
     place.a_turn();
     place.home.other_config_dir();
     place.prompt("Second prompt");
-    let before = place.when("its turn runs", |session| session.state == State::Running);
+    let before = place.when("its turn runs", |session| session.state == SessionState::Running);
     let owner = before.owner.clone().expect("its client is known");
     let harness = json!({
         "pid": owner.pid, "start_time": owner.start_time.to_string(),
@@ -85,7 +86,7 @@ fn comes_back_as_it_was(arguments: &[&str]) -> (Place, Vec<String>) {
     // It has its conversation, and goes on in it with the rights that it had.
     place.pane.wait_screen("First prompt");
     place.api.wait_for("[coord]");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     let session = place.when("it reported", |_| true);
     assert_eq!(session.permission_mode, before.permission_mode);
     let words = words_of(place.pid);

@@ -1,10 +1,10 @@
 //! Many at once are one event (H-10, H-11): the breaker, and what a tmux server took along.
 
+use coord_model::SessionState;
 use coord_tests::coord::events;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ pub(crate) fn a_killed_tmux_server() {
     place.terminal.signal(Signal::KILL);
     for (id, _) in &all {
         place.id.clone_from(id);
-        place.when("it is interrupted", |session| session.state == State::Interrupted);
+        place.when("it is interrupted", |session| session.state == SessionState::Interrupted);
         place.assert_untouched();
     }
     place.when_clients(&[]);

@@ -1,11 +1,11 @@
 //! Where the resume is put (S0-25e), and what keeps it from being typed (H-16 to H-18).
 
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, programs};
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process, words_of};
 use coord_tests::terminal::Pane;
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::fs::{FileType, Mode};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -108,7 +108,7 @@ pub(crate) fn a_stale_pane_variable() {
 pub(crate) fn a_suspended_client() {
     let mut place = at_rest();
     place.pane.keys(&["C-z"]);
-    place.when("it is suspended", |session| session.state == State::Suspended);
+    place.when("it is suspended", |session| session.state == SessionState::Suspended);
     let id = place.id.clone();
     place.order(&["recover", &id, "--restart", "--when-idle"]);
     place.when_held("it is stopped by Ctrl-Z");

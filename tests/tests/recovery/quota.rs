@@ -1,11 +1,12 @@
 //! What waits for its quota where nobody watches (S1-21, S1-22, R-11): woken now and then, and given to a
 //! person in the end.
 
+use coord_model::SessionState;
 use coord_model::stamp::rfc3339;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::CLIENT_CONTINUES_WITHIN;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use std::time::SystemTime;
 
 const QUICK: &str = "[quota]\nprobe_after = '2s'\nprobe_delay_max = '3s'\nprobes = 2";
@@ -20,7 +21,8 @@ fn at_its_limit(turns: impl IntoIterator<Item = Turn>) -> Place {
     place.attend();
     place.a_turn();
     place.prompt("Second prompt");
-    let session = place.when("it is at its limit", |session| session.state == State::QuotaWait);
+    let session =
+        place.when("it is at its limit", |session| session.state == SessionState::QuotaWait);
     let hold = session.hold.expect("it waits for something");
     assert!(hold.reason.starts_with("its quota"), "{}", hold.reason);
     assert_eq!(session.quota.map(|quota| quota.kind).as_deref(), Some("rate_limit"));
@@ -45,7 +47,7 @@ pub(crate) fn a_limit_that_ends() {
 pub(crate) fn a_limit_that_stays() {
     let place = at_its_limit([Turn::text("One."), limit()]);
     let session = place.when_needed("its quota does not come back");
-    assert_eq!(session.state, State::QuotaWait);
+    assert_eq!(session.state, SessionState::QuotaWait);
     place.assert_done_only(2);
     assert_eq!(place.n_continued(), 2);
     place.when_clients(&[place.pid]);
@@ -92,7 +94,7 @@ fn of_a_subscription(quota: &str) -> Place {
 fn at_a_limit_until(place: &Place, end: u64) -> Session {
     place.api.push(limit_until(end));
     place.prompt("Second prompt");
-    place.when("it is at its limit", |session| session.state == State::QuotaWait)
+    place.when("it is at its limit", |session| session.state == SessionState::QuotaWait)
 }
 
 // S1-22, R-11: its user had the client not go on by itself.
@@ -113,7 +115,7 @@ pub(crate) fn a_limit_whose_end_is_named() {
     place.api.wait_for("[coord]");
     assert!(end <= now_s(), "woken before the limit's end");
     place.pane.wait_screen("Went on.");
-    place.when("the wait is over", |session| session.state == State::Idle);
+    place.when("the wait is over", |session| session.state == SessionState::Idle);
     place.assert_done_only(1);
     assert_eq!(place.n_continued(), 1);
 }
@@ -125,7 +127,7 @@ pub(crate) fn a_client_that_goes_on_by_itself() {
     let end = now_s() + 20;
     at_a_limit_until(&place, end);
     place.api.wait_for_nth_beyond(CLIENT_CONTINUES_WITHIN, "usage limit has reset", 1);
-    place.when("the wait is over", |session| session.state == State::Idle);
+    place.when("the wait is over", |session| session.state == SessionState::Idle);
     place.when_entry("Decision", "S1-21");
     place.assert_untouched();
     place.when_clients(&[place.pid]);
@@ -140,7 +142,7 @@ pub(crate) fn a_limit_that_ended_long_ago() {
     place.api.wait_for("[coord]");
     assert!(at + 6 <= now_s(), "woken too soon");
     place.pane.wait_screen("Went on.");
-    place.when("the wait is over", |session| session.state == State::Idle);
+    place.when("the wait is over", |session| session.state == SessionState::Idle);
     place.assert_done_only(1);
 }
 
@@ -160,16 +162,16 @@ pub(crate) fn a_limit_that_ends_in_a_year() {
     place.prompt("Second prompt");
     place.pane.wait_screen("Stop and wait for limit to reset");
     assert_not_believed(&place);
-    place.when("its user is asked", |session| session.state == State::AwaitingInput);
+    place.when("its user is asked", |session| session.state == SessionState::AwaitingInput);
     let from = now_s();
     place.when("the time of a probe is over", |session| {
-        assert_eq!(session.state, State::AwaitingInput, "{session:#?}");
+        assert_eq!(session.state, SessionState::AwaitingInput, "{session:#?}");
         from + 6 < now_s()
     });
     place.assert_untouched();
     place.pane.keys(&["Escape"]);
     place.api.wait_for("[coord]");
     place.pane.wait_screen("Went on.");
-    place.when("the wait is over", |session| session.state == State::Idle);
+    place.when("the wait is over", |session| session.state == SessionState::Idle);
     place.assert_done_only(1);
 }

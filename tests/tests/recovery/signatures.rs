@@ -1,9 +1,10 @@
 //! The words of a crash on the screen of a living client (S0-01, S0-07 to S0-29, H-07, H-08): evidence,
 //! and a reason to act only where nobody watches, at rest, with nothing of its user's at stake.
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use std::io::Write;
 
 const SIGNATURE: &str = "RangeError: Maximum call stack size exceeded";
@@ -119,7 +120,7 @@ fn goes_on(place: &Place) {
     place.when_at_rest();
     place.prompt("Second prompt");
     place.pane.wait_screen("Two.");
-    let session = place.when("the second turn ends", |session| session.state == State::Idle);
+    let session = place.when("the second turn ends", |session| session.state == SessionState::Idle);
     assert!(session.pending_recovery.is_none(), "{session:#?}");
     place.assert_untouched();
     place.when_clients(&[place.pid]);

@@ -2,10 +2,11 @@
 //! shown and what was so is recorded (`cargo xtask truth`); what only looks as if it stood still, and is
 //! no stall, stands in `calm`.
 
+use coord_model::SessionState;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::Place;
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use serde_json::json;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ fn hangs(case: &str, place: &Place, go_on: impl FnOnce(&Place)) -> Session {
         seen = Some(place.when("it is known", |_| true));
         go_on(place);
     });
-    place.when("the turn ends", |session| session.state == State::Idle);
+    place.when("the turn ends", |session| session.state == SessionState::Idle);
     watch.finish();
     place.assert_untouched();
     place.when_clients(&[place.pid]);
@@ -93,7 +94,7 @@ fn hangs(case: &str, place: &Place, go_on: impl FnOnce(&Place)) -> Session {
 
 #[track_caller]
 fn assert_at(session: &Session, what: &str) {
-    assert_eq!(session.state, State::Stalled, "{session:#?}");
+    assert_eq!(session.state, SessionState::Stalled, "{session:#?}");
     assert!(session.because.contains(what), "{}", session.because);
 }
 

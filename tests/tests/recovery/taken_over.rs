@@ -2,11 +2,11 @@
 //! owners (H-13, H-42). What something else restarts is not coord's to restart (H-13), and what runs
 //! elsewhere is out of its reach (H-15).
 
+use coord_model::SessionState;
 use coord_tests::coord::inspect;
 use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place, signal_process};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use rustix::process::Signal;
 
 fn answers() -> [Turn; 1] {
@@ -33,14 +33,14 @@ fn stays_with(place: &mut Place, pid: u32) {
     place.pid = pid;
     place.when("it is its user's", |session| {
         let is_owner = session.owner.as_ref().is_some_and(|owner| owner.pid == pid);
-        is_owner && session.pending_recovery.is_none() && session.state == State::Idle
+        is_owner && session.pending_recovery.is_none() && session.state == SessionState::Idle
     });
     place.when_entry("Decision", "its user resumed it");
     let id = place.id.clone();
     place.order(&["release", &id]);
     place.when("nothing holds it", |session| session.hold.is_none());
     place.prompt("Go on");
-    place.when("that turn ends", |session| session.state == State::Idle);
+    place.when("that turn ends", |session| session.state == SessionState::Idle);
     place.assert_untouched();
     place.when_clients(&[pid]);
     assert_eq!(place.n_continued(), 0);
@@ -142,7 +142,7 @@ pub(crate) fn a_client_in_a_container() {
     place.pid = one_client(&place, 0);
     place.id = wait_until("its session is listed", || {
         let all = inspect(&place.home).sessions;
-        let found = all.iter().find(|one| one.state == State::Elsewhere);
+        let found = all.iter().find(|one| one.state == SessionState::Elsewhere);
         found.map(|one| one.session_id.clone()).ok_or_else(|| format!("{all:#?}"))
     });
     place.prompt("First prompt");
@@ -162,7 +162,7 @@ pub(crate) fn a_client_in_a_container() {
     place.when_back();
     place.assert_back_by(1);
     place.id = container;
-    let session = place.when("it is elsewhere", |session| session.state == State::Elsewhere);
+    let session = place.when("it is elsewhere", |session| session.state == SessionState::Elsewhere);
     assert!(session.pending_recovery.is_none(), "{session:#?}");
     place.assert_untouched();
 }

@@ -10,10 +10,10 @@ use coord_daemon::config::Config;
 use coord_daemon::offline::Offline;
 use coord_daemon::registry::Readable;
 use coord_daemon::{lookup, messages, offline, view};
-use coord_model::Kind;
 use coord_model::stamp::parse_rfc3339;
+use coord_model::{Kind, SessionState};
 use coord_wire::exchange::Miss;
-use coord_wire::inspect::{self, Coordinator, Inspect, SCHEMA, Session, State};
+use coord_wire::inspect::{self, Coordinator, Inspect, SCHEMA, Session};
 
 use crate::client;
 use crate::context::{Context, variable};
@@ -69,7 +69,8 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
     let Looked { mut answer, miss } = look_for(args, context)?;
     if args.id.is_none() && !args.all {
         answer.sessions.retain(|session| {
-            session.state != State::Stopped || age_s(&session.since, context) <= STOPPED_LISTED_S
+            session.state != SessionState::Stopped
+                || age_s(&session.since, context) <= STOPPED_LISTED_S
         });
     }
     if args.json {
@@ -189,27 +190,34 @@ pub(crate) fn age_s(at: &str, context: &Context) -> u64 {
 }
 
 /// The word of a state as the JSON has it.
-pub(crate) fn word(state: State) -> String {
+pub(crate) fn word(state: SessionState) -> String {
     match serde_json::to_value(state) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(_) | Err(_) => String::new(),
     }
 }
 
-pub(crate) fn colour(state: State) -> Colour {
+pub(crate) fn colour(state: SessionState) -> Colour {
     match state {
-        State::Running | State::Starting | State::Background | State::Recovering => Colour::Green,
-        State::AwaitingPermission
-        | State::AwaitingInput
-        | State::QuotaWait
-        | State::Stalled
-        | State::Interrupted
-        | State::RecoveryPending => Colour::Yellow,
-        State::Crashed | State::BlockedAuth | State::BlockedBilling => Colour::Red,
-        State::Idle => Colour::Plain,
-        State::Suspended | State::Foreign | State::Elsewhere | State::Stopped | State::Unknown => {
-            Colour::Dim
+        SessionState::Running
+        | SessionState::Starting
+        | SessionState::Background
+        | SessionState::Recovering => Colour::Green,
+        SessionState::AwaitingPermission
+        | SessionState::AwaitingInput
+        | SessionState::QuotaWait
+        | SessionState::Stalled
+        | SessionState::Interrupted
+        | SessionState::RecoveryPending => Colour::Yellow,
+        SessionState::Crashed | SessionState::BlockedAuth | SessionState::BlockedBilling => {
+            Colour::Red
         }
+        SessionState::Idle => Colour::Plain,
+        SessionState::Suspended
+        | SessionState::Foreign
+        | SessionState::Elsewhere
+        | SessionState::Stopped
+        | SessionState::Unknown => Colour::Dim,
     }
 }
 
@@ -410,13 +418,7 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         let next = next.unwrap_or_default();
         all.push(("recovery", format!("pending: {cause}, for {since}; {tried} attempts{next}")));
     }
-    // H-06: what is not brought back is one command away.
-    let is_down = matches!(session.state, State::Crashed | State::Interrupted | State::Unknown);
-    let is_dead = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
-    if is_down && is_dead && session.resumable && session.pending_recovery.is_none() {
-        let (id, cwd) = (&session.session_id, tilde(&session.cwd));
-        all.push(("by hand", format!("`claude --resume {id}` in {cwd}")));
-    }
+    all.extend(by_hand(session).map(|words| ("by hand", words)));
     all.extend(messages_of(session).map(|words| ("messages", words)));
     let done = &session.recovery;
     if 0 < done.total {
@@ -453,6 +455,17 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         all.push(("task", format!("{}{stopped}", tilde(&task.dir))));
     }
     all
+}
+
+/// H-06: what is not brought back is one command away.
+fn by_hand(session: &Session) -> Option<String> {
+    let is_down = matches!(
+        session.state,
+        SessionState::Crashed | SessionState::Interrupted | SessionState::Unknown
+    );
+    let is_dead = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
+    let is_left = is_down && is_dead && session.resumable && session.pending_recovery.is_none();
+    is_left.then(|| format!("`claude --resume {}` in {}", session.session_id, tilde(&session.cwd)))
 }
 
 fn depth(

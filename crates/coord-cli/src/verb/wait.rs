@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use coord_model::{SessionState, Status};
 use coord_wire::exchange::mono_ns;
-use coord_wire::inspect::{Session, State, Status};
+use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::follow::JournalWatch;
@@ -34,7 +35,7 @@ pub(crate) struct Args {
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    State(State),
+    State(SessionState),
     /// A person has to act.
     NeedsMe,
 }
@@ -153,6 +154,6 @@ fn is_over(session: &Session, until: &[Until]) -> bool {
     let has_ended = session.state.status() == Status::Stopped
         && session.owner.as_ref().is_none_or(|owner| owner.alive == Some(false));
     let is_brought_back = session.pending_recovery.is_some()
-        || matches!(session.state, State::RecoveryPending | State::Recovering);
+        || matches!(session.state, SessionState::RecoveryPending | SessionState::Recovering);
     has_ended && !is_brought_back && !until.iter().any(|until| until.is_an_end())
 }

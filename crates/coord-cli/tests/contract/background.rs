@@ -2,11 +2,11 @@
 
 use crate::harness::{Harness, Tmux, programs_of};
 use crate::wire::{client_event, here, post};
+use coord_model::SessionState;
 use coord_tests::coord::{coord, health, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, session_of};
 use coord_tests::wait::{PATIENCE, readable, wait_until};
-use coord_wire::inspect::State;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -150,7 +150,7 @@ fn r16_down_holds_until_up() {
     assert_eq!(status.code(), Some(4));
     assert!(status.stderr.contains("stays down"), "{status:?}");
     coord(&home, &["up"]).expect_success();
-    session_when(&home, "session-one", "running", |one| one.state == State::Running);
+    session_when(&home, "session-one", "running", |one| one.state == SessionState::Running);
     coord(&home, &["down"]).expect_success();
 }
 
@@ -232,7 +232,11 @@ fn h37_a_hung_coordinator_is_worked_around_and_ended() {
         assert!(inspect.stdout.contains(text), "{text}: {inspect:?}");
     }
     assert!(!inspect.stdout.contains("not running"), "it is: {inspect:?}");
-    assert_eq!(session(&home, "session-two").unwrap().state, State::Running, "from the spool");
+    assert_eq!(
+        session(&home, "session-two").unwrap().state,
+        SessionState::Running,
+        "from the spool"
+    );
     let status = coord(&home, &["status"]);
     assert_eq!(status.code(), Some(4));
     assert!(
@@ -245,7 +249,7 @@ fn h37_a_hung_coordinator_is_worked_around_and_ended() {
     assert!(readable(&pidfd, std::time::Duration::ZERO), "it has ended");
     // Nothing that was accepted is lost.
     coord(&home, &["up"]).expect_success();
-    session_when(&home, "session-two", "taken in", |one| one.state == State::Running);
+    session_when(&home, "session-two", "taken in", |one| one.state == SessionState::Running);
     assert!(session(&home, "session-one").is_some());
     coord(&home, &["down"]).expect_success();
 }

@@ -5,11 +5,11 @@
 
 use crate::harness::{Harness, Tmux};
 use crate::wire::{ask, client_event, post};
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, events, install, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -369,7 +369,7 @@ fn interrupted(home: &Home, ids: &[&str]) -> PathBuf {
     let socket = tmux.socket();
     tmux.kill();
     for id in ids {
-        session_when(home, id, "interrupted", |one| one.state == State::Interrupted);
+        session_when(home, id, "interrupted", |one| one.state == SessionState::Interrupted);
     }
     socket
 }

@@ -3,10 +3,11 @@
 
 use crate::harness::{Harness, Tmux};
 use crate::wire::{ask, event, here, post, with};
+use coord_model::{SessionState, Status};
 use coord_tests::coord::{Coordinator, coord, events, install, programs, session, session_when};
 use coord_tests::home::Home;
 use coord_wire::frame;
-use coord_wire::inspect::{Session, State, Status};
+use coord_wire::inspect::Session;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -48,10 +49,10 @@ fn h05_a_registry_entry_left_behind_is_a_crash() {
     harness.register();
     harness.begin_turn();
     let alive = session(&home, "session-one").unwrap();
-    assert_eq!((alive.state, alive.owner.unwrap().alive), (State::Running, Some(true)));
+    assert_eq!((alive.state, alive.owner.unwrap().alive), (SessionState::Running, Some(true)));
     harness.kill();
     let dead = judged(&home, "session-one");
-    assert_eq!((dead.state, dead.status), (State::Crashed, Status::Stopped));
+    assert_eq!((dead.state, dead.status), (SessionState::Crashed, Status::Stopped));
     let decisions = decisions(&home, "session-one");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
     assert!(
@@ -69,7 +70,7 @@ fn h05_a_registry_entry_removed_is_a_stop() {
     harness.unregister();
     harness.kill();
     let dead = judged(&home, "session-one");
-    assert_eq!(dead.state, State::Stopped, "{dead:?}");
+    assert_eq!(dead.state, SessionState::Stopped, "{dead:?}");
 }
 
 #[test]
@@ -79,13 +80,13 @@ fn h05_without_a_registry_nothing_is_proved() {
     harness.begin_turn();
     harness.kill();
     let dead = judged(&home, "session-one");
-    assert_eq!((dead.state, dead.status), (State::Unknown, Status::Unknown), "{dead:?}");
+    assert_eq!((dead.state, dead.status), (SessionState::Unknown, Status::Unknown), "{dead:?}");
     // The directory is there and holds no entry, before and after: nothing is proved either.
     fs::create_dir(home.config_dir().join("sessions")).unwrap();
     let mut harness = Harness::headless(&home, "session-two");
     harness.begin_turn();
     harness.kill();
-    assert_eq!(judged(&home, "session-two").state, State::Unknown);
+    assert_eq!(judged(&home, "session-two").state, SessionState::Unknown);
 }
 
 // tolerated in any shape, and no proof in a strange one.
@@ -98,7 +99,7 @@ fn h05_a_strange_registry_entry_proves_nothing() {
         harness.register_as(text);
         harness.begin_turn();
         harness.kill();
-        assert_eq!(judged(&home, &id).state, State::Unknown, "{text:?}");
+        assert_eq!(judged(&home, &id).state, SessionState::Unknown, "{text:?}");
     }
     // One of another process with that pid, and one that turns strange before the death.
     let mut harness = Harness::headless(&home, "session-reused");
@@ -111,13 +112,13 @@ fn h05_a_strange_registry_entry_proves_nothing() {
     );
     harness.begin_turn();
     harness.kill();
-    assert_eq!(judged(&home, "session-reused").state, State::Unknown);
+    assert_eq!(judged(&home, "session-reused").state, SessionState::Unknown);
     let mut harness = Harness::headless(&home, "session-turned");
     harness.register();
     harness.begin_turn();
     harness.register_as("{");
     harness.kill();
-    assert_eq!(judged(&home, "session-turned").state, State::Unknown);
+    assert_eq!(judged(&home, "session-turned").state, SessionState::Unknown);
 }
 
 /// The harness part of an envelope.
@@ -135,14 +136,15 @@ fn h05_a_late_session_end_corrects_a_crash() {
     harness.begin_turn();
     let fields = harness_fields(&harness, here().pid_ns);
     harness.kill();
-    assert_eq!(judged(&home, "session-one").state, State::Crashed);
+    assert_eq!(judged(&home, "session-one").state, SessionState::Crashed);
     let mono_ns = coord_daemon::engine::now().mono_ns;
     let late = with(event("session-one", "SessionEnd", 9), fields);
     let late = with(late, json!({"mono_ns": mono_ns, "reason": "prompt_input_exit"}));
     let mut solo = Vec::new();
     frame::push(&mut solo, late.to_string().as_bytes());
     fs::write(home.paths().spool().join("solo-late"), solo).unwrap();
-    let seen = session_when(&home, "session-one", "stopped", |one| one.state == State::Stopped);
+    let seen =
+        session_when(&home, "session-one", "stopped", |one| one.state == SessionState::Stopped);
     assert!(seen.because.contains("its user left it"), "{seen:?}");
 }
 
@@ -159,7 +161,7 @@ fn h05_the_spool_is_emptied_before_a_death_is_judged() {
     assert_eq!(harness.report("SessionEnd", &json!({"reason": "other"})), 0);
     harness.kill();
     kill_process(pid, Signal::CONT).unwrap();
-    session_when(&home, "session-one", "stopped", |one| one.state == State::Stopped);
+    session_when(&home, "session-one", "stopped", |one| one.state == SessionState::Stopped);
     assert_eq!(decisions(&home, "session-one"), Vec::<String>::new());
 }
 
@@ -176,7 +178,7 @@ fn s025f_an_end_with_session_end_is_a_stop() {
         let seen = session_when(&home, &id, "its death is known", |one| {
             one.owner.as_ref().is_some_and(|owner| owner.alive == Some(false))
         });
-        assert_eq!(seen.state, State::Stopped, "{reason}");
+        assert_eq!(seen.state, SessionState::Stopped, "{reason}");
     }
 }
 
@@ -193,14 +195,17 @@ fn h10_three_interactive_ends_together_are_an_interruption() {
     by_hand.end("prompt_input_exit");
     for (n, harness) in (1..).zip(all) {
         harness.end("other");
-        let wanted = if n < 3 { State::Stopped } else { State::Interrupted };
+        let wanted = if n < 3 { SessionState::Stopped } else { SessionState::Interrupted };
         session_when(&home, &format!("session-{n}"), "judged", |one| one.state == wanted);
     }
     for n in 1..=3 {
-        assert_eq!(session(&home, &format!("session-{n}")).unwrap().state, State::Interrupted);
+        assert_eq!(
+            session(&home, &format!("session-{n}")).unwrap().state,
+            SessionState::Interrupted
+        );
     }
     // What its user ended stays ended.
-    assert_eq!(session(&home, "session-4").unwrap().state, State::Stopped);
+    assert_eq!(session(&home, "session-4").unwrap().state, SessionState::Stopped);
 }
 
 // H-10: a batch of headless runs ends all the time.
@@ -214,7 +219,7 @@ fn h10_a_headless_batch_is_not_interrupted() {
         harness.end("other");
     }
     for n in 1..=4 {
-        assert_eq!(session(&home, &format!("session-{n}")).unwrap().state, State::Stopped);
+        assert_eq!(session(&home, &format!("session-{n}")).unwrap().state, SessionState::Stopped);
     }
 }
 
@@ -236,11 +241,12 @@ fn h10_the_death_of_a_tmux_server_interrupts_its_sessions() {
     tmux.kill();
     for n in 1..=2 {
         let id = format!("session-{n}");
-        let seen = session_when(&home, &id, "interrupted", |one| one.state == State::Interrupted);
+        let seen =
+            session_when(&home, &id, "interrupted", |one| one.state == SessionState::Interrupted);
         assert!(seen.because.contains("tmux server"), "{seen:?}");
     }
-    assert_eq!(session(&home, "session-3").unwrap().state, State::Stopped);
-    assert_eq!(session(&home, "outside").unwrap().state, State::Running);
+    assert_eq!(session(&home, "session-3").unwrap().state, SessionState::Stopped);
+    assert_eq!(session(&home, "outside").unwrap().state, SessionState::Running);
 }
 
 // H-15: shown, never judged.
@@ -256,7 +262,11 @@ fn h15_another_machine_and_another_pid_namespace_are_elsewhere() {
     post(&home, &inside);
     for id in ["far", "inside"] {
         let seen = session(&home, id).unwrap();
-        assert_eq!((seen.state, seen.status), (State::Elsewhere, Status::Unknown), "{seen:?}");
+        assert_eq!(
+            (seen.state, seen.status),
+            (SessionState::Elsewhere, Status::Unknown),
+            "{seen:?}"
+        );
         assert_eq!(seen.owner.unwrap().alive, None, "it was not even looked at");
     }
     assert!(events(&home, None).iter().all(|line| line["source"] != "process"));
@@ -273,7 +283,7 @@ fn r09_a_reused_pid_is_another_process() {
     fields["config_dir"] = json!(home.config_dir());
     post(&home, &with(event("session-one", "UserPromptSubmit", 1), fields));
     let seen = session(&home, "session-one").unwrap();
-    assert_eq!(seen.state, State::Unknown, "the entry is the other process's: {seen:?}");
+    assert_eq!(seen.state, SessionState::Unknown, "the entry is the other process's: {seen:?}");
     assert!(seen.owner.is_none(), "{seen:?}");
 }
 
@@ -361,15 +371,15 @@ fn h05_without_a_coordinator_the_truth_is_looked_up() {
     };
     let before = journal();
     for (id, state) in [
-        ("session-crashed", State::Crashed),
-        ("session-stopped", State::Stopped),
-        ("session-running", State::Running),
+        ("session-crashed", SessionState::Crashed),
+        ("session-stopped", SessionState::Stopped),
+        ("session-running", SessionState::Running),
     ] {
         assert_eq!(session(&home, id).unwrap().state, state, "{id}");
     }
     assert_eq!(journal(), before, "reading changes nothing");
     // A coordinator that starts comes to the same.
     let _coordinator = Coordinator::start(&home);
-    session_when(&home, "session-crashed", "crashed", |one| one.state == State::Crashed);
-    assert_eq!(session(&home, "session-running").unwrap().state, State::Running);
+    session_when(&home, "session-crashed", "crashed", |one| one.state == SessionState::Crashed);
+    assert_eq!(session(&home, "session-running").unwrap().state, SessionState::Running);
 }

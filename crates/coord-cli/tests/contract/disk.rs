@@ -3,11 +3,11 @@
 //! in a mount namespace that goes with the test.
 
 use crate::wire::{ask, client_event, post, with};
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, events, hook_events, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -179,7 +179,7 @@ fn h29_tool_events_over_a_sessions_share_are_counted_and_edges_kept() {
     all.push(client_event("session-two", "PreToolUse", 1));
     post(&home, &json!(all));
     let one = session(&home, "session-one").unwrap();
-    assert_eq!((one.state, one.last_event.unwrap().name), (State::Idle, "Stop".to_owned()));
+    assert_eq!((one.state, one.last_event.unwrap().name), (SessionState::Idle, "Stop".to_owned()));
     let metrics = ask(&home, "GET", "/metrics", "").expect(200).body;
     assert!(metrics.contains("\ncoord_events_folded_total 5\n"), "{metrics}");
     let counted: Vec<Value> = events(&home, Some("session-one"))

@@ -4,9 +4,10 @@
 use crate::harness::Harness;
 use crate::wire::{event, here, post, with};
 use coord_daemon::process::stat;
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session, session_when};
 use coord_tests::home::Home;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -150,7 +151,7 @@ fn a_program_that_calls_itself_the_harness_gets_nothing() {
         printed.push_str(&String::from_utf8_lossy(&done.stdout));
     }
     assert!(!printed.contains("a secret"), "{printed}");
-    assert_eq!(seen(&home, ONE).state, State::Stopped);
+    assert_eq!(seen(&home, ONE).state, SessionState::Stopped);
 }
 
 // H-44: an event that names any living process makes no session doubtful.
@@ -160,7 +161,7 @@ fn a_living_pid_makes_no_two_owners() {
     let stranger = Stranger::start();
     post(&home, &with(event(ONE, "SessionStart", 1), stranger.fields()));
     let after = seen(&home, ONE);
-    assert_eq!(after.state, State::Running, "{after:?}");
+    assert_eq!(after.state, SessionState::Running, "{after:?}");
 }
 
 // H-44: an event that names no process opens a record that shows nothing of what it says, and its session is
@@ -174,13 +175,13 @@ fn an_event_without_a_process_shows_nothing() {
     {
         post(&home, &with(event(ONE, name, n), json!({"reason": "prompt_input_exit"})));
         let shown = seen(&home, ONE);
-        assert_eq!((shown.state, shown.owner.is_none()), (State::Unknown, true), "{name}");
+        assert_eq!((shown.state, shown.owner.is_none()), (SessionState::Unknown, true), "{name}");
         assert!(shown.because.contains("only unverified events"), "{}", shown.because);
     }
     let mut harness = Harness::headless(&home, ONE);
     assert_eq!(harness.report("SessionStart", &json!({"source": "startup"})), 0);
     assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
-    assert_eq!(seen(&home, ONE).state, State::Running);
+    assert_eq!(seen(&home, ONE).state, SessionState::Running);
 }
 
 // H-46: a program that is no client takes no session from a living client by a registry file of its own.
@@ -205,7 +206,7 @@ fn a_planted_registry_file_takes_no_session() {
     fs::write(file, entry.to_string()).unwrap();
     session_when(&home, TWO, "it is listed", |session| session.owner.is_some());
     let after = seen(&home, ONE);
-    assert_eq!(after.state, State::Running, "{after:?}");
+    assert_eq!(after.state, SessionState::Running, "{after:?}");
     assert_eq!(after.owner.unwrap().pid, harness.process.pid);
 }
 
@@ -224,7 +225,7 @@ fn dying_strangers_trip_no_breaker() {
     let shown = coord(&home, &["inspect", "--json"]).expect_success().stdout;
     assert!(!shown.contains("harnesses crashed within"), "{shown}");
     for id in ["s1", "s2", "s3", "s4"] {
-        assert_eq!(seen(&home, id).state, State::Unknown);
+        assert_eq!(seen(&home, id).state, SessionState::Unknown);
     }
 }
 

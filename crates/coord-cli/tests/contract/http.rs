@@ -2,12 +2,13 @@
 //! stop in the middle. Holds G2 and G11.
 
 use crate::wire::{Wire, ask, client_event, event, post, request, with};
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, events, health, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
 use coord_tests::wait::wait_until;
 use coord_wire::api::Health;
-use coord_wire::inspect::{Inspect, State};
+use coord_wire::inspect::Inspect;
 use coord_wire::limits::BODY_BYTES_MAX;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -171,7 +172,7 @@ fn a_request_may_come_in_pieces_or_not_at_all() {
     ask(&home, "GET", "/healthz", "").expect(200);
     assert!(session(&home, "session-one").is_none());
     slow.send(rest).answer().expect("an answer").expect(204);
-    assert_eq!(session(&home, "session-one").unwrap().state, State::Idle);
+    assert_eq!(session(&home, "session-one").unwrap().state, SessionState::Idle);
     // And one leaves without waiting for its answer: its event counts all the same.
     Wire::open(&home).send(request(
         "POST",

@@ -2,13 +2,13 @@
 
 use crate::harness::{Harness, spool_is_empty};
 use crate::wire::{ask, client_event, post, with};
+use coord_model::SessionState;
 use coord_tests::coord::{
     Coordinator, coord, events, health, hook_events, install, session, session_when,
 };
 use coord_tests::home::Home;
 use coord_tests::wait::wait_until;
 use coord_wire::frame;
-use coord_wire::inspect::State;
 use coord_wire::spool::{CURRENT, HEADER_BYTES, HEADER_MAGIC, RECORDS_AT};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn prompt_and_stop(session: &str) -> [Value; 2] {
 #[track_caller]
 fn assert_each_once(home: &Home, session_id: &str) {
     assert_eq!(hook_events(home, session_id), ["UserPromptSubmit", "Stop"]);
-    assert_eq!(session(home, session_id).unwrap().state, State::Idle);
+    assert_eq!(session(home, session_id).unwrap().state, SessionState::Idle);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn g2_late_and_reordered_events_never_move_a_session_backwards() {
             );
         }
         let state = session(&home, &id).map(|session| session.state);
-        assert_eq!(state, Some(State::Stopped), "{n}");
+        assert_eq!(state, Some(SessionState::Stopped), "{n}");
     }
 }
 
@@ -145,7 +145,7 @@ fn g2_a_late_event_is_counted_and_changes_nothing() {
     for (n, name) in [(1, "SessionStart"), (2, "UserPromptSubmit"), (3, "PreToolUse")] {
         post(&home, &client_event("session-one", name, n));
         let seen = session(&home, "session-one").unwrap();
-        assert_eq!(seen.state, State::Idle, "after a late {name}");
+        assert_eq!(seen.state, SessionState::Idle, "after a late {name}");
         assert_eq!(seen.last_event.unwrap().name, "Stop");
     }
     let metrics = ask(&home, "GET", "/metrics", "").expect(200).body;
@@ -159,11 +159,11 @@ fn g1_the_spool_is_taken_in_at_the_start() {
     let mut harness = Harness::headless(&home, "session-one");
     harness.begin_turn();
     // Without a coordinator the store and the spool together tell the truth.
-    assert_eq!(session(&home, "session-one").unwrap().state, State::Running);
+    assert_eq!(session(&home, "session-one").unwrap().state, SessionState::Running);
     assert!(events(&home, None).is_empty(), "nothing is journaled yet");
     let _coordinator = Coordinator::start(&home);
     spool_is_empty(&home);
-    assert_eq!(session(&home, "session-one").unwrap().state, State::Running);
+    assert_eq!(session(&home, "session-one").unwrap().state, SessionState::Running);
     assert_eq!(hook_events(&home, "session-one"), ["SessionStart", "UserPromptSubmit"]);
     assert!(
         fs::read_dir(home.paths().spool())
@@ -181,8 +181,9 @@ fn g1_what_lands_in_the_spool_meanwhile_is_taken_in() {
     let mut harness = Harness::headless(&home, "session-one");
     fs::write(home.paths().miss(), "").unwrap();
     harness.begin_turn();
-    let seen =
-        session_when(&home, "session-one", "running", |session| session.state == State::Running);
+    let seen = session_when(&home, "session-one", "running", |session| {
+        session.state == SessionState::Running
+    });
     assert_eq!(seen.last_event.unwrap().name, "UserPromptSubmit");
     let vias: Vec<Value> = events(&home, Some("session-one"))
         .into_iter()
@@ -203,9 +204,9 @@ fn g1_a_stopped_writer_holds_up_nobody_and_loses_nothing() {
     let mut harness = Harness::headless(&home, "session-one");
     harness.begin_turn();
     let _coordinator = Coordinator::start(&home);
-    session_when(&home, "session-one", "running", |session| session.state == State::Running);
+    session_when(&home, "session-one", "running", |session| session.state == SessionState::Running);
     assert_eq!(harness.report("Stop", &json!({})), 0);
-    assert_eq!(session(&home, "session-one").unwrap().state, State::Idle);
+    assert_eq!(session(&home, "session-one").unwrap().state, SessionState::Idle);
     // The two files of single records go once the journal is synced; the held file stays.
     wait_until("only the held file is left", || match health(&home).unwrap().spool_pending {
         1 => Ok(()),
@@ -213,7 +214,7 @@ fn g1_a_stopped_writer_holds_up_nobody_and_loses_nothing() {
     });
     assert!(session(&home, "waiting").is_none());
     drop(held);
-    session_when(&home, "waiting", "running", |session| session.state == State::Running);
+    session_when(&home, "waiting", "running", |session| session.state == SessionState::Running);
     spool_is_empty(&home);
 }
 
@@ -251,7 +252,7 @@ fn h31_a_spooled_event_older_than_the_memory_of_ids_is_history() {
     let _coordinator = Coordinator::start(&home);
     spool_is_empty(&home);
     assert!(session(&home, "session-one").is_none());
-    assert_eq!(session(&home, "session-two").unwrap().state, State::Running);
+    assert_eq!(session(&home, "session-two").unwrap().state, SessionState::Running);
     assert!(
         coord(&home, &["events", "session-one"])
             .expect_success()

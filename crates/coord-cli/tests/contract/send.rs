@@ -3,11 +3,11 @@
 
 use crate::harness::{Harness, Tmux};
 use crate::wire::{event, here, post, with};
+use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, copy_program};
 use coord_tests::wait::wait_until;
-use coord_wire::inspect::State;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
@@ -292,7 +292,7 @@ fn an_idle_session_is_woken() {
     harness.register_as(&registered.to_string());
     let starts = json!({"source": "startup", "permission_mode": "default"});
     assert_eq!(harness.report("SessionStart", &starts), 0);
-    session_when(&home, ONE, "idle", |session| session.state == State::Idle);
+    session_when(&home, ONE, "idle", |session| session.state == SessionState::Idle);
     // Without a wake hook nothing is promised.
     let told = send(&home, &[ONE, "one"]).expect_success().stdout;
     let wanted = "pending: its session is idle and has no wake hook: it comes with its next prompt, or when its next turn ends\n";
@@ -321,7 +321,7 @@ fn an_idle_session_is_woken() {
     // One that works: an urgent message comes earlier.
     harness.register();
     assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
-    session_when(&home, ONE, "running", |session| session.state == State::Running);
+    session_when(&home, ONE, "running", |session| session.state == SessionState::Running);
     let told = send(&home, &[ONE, "three"]).expect_success().stdout;
     assert!(told.ends_with(": it comes when that turn ends\n"), "{told}");
     let told = send(&home, &[ONE, "four", "--urgent"]).expect_success().stdout;

@@ -128,7 +128,7 @@ fn an_open_dialog_needs_a_person() {
     assert_eq!((need.kind.as_str(), need.command), ("permission", None));
     assert!(!need.text.is_empty() && !need.since.is_empty());
     assert!(session.needs_operator.is_none(), "that is another reason");
-    assert_eq!(session.status, coord_wire::inspect::Status::Running);
+    assert_eq!(session.status, coord_model::Status::Running);
 }
 
 // A crashed run is listed like a crashed session, however many came after it.

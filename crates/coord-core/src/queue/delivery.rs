@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::{
     Address, DeliveryPath, Effect, HookEvent, HookKind, Kind, MessageId, Moment, SessionKey,
-    StartSource, ToolPhase, Via,
+    SessionState, StartSource, ToolPhase, Via,
 };
 
 use super::{Message, MessageState, Sought};
@@ -20,7 +20,6 @@ use crate::effects::Effects;
 use crate::recovery::Pending;
 use crate::session::{Presence, Session, Starter, Turn};
 use crate::state::State;
-use crate::status::Word;
 
 /// Of a longer context the client gives its model only the beginning (measured: 10,000 characters).
 pub const ANSWER_BYTES_MAX: usize = 8_000;
@@ -368,7 +367,7 @@ impl State {
 
 /// When an open turn brings an urgent message: before the turn's end.
 fn busy_for(message: &Message, session: &Session) -> Option<String> {
-    let is_open = matches!(session.word.word, Word::Running | Word::Stalled);
+    let is_open = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
     (message.is_urgent && is_open).then(|| {
         "its session works: it comes with the result of its next tool, or when that turn ends"
             .into()
@@ -380,28 +379,32 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
     let is_quiet = !matches!(session.turn, Turn::Open { .. })
         && session.waits.is_empty()
         && session.contested.is_none();
-    match session.word.word {
-        Word::Idle | Word::Starting | Word::Background if is_quiet => None,
-        Word::Running | Word::Stalled => Some("its session works: it comes when that turn ends"),
-        Word::AwaitingPermission | Word::AwaitingInput => {
+    match session.shown.state {
+        SessionState::Idle | SessionState::Starting | SessionState::Background if is_quiet => None,
+        SessionState::Running | SessionState::Stalled => {
+            Some("its session works: it comes when that turn ends")
+        }
+        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
             Some("its session waits for an answer at its dialog: it comes behind that")
         }
-        Word::BlockedAuth | Word::BlockedBilling => Some(
+        SessionState::BlockedAuth | SessionState::BlockedBilling => Some(
             "its session's last turn ended with an error of its account: it comes with its next prompt",
         ),
-        Word::Suspended => Some("its session was stopped by Ctrl-Z: it comes when that goes on"),
-        Word::Idle
-        | Word::Starting
-        | Word::Background
-        | Word::QuotaWait
-        | Word::Foreign
-        | Word::Interrupted
-        | Word::Crashed
-        | Word::Elsewhere
-        | Word::RecoveryPending
-        | Word::Recovering
-        | Word::Stopped
-        | Word::Unknown => {
+        SessionState::Suspended => {
+            Some("its session was stopped by Ctrl-Z: it comes when that goes on")
+        }
+        SessionState::Idle
+        | SessionState::Starting
+        | SessionState::Background
+        | SessionState::QuotaWait
+        | SessionState::Foreign
+        | SessionState::Interrupted
+        | SessionState::Crashed
+        | SessionState::Elsewhere
+        | SessionState::RecoveryPending
+        | SessionState::Recovering
+        | SessionState::Stopped
+        | SessionState::Unknown => {
             Some("nobody knows what its session is at: it comes with its next prompt")
         }
     }

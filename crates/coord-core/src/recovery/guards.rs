@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Awake, Delay, EndReason, Kind, Launch, Mode, Moment, ParentKind, RegistryStatus, Settings,
+    Awake, Delay, EndReason, Kind, Launch, Mode, Moment, ParentKind, RegistryStatus, SessionState,
+    Settings,
 };
 
 use super::hung::{TURN_OPEN, in_a_turn};
@@ -15,7 +16,6 @@ use crate::budget::{BudgetDecision, Limits};
 use crate::hold::Hold;
 use crate::session::{Presence, Session};
 use crate::state::State;
-use crate::status::Word;
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,8 +255,8 @@ impl State {
         if session.contested.is_some() {
             return Err(Stop::until_told(Obstacle::Contested, "two sources disagree about it"));
         }
-        let word = self.word(session, at.awake).word;
-        if matches!(word, Word::Running | Word::Stalled) {
+        let word = self.state_of(session, at.awake).state;
+        if matches!(word, SessionState::Running | SessionState::Stalled) {
             return in_a_turn(session, at);
         }
         if let Some((obstacle, why)) = busy(word) {
@@ -298,26 +298,26 @@ impl State {
 }
 
 /// What a living session does that is no rest, and in words.
-pub(super) fn busy(word: Word) -> Option<(Obstacle, &'static str)> {
+pub(super) fn busy(word: SessionState) -> Option<(Obstacle, &'static str)> {
     match word {
-        Word::Idle | Word::Starting => None,
-        Word::AwaitingPermission | Word::AwaitingInput => {
+        SessionState::Idle | SessionState::Starting => None,
+        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
             Some((Obstacle::Prompt, "a prompt waits for its user"))
         }
-        Word::Running | Word::Stalled => Some((Obstacle::TurnOpen, TURN_OPEN)),
-        Word::Background => Some((Obstacle::Background, "background work goes on")),
-        Word::QuotaWait | Word::BlockedAuth | Word::BlockedBilling => {
+        SessionState::Running | SessionState::Stalled => Some((Obstacle::TurnOpen, TURN_OPEN)),
+        SessionState::Background => Some((Obstacle::Background, "background work goes on")),
+        SessionState::QuotaWait | SessionState::BlockedAuth | SessionState::BlockedBilling => {
             Some((Obstacle::Limited, "its account is limited or blocked"))
         }
-        Word::Suspended => Some((Obstacle::Suspended, "it is stopped by Ctrl-Z")),
-        Word::Unknown
-        | Word::Foreign
-        | Word::Interrupted
-        | Word::Crashed
-        | Word::Elsewhere
-        | Word::Stopped
-        | Word::RecoveryPending
-        | Word::Recovering => Some((Obstacle::NotKnown, "what it is doing is not known")),
+        SessionState::Suspended => Some((Obstacle::Suspended, "it is stopped by Ctrl-Z")),
+        SessionState::Unknown
+        | SessionState::Foreign
+        | SessionState::Interrupted
+        | SessionState::Crashed
+        | SessionState::Elsewhere
+        | SessionState::Stopped
+        | SessionState::RecoveryPending
+        | SessionState::Recovering => Some((Obstacle::NotKnown, "what it is doing is not known")),
     }
 }
 

@@ -187,7 +187,7 @@ impl State {
 
 /// H-53: a session that lives and works is left alone; one that is idle needs an explicit word.
 fn may_be_restarted(session: &Session, wish: Wish) -> Result<(), Stop> {
-    let why = match (busy(session.word.word), wish) {
+    let why = match (busy(session.shown.state), wish) {
         (_, Wish { restart: true, when_idle: true })
         | (None, Wish { restart: true, when_idle: false }) => return Ok(()),
         (Some((_, why)), Wish { restart: true, when_idle: false }) => {

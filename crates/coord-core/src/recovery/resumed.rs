@@ -5,7 +5,7 @@ use alloc::format;
 
 use coord_model::{
     Action, Awake, Effect, EndReason, HookEvent, HookKind, Input, Moment, PaneState, ProcessRef,
-    Proof, Screen, SessionKey, Signal, TmuxPane,
+    Proof, Screen, SessionKey, SessionState, Signal, TmuxPane,
 };
 
 use super::attempt::{SOLE_MS, intent, subject};
@@ -18,7 +18,7 @@ use crate::hold::Hold;
 use crate::launch;
 use crate::session::{Presence, Session, Turn};
 use crate::state::State;
-use crate::status::Word;
+
 use crate::wake::{self, WakeDecision};
 
 /// A resume whose line was put somewhere, and is not taken yet.
@@ -253,26 +253,26 @@ impl State {
 
     /// Whether what the resumed session does proves that it lives (H-33).
     pub(super) fn is_at_its_prompt(&self, session: &Session) -> bool {
-        match self.word(session, session.sign).word {
-            Word::Idle
-            | Word::Starting
-            | Word::Running
-            | Word::Stalled
-            | Word::Background
-            | Word::AwaitingPermission
-            | Word::AwaitingInput
-            | Word::QuotaWait
-            | Word::BlockedAuth
-            | Word::BlockedBilling => session.contested.is_none(),
-            Word::Suspended
-            | Word::Foreign
-            | Word::Interrupted
-            | Word::Crashed
-            | Word::Elsewhere
-            | Word::Stopped
-            | Word::RecoveryPending
-            | Word::Recovering
-            | Word::Unknown => false,
+        match self.state_of(session, session.sign).state {
+            SessionState::Idle
+            | SessionState::Starting
+            | SessionState::Running
+            | SessionState::Stalled
+            | SessionState::Background
+            | SessionState::AwaitingPermission
+            | SessionState::AwaitingInput
+            | SessionState::QuotaWait
+            | SessionState::BlockedAuth
+            | SessionState::BlockedBilling => session.contested.is_none(),
+            SessionState::Suspended
+            | SessionState::Foreign
+            | SessionState::Interrupted
+            | SessionState::Crashed
+            | SessionState::Elsewhere
+            | SessionState::Stopped
+            | SessionState::RecoveryPending
+            | SessionState::Recovering
+            | SessionState::Unknown => false,
         }
     }
 

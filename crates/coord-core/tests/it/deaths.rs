@@ -3,9 +3,10 @@
 use crate::world::{
     END, EXIT, PROMPT, START, STOP, World, entry, no_registry, pane, present, process,
 };
-use coord_core::{Presence, Word};
+use coord_core::Presence;
 use coord_model::{
     Effect, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, Registry, RegistryStatus,
+    SessionState,
 };
 
 fn in_a_turn() -> World {
@@ -21,7 +22,7 @@ fn s0_28a_a_death_asks_for_the_registry_after_socket_and_spool() {
     let mut world = in_a_turn();
     world.effects.clear();
     world.exit(100);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     let read = Effect::ReadRegistry {
         process: process(100),
         config_dir: "/home/dev/.claude".into(),
@@ -34,13 +35,13 @@ fn s0_28a_a_death_asks_for_the_registry_after_socket_and_spool() {
 #[test]
 fn h_05_each_thing_a_death_can_leave_behind() {
     for (found, word) in [
-        (present("s1"), Word::Crashed),
-        (Registry::Absent, Word::Stopped),
-        (no_registry(), Word::Unknown),
+        (present("s1"), SessionState::Crashed),
+        (Registry::Absent, SessionState::Stopped),
+        (no_registry(), SessionState::Unknown),
     ] {
         let mut world = in_a_turn();
         world.die(100, found.clone());
-        assert_eq!(world.word("s1"), word, "{found:?}");
+        assert_eq!(world.state_of("s1"), word, "{found:?}");
         assert!(world.decisions.iter().any(|decision| decision.rule == "H-05"), "{found:?}");
     }
 }
@@ -51,7 +52,7 @@ fn h_05_an_entry_never_seen_proves_nothing_by_its_absence() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, PROMPT);
     world.die(100, Registry::Absent);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
 }
 
@@ -61,7 +62,7 @@ fn h_05_an_entry_withdrawn_before_the_death_proves_a_clean_end() {
     let mut world = in_a_turn();
     world.registry(100, Registry::Absent, false);
     world.die(100, Registry::Absent);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 #[test]
@@ -70,8 +71,8 @@ fn s0_25f_an_end_before_the_death_is_a_stop() {
         let mut world = in_a_turn();
         world.hook("s1", 100, kind);
         world.exit(100);
-        assert_eq!(world.word("s1"), Word::Stopped);
-        assert!(world.session("s1").word.because.contains(because));
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
+        assert!(world.session("s1").shown.because.contains(because));
     }
 }
 
@@ -84,9 +85,9 @@ fn h_05_an_end_that_arrives_during_or_after_the_judgement_corrects_it() {
             world.registry(100, present("s1"), true);
         }
         world.late_hook("s1", 100, END, 0.0005);
-        assert_eq!(world.word("s1"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
         world.registry(100, present("s1"), true);
-        assert_eq!(world.word("s1"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
     }
 }
 
@@ -98,7 +99,7 @@ fn h_05_facts_that_do_not_come_are_not_waited_for() {
     assert!(matches!(world.session("s1").presence, Presence::Dying { .. }));
     world.pass(0.2);
     assert!(matches!(world.session("s1").presence, Presence::Gone { .. }));
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn late_events_of_a_dead_process_do_not_bring_it_back() {
     let mut world = in_a_turn();
     world.die(100, present("s1"));
     world.late_hook("s1", 100, STOP, 0.0001);
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn r_08_a_failed_resume_does_not_stop_a_crashed_session() {
     let mut world = in_a_turn();
     world.die(100, present("s1"));
     world.hook("s1", 200, END);
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(100));
 }
 
@@ -150,18 +151,18 @@ fn h_10_a_shutdown_interrupts_what_it_ends() {
     world.registry(500, present("silent"), false);
     world.die(500, Registry::Absent);
     for (id, word) in [
-        ("long before", Word::Stopped),
-        ("just before", Word::Interrupted),
-        ("during", Word::Interrupted),
-        ("left", Word::Stopped),
-        ("run", Word::Stopped),
-        ("silent", Word::Interrupted),
+        ("long before", SessionState::Stopped),
+        ("just before", SessionState::Interrupted),
+        ("during", SessionState::Interrupted),
+        ("left", SessionState::Stopped),
+        ("run", SessionState::Stopped),
+        ("silent", SessionState::Interrupted),
     ] {
-        assert_eq!(world.word(id), word, "{id}");
+        assert_eq!(world.state_of(id), word, "{id}");
     }
     // A late event of a session that had ended before changes nothing.
     world.late_hook("long before", 100, STOP, 40.0);
-    assert_eq!(world.word("long before"), Word::Stopped);
+    assert_eq!(world.state_of("long before"), SessionState::Stopped);
 }
 
 // H-10: after a shutdown that was called off, and on the next boot, an end is an end.
@@ -178,7 +179,7 @@ fn h_10_a_shutdown_is_over_when_it_is_called_off_or_done() {
         }
         world.open("s1", 100, Kind::Interactive);
         world.hook("s1", 100, END);
-        assert_eq!(world.word("s1"), Word::Stopped, "called off: {is_called_off}");
+        assert_eq!(world.state_of("s1"), SessionState::Stopped, "called off: {is_called_off}");
     }
 }
 
@@ -193,10 +194,18 @@ fn h_10_three_ends_within_ten_seconds_are_one_host_event() {
     world.hook("s1", 100, END);
     world.pass(5.0);
     world.hook("s2", 200, END);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
     world.hook("s3", 300, END);
-    let words = ["s1", "s2", "s3", "s4"].map(|id| world.word(id));
-    assert_eq!(words, [Word::Interrupted, Word::Interrupted, Word::Interrupted, Word::Stopped]);
+    let words = ["s1", "s2", "s3", "s4"].map(|id| world.state_of(id));
+    assert_eq!(
+        words,
+        [
+            SessionState::Interrupted,
+            SessionState::Interrupted,
+            SessionState::Interrupted,
+            SessionState::Stopped
+        ]
+    );
 }
 
 #[test]
@@ -213,7 +222,7 @@ fn h_10_ends_far_apart_or_of_headless_runs_are_stops() {
     for n in 1..=3_u32 {
         world.hook(&format!("p{n}"), 1000 * n, END);
     }
-    assert!(world.state.sessions().all(|session| session.word.word == Word::Stopped));
+    assert!(world.state.sessions().all(|session| session.shown.state == SessionState::Stopped));
 }
 
 #[test]
@@ -230,8 +239,8 @@ fn h_10_a_tmux_servers_death_takes_its_sessions_along_in_either_order() {
         if !server_first {
             world.exit(50);
         }
-        assert_eq!(world.word("s1"), Word::Interrupted, "server first: {server_first}");
-        assert_eq!(world.word("s2"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Interrupted, "server first: {server_first}");
+        assert_eq!(world.state_of("s2"), SessionState::Stopped);
     }
 }
 
@@ -242,7 +251,7 @@ fn h_10_a_session_its_user_left_is_not_interrupted_by_anything_later() {
     world.hook("s1", 100, EXIT);
     world.exit(50);
     world.reboot();
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 #[test]
@@ -256,8 +265,11 @@ fn s0_25f_a_reboot_interrupts_what_lived_and_what_had_just_ended() {
     world.pass(240.0);
     world.hook("late", 200, END);
     world.reboot();
-    let words = ["early", "late", "alive"].map(|id| world.word(id));
-    assert_eq!(words, [Word::Stopped, Word::Interrupted, Word::Interrupted]);
+    let words = ["early", "late", "alive"].map(|id| world.state_of(id));
+    assert_eq!(
+        words,
+        [SessionState::Stopped, SessionState::Interrupted, SessionState::Interrupted]
+    );
 }
 
 #[test]
@@ -266,7 +278,7 @@ fn events_of_an_older_boot_that_come_after_it_open_nothing_alive() {
     let old = world.event("s1", 100, START, 0.0);
     world.reboot();
     world.send(old);
-    assert_eq!(world.word("s1"), Word::Interrupted);
+    assert_eq!(world.state_of("s1"), SessionState::Interrupted);
 }
 
 // G10: a restarted coordinator asks for everything it needs to know again.
@@ -302,7 +314,7 @@ fn a_death_while_no_coordinator_ran_is_judged_at_its_start() {
         launch: None,
     }));
     world.registry(100, present("s1"), true);
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
 }
 
 // S0-31
@@ -325,7 +337,7 @@ fn an_in_process_clear_is_not_an_end() {
     world.hook("s1", 100, STOP);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     world.hook("s2", 100, HookKind::SessionStart(coord_model::StartSource::Clear));
-    assert_eq!(world.word("s2"), Word::Idle);
+    assert_eq!(world.state_of("s2"), SessionState::Idle);
 }
 
 // S0-38: who was found dead, nobody having seen it die, is counted; who was seen dying is not.
@@ -349,9 +361,9 @@ fn s0_28b_a_session_without_a_process_is_unknown() {
     event.harness = None;
     event.provenance = Provenance::Claimed;
     world.send(event);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     assert!(world.session("s1").recovery.pending.is_none());
     // The registry names its process: it is watched from then on.
     world.registry(100, entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms), false);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }

@@ -2,10 +2,10 @@
 
 use crate::crashes::{NEXT, PID, at_rest, in_a_turn, living};
 use crate::world::{PROMPT, World};
-use coord_core::Word;
+
 use coord_model::{
     Action, Background, Command, HookKind, Input, Outcome, PaneState, Proof, Registry,
-    RegistryStatus, Signal,
+    RegistryStatus, SessionState, Signal,
 };
 
 /// A look at a harness that is busy, behind whatever stands in its input line.
@@ -68,7 +68,7 @@ fn a_main_thread_that_never_runs_is_hung() {
 fn a_main_thread_that_runs_is_left_alone() {
     let mut world = signed();
     assert_eq!(look_on(&mut world, 60, |look| Some(u64::from(look) / 6)), []);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.waits_for(), "a turn is open");
 }
 
@@ -94,7 +94,7 @@ fn background_work_is_not_cut_off_by_the_next_turn() {
         world.says("s1", PID, RegistryStatus::Busy);
         world.pass(61.0);
         assert_eq!(world.waits_for(), "a turn is open");
-        assert_eq!(world.word("s1"), Word::Running);
+        assert_eq!(world.state_of("s1"), SessionState::Running);
         let looks = world.actions();
         assert_eq!(looks.iter().any(|action| matches!(action, Action::Prove { .. })), is_ended);
     }
@@ -241,7 +241,7 @@ fn silence_is_no_deadline_while_it_is_ended() {
     world.acted(crate::crashes::intent_of(&acts[0]), Outcome::Done);
     world.registry(PID, Registry::Absent, false);
     world.pass(5.0);
-    assert_eq!(world.word("s1"), Word::Recovering);
+    assert_eq!(world.state_of("s1"), SessionState::Recovering);
 }
 
 // G9, S0-25: every signal is recorded with what was seen and why it was sent.

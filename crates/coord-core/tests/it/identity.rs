@@ -4,10 +4,10 @@ use crate::world::{
     END, EXIT, MACHINE, NS, PROMPT, RESUME, START, STOP, TOOL, World, entry, no_registry, present,
     process,
 };
-use coord_core::{Presence, SeenIds, State, UNVERIFIED_MAX, Word, step};
+use coord_core::{Presence, SeenIds, State, UNVERIFIED_MAX, step};
 use coord_model::{
     Domain, Effect, EndReason, Event, HookKind, Kind, Provenance, Registry, RegistryEntry,
-    StartSource,
+    SessionState, StartSource,
 };
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
@@ -34,7 +34,7 @@ fn r_07_late_events_of_the_old_id_do_not_lead_back() {
     world.late_hook("s1", 100, HookKind::SessionEnd(EndReason::Clear), 30.0);
     world.late_hook("s0", 100, TOOL, 40.0);
     let session = world.session("s2");
-    assert_eq!((session.session_id.as_str(), session.word.word), ("s2", Word::Idle));
+    assert_eq!((session.session_id.as_str(), session.shown.state), ("s2", SessionState::Idle));
     assert_eq!(session.previous_ids, ["s1", "s0"]);
 }
 
@@ -46,14 +46,14 @@ fn h_42_a_resume_in_a_new_process_continues_a_dead_owners_record() {
     world.die(100, present("s1"));
     world.effects.clear();
     world.hook("s1", 200, RESUME);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.session("s1").owner.as_ref().unwrap().id.process, process(200));
     assert!(world.effects.contains(&Effect::WatchProcess { process: process(200) }));
     // The dead process's last events come late and change nothing (G2, H-42).
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     world.exit(100);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // H-42: `--continue` names an id of its own first, and only the registry tells of it (measured).
@@ -74,9 +74,9 @@ fn h_42_a_client_that_goes_on_with_a_dead_owners_id_before_any_hook_continues_it
     // A living owner's id is not taken.
     world.registry(300, present("s3"), false);
     world.registry(300, present("s1"), false);
-    let words: Vec<Word> =
-        world.state.sessions_with_id("s1").map(|session| session.word.word).collect();
-    assert_eq!(words, [Word::Unknown, Word::Unknown], "two owners");
+    let words: Vec<SessionState> =
+        world.state.sessions_with_id("s1").map(|session| session.shown.state).collect();
+    assert_eq!(words, [SessionState::Unknown, SessionState::Unknown], "two owners");
 }
 
 #[test]
@@ -84,16 +84,16 @@ fn r_07_two_live_processes_on_one_id_are_two_unknown_records() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 200, RESUME);
-    let words = |world: &World| -> Vec<(Word, bool)> {
+    let words = |world: &World| -> Vec<(SessionState, bool)> {
         let mut all: Vec<_> = world.state.sessions_with_id("s1").collect();
         all.sort_by_key(|session| session.key);
-        all.iter().map(|session| (session.word.word, session.two_owners)).collect()
+        all.iter().map(|session| (session.shown.state, session.two_owners)).collect()
     };
-    assert_eq!(words(&world), [(Word::Unknown, true), (Word::Unknown, true)]);
+    assert_eq!(words(&world), [(SessionState::Unknown, true), (SessionState::Unknown, true)]);
     world.seen_alive(200);
     world.exit(200);
     world.registry(200, no_registry(), true);
-    assert_eq!(words(&world)[0], (Word::Idle, false));
+    assert_eq!(words(&world)[0], (SessionState::Idle, false));
 }
 
 #[test]
@@ -102,7 +102,10 @@ fn h_42_a_fork_in_a_new_process_is_a_new_record() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s2", 200, HookKind::SessionStart(StartSource::Fork));
     assert_eq!(world.state.sessions().len(), 2);
-    assert_eq!((world.word("s1"), world.word("s2")), (Word::Idle, Word::Idle));
+    assert_eq!(
+        (world.state_of("s1"), world.state_of("s2")),
+        (SessionState::Idle, SessionState::Idle)
+    );
 }
 
 #[test]
@@ -114,10 +117,16 @@ fn a_process_that_goes_over_to_another_session_leaves_its_record_stopped() {
     world.exit(200);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Resume));
     world.hook("s2", 100, RESUME);
-    assert_eq!((world.word("s1"), world.word("s2")), (Word::Stopped, Word::Idle));
+    assert_eq!(
+        (world.state_of("s1"), world.state_of("s2")),
+        (SessionState::Stopped, SessionState::Idle)
+    );
     world.seen_alive(100);
     world.die(100, present("s2"));
-    assert_eq!((world.word("s1"), world.word("s2")), (Word::Stopped, Word::Crashed));
+    assert_eq!(
+        (world.state_of("s1"), world.state_of("s2")),
+        (SessionState::Stopped, SessionState::Crashed)
+    );
 }
 
 #[test]
@@ -129,7 +138,10 @@ fn r_09_a_nested_run_is_a_session_of_its_own() {
     world.hook("child", 101, PROMPT);
     world.hook("child", 101, STOP);
     world.hook("child", 101, END);
-    assert_eq!((world.word("parent"), world.word("child")), (Word::Running, Word::Stopped));
+    assert_eq!(
+        (world.state_of("parent"), world.state_of("child")),
+        (SessionState::Running, SessionState::Stopped)
+    );
 }
 
 #[test]
@@ -151,7 +163,7 @@ fn h_15_another_machine_or_pid_namespace_is_elsewhere_and_never_dead() {
         event.machine = machine.into();
         event.harness.as_mut().unwrap().pid_ns = pid_ns;
         world.send(event);
-        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert_eq!(world.state_of("s1"), SessionState::Elsewhere);
         assert!(!world.effects.iter().any(|fx| matches!(fx, Effect::WatchProcess { .. })));
         // The same pid dies here: another process altogether.
         world.exit(100);
@@ -161,7 +173,7 @@ fn h_15_another_machine_or_pid_namespace_is_elsewhere_and_never_dead() {
         end.machine = machine.into();
         end.harness.as_mut().unwrap().pid_ns = pid_ns;
         world.send(end);
-        assert_eq!(world.word("s1"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
     }
 }
 
@@ -173,7 +185,7 @@ fn h_25_unverified_events_are_applied_and_marked() {
     let mut event = world.event("s1", 100, PROMPT, 0.0);
     event.provenance = Provenance::Claimed;
     world.send(event);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert!(!world.session("s1").last.as_ref().unwrap().verified);
     assert_eq!(world.session("s1").counts.unverified, 1);
 }
@@ -206,7 +218,7 @@ fn h_29_a_folded_event_is_counted_once_and_is_a_sign_of_life() {
         world.take(&Event::Folded { id, event: "PreToolUse".into(), session_id: "s1".into() });
     }
     world.pass(800.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.session("s1").counts.folded, 1);
     assert_eq!(world.state.header().counters.folded, 1);
 }
@@ -249,7 +261,7 @@ fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
             });
         };
         read(&mut world, present("s1"));
-        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert_eq!(world.state_of("s1"), SessionState::Elsewhere);
         let mut event = world.event("s1", 1, PROMPT, 0.0);
         event.machine = machine.into();
         event.harness.as_mut().unwrap().pid_ns = pid_ns;
@@ -257,7 +269,7 @@ fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
             event.boot = "another boot".into();
         }
         world.send(event);
-        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert_eq!(world.state_of("s1"), SessionState::Elsewhere);
         assert!(
             !world.effects.iter().any(|one| matches!(one, Effect::WatchProcess { .. })),
             "its pid means nothing here"
@@ -265,10 +277,10 @@ fn h_15_a_registry_of_elsewhere_is_listed_and_never_dead() {
         // It is written anew now and then: only an entry that stays away says something.
         read(&mut world, present("s1"));
         read(&mut world, Registry::Absent);
-        assert_eq!(world.word("s1"), Word::Elsewhere);
+        assert_eq!(world.state_of("s1"), SessionState::Elsewhere);
         if machine == MACHINE {
             world.pass(6.0);
-            assert_eq!(world.word("s1"), Word::Unknown);
+            assert_eq!(world.state_of("s1"), SessionState::Unknown);
             let given_up = world.decisions.last().unwrap();
             assert_eq!((&*given_up.rule, given_up.did.as_str()), ("H-15", "unknown"));
         }
@@ -497,5 +509,5 @@ fn r_07_the_mark_of_two_owners_goes_with_the_other_record() {
     // Nobody had told of the other client: its record goes when it goes over to another conversation.
     world.hook("s2", 200, RESUME);
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }

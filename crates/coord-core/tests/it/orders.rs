@@ -5,9 +5,10 @@ use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, living, unattended,
 };
 use crate::world::{END, PROMPT, STOP, World};
-use coord_core::{Stage, Word};
+use coord_core::Stage;
 use coord_model::{
     Action, Command, Input, Mode, Outcome, PaneState, Proof, Registry, RegistryStatus, Screen,
+    SessionState,
 };
 
 fn recover(world: &mut World, restart: bool, when_idle: bool) {
@@ -399,7 +400,8 @@ fn an_order_takes_a_window_where_the_shell_stays_busy() {
 // S0-25f, G6: who was ended by others before the signal came stays ended; who was ended by the signal comes back.
 #[test]
 fn an_end_before_the_signal_is_no_end_by_it() {
-    for (was_sent, word) in [(false, Word::Stopped), (true, Word::RecoveryPending)] {
+    for (was_sent, word) in [(false, SessionState::Stopped), (true, SessionState::RecoveryPending)]
+    {
         let mut world = at_rest();
         let session = world.key();
         world.command(Command::Recover { session, restart: true, when_idle: false });
@@ -415,6 +417,6 @@ fn an_end_before_the_signal_is_no_end_by_it() {
             world.acted(intent, Outcome::Changed { what: "its process".into() });
             world.pass(2.0);
         }
-        assert_eq!(world.word("s1"), word, "{:?}", world.pending());
+        assert_eq!(world.state_of("s1"), word, "{:?}", world.pending());
     }
 }

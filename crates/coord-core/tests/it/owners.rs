@@ -3,10 +3,10 @@
 
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_in};
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
-use coord_core::{Ending, Stage, Word};
+use coord_core::{Ending, Stage};
 use coord_model::{
     Action, Command, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen,
-    Signal,
+    SessionState, Signal,
 };
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
@@ -45,7 +45,7 @@ fn a_conversation_that_ended_elsewhere_is_not_brought_back() {
         let mut world = in_a_turn();
         world.crash(PID);
         world.hook("s1", pid, END);
-        assert_eq!(world.word("s1") == Word::Crashed, !is_brought_back, "pid {pid}");
+        assert_eq!(world.state_of("s1") == SessionState::Crashed, !is_brought_back, "pid {pid}");
         let proof = dead(&world);
         let acts = if is_brought_back { world.prove(proof) } else { Vec::new() };
         assert_eq!(acts.len(), usize::from(is_brought_back));

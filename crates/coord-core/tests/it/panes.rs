@@ -2,10 +2,10 @@
 //! S0-18, S0-29).
 
 use crate::world::{PROMPT, START, STOP, World, blank, entry, its, no_registry, pane};
-use coord_core::{PaneFact, Turn, Word};
+use coord_core::{PaneFact, Turn};
 use coord_model::{
     Effect, Event, HookKind, Kind, Look, PaneFound, PaneProof, PaneSeen, Registry, RegistryStatus,
-    Screen,
+    Screen, SessionState,
 };
 
 const ID: &str = "s1";
@@ -56,17 +56,17 @@ fn looks(world: &mut World) -> Vec<Look> {
 fn r_01_a_prompt_seen_twice_is_an_interrupt_and_once_is_nobody_knows() {
     let mut world = in_a_turn();
     world.screen(100, Screen::Prompt);
-    assert_eq!(world.word(ID), Word::Unknown);
+    assert_eq!(world.state_of(ID), SessionState::Unknown);
     assert!(world.session(ID).contested.is_some());
     world.pass(0.4);
     world.screen(100, Screen::Prompt);
-    assert_eq!(world.word(ID), Word::Idle);
+    assert_eq!(world.state_of(ID), SessionState::Idle);
     assert_eq!(world.session(ID).contested, None);
     assert!(world.decisions.iter().any(|decision| decision.rule == "R-01"));
     // The next prompt is no queued one.
     world.hook(ID, 100, PROMPT);
     world.hook(ID, 100, STOP);
-    assert_eq!(world.word(ID), Word::Idle);
+    assert_eq!(world.state_of(ID), SessionState::Idle);
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn r_01_a_screen_that_is_older_than_the_hooks_news_says_nothing() {
     world.screen(100, Screen::Prompt);
     world.hook(ID, 100, STOP);
     world.hook(ID, 100, PROMPT);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
     // Not painted yet: a look right after the edge proves nothing, however often.
     world.pass(0.4);
     world.screen(100, Screen::Prompt);
     world.screen(100, Screen::Prompt);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
 }
 
 // A slow tmux: what was captured before the prompt is heard long after it.
@@ -96,7 +96,7 @@ fn r_01_a_look_counts_from_when_it_began() {
         let (found, after_death) = (found.clone(), false);
         world.take(&Event::PaneSeen { process, found, looked_ns, after_death });
     }
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
 }
 
 #[test]
@@ -106,23 +106,23 @@ fn r_21_a_screen_says_nothing_against_a_registry() {
     world.registry(100, entry(ID, Some(RegistryStatus::Busy), changed_ms), false);
     world.screen(100, Screen::Prompt);
     world.screen(100, Screen::Prompt);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
 }
 
 #[test]
 fn s0_18_a_dialog_that_is_gone_clears_the_wait() {
     let mut world = in_a_turn();
     asks(&mut world);
-    assert_eq!(world.word(ID), Word::AwaitingPermission);
+    assert_eq!(world.state_of(ID), SessionState::AwaitingPermission);
     world.pass(1.5);
     world.screen(100, Screen::Permission);
     world.screen(100, Screen::Permission);
-    assert_eq!(world.word(ID), Word::AwaitingPermission);
+    assert_eq!(world.state_of(ID), SessionState::AwaitingPermission);
     // Approved, and the tool runs: no hook says so before it is done.
     world.screen(100, Screen::Working);
-    assert_eq!(world.word(ID), Word::Unknown);
+    assert_eq!(world.state_of(ID), SessionState::Unknown);
     world.screen(100, Screen::Working);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
     assert!(world.session(ID).waits.is_empty());
 }
 
@@ -133,20 +133,21 @@ fn s0_18_a_refused_prompt_is_over_when_the_input_line_is_back() {
     world.pass(1.5);
     world.screen(100, Screen::Prompt);
     world.screen(100, Screen::Prompt);
-    assert_eq!(world.word(ID), Word::Idle);
+    assert_eq!(world.state_of(ID), SessionState::Idle);
     assert!(world.session(ID).waits.is_empty());
 }
 
 #[test]
 fn a_dialog_that_no_hook_told_of_is_a_wait() {
     let mut world = in_a_turn();
-    for (screen, word) in
-        [(Screen::Permission, Word::AwaitingPermission), (Screen::Dialog, Word::AwaitingInput)]
-    {
+    for (screen, word) in [
+        (Screen::Permission, SessionState::AwaitingPermission),
+        (Screen::Dialog, SessionState::AwaitingInput),
+    ] {
         world.screen(100, screen);
-        assert_eq!(world.word(ID), Word::Unknown);
+        assert_eq!(world.state_of(ID), SessionState::Unknown);
         world.screen(100, screen);
-        assert_eq!(world.word(ID), word);
+        assert_eq!(world.state_of(ID), word);
     }
 }
 
@@ -157,7 +158,7 @@ fn r_04_work_that_no_hook_told_of_is_a_turn() {
     world.pass(2.0);
     world.screen(100, Screen::Working);
     world.screen(100, Screen::Working);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
 }
 
 #[test]
@@ -170,14 +171,14 @@ fn no_fact_is_conclusive_for_ever() {
     world.pass(200.0);
     // The server stopped answering: what its screen said has grown old.
     world.seen_on_pane(100, unreadable(), false);
-    assert_eq!(world.word(ID), Word::Idle);
+    assert_eq!(world.state_of(ID), SessionState::Idle);
 }
 
 #[test]
 fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
     let mut world = in_a_turn();
     world.interrupted(100);
-    assert_eq!(world.word(ID), Word::Idle);
+    assert_eq!(world.state_of(ID), SessionState::Idle);
     assert!(matches!(world.session(ID).turn, Turn::Interrupted { .. }));
     // One that is older than the prompt is of the turn before.
     world.hook(ID, 100, PROMPT);
@@ -189,7 +190,7 @@ fn r_01_an_interrupt_in_the_transcript_ends_the_turn_at_once() {
         has_signature: None,
         failure: None,
     });
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn dies_in_a_turn() -> World {
     world.seen_on_pane(100, its(blank()), false);
     world.exit(100);
     world.registry(100, no_registry(), true);
-    assert_eq!(world.word(ID), Word::Unknown);
+    assert_eq!(world.state_of(ID), SessionState::Unknown);
     looks(&mut world);
     world.pass(0.4);
     assert_eq!(looks(&mut world), [Look::AfterDeath]);
@@ -260,7 +261,7 @@ fn h_05_without_a_registry_the_farewell_on_the_pane_is_a_clean_end() {
     let mut world = dies_in_a_turn();
     let farewell = Some(ID.to_owned());
     world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
-    assert_eq!(world.word(ID), Word::Stopped);
+    assert_eq!(world.state_of(ID), SessionState::Stopped);
 }
 
 #[test]
@@ -270,16 +271,16 @@ fn h_05_without_a_registry_an_open_turn_and_no_farewell_is_a_crash() {
     let other = Some("another".to_owned());
     let found = its(PaneSeen { farewell: other, screen: Some(Screen::Shell), ..blank() });
     world.seen_on_pane(100, found.clone(), true);
-    assert_eq!(world.word(ID), Word::Unknown, "it may not be painted yet");
+    assert_eq!(world.state_of(ID), SessionState::Unknown, "it may not be painted yet");
     world.pass(0.5);
     world.seen_on_pane(100, found, true);
-    assert_eq!(world.word(ID), Word::Crashed);
+    assert_eq!(world.state_of(ID), SessionState::Crashed);
 }
 
 // H-05, H-32: after a stop of the loop whatever stands on the pane may have been painted since.
 #[test]
 fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
-    for (has_gap, word) in [(false, Word::Crashed), (true, Word::Unknown)] {
+    for (has_gap, word) in [(false, SessionState::Crashed), (true, SessionState::Unknown)] {
         let mut world = in_a_turn();
         world.seen_on_pane(100, its(blank()), false);
         if has_gap {
@@ -289,7 +290,7 @@ fn h_05_a_death_told_behind_a_gap_is_not_judged_by_a_missing_farewell() {
         world.registry(100, no_registry(), true);
         world.pass(0.9);
         world.seen_on_pane(100, its(blank()), true);
-        assert_eq!(world.word(ID), word, "{has_gap}");
+        assert_eq!(world.state_of(ID), word, "{has_gap}");
     }
 }
 
@@ -310,7 +311,7 @@ fn h_05_a_farewell_that_nobody_saw_come_proves_nothing() {
         world.pass(0.4);
         let farewell = Some(ID.to_owned());
         world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
-        assert_eq!(world.word(ID), Word::Unknown, "gap: {is_behind_gap}");
+        assert_eq!(world.state_of(ID), SessionState::Unknown, "gap: {is_behind_gap}");
     }
 }
 
@@ -323,14 +324,14 @@ fn h_05_neither_provable_is_unknown() {
     world.registry(100, no_registry(), true);
     world.pass(0.9);
     world.seen_on_pane(100, its(blank()), true);
-    assert_eq!(world.word(ID), Word::Unknown);
+    assert_eq!(world.state_of(ID), SessionState::Unknown);
     assert_eq!(world.decisions.last().unwrap().rule, "H-05");
     // A pane that is gone, or does not answer, proves nothing either.
     for found in [PaneFound::NotThere, unreadable()] {
         let mut world = dies_in_a_turn();
         world.seen_on_pane(100, found, true);
         world.pass(6.0);
-        assert_eq!(world.word(ID), Word::Unknown);
+        assert_eq!(world.state_of(ID), SessionState::Unknown);
         assert_eq!(world.decisions.last().unwrap().rule, "H-05");
     }
 }
@@ -343,7 +344,7 @@ fn s0_01_a_signature_is_evidence_and_nothing_else() {
     let found = its(PaneSeen { screen: Some(Screen::Working), signature, ..blank() });
     world.seen_on_pane(100, found.clone(), false);
     world.seen_on_pane(100, found, false);
-    assert_eq!(world.word(ID), Word::Running);
+    assert_eq!(world.state_of(ID), SessionState::Running);
     let noted = world.decisions.iter().filter(|decision| decision.rule == "S0-01").count();
     assert_eq!(noted, 1);
     // Whether the words are content of the conversation is looked up.
@@ -373,7 +374,7 @@ fn h_16_another_pane_after_the_death_says_nothing() {
     world.pass(0.5);
     let proof = PaneProof { pane_pid: 51, tty: 34_816 };
     world.seen_on_pane(100, its(PaneSeen { proof, ..blank() }), true);
-    assert_ne!(world.word(ID), Word::Crashed);
+    assert_ne!(world.state_of(ID), SessionState::Crashed);
 }
 
 // G9: what was detected, concluded and left alone is recorded as a decision, with its rule.

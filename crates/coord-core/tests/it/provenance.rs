@@ -2,8 +2,10 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, launch};
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
-use coord_core::{OwnerProof, Presence, Word};
-use coord_model::{HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender};
+use coord_core::{OwnerProof, Presence};
+use coord_model::{
+    HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender, SessionState,
+};
 
 const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
 /// A process that nobody knows.
@@ -68,14 +70,14 @@ fn a_claim_without_a_client_opens_a_record_without_an_owner() {
     for kind in [START, PROMPT, TOOL, STOP] {
         send_as(&mut world, Provenance::Claimed, ("s1", STRANGER), kind);
         assert!(world.session("s1").owner.is_none());
-        assert_eq!(world.word("s1"), Word::Unknown);
+        assert_eq!(world.state_of("s1"), SessionState::Unknown);
     }
     world.die(STRANGER, present("s1"));
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     assert_eq!(world.actions(), []);
     // Its first verified event makes it known.
     world.open("s1", 100, Kind::Interactive);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // H-44: an event that names no process opens a record that shows nothing of what it says, and leaves the
@@ -88,13 +90,13 @@ fn a_claim_without_a_process_shows_nothing() {
         world.send(event);
         world.seconds += 0.001;
         assert!(world.session("s1").owner.is_none());
-        assert_eq!(world.word("s1"), Word::Unknown);
-        assert!(world.session("s1").word.because.contains("only unverified events"));
+        assert_eq!(world.state_of("s1"), SessionState::Unknown);
+        assert!(world.session("s1").shown.because.contains("only unverified events"));
     }
     // What a living client spooled is not taken for more of the same.
     send_as(&mut world, CLIENT, ("s1", 100), PROMPT);
     world.seen_alive(100);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.actions(), []);
 }
 
@@ -104,7 +106,7 @@ fn a_spooled_start_of_a_living_client_comes_up() {
     let mut world = World::new();
     send_as(&mut world, CLIENT, ("s1", 100), START);
     world.seen_alive(100);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     let owner = world.session("s1").owner.as_ref().unwrap();
     assert_eq!((owner.proof, owner.has_reported), (OwnerProof::Claimed, false));
     world.hook("s1", 100, PROMPT);
@@ -132,7 +134,7 @@ fn a_spooled_session_that_left_its_entry_behind_is_judged() {
     send_as(&mut world, in_registry(false), ("s1", 100), PROMPT);
     world.seen_dead(100);
     world.registry(100, present("s1"), true);
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
 }
 
 // H-46: neither a stranger nor an unproved client takes a conversation over that its user ended.
@@ -147,7 +149,7 @@ fn an_ended_conversation_is_taken_over_by_no_claim() {
         send_as(&mut world, provenance.clone(), ("s1", STRANGER), RESUME);
         send_as(&mut world, provenance, ("s1", STRANGER), PROMPT);
         let session = world.state.session(key).unwrap();
-        assert_eq!(session.word.word, Word::Stopped);
+        assert_eq!(session.shown.state, SessionState::Stopped);
         assert_eq!(session.owner.as_ref().unwrap().id.process, process(100));
     }
 }
@@ -160,7 +162,7 @@ fn a_claim_makes_no_two_owners() {
         world.open("s1", 100, Kind::Interactive);
         send_as(&mut world, provenance, ("s1", STRANGER), START);
         assert!(!world.session("s1").two_owners);
-        assert_eq!(world.word("s1"), Word::Idle);
+        assert_eq!(world.state_of("s1"), SessionState::Idle);
     }
     // The registry confirms it: then there are two.
     let mut world = World::new();
@@ -195,10 +197,10 @@ fn claimed_ends_are_no_host_event() {
     }
     for (pid, id) in [(100, "a"), (200, "b"), (300, "c")] {
         send_as(&mut world, Provenance::Claimed, (id, pid), END);
-        assert_eq!(world.word(id), Word::Stopped);
+        assert_eq!(world.state_of(id), SessionState::Stopped);
     }
     [100, 200, 300].into_iter().for_each(|pid| world.exit(pid));
-    assert!(["a", "b", "c"].into_iter().all(|id| world.word(id) == Word::Interrupted));
+    assert!(["a", "b", "c"].into_iter().all(|id| world.state_of(id) == SessionState::Interrupted));
 }
 
 // H-44: claims use up no configuration directories, and one process has one.
@@ -245,7 +247,7 @@ fn a_claim_revives_nothing() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, EXIT);
     send_as(&mut world, Provenance::Claimed, ("s1", 100), TOOL);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
     world.die(100, present("s1"));
     assert!(matches!(world.session("s1").presence, Presence::Ended { .. }));
 }
@@ -360,7 +362,7 @@ fn a_claim_permits_no_act() {
     let mut world = in_a_turn();
     send_as(&mut world, Provenance::Claimed, ("s1", PID), STOP);
     send_as(&mut world, Provenance::Claimed, ("s1", PID), PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.actions(), []);
 }
 

@@ -2,9 +2,10 @@
 
 use crate::crashes::{PID, at_rest, unattended};
 use crate::world::{PROMPT, STOP, World};
-use coord_core::Word;
+
 use coord_model::{
-    Action, Command, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus, StartSource,
+    Action, Command, Effect, Event, Failure, HookKind, Intent, Outcome, RegistryStatus,
+    SessionState, StartSource,
 };
 
 /// The delays of the probes with what each session adds of its own, minutes.
@@ -19,7 +20,7 @@ fn limited(world: &mut World) {
     world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
     world.says("s1", PID, RegistryStatus::Idle);
     world.pass(1.0);
-    assert_eq!(world.word("s1"), Word::QuotaWait);
+    assert_eq!(world.state_of("s1"), SessionState::QuotaWait);
 }
 
 /// The wakes asked for since the last look.
@@ -60,7 +61,7 @@ fn probes_grow_rare_and_end_with_a_person() {
     assert_eq!(wakes(&mut world), []);
     let flag = world.session("s1").recovery.needs_operator.as_ref().unwrap();
     assert_eq!(flag.reason, "its quota does not come back");
-    assert_eq!(world.word("s1"), Word::QuotaWait);
+    assert_eq!(world.state_of("s1"), SessionState::QuotaWait);
     world.command(Command::ResetFailed { session: None });
     world.pass(60.0);
     assert_eq!(wakes(&mut world).len(), 1, "a person has it tried again");
@@ -183,10 +184,10 @@ fn a_session_that_its_user_interrupted_is_not_woken() {
     world.hook("s1", PID, PROMPT);
     world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
     world.pass(5.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.says("s1", PID, RegistryStatus::Idle);
     world.pass(24.0 * 3_600.0);
-    assert_eq!((world.word("s1"), wakes(&mut world)), (Word::Idle, vec![]));
+    assert_eq!((world.state_of("s1"), wakes(&mut world)), (SessionState::Idle, vec![]));
 }
 
 // S1-21: what is compacted in a turn goes on waiting for what that turn proves.
@@ -296,7 +297,7 @@ fn an_api_that_does_not_answer_is_tried_again() {
         world.hook("s1", PID, HookKind::StopFailure(error.into()));
         world.says("s1", PID, RegistryStatus::Idle);
         world.pass(1.0);
-        assert_eq!(world.word("s1"), Word::Idle, "a throttle is no quota");
+        assert_eq!(world.state_of("s1"), SessionState::Idle, "a throttle is no quota");
         let minutes = probed_after(&mut world);
         assert!((5.0..=7.0).contains(&minutes), "{error}: {minutes}");
         world.hook("s1", PID, PROMPT);
@@ -351,9 +352,9 @@ fn transcript_fails(world: &mut World, error: &str, ago_s: u64) {
 #[test]
 fn a_lost_stop_failure_is_made_good_by_the_transcript() {
     for (error, word) in [
-        ("rate_limit", Word::QuotaWait),
-        ("authentication_failed", Word::BlockedAuth),
-        ("server_error", Word::Idle),
+        ("rate_limit", SessionState::QuotaWait),
+        ("authentication_failed", SessionState::BlockedAuth),
+        ("server_error", SessionState::Idle),
     ] {
         let mut world = unattended();
         world.hook("s1", PID, PROMPT);
@@ -362,12 +363,12 @@ fn a_lost_stop_failure_is_made_good_by_the_transcript() {
         world.effects.clear();
         world.says("s1", PID, RegistryStatus::Idle);
         world.pass(2.0);
-        assert_eq!(world.word("s1"), Word::Idle);
+        assert_eq!(world.state_of("s1"), SessionState::Idle);
         let asks = world.effects.iter().any(|one| matches!(one, Effect::ReadTranscript { .. }));
         assert!(asks, "the transcript knows");
         transcript_fails(&mut world, error, 2);
-        assert_eq!(world.word("s1"), word, "{error}");
-        let waits = word != Word::BlockedAuth;
+        assert_eq!(world.state_of("s1"), word, "{error}");
+        let waits = word != SessionState::BlockedAuth;
         assert_eq!(world.session("s1").quota.is_some(), waits);
         if waits {
             assert!(probed_after(&mut world) < 20.0);
@@ -386,5 +387,5 @@ fn an_older_error_says_nothing_of_an_interrupted_turn() {
     world.says("s1", PID, RegistryStatus::Idle);
     world.pass(2.0);
     transcript_fails(&mut world, "rate_limit", 30);
-    assert_eq!((world.word("s1"), world.session("s1").quota), (Word::Idle, None));
+    assert_eq!((world.state_of("s1"), world.session("s1").quota), (SessionState::Idle, None));
 }

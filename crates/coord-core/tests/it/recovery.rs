@@ -4,10 +4,10 @@ use crate::crashes::{
     EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, unattended,
 };
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, no_registry, process, start_of};
-use coord_core::{Stage, Word};
+use coord_core::Stage;
 use coord_model::{
     Action, Command, Input, Mode, Outcome, PaneState, ParentKind, Prompt, Proof, RegistryStatus,
-    Screen, Settings, Signal, TranscriptState,
+    Screen, SessionState, Settings, Signal, TranscriptState,
 };
 
 // S0-28a, S0-25a, S0-25b, S0-25e, H-33
@@ -15,15 +15,15 @@ use coord_model::{
 fn a_crash_in_a_turn_comes_back_in_its_shell() {
     let mut world = in_a_turn();
     world.crash(PID);
-    assert_eq!(world.word("s1"), Word::RecoveryPending);
+    assert_eq!(world.state_of("s1"), SessionState::RecoveryPending);
     let proof = dead(&world);
     let (intent, action) = world.act(proof);
     assert!(matches!(&action, Action::TypeResume { subject, .. } if subject.session_id == "s1"));
-    assert_eq!(world.word("s1"), Word::Recovering);
+    assert_eq!(world.state_of("s1"), SessionState::Recovering);
     world.acted(intent, Outcome::Done);
     world.claim(NEXT);
     world.comes_up(NEXT);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.outcome(), None);
     world.pass(3.5);
     let proof = living(&world);
@@ -41,10 +41,10 @@ fn somebody_who_watches_is_not_surprised() {
     let mut world = at_rest();
     world.crash(PID);
     assert!(world.pending().is_some(), "what is on its screen has to be looked at");
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
     let proof = dead(&world);
     assert_eq!(world.prove(proof), []);
-    assert_eq!((world.outcome(), world.word("s1")), (Some("closed"), Word::Crashed));
+    assert_eq!((world.outcome(), world.state_of("s1")), (Some("closed"), SessionState::Crashed));
 
     let mut world = at_rest();
     world.crash(PID);
@@ -85,7 +85,7 @@ fn observing_is_recorded_and_touches_nothing() {
     let proof = dead(&world);
     let (intent, _) = world.act(proof);
     world.acted(intent, Outcome::Observed);
-    assert_eq!((world.outcome(), world.word("s1")), (Some("observed"), Word::Crashed));
+    assert_eq!((world.outcome(), world.state_of("s1")), (Some("observed"), SessionState::Crashed));
 }
 
 // G6, S0-25f, H-05: what its user ended is not brought back.
@@ -96,14 +96,14 @@ fn what_was_ended_stays_ended() {
         world.hook("s1", PID, end);
         world.exit(PID);
         assert!(world.pending().is_none());
-        assert_eq!(world.word("s1"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
     }
     // The SessionEnd hook is late: it comes after the judgement.
     let mut world = in_a_turn();
     world.crash(PID);
     world.hook("s1", PID, EXIT);
     assert!(world.pending().is_none());
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
     // It is later still: the line is typed already, and good for nothing.
     let mut world = in_a_turn();
     world.crash(PID);
@@ -248,7 +248,7 @@ fn a_signature_in_a_turn_waits_for_rest_and_then_restarts_gracefully() {
     let mut world = in_a_turn();
     world.signature();
     world.is_content(false);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     let since = world.pending().unwrap().detected_at;
     world.signature();
     assert_eq!(world.pending().unwrap().detected_at, since);
@@ -304,7 +304,7 @@ fn a_living_harness_is_left_alone_while_anybody_may_be_at_it() {
         let mut proof = living(&world);
         change(&world, &mut proof);
         assert_eq!(world.prove(proof), [], "{name}");
-        assert_eq!(world.word("s1"), Word::Idle, "{name}");
+        assert_eq!(world.state_of("s1"), SessionState::Idle, "{name}");
     }
 }
 
@@ -562,7 +562,7 @@ fn an_unknown_end_is_no_crash() {
     let mut world = in_a_turn();
     world.die(PID, no_registry());
     world.pass(10.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     assert!(world.pending().is_none());
 }
 
@@ -580,7 +580,7 @@ fn what_a_host_event_took_along_is_no_crash() {
     assert!(world.state.header().machine.breaker.is_some());
     world.exit(7);
     for id in ["s1", "s2", "s3"] {
-        assert_eq!(world.word(id), Word::Interrupted, "{id}");
+        assert_eq!(world.state_of(id), SessionState::Interrupted, "{id}");
         assert!(world.session(id).recovery.pending.is_none(), "{id}");
     }
     assert!(world.state.header().machine.breaker.is_none());

@@ -2,8 +2,10 @@
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its};
-use coord_core::Word;
-use coord_model::{Action, Command, HookKind, PaneSeen, Proof, RegistryStatus, Screen};
+
+use coord_model::{
+    Action, Command, HookKind, PaneSeen, Proof, RegistryStatus, Screen, SessionState,
+};
 
 /// The lines put on terminals since the last look.
 fn lines(world: &mut World) -> Vec<String> {
@@ -41,12 +43,12 @@ fn fails(world: &mut World, error: &str) {
 #[test]
 fn who_is_locked_out_or_has_not_paid_is_reminded() {
     for (error, word, what) in [
-        ("authentication_failed", Word::BlockedAuth, "log in"),
-        ("billing_error", Word::BlockedBilling, "to be paid"),
+        ("authentication_failed", SessionState::BlockedAuth, "log in"),
+        ("billing_error", SessionState::BlockedBilling, "to be paid"),
     ] {
         for mut world in [unattended(), at_rest()] {
             fails(&mut world, error);
-            assert_eq!(world.word("s1"), word);
+            assert_eq!(world.state_of("s1"), word);
             assert_eq!(world.session("s1").quota, None, "{error} is no wait for quota");
             reminds(&mut world, what);
             world.hook("s1", PID, PROMPT);
@@ -68,7 +70,7 @@ fn a_turn_that_stands_still_is_told_of() {
     world.seen_on_pane(PID, still(), false);
     world.pass(660.0);
     world.seen_on_pane(PID, still(), false);
-    assert_eq!(world.word("s1"), Word::Stalled);
+    assert_eq!(world.state_of("s1"), SessionState::Stalled);
     reminds(&mut world, "its turn has been stalled for 10 min");
 }
 

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use crate::crashes::{EMPTY, PID, at_rest, dead, intent_of, living, unattended};
 use crate::world::{PROMPT, STOP, World, blank, its, process};
-use coord_core::{Starter, Word};
+use coord_core::Starter;
 use coord_model::{
     Action, Command, Event, Failure, HookKind, Input, Intent, LastWords, MarkChange, Outcome,
-    PaneSeen, PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, Settings,
-    StartSource, Whom,
+    PaneSeen, PaneState, Proof, Question, RegistryStatus, RestLimits, Screen, SessionState,
+    Settings, StartSource, Whom,
 };
 
 const DRAFT: PaneState =
@@ -205,9 +205,9 @@ fn a_message_that_speaks_of_a_limit_ends_the_count() {
 #[test]
 fn an_error_that_no_hook_told_of_is_taken_from_the_transcript() {
     for (error, word) in [
-        ("rate_limit", Word::QuotaWait),
-        ("authentication_failed", Word::BlockedAuth),
-        ("billing_error", Word::BlockedBilling),
+        ("rate_limit", SessionState::QuotaWait),
+        ("authentication_failed", SessionState::BlockedAuth),
+        ("billing_error", SessionState::BlockedBilling),
     ] {
         let mut world = answering();
         a_turn(&mut world);
@@ -216,8 +216,8 @@ fn an_error_that_no_hook_told_of_is_taken_from_the_transcript() {
         let words = LastWords { failure, ..LastWords::default() };
         let (wakes, rule) = told_words(&mut world, words);
         assert_eq!((wakes, rule), (vec![], "S1-13"));
-        assert_eq!(world.word("s1"), word);
-        assert_eq!(world.session("s1").quota.is_some(), word == Word::QuotaWait);
+        assert_eq!(world.state_of("s1"), word);
+        assert_eq!(world.session("s1").quota.is_some(), word == SessionState::QuotaWait);
     }
 }
 
@@ -227,7 +227,7 @@ fn what_is_not_recognised_is_left_alone() {
     let mut world = answering();
     a_turn(&mut world);
     assert_eq!(told_words(&mut world, LastWords::default()), (vec![], "S1-14"));
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // S1-06: below three captures nothing is looked at.

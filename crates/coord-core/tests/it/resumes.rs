@@ -5,10 +5,10 @@ use crate::crashes::{
     NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, is_act, launch, living, opted_in,
 };
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
-use coord_core::Word;
+
 use coord_model::{
     Action, Command, Event, Kind, PaneState, Parent, ParentKind, ProcessSeen, Proof,
-    RegistryStatus, Screen, Settings, TmuxPane,
+    RegistryStatus, Screen, SessionState, Settings, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -117,7 +117,7 @@ fn a_resumed_client_is_verified_at_its_prompt_only() {
         forked_from: None,
         launch: None,
     }));
-    assert_eq!(world.word("s1"), Word::Suspended);
+    assert_eq!(world.state_of("s1"), SessionState::Suspended);
     world.pass(30.0);
     assert_eq!(world.outcome(), None);
     world.pass(60.0);

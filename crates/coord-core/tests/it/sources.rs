@@ -2,10 +2,10 @@
 //! H-35).
 
 use crate::world::{END, PROMPT, START, STOP, TOOL, World, entry, no_registry, process};
-use coord_core::{Turn, Word};
+use coord_core::Turn;
 use coord_model::{
     Background, EndReason, Event, HookKind, Kind, ProcessSeen, Registry, RegistryEntry,
-    RegistryStatus, Screen, StartSource, ToolPhase,
+    RegistryStatus, Screen, SessionState, StartSource, ToolPhase,
 };
 
 const BEFORE: HookKind = HookKind::Tool(ToolPhase::Before);
@@ -42,9 +42,9 @@ fn r_05_a_request_opens_the_wait_and_its_result_ends_it() {
         let mut world = in_a_turn();
         call(&mut world, BEFORE, None, "Bash", 1);
         call(&mut world, ASK, None, "Bash", 1);
-        assert_eq!(world.word("s1"), Word::AwaitingPermission);
+        assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
         call(&mut world, result, None, "Bash", 1);
-        assert_eq!(world.word("s1"), Word::Running);
+        assert_eq!(world.state_of("s1"), SessionState::Running);
     }
 }
 
@@ -53,7 +53,7 @@ fn r_05_questions_and_plans_wait_for_input() {
     for tool in ["AskUserQuestion", "ExitPlanMode"] {
         let mut world = in_a_turn();
         call(&mut world, ASK, None, tool, 1);
-        assert_eq!(world.word("s1"), Word::AwaitingInput, "{tool}");
+        assert_eq!(world.state_of("s1"), SessionState::AwaitingInput, "{tool}");
     }
 }
 
@@ -66,9 +66,9 @@ fn s0_18_each_wait_is_over_by_its_own_result_only() {
     call(&mut world, TOOL, Some("a1"), "Bash", 1);
     call(&mut world, TOOL, None, "Bash", 1);
     assert_eq!(world.session("s1").waits.len(), 1);
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
     call(&mut world, TOOL, None, "Bash", 2);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn s0_18_the_end_of_a_thread_ends_its_waits() {
     call(&mut world, ASK, None, "Bash", 2);
     world.hook("s1", 100, PROMPT);
     assert_eq!(world.session("s1").waits.len(), 1, "a subagent's prompt is the session's (R-06)");
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
     call(&mut world, HookKind::SubagentStop, Some("a1"), "", 0);
     assert_eq!(world.session("s1").waits.len(), 0);
 }
@@ -87,12 +87,12 @@ fn s0_18_the_end_of_a_thread_ends_its_waits() {
 fn s0_18_the_notification_counts_where_the_request_was_lost() {
     let mut world = in_a_turn();
     world.hook("s1", 100, HookKind::Notification("idle_prompt".into()));
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(6.2);
     world.hook("s1", 100, HookKind::Notification("permission_prompt".into()));
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
     call(&mut world, TOOL, None, "Bash", 1);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 // it comes six seconds after its prompt; one that was on its way when the prompt was answered
@@ -105,7 +105,7 @@ fn s0_18_a_notification_that_the_answer_overtook_opens_no_wait() {
     world.pass(6.1);
     call(&mut world, TOOL, None, "Bash", 1);
     world.hook("s1", 100, HookKind::Notification("permission_prompt".into()));
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.session("s1").waits.len(), 0);
 }
 
@@ -116,7 +116,7 @@ fn s0_17_a_prompt_left_open_is_not_idle_and_mere_events_do_not_clear_it() {
     world.hook("s1", 100, HookKind::Notification("idle_prompt".into()));
     call(&mut world, BEFORE, Some("a1"), "Read", 7);
     world.pass(600.0);
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_headless_run_is_denied_and_waits_for_nobody() {
     world.open("s1", 100, Kind::Headless);
     world.hook("s1", 100, PROMPT);
     call(&mut world, ASK, None, "Bash", 1);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 #[test]
@@ -134,12 +134,12 @@ fn r_01_the_registry_shows_an_interrupt_at_once() {
     says(&mut world, RegistryStatus::Busy);
     world.pass(5.0);
     says(&mut world, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert!(matches!(world.session("s1").turn, Turn::Interrupted { .. }));
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", 100, STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn r_01_a_refused_prompt_is_over_by_the_registry() {
     says(&mut world, RegistryStatus::WaitingPermission);
     world.pass(3.0);
     says(&mut world, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.session("s1").waits.len(), 0);
 }
 
@@ -159,10 +159,10 @@ fn r_02_after_stop_the_registry_still_busy_is_a_queued_turn() {
     says(&mut world, RegistryStatus::Busy);
     world.hook("s1", 100, PROMPT);
     world.hook("s1", 100, STOP);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(1.0);
     says(&mut world, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // `!cmd` fires no hook while it runs.
@@ -171,9 +171,9 @@ fn r_04_busy_without_a_prompt_is_running() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     says(&mut world, RegistryStatus::Busy);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     says(&mut world, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 #[test]
@@ -183,12 +183,15 @@ fn r_21_a_registry_that_does_not_follow_is_a_disagreement() {
     says(&mut world, RegistryStatus::Idle);
     world.pass(60.0);
     world.hook("s1", 100, PROMPT);
-    assert_eq!((world.word("s1"), world.session("s1").contested), (Word::Running, None));
+    assert_eq!(
+        (world.state_of("s1"), world.session("s1").contested),
+        (SessionState::Running, None)
+    );
     world.pass(1.9);
     assert_eq!(world.session("s1").contested, None);
     world.pass(0.2);
     assert!(world.session("s1").contested.is_some());
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     says(&mut world, RegistryStatus::Busy);
     assert_eq!(world.session("s1").contested, None);
 }
@@ -198,11 +201,11 @@ fn r_03_what_busy_means_after_stop_hooks_know() {
     let mut world = in_a_turn();
     world.hook("s1", 100, HookKind::Stop(Background { tasks: 0, subagents: 1, crons: 0 }));
     says(&mut world, RegistryStatus::Busy);
-    assert_eq!(world.word("s1"), Word::Background);
+    assert_eq!(world.state_of("s1"), SessionState::Background);
     let mut world = in_a_turn();
     world.hook("s1", 100, STOP);
     says(&mut world, RegistryStatus::Shell);
-    assert_eq!(world.word("s1"), Word::Background);
+    assert_eq!(world.state_of("s1"), SessionState::Background);
 }
 
 // H-35: dialogs of the client's own are waits; a word that is not in the table is no source.
@@ -211,10 +214,10 @@ fn h_35_dialogs_wait_and_unknown_words_say_nothing() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     says(&mut world, RegistryStatus::WaitingInput);
-    assert_eq!(world.word("s1"), Word::AwaitingInput);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingInput);
     let changed_ms = world.now().wall_ms;
     world.registry(100, entry("s1", None, changed_ms), false);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // with the registry behind it, an open turn may be silent; without it, it may not.
@@ -223,10 +226,10 @@ fn r_01_a_vouched_turn_may_be_silent_until_the_registry_is_lost() {
     let mut world = in_a_turn();
     says(&mut world, RegistryStatus::Busy);
     world.pass(5_000.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.registry(100, no_registry(), false);
     world.pass(1.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 #[test]
@@ -234,18 +237,18 @@ fn r_21_a_session_no_hook_reported_is_listed_and_becomes_an_ordinary_one() {
     let mut world = World::new();
     let changed_ms = world.now().wall_ms;
     world.registry(100, entry("s1", Some(RegistryStatus::Idle), changed_ms), false);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert!(world.session("s1").last.is_none());
     // The same process under another id, as after /clear: only the registry tells.
     world.registry(100, entry("s2", Some(RegistryStatus::Idle), changed_ms + 1), false);
     assert_eq!(world.session("s2").previous_ids, ["s1"]);
     world.pass(1.0);
     world.hook("s2", 100, PROMPT);
-    assert_eq!(world.word("s2"), Word::Running);
+    assert_eq!(world.state_of("s2"), SessionState::Running);
     assert_eq!(world.state.sessions().len(), 1);
     world.seen_alive(100);
     world.die(100, Registry::Absent);
-    assert_eq!(world.word("s2"), Word::Stopped);
+    assert_eq!(world.state_of("s2"), SessionState::Stopped);
 }
 
 // H-42: the registry may know of a resume before its SessionStart arrives.
@@ -253,12 +256,12 @@ fn r_21_a_session_no_hook_reported_is_listed_and_becomes_an_ordinary_one() {
 fn h_42_a_resume_that_the_registry_tells_first_is_the_same_record() {
     let mut world = in_a_turn();
     world.die(100, entry("s1", Some(RegistryStatus::Busy), 0));
-    assert_eq!(world.word("s1"), Word::Crashed);
+    assert_eq!(world.state_of("s1"), SessionState::Crashed);
     let resumed = entry("s1", Some(RegistryStatus::Idle), world.now().wall_ms);
     world.registry(200, resumed, false);
-    assert_eq!((world.word("s1"), world.state.sessions().len()), (Word::Idle, 1));
+    assert_eq!((world.state_of("s1"), world.state.sessions().len()), (SessionState::Idle, 1));
     world.hook("s1", 200, HookKind::SessionStart(StartSource::Resume));
-    assert_eq!((world.word("s1"), world.state.sessions().len()), (Word::Idle, 1));
+    assert_eq!((world.state_of("s1"), world.state.sessions().len()), (SessionState::Idle, 1));
 }
 
 #[test]
@@ -272,14 +275,14 @@ fn r_20_what_another_supervisor_owns_is_foreign() {
         ..RegistryEntry::default()
     };
     world.registry(100, Registry::Present(entry), false);
-    assert_eq!(world.word("s1"), Word::Foreign);
+    assert_eq!(world.state_of("s1"), SessionState::Foreign);
 }
 
 #[test]
 fn r_10_ctrl_z_is_told_by_the_process_alone() {
     let mut world = in_a_turn();
     says(&mut world, RegistryStatus::Busy);
-    for (is_stopped, word) in [(true, Word::Suspended), (false, Word::Running)] {
+    for (is_stopped, word) in [(true, SessionState::Suspended), (false, SessionState::Running)] {
         let process = process(100);
         let forked_from = None;
         world.take(&Event::ProcessSeen(ProcessSeen {
@@ -290,26 +293,26 @@ fn r_10_ctrl_z_is_told_by_the_process_alone() {
             forked_from,
             launch: None,
         }));
-        assert_eq!(world.word("s1"), word);
+        assert_eq!(world.state_of("s1"), word);
     }
 }
 
 #[test]
 fn r_11_typed_errors_are_states_of_their_own_until_the_next_turn() {
     for (error, word) in [
-        ("rate_limit", Word::QuotaWait),
-        ("authentication_failed", Word::BlockedAuth),
-        ("billing_error", Word::BlockedBilling),
-        ("server_error", Word::Idle),
-        ("unknown", Word::Idle),
+        ("rate_limit", SessionState::QuotaWait),
+        ("authentication_failed", SessionState::BlockedAuth),
+        ("billing_error", SessionState::BlockedBilling),
+        ("server_error", SessionState::Idle),
+        ("unknown", SessionState::Idle),
     ] {
         let mut world = in_a_turn();
         says(&mut world, RegistryStatus::Busy);
         world.hook("s1", 100, HookKind::StopFailure(error.into()));
         says(&mut world, RegistryStatus::Idle);
-        assert_eq!(world.word("s1"), word, "{error}");
+        assert_eq!(world.state_of("s1"), word, "{error}");
         world.hook("s1", 100, PROMPT);
-        assert_eq!(world.word("s1"), Word::Running, "{error}");
+        assert_eq!(world.state_of("s1"), SessionState::Running, "{error}");
     }
 }
 
@@ -347,14 +350,14 @@ fn r_02_the_moment_between_two_turns_is_no_rest() {
     of_turn(&mut world, "a", STOP);
     let changed_ms = world.now().wall_ms;
     world.registry(100, entry("s1", Some(RegistryStatus::Idle), changed_ms), false);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(0.5);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(0.5);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     of_turn(&mut world, "b", PROMPT);
     of_turn(&mut world, "b", STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // the process goes on with the next conversation at once.
@@ -363,9 +366,9 @@ fn r_07_a_cleared_session_is_not_stopped() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     world.die(100, crate::world::present("s1"));
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 // R-07, H-05: what was spooled meanwhile says that the next conversation had begun.
@@ -378,16 +381,16 @@ fn r_07_a_conversation_after_the_cleared_one_may_crash() {
     world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
     world.hook("s2", 100, PROMPT);
     world.registry(100, crate::world::present("s2"), true);
-    assert_eq!(world.word("s2"), Word::Crashed);
+    assert_eq!(world.state_of("s2"), SessionState::Crashed);
 }
 
 // R-07, H-05: the same, told only after the death was judged.
 #[test]
 fn r_07_a_conversation_after_the_cleared_one_is_told_late() {
     for (found, word) in [
-        (crate::world::present("s2"), Word::Crashed),
-        (Registry::Absent, Word::Stopped),
-        (no_registry(), Word::Unknown),
+        (crate::world::present("s2"), SessionState::Crashed),
+        (Registry::Absent, SessionState::Stopped),
+        (no_registry(), SessionState::Unknown),
     ] {
         let mut world = World::new();
         world.open("s1", 100, Kind::Interactive);
@@ -396,9 +399,9 @@ fn r_07_a_conversation_after_the_cleared_one_is_told_late() {
         world.exit(100);
         world.registry(100, found, true);
         world.pass(10.0);
-        assert_eq!(world.word("s1"), Word::Stopped);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
         world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
-        assert_eq!(world.word("s2"), word);
+        assert_eq!(world.state_of("s2"), word);
     }
 }
 
@@ -415,22 +418,22 @@ fn late_call(world: &mut World, kind: HookKind, tool: &str, digest: Option<u64>,
 #[test]
 fn g2_a_late_request_is_told_by_its_input_but_for_questions() {
     for (tool, asked, word) in [
-        ("Bash", Some(1), Word::Running),
-        ("Bash", Some(2), Word::AwaitingPermission),
-        ("Bash", None, Word::AwaitingPermission),
-        ("AskUserQuestion", Some(2), Word::Running),
+        ("Bash", Some(1), SessionState::Running),
+        ("Bash", Some(2), SessionState::AwaitingPermission),
+        ("Bash", None, SessionState::AwaitingPermission),
+        ("AskUserQuestion", Some(2), SessionState::Running),
     ] {
         let mut world = in_a_turn();
         world.pass(10.0);
         late_call(&mut world, TOOL, tool, Some(1), 0.0);
         late_call(&mut world, ASK, tool, asked, 2.0);
-        assert_eq!(world.word("s1"), word, "{tool} {asked:?}");
+        assert_eq!(world.state_of("s1"), word, "{tool} {asked:?}");
     }
     let mut world = in_a_turn();
     world.pass(10.0);
     late_call(&mut world, TOOL, "Bash", None, 0.0);
     late_call(&mut world, ASK, "Bash", None, 2.0);
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
 }
 
 // G2: a few calls are remembered as over, and none that an edge makes late anyway.
@@ -443,7 +446,7 @@ fn g2_what_is_over_is_remembered_in_bounds() {
     assert_eq!(world.session("s1").over.len(), 8);
     world.pass(10.0);
     late_call(&mut world, ASK, "Bash", Some(19), 10.5);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", 100, STOP);
     assert!(world.session("s1").over.is_empty());
 }
@@ -469,26 +472,30 @@ fn r_01_before_the_first_edge_the_registry_and_one_look_tell() {
         let mut event = world.event("s1", 100, kind, 0.0);
         event.agent = Some("a1".into());
         world.send(event);
-        assert_eq!(world.word("s1"), Word::Unknown);
+        assert_eq!(world.state_of("s1"), SessionState::Unknown);
         world.pass(2.0);
         world
     };
     for kind in [TOOL, STOP, HookKind::SubagentStop, HookKind::PermissionDenied] {
         for (status, screen, word) in [
-            (RegistryStatus::Idle, Screen::Prompt, Word::Idle),
-            (RegistryStatus::Busy, Screen::Working, Word::Running),
+            (RegistryStatus::Idle, Screen::Prompt, SessionState::Idle),
+            (RegistryStatus::Busy, Screen::Working, SessionState::Running),
         ] {
             let mut world = heard(kind.clone());
             says(&mut world, status);
-            assert_eq!(world.word("s1"), word);
+            assert_eq!(world.state_of("s1"), word);
             let mut world = heard(kind.clone());
             world.screen(100, screen);
-            assert_eq!(world.word("s1"), word);
+            assert_eq!(world.state_of("s1"), word);
         }
-        for (edge, word) in [(START, Word::Idle), (PROMPT, Word::Running), (STOP, Word::Idle)] {
+        for (edge, word) in [
+            (START, SessionState::Idle),
+            (PROMPT, SessionState::Running),
+            (STOP, SessionState::Idle),
+        ] {
             let mut world = heard(kind.clone());
             world.hook("s1", 100, edge);
-            assert_eq!(world.word("s1"), word);
+            assert_eq!(world.state_of("s1"), word);
         }
     }
 }
@@ -502,9 +509,11 @@ fn r_20_the_registry_follows_the_newest_that_hooks_said() {
     let said_ms = event.wall_ms;
     world.send(event);
     world.pass(3.0);
-    for (changed_ms, word) in [(said_ms - 1_000, Word::Running), (said_ms + 1_000, Word::Idle)] {
+    for (changed_ms, word) in
+        [(said_ms - 1_000, SessionState::Running), (said_ms + 1_000, SessionState::Idle)]
+    {
         let idle = entry("s1", Some(RegistryStatus::Idle), changed_ms);
         world.registry(100, idle, false);
-        assert_eq!(world.word("s1"), word);
+        assert_eq!(world.state_of("s1"), word);
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use crate::world::{END, PROMPT, STOP, World, blank, its, process};
-use coord_core::Word;
+
 use coord_model::{
     Action, Background, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
-    ToolPhase,
+    SessionState, ToolPhase,
 };
 
 /// Looks at the pane each five seconds for so long; it shows this. How many looks were recorded.
@@ -47,7 +47,7 @@ fn captures_that_find_the_same_are_counted_and_any_change_resets() {
     let suspected =
         |world: &World| world.decisions.iter().filter(|decision| decision.rule == "S1-06").count();
     assert_eq!(suspected(&world), 1);
-    assert_eq!(world.word("s1"), Word::Running, "a suspicion is no stall");
+    assert_eq!(world.state_of("s1"), SessionState::Running, "a suspicion is no stall");
     watch(&mut world, 5, Screen::Working, |_| 2);
     assert_eq!(count(&world), 0);
     watch(&mut world, 600, Screen::Working, u64::from);
@@ -70,12 +70,12 @@ fn what_a_turn_is_at_has_its_own_clock() {
         }
         watch(&mut world, 5, screen, |_| 1);
         watch(&mut world, minutes * 60 - 5, screen, |_| 1);
-        assert_eq!(world.word("s1"), Word::Running, "{name:?} {screen:?}");
+        assert_eq!(world.state_of("s1"), SessionState::Running, "{name:?} {screen:?}");
         watch(&mut world, 60, screen, |_| 1);
-        assert_eq!(world.word("s1"), Word::Stalled, "{name:?} {screen:?}");
+        assert_eq!(world.state_of("s1"), SessionState::Stalled, "{name:?} {screen:?}");
         assert!(!world.actions().iter().any(is_act), "a stall is a word");
         watch(&mut world, 5, screen, |_| 2);
-        assert_eq!(world.word("s1"), Word::Running, "it goes on");
+        assert_eq!(world.state_of("s1"), SessionState::Running, "it goes on");
     }
 }
 
@@ -91,14 +91,18 @@ fn a_hook_is_change() {
     assert_eq!(count(&world), 0);
     world.hook("s1", PID, PROMPT);
     watch(&mut world, 900, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Running, "the other one runs, and a prompt waits for it");
+    assert_eq!(
+        world.state_of("s1"),
+        SessionState::Running,
+        "the other one runs, and a prompt waits for it"
+    );
     tool(&mut world, ToolPhase::Failed, "Bash", 7);
     watch(&mut world, 900, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Stalled);
+    assert_eq!(world.state_of("s1"), SessionState::Stalled);
     world.hook("s1", PID, STOP);
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // S1-06: a client at its prompt whose Stop was lost may have work in the background.
@@ -107,7 +111,7 @@ fn a_screen_that_shows_no_turn_is_no_stall() {
     let mut world = in_a_turn();
     for screen in [Screen::Prompt, Screen::Error, Screen::Shell] {
         watch(&mut world, 1_800, screen, |_| 1);
-        assert_eq!(world.word("s1"), Word::Running, "{screen:?}");
+        assert_eq!(world.state_of("s1"), SessionState::Running, "{screen:?}");
     }
 }
 
@@ -116,12 +120,12 @@ fn a_screen_that_shows_no_turn_is_no_stall() {
 fn a_pane_that_cannot_be_read_is_no_stall() {
     let mut world = in_a_turn();
     watch(&mut world, 1_200, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Stalled);
+    assert_eq!(world.state_of("s1"), SessionState::Stalled);
     let unreadable = PaneFound::Unreadable { why: "no answer".into() };
     let awake = world.state.moment(world.now()).awake;
     assert!(world.state.is_news(world.session("s1"), &unreadable, awake));
     world.seen_on_pane(PID, unreadable, false);
-    assert_eq!((count(&world), world.word("s1")), (0, Word::Running));
+    assert_eq!((count(&world), world.state_of("s1")), (0, SessionState::Running));
 }
 
 // S1-02: only where nobody watches.
@@ -131,12 +135,12 @@ fn an_attended_session_is_not_counted() {
     world.hook("s1", PID, PROMPT);
     world.says("s1", PID, RegistryStatus::Busy);
     watch(&mut world, 1_800, Screen::Working, |_| 1);
-    assert_eq!((count(&world), world.word("s1")), (0, Word::Running));
+    assert_eq!((count(&world), world.state_of("s1")), (0, SessionState::Running));
     world.attend(true);
     watch(&mut world, 1_800, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Stalled);
+    assert_eq!(world.state_of("s1"), SessionState::Stalled);
     world.attend(false);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 // S1-13, S1-18: what waits for its quota, or for a person, explains itself.
@@ -146,12 +150,12 @@ fn what_waits_is_no_stall() {
     limited.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
     limited.says("s1", PID, RegistryStatus::Idle);
     watch(&mut limited, 1_800, Screen::Error, |_| 1);
-    assert_eq!((count(&limited), limited.word("s1")), (0, Word::QuotaWait));
+    assert_eq!((count(&limited), limited.state_of("s1")), (0, SessionState::QuotaWait));
     let mut asks = in_a_turn();
     asks.hook("s1", PID, HookKind::PermissionRequest);
     asks.says("s1", PID, RegistryStatus::WaitingPermission);
     watch(&mut asks, 1_800, Screen::Permission, |_| 1);
-    assert_eq!((count(&asks), asks.word("s1")), (0, Word::AwaitingPermission));
+    assert_eq!((count(&asks), asks.state_of("s1")), (0, SessionState::AwaitingPermission));
 }
 
 // S1-25, H-32: nobody looked meanwhile.
@@ -162,9 +166,9 @@ fn a_gap_and_a_start_begin_anew() {
     for begins_anew in starts {
         let mut world = in_a_turn();
         watch(&mut world, 1_200, Screen::Working, |_| 1);
-        assert_eq!(world.word("s1"), Word::Stalled);
+        assert_eq!(world.state_of("s1"), SessionState::Stalled);
         begins_anew(&mut world);
-        assert_eq!((count(&world), world.word("s1")), (0, Word::Running));
+        assert_eq!((count(&world), world.state_of("s1")), (0, SessionState::Running));
     }
 }
 
@@ -188,13 +192,17 @@ fn a_busy_session_is_hardly_recorded() {
 fn rest_is_counted_and_hardly_recorded() {
     let mut world = unattended();
     let recorded = watch(&mut world, 8 * 3_600, Screen::Prompt, |_| 1);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert!(240 < count(&world) && recorded < 20, "{} {recorded}", count(&world));
     world.hook("s1", PID, PROMPT);
     world.hook("s1", PID, HookKind::Stop(Background { tasks: 1, ..Background::default() }));
     world.says("s1", PID, RegistryStatus::Shell);
     watch(&mut world, 3_600, Screen::Prompt, |_| 1);
-    assert_eq!(world.word("s1"), Word::Background, "work in the background has no clock");
+    assert_eq!(
+        world.state_of("s1"),
+        SessionState::Background,
+        "work in the background has no clock"
+    );
 }
 
 // S1-18, S1-19: hours of waiting for quota count toward nothing.
@@ -206,14 +214,14 @@ fn time_spent_waiting_for_quota_is_on_no_clock() {
     world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
     world.says("s1", PID, RegistryStatus::Idle);
     watch(&mut world, 3 * 3_600, Screen::Error, |_| 2);
-    assert_eq!((world.word("s1"), count(&world)), (Word::QuotaWait, 0));
+    assert_eq!((world.state_of("s1"), count(&world)), (SessionState::QuotaWait, 0));
     world.hook("s1", PID, PROMPT);
     world.says("s1", PID, RegistryStatus::Busy);
     watch(&mut world, 595, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.session("s1").recovery.budget.used(), (0, 0));
     watch(&mut world, 120, Screen::Working, |_| 1);
-    assert_eq!(world.word("s1"), Word::Stalled);
+    assert_eq!(world.state_of("s1"), SessionState::Stalled);
 }
 
 // G2: the hook of a call that was refused ran when the next turn was open already.
@@ -225,7 +233,9 @@ fn a_call_of_a_turn_that_is_over_has_no_clock() {
         event.prompt_id = Some(prompt.into());
         event
     };
-    for (turn, prompt, word) in [("p2", "p1", Word::Stalled), ("p3", "p3", Word::Running)] {
+    for (turn, prompt, word) in
+        [("p2", "p1", SessionState::Stalled), ("p3", "p3", SessionState::Running)]
+    {
         let begun = of(&mut world, PROMPT, turn);
         world.send(begun);
         world.says("s1", PID, RegistryStatus::Busy);
@@ -235,7 +245,7 @@ fn a_call_of_a_turn_that_is_over_has_no_clock() {
         world.send(call);
         watch(&mut world, 5, Screen::Working, |_| 1);
         watch(&mut world, 700, Screen::Working, |_| 1);
-        assert_eq!(world.word("s1"), word, "{prompt}");
+        assert_eq!(world.state_of("s1"), word, "{prompt}");
         world.hook("s1", PID, STOP);
         world.says("s1", PID, RegistryStatus::Idle);
     }
@@ -286,22 +296,22 @@ fn a_stall_is_the_last_of_the_rules() {
     let stalled = || {
         let mut world = in_a_turn();
         watch(&mut world, 1_200, Screen::Working, |_| 1);
-        assert_eq!(world.word("s1"), Word::Stalled);
+        assert_eq!(world.state_of("s1"), SessionState::Stalled);
         world
     };
     let mut world = stalled();
     world.says("s1", PID, RegistryStatus::WaitingInput);
-    assert_eq!(world.word("s1"), Word::AwaitingInput);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingInput);
     let mut world = stalled();
     world.hook("s1", PID, HookKind::StopFailure("authentication_failed".into()));
     world.says("s1", PID, RegistryStatus::Idle);
-    assert_eq!(world.word("s1"), Word::BlockedAuth);
+    assert_eq!(world.state_of("s1"), SessionState::BlockedAuth);
     let mut world = stalled();
     world.crash(PID);
-    assert_eq!(world.word("s1"), Word::RecoveryPending);
+    assert_eq!(world.state_of("s1"), SessionState::RecoveryPending);
     let mut world = stalled();
     world.hook("s1", PID, END);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
     let mut world = stalled();
     world.take(&Event::ProcessSeen(ProcessSeen {
         process: process(PID),
@@ -311,5 +321,5 @@ fn a_stall_is_the_last_of_the_rules() {
         forked_from: None,
         launch: None,
     }));
-    assert_eq!(world.word("s1"), Word::Suspended);
+    assert_eq!(world.state_of("s1"), SessionState::Suspended);
 }

@@ -2,10 +2,10 @@
 
 use crate::crashes::{PID, dead, unattended};
 use crate::world::{PROMPT, STOP, World};
-use coord_core::{Flag, Word, change_since};
+use coord_core::{Flag, change_since};
 use coord_model::{
-    Action, Command, Effect, Event, HookKind, MarkChange, Outcome, PaneState, Proof, TaskFound,
-    Whom,
+    Action, Command, Effect, Event, HookKind, MarkChange, Outcome, PaneState, Proof, SessionState,
+    TaskFound, Whom,
 };
 
 const DIR: &str = "/task";
@@ -106,7 +106,7 @@ fn a_stop_file_holds_everything() {
     let hold = world.state.operators_hold(world.session("s1"), world.session("s1").sign);
     assert_eq!(hold.unwrap().reason, "its task directory has an .auto-stop (lunch)");
     assert_eq!(world.actions(), []);
-    assert_eq!(world.word("s1"), Word::RecoveryPending);
+    assert_eq!(world.state_of("s1"), SessionState::RecoveryPending);
     found(&mut world, None, None);
     world.pass(1.0);
     world.comes_back(200);
@@ -248,9 +248,9 @@ fn its_user_may_work_in_a_stopped_session() {
     let mut world = with_task();
     found(&mut world, None, Some(""));
     world.hook("s1", PID, PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", PID, STOP);
     world.hook("s1", PID, HookKind::Notification("idle_prompt".into()));
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert!(world.session("s1").task.stop.is_some());
 }

@@ -1,21 +1,22 @@
 //! Turns and order: what hook events do to a record (G2, R-01 to R-07, H-31, H-32, H-44, H-45).
 
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World};
-use coord_core::{Turn, Word};
+use coord_core::Turn;
 use coord_model::{
-    Background, EndReason, Event, HookEvent, HookKind, Kind, Launch, Provenance, StartSource, Via,
+    Background, EndReason, Event, HookEvent, HookKind, Kind, Launch, Provenance, SessionState,
+    StartSource, Via,
 };
 use proptest::prelude::*;
 
 /// Plays hooks of one session and returns the words that follow each.
-fn words(kinds: &[HookKind]) -> Vec<Word> {
+fn words(kinds: &[HookKind]) -> Vec<SessionState> {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     kinds
         .iter()
         .map(|kind| {
             world.hook("s1", 100, kind.clone());
-            world.word("s1")
+            world.state_of("s1")
         })
         .collect()
 }
@@ -23,64 +24,81 @@ fn words(kinds: &[HookKind]) -> Vec<Word> {
 #[test]
 fn a_plain_turn_opens_and_closes() {
     let words = words(&[PROMPT, TOOL, STOP, EXIT]);
-    assert_eq!(words, [Word::Running, Word::Running, Word::Idle, Word::Stopped]);
+    assert_eq!(
+        words,
+        [SessionState::Running, SessionState::Running, SessionState::Idle, SessionState::Stopped]
+    );
 }
 
 #[test]
 fn r_04_a_turn_without_a_prompt_is_opened_by_its_tools() {
-    assert_eq!(words(&[STOP]), [Word::Idle]);
-    assert_eq!(words(&[PROMPT, STOP, TOOL, STOP])[2..], [Word::Running, Word::Idle]);
+    assert_eq!(words(&[STOP]), [SessionState::Idle]);
+    assert_eq!(
+        words(&[PROMPT, STOP, TOOL, STOP])[2..],
+        [SessionState::Running, SessionState::Idle]
+    );
 }
 
 #[test]
 fn r_02_after_stop_a_queued_prompt_is_already_running() {
     let words = words(&[PROMPT, PROMPT, STOP, STOP]);
-    assert_eq!(words, [Word::Running, Word::Running, Word::Running, Word::Idle]);
+    assert_eq!(
+        words,
+        [SessionState::Running, SessionState::Running, SessionState::Running, SessionState::Idle]
+    );
 }
 
 #[test]
 fn r_03_background_work_is_neither_idle_nor_running() {
     let stop = HookKind::Stop(Background { tasks: 0, subagents: 1, crons: 0 });
     let words = words(&[PROMPT, stop, PROMPT, STOP]);
-    assert_eq!(words, [Word::Running, Word::Background, Word::Running, Word::Idle]);
+    assert_eq!(
+        words,
+        [
+            SessionState::Running,
+            SessionState::Background,
+            SessionState::Running,
+            SessionState::Idle
+        ]
+    );
 }
 
 #[test]
 fn r_11_a_failed_turn_is_over() {
     let failure = HookKind::StopFailure("server_error".into());
-    assert_eq!(words(&[PROMPT, failure]), [Word::Running, Word::Idle]);
+    assert_eq!(words(&[PROMPT, failure]), [SessionState::Running, SessionState::Idle]);
 }
 
 #[test]
 fn compaction_in_the_middle_of_a_turn_does_not_end_it() {
     let compact = HookKind::SessionStart(StartSource::Compact);
-    assert_eq!(words(&[PROMPT, compact])[1], Word::Running);
+    assert_eq!(words(&[PROMPT, compact])[1], SessionState::Running);
 }
 
 #[test]
 fn r_06_subagents_neither_open_nor_close_a_turn() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
-    for (kind, word) in [(TOOL, Word::Idle), (STOP, Word::Idle)] {
+    for (kind, word) in [(TOOL, SessionState::Idle), (STOP, SessionState::Idle)] {
         let mut event = world.event("s1", 100, kind, 0.0);
         event.agent = Some("a1".into());
         world.send(event);
-        assert_eq!(world.word("s1"), word);
+        assert_eq!(world.state_of("s1"), word);
     }
     world.hook("s1", 100, PROMPT);
     let mut event = world.event("s1", 100, STOP, 0.0);
     event.agent = Some("a1".into());
     world.send(event);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 #[test]
 fn a_headless_run_is_starting_until_its_prompt() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Headless);
-    assert_eq!(world.word("s1"), Word::Starting);
+    assert_eq!(world.state_of("s1"), SessionState::Starting);
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 // G2
@@ -94,7 +112,7 @@ fn an_event_takes_effect_once() {
     world.hook("s1", 100, STOP);
     let before = world.state.clone();
     world.send(prompt);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.state.header().counters.duplicates, 1);
     assert_eq!(world.session("s1").counts, before.sessions().next().unwrap().counts);
 }
@@ -108,9 +126,9 @@ fn r_02_a_late_stop_still_answers_its_prompt() {
     world.late_hook("s1", 100, PROMPT, 30.0);
     world.late_hook("s1", 100, PROMPT, 10.0);
     world.late_hook("s1", 100, STOP, 20.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.hook("s1", 100, STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // G2: a late event is counted and changes nothing.
@@ -123,13 +141,13 @@ fn a_late_event_never_moves_a_session_backwards() {
     world.hook("s1", 100, STOP);
     for kind in [PROMPT, TOOL, START] {
         world.late_hook("s1", 100, kind, 30.0);
-        assert_eq!(world.word("s1"), Word::Idle);
+        assert_eq!(world.state_of("s1"), SessionState::Idle);
     }
     assert_eq!(world.session("s1").counts.late, 3);
     assert_eq!(world.session("s1").last.as_ref().unwrap().name, "Stop");
     world.hook("s1", 100, EXIT);
     world.late_hook("s1", 100, STOP, 40.0);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 proptest! {
@@ -158,8 +176,8 @@ proptest! {
         let straight = play(&[0, 1, 2, 3, 4, 5, 6]);
         let arrivals: Vec<usize> = order.iter().copied().chain(again).collect();
         let shuffled = play(&arrivals);
-        prop_assert_eq!(straight.word("s1"), Word::Stopped);
-        prop_assert_eq!(shuffled.word("s1"), Word::Stopped);
+        prop_assert_eq!(straight.state_of("s1"), SessionState::Stopped);
+        prop_assert_eq!(shuffled.state_of("s1"), SessionState::Stopped);
         prop_assert_eq!(&shuffled.session("s1").last, &straight.session("s1").last);
     }
 }
@@ -174,7 +192,7 @@ fn a_stamp_ahead_of_time_does_not_make_true_events_late() {
     world.send(ahead);
     world.seconds += 1.0;
     world.hook("s1", 100, STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // H-31: older than the memory of ids is history only.
@@ -186,7 +204,7 @@ fn an_event_from_an_ancient_spool_is_history() {
     ancient.via = Via::Spool;
     ancient.wall_ms -= 8 * 24 * 3_600_000;
     world.send(ancient);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.session("s1").counts.late, 1);
 }
 
@@ -197,11 +215,11 @@ fn r_01_a_silent_turn_becomes_unknown() {
     world.open("s1", 100, Kind::Interactive);
     world.hook("s1", 100, PROMPT);
     world.pass(899.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(2.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
 }
 
 #[test]
@@ -209,7 +227,7 @@ fn rest_with_a_watched_process_may_be_silent_for_ever() {
     let mut world = World::new();
     world.open("s1", 100, Kind::Interactive);
     world.pass(100_000.0);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // nothing tells that the client is there at all.
@@ -217,9 +235,9 @@ fn rest_with_a_watched_process_may_be_silent_for_ever() {
 fn rest_without_a_process_that_was_seen_becomes_unknown() {
     let mut world = World::new();
     world.hook("s1", 100, START);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     world.pass(901.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 // H-32: neither a stopped loop nor a stopped coordinator counts as silence, and both settle first.
@@ -232,14 +250,14 @@ fn h_32_time_without_the_loop_is_not_silence() {
     world.seconds += 10_000.0;
     world.take(&Event::Gap { ns: 10_000_000_000_000 });
     world.pass(250.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.seconds += 10_000.0;
     // What passed since the last record was seen by nobody who could say so: it does not count.
     world.start_coordinator();
     world.pass(299.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(2.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 #[test]
@@ -250,11 +268,11 @@ fn h_32_nothing_is_concluded_right_after_a_gap_and_nothing_is_taken_back() {
     world.pass(899.0);
     world.take(&Event::Gap { ns: 0 });
     world.pass(29.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     world.pass(2.0);
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
     world.take(&Event::Gap { ns: 0 });
-    assert_eq!(world.word("s1"), Word::Unknown);
+    assert_eq!(world.state_of("s1"), SessionState::Unknown);
 }
 
 fn of_turn(world: &mut World, turn: &str, kind: HookKind) {
@@ -273,9 +291,9 @@ fn r_02_queued_prompts_are_one_turn() {
         of_turn(&mut world, "a", PROMPT);
     }
     of_turn(&mut world, "a", STOP);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     of_turn(&mut world, "b", STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 #[test]
@@ -287,9 +305,9 @@ fn r_02_a_prompt_queued_behind_queued_prompts_waits_too() {
     of_turn(&mut world, "a", STOP);
     of_turn(&mut world, "b", PROMPT);
     of_turn(&mut world, "b", STOP);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     of_turn(&mut world, "c", STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // the turn before was interrupted, and nothing said so.
@@ -300,7 +318,7 @@ fn r_01_a_prompt_with_another_id_is_not_queued() {
     of_turn(&mut world, "a", PROMPT);
     of_turn(&mut world, "b", PROMPT);
     of_turn(&mut world, "b", STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 #[test]
@@ -310,7 +328,7 @@ fn a_lost_stop_between_two_turns_does_not_keep_the_second_open() {
     of_turn(&mut world, "a", PROMPT);
     of_turn(&mut world, "a", PROMPT);
     of_turn(&mut world, "b", STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }
 
 // H-42: prompts outstanding belong to the process they were typed into.
@@ -321,7 +339,7 @@ fn a_new_process_begins_without_a_turn() {
     world.hook("s1", 100, PROMPT);
     world.exit(100);
     world.hook("s1", 200, RESUME);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.session("s1").turn, Turn::None);
 }
 
@@ -362,11 +380,19 @@ fn r_02_the_turn_of_queued_prompts_is_known_by_the_id_of_its_first_event() {
         for kind in [PROMPT, STOP] {
             of_turn(&mut world, "c", kind);
         }
-        assert_eq!(world.word("s1"), Word::Idle, "{first:?}: b was interrupted, c is over");
+        assert_eq!(
+            world.state_of("s1"),
+            SessionState::Idle,
+            "{first:?}: b was interrupted, c is over"
+        );
         of_turn(&mut lost, "b", PROMPT);
         assert!(matches!(lost.session("s1").turn, Turn::Open { queued: 1.., .. }), "{first:?}");
         of_turn(&mut lost, "c", STOP);
-        assert_eq!(lost.word("s1"), Word::Idle, "{first:?}: what was queued in b was c");
+        assert_eq!(
+            lost.state_of("s1"),
+            SessionState::Idle,
+            "{first:?}: what was queued in b was c"
+        );
     }
 }
 
@@ -384,10 +410,10 @@ fn an_edge_that_comes_late_forgets_no_newer_result() {
     call(&mut world, TOOL, 9, 5.0);
     world.late_hook("s1", 100, PROMPT, 20.0);
     call(&mut world, HookKind::PermissionRequest, 9, 10.0);
-    assert_eq!(world.word("s1"), Word::Running, "it was answered");
+    assert_eq!(world.state_of("s1"), SessionState::Running, "it was answered");
     assert_eq!(world.session("s1").waits, []);
     call(&mut world, HookKind::PermissionRequest, 8, 10.0);
-    assert_eq!(world.word("s1"), Word::AwaitingPermission, "that is another call's");
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission, "that is another call's");
 }
 
 /// An event of s1 that names this configuration directory.
@@ -457,11 +483,11 @@ fn r_07_a_late_end_of_the_conversation_before_does_not_end_the_next_one() {
         }
         next.iter().for_each(|kind| world.hook("s2", 100, kind.clone()));
         world.hook("s1", 100, HookKind::SessionEnd(reason));
-        assert_eq!(world.word("s2"), Word::Running, "{reason:?}");
+        assert_eq!(world.state_of("s2"), SessionState::Running, "{reason:?}");
         let session = world.session("s2");
         assert!(matches!(session.turn, Turn::Open { .. }), "{reason:?}");
         assert_eq!((&*session.session_id, session.left), ("s2", None), "{reason:?}");
         world.hook("s2", 100, STOP);
-        assert_eq!(world.word("s2"), Word::Idle, "{reason:?}");
+        assert_eq!(world.state_of("s2"), SessionState::Idle, "{reason:?}");
     }
 }

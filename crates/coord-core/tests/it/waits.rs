@@ -1,8 +1,8 @@
 //! Which requests open a wait, and which are over before they are heard of (S0-17, S0-18, R-05, R-06).
 
 use crate::world::{PROMPT, START, STOP, TOOL, World};
-use coord_core::Word;
-use coord_model::{HookKind, Kind};
+
+use coord_model::{HookKind, Kind, SessionState};
 
 const ASK: HookKind = HookKind::PermissionRequest;
 
@@ -66,7 +66,7 @@ fn a_request_behind_the_result_of_its_call_waits() {
     let mut world = in_a_turn();
     call(&mut world, TOOL, BASH, 0.0);
     call(&mut world, ASK, BASH, 0.0);
-    assert_eq!(world.word("s1"), Word::AwaitingPermission);
+    assert_eq!(world.state_of("s1"), SessionState::AwaitingPermission);
 }
 
 // what a subagent asked is over with the subagent; the end of one that has no id ends nothing.
@@ -146,5 +146,5 @@ fn so_many_waits_are_kept() {
     world.hook("s1", 100, STOP);
     assert_eq!(waits(&world), 0);
     world.hook("s1", 100, START);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
 }

@@ -5,12 +5,12 @@ mod stored_times;
 
 use std::collections::BTreeMap;
 
-use coord_core::{Presence, Session, State, Turn, Word, step};
+use coord_core::{Presence, Session, State, Turn, step};
 use coord_model::{
     Action, Awake, Background, Command, Decision, Effect, EndReason, EnvelopeText, Event, Harness,
     HookEvent, HookKind, Host, Kind, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, ProcessSeen,
-    Provenance, QueueEvent, Registry, RegistryEntry, RegistryStatus, Screen, Settings, StartSource,
-    Started, TmuxPane, ToolPhase, Via,
+    Provenance, QueueEvent, Registry, RegistryEntry, RegistryStatus, Screen, SessionState,
+    Settings, StartSource, Started, TmuxPane, ToolPhase, Via,
 };
 
 use stored_times::{StoredTime, stored_times};
@@ -280,8 +280,8 @@ impl World {
         self.registry(pid, found, true);
     }
 
-    pub(crate) fn word(&self, id: &str) -> Word {
-        self.session(id).word.word
+    pub(crate) fn state_of(&self, id: &str) -> SessionState {
+        self.session(id).shown.state
     }
 
     /// The only record with this id.

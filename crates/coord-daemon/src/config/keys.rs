@@ -22,7 +22,7 @@ pub(super) const TABLES: [&str; 12] = [
 pub const KEYS: [Key; 88] = [
     Key {
         name: "log.level",
-        kind: Kind::Word(&["error", "warn", "info", "debug", "trace"]),
+        kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
         default: "\"info\"",
         about: "what the log file holds; COORD_LOG overrides it",
     },
@@ -130,7 +130,7 @@ pub const KEYS: [Key; 88] = [
     },
     Key {
         name: "queue.wake",
-        kind: Kind::Word(&["auto", "always", "never"]),
+        kind: Kind::Choice(&["auto", "always", "never"]),
         default: "\"always\"",
         about: "which idle sessions a message may wake: always every interactive one, auto those with marks, a parent, a child or an earlier message, never none (H-02)",
     },
@@ -244,7 +244,7 @@ pub const KEYS: [Key; 88] = [
     },
     Key {
         name: "recovery.mode",
-        kind: Kind::Word(&["observe", "signature", "act"]),
+        kind: Kind::Choice(&["observe", "signature", "act"]),
         default: "\"signature\"",
         about: "what may be done to sessions: nothing, crashes with a signature, all (H-06)",
     },
@@ -382,7 +382,7 @@ pub const KEYS: [Key; 88] = [
     },
     Key {
         name: "stall.answers",
-        kind: Kind::Word(&["never", "unattended"]),
+        kind: Kind::Choice(&["never", "unattended"]),
         default: "\"never\"",
         about: "whether an unattended session whose agent waits to continue is answered (S1-09)",
     },

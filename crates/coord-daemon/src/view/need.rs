@@ -1,6 +1,7 @@
 //! Says why a person has to act, from what is shown of a session.
 
-use coord_wire::inspect::{Need, Session, State};
+use coord_model::SessionState;
+use coord_wire::inspect::{Need, Session};
 
 /// The most urgent reason; none where nobody has to act.
 pub(super) fn need(session: &Session) -> Option<Need> {
@@ -15,25 +16,25 @@ pub(super) fn need(session: &Session) -> Option<Need> {
     };
     let here = |kind: &str, command| of(kind, &session.since, &session.because, command);
     match session.state {
-        State::AwaitingPermission => return here("permission", None),
-        State::AwaitingInput => return here("question", None),
-        State::BlockedAuth => return here("login", None),
-        State::BlockedBilling => return here("billing", None),
-        State::Starting
-        | State::Running
-        | State::Idle
-        | State::Background
-        | State::QuotaWait
-        | State::Suspended
-        | State::Interrupted
-        | State::Foreign
-        | State::Stalled
-        | State::RecoveryPending
-        | State::Recovering
-        | State::Crashed
-        | State::Elsewhere
-        | State::Stopped
-        | State::Unknown => (),
+        SessionState::AwaitingPermission => return here("permission", None),
+        SessionState::AwaitingInput => return here("question", None),
+        SessionState::BlockedAuth => return here("login", None),
+        SessionState::BlockedBilling => return here("billing", None),
+        SessionState::Starting
+        | SessionState::Running
+        | SessionState::Idle
+        | SessionState::Background
+        | SessionState::QuotaWait
+        | SessionState::Suspended
+        | SessionState::Interrupted
+        | SessionState::Foreign
+        | SessionState::Stalled
+        | SessionState::RecoveryPending
+        | SessionState::Recovering
+        | SessionState::Crashed
+        | SessionState::Elsewhere
+        | SessionState::Stopped
+        | SessionState::Unknown => (),
     }
     if let Some(flag) = &session.needs_operator {
         let command = Some(format!("coord explain {id}"));
@@ -41,31 +42,31 @@ pub(super) fn need(session: &Session) -> Option<Need> {
     }
     let is_owed = session.pending_recovery.is_some();
     match session.state {
-        State::Crashed if session.resumable && !is_owed => {
+        SessionState::Crashed if session.resumable && !is_owed => {
             here("crashed", Some(format!("coordctl recover {id}")))
         }
-        State::Interrupted if session.resumable && !is_owed => {
+        SessionState::Interrupted if session.resumable && !is_owed => {
             here("interrupted", Some("coordctl restore".to_owned()))
         }
-        State::Stalled => here("stalled", None),
-        State::Starting
-        | State::Running
-        | State::Idle
-        | State::Background
-        | State::QuotaWait
-        | State::Suspended
-        | State::Interrupted
-        | State::Foreign
-        | State::AwaitingPermission
-        | State::AwaitingInput
-        | State::BlockedAuth
-        | State::BlockedBilling
-        | State::RecoveryPending
-        | State::Recovering
-        | State::Crashed
-        | State::Elsewhere
-        | State::Stopped
-        | State::Unknown => None,
+        SessionState::Stalled => here("stalled", None),
+        SessionState::Starting
+        | SessionState::Running
+        | SessionState::Idle
+        | SessionState::Background
+        | SessionState::QuotaWait
+        | SessionState::Suspended
+        | SessionState::Interrupted
+        | SessionState::Foreign
+        | SessionState::AwaitingPermission
+        | SessionState::AwaitingInput
+        | SessionState::BlockedAuth
+        | SessionState::BlockedBilling
+        | SessionState::RecoveryPending
+        | SessionState::Recovering
+        | SessionState::Crashed
+        | SessionState::Elsewhere
+        | SessionState::Stopped
+        | SessionState::Unknown => None,
     }
 }
 

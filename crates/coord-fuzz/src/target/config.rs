@@ -64,7 +64,7 @@ fn run(input: &[u8]) -> String {
         let again = Config::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
         assert_eq!(again.ms(name), config.ms(name), "{shown:?}");
         assert_eq!(again.count(name), config.count(name), "{shown:?}");
-        assert_eq!(again.word(name), config.word(name), "{shown:?}");
+        assert_eq!(again.state_of(name), config.state_of(name), "{shown:?}");
         assert_eq!(again.paths(name), config.paths(name), "{shown:?}");
         assert!(config.paths(name).iter().all(|path| path.is_absolute()), "{shown:?}");
         set.extend(value.line.map(|_| name));

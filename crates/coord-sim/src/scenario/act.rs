@@ -372,7 +372,7 @@ impl PaneStep {
         Ok(Self {
             pane: pane_id(&pane, "pane")?,
             text: pane.text("text")?.map(str::to_owned),
-            front: pane.word("front", &FRONTS)?.map(front_of),
+            front: pane.state_of("front", &FRONTS)?.map(front_of),
             has_key: pane.flag("key")?.unwrap_or(false),
             is_in_mode: pane.flag("mode")?,
             is_synchronized: pane.flag("synchronized")?,
@@ -396,7 +396,7 @@ pub(super) fn front_of(word: &str) -> Front {
 
 fn disk(value: &Value) -> Result<Option<Fault>> {
     let disk = Fields::of("disk", value, &["fail", "sync"])?;
-    if let Some(word) = disk.word("sync", &["fails", "works"])? {
+    if let Some(word) = disk.state_of("sync", &["fails", "works"])? {
         return Ok((word == "fails").then_some(Fault::Sync));
     }
     let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
@@ -425,7 +425,7 @@ fn exit(value: &Value) -> Result<Act> {
 }
 
 fn coordinator(step: &Fields<'_>) -> Result<Act> {
-    let word = step.word("coordinator", &["start", "stop", "kill"]);
+    let word = step.state_of("coordinator", &["start", "stop", "kill"]);
     Ok(Act::Coordinator(match step.needed("coordinator", word)? {
         "start" => Switch::Start,
         "stop" => Switch::Stop,
@@ -478,6 +478,6 @@ impl Expect {
 
 fn effect(what: &str, value: &Value) -> Result<Value> {
     let fields = Fields::open(what, value)?;
-    fields.needed("kind", fields.word("kind", &EFFECTS))?;
+    fields.needed("kind", fields.state_of("kind", &EFFECTS))?;
     Ok(value.clone())
 }

@@ -63,7 +63,11 @@ impl<'a> Fields<'a> {
     }
 
     /// One of these words.
-    pub(crate) fn word(&self, name: &str, words: &[&'static str]) -> Result<Option<&'static str>> {
+    pub(crate) fn state_of(
+        &self,
+        name: &str,
+        words: &[&'static str],
+    ) -> Result<Option<&'static str>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let found = words.iter().find(|word| **word == text);
         let what = self.what;

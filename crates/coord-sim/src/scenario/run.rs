@@ -56,7 +56,8 @@ impl Begin {
     pub(super) fn parse(value: &Value) -> Result<Self> {
         let known = ["run", "pid", "provider", "resume", "ends_daemons"];
         let run = Fields::of("run", value, &known)?;
-        let is_claude = run.word("provider", &["claude", "other"])?.is_none_or(|is| is == "claude");
+        let is_claude =
+            run.state_of("provider", &["claude", "other"])?.is_none_or(|is| is == "claude");
         Ok(Self {
             run: run.needed("run", run.text("run"))?.to_owned(),
             pid: run.needed("pid", run.pid("pid"))?,
@@ -109,7 +110,7 @@ impl InTree {
         let known =
             ["pid", "parent", "group", "session", "role", "holds_output", "cpu", "unreadable"];
         let one = Fields::of("tree.processes", value, &known)?;
-        let role = match one.word("role", &ROLES)? {
+        let role = match one.state_of("role", &ROLES)? {
             Some("harness") => Role::Harness,
             Some("mcp") => Role::Mcp,
             Some("terminals") => Role::Terminals,

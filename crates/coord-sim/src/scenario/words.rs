@@ -86,7 +86,7 @@ impl Words {
         ];
         let world = Fields::of("world", value, &known)?;
         let is = |name: &str, yes: &'static str, no: &'static str| -> Result<Option<bool>> {
-            Ok(world.word(name, &[yes, no])?.map(|word| word == yes))
+            Ok(world.state_of(name, &[yes, no])?.map(|word| word == yes))
         };
         let gone = world.texts("gone")?;
         if gone.iter().flatten().any(|one| one != "directory" && one != "program") {
@@ -94,10 +94,10 @@ impl Words {
         }
         Ok(Self {
             has_registry: is("registry", "present", "absent")?,
-            front: world.word("front", &FRONTS)?.map(front_of),
+            front: world.state_of("front", &FRONTS)?.map(front_of),
             resume: resume(&world)?,
             terminates_on: world
-                .word("terminates_on", &["TERM", "KILL"])?
+                .state_of("terminates_on", &["TERM", "KILL"])?
                 .map(|word| if word == "TERM" { Signal::Term } else { Signal::Kill }),
             keys_age_ms: keys_age_ms(&world)?,
             draft: world.text("draft")?.map(str::to_owned),
@@ -125,7 +125,7 @@ fn keys_age_ms(world: &Fields<'_>) -> Result<Option<u64>> {
 
 fn resume(world: &Fields<'_>) -> Result<Option<Resume>> {
     let words = ["works", "fails", "no_session", "other_id", "silent"];
-    Ok(world.word("resume", &words)?.map(|word| match word {
+    Ok(world.state_of("resume", &words)?.map(|word| match word {
         "fails" => Resume::Fails,
         "no_session" => Resume::NoSession,
         "other_id" => Resume::OtherId,
@@ -136,7 +136,7 @@ fn resume(world: &Fields<'_>) -> Result<Option<Resume>> {
 
 fn dialog(world: &Fields<'_>) -> Result<Option<Dialog>> {
     let words = ["none", "permission", "question", "trust"];
-    Ok(world.word("dialog", &words)?.map(|word| match word {
+    Ok(world.state_of("dialog", &words)?.map(|word| match word {
         "permission" => Dialog::Open(Screen::Permission),
         "question" => Dialog::Open(Screen::Question),
         "trust" => Dialog::Trust,

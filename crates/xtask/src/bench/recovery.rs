@@ -15,11 +15,11 @@ use super::terminal::Pane;
 use crate::say_error;
 use anyhow::Context;
 use coord_daemon::process;
-use coord_model::{Event, HookKind, Outcome, ProcessRef, Record};
+use coord_model::{Event, HookKind, Outcome, ProcessRef, Record, SessionState};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::netns;
 use coord_wire::exchange::mono_ns;
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -124,7 +124,7 @@ fn round(place: &Place, number: usize) -> anyhow::Result<Round> {
     let pane = terminal.pane(&place.home.project())?;
     terminal.wait_shell(&pane)?;
     terminal.command(&pane, &start_line(&id))?;
-    let is_idle = |session: &Session| session.state == State::Idle;
+    let is_idle = |session: &Session| session.state == SessionState::Idle;
     place.when(&id, "it starts", is_idle)?;
     terminal.wait_screen(&pane, "❯\u{a0}")?;
     terminal.say(&pane, "First prompt")?;
@@ -134,20 +134,20 @@ fn round(place: &Place, number: usize) -> anyhow::Result<Round> {
     let session = place.when(&id, "its turn ends", |session| has_ended("Stop", session))?;
     let before = owner(&session)?;
     terminal.say(&pane, EXIT)?;
-    place.when(&id, "it is left", |session| session.state == State::Stopped)?;
+    place.when(&id, "it is left", |session| session.state == SessionState::Stopped)?;
     until("its end", || Ok((!process::is_alive(before)).then_some(())))?;
 
     let resumed_ns = mono_ns();
     terminal.command(&pane, &format!("{} --resume {id}", super::client::NAME))?;
     let is_other = |session: &Session, before: ProcessRef| {
-        owner(session).is_ok_and(|owner| owner != before) && session.state == State::Idle
+        owner(session).is_ok_and(|owner| owner != before) && session.state == SessionState::Idle
     };
     let session = place.when(&id, "it is resumed by hand", |one| is_other(one, before))?;
     let killed = owner(&session)?;
     terminal.wait_screen(&pane, "❯\u{a0}")?;
     terminal.say(&pane, &format!("Second prompt, and {HANG}"))?;
     let has_pane = |session: &Session| session.evidence.iter().any(|one| one.source == "pane");
-    let is_ready = |session: &Session| session.state == State::Running && has_pane(session);
+    let is_ready = |session: &Session| session.state == SessionState::Running && has_pane(session);
     place.when(&id, "its turn is open, its pane known", is_ready)?;
 
     let pidfd = process::open_pidfd(killed)?;
@@ -165,7 +165,7 @@ fn finish(place: &Place, id: &str, pane: &Pane) -> anyhow::Result<()> {
     place.when(id, "it proves itself", is_verified)?;
     place.terminal.wait_screen(pane, "❯\u{a0}")?;
     place.terminal.say(pane, EXIT)?;
-    place.when(id, "it is left for good", |session| session.state == State::Stopped)?;
+    place.when(id, "it is left for good", |session| session.state == SessionState::Stopped)?;
     place.terminal.close(pane)
 }
 

@@ -13,7 +13,8 @@ use super::place::{Place, Which, load, start_line, until};
 use super::table::{Goal, Table};
 use super::terminal::Pane;
 use anyhow::{Context, bail};
-use coord_wire::inspect::{Session, State};
+use coord_model::SessionState;
+use coord_wire::inspect::Session;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ fn start(place: &Place) -> anyhow::Result<()> {
     }
     until("all sessions", || {
         let sessions = place.sessions("")?;
-        let idle = sessions.iter().filter(|session| session.state == State::Idle).count();
+        let idle = sessions.iter().filter(|session| session.state == SessionState::Idle).count();
         Ok((idle == SESSIONS).then_some(()))
     })?;
     let mut rest = panes.iter().enumerate();
@@ -112,7 +113,7 @@ fn start(place: &Place) -> anyhow::Result<()> {
 
 fn prompt(place: &Place, number: usize, pane: &Pane, text: &str) -> anyhow::Result<()> {
     place.terminal.command(pane, text)?;
-    let is_running = |session: &Session| session.state == State::Running;
+    let is_running = |session: &Session| session.state == SessionState::Running;
     place.when(&session_id(number), "its turn is open", is_running).map(drop)
 }
 

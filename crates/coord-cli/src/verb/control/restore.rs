@@ -6,8 +6,9 @@ use std::io::{BufRead as _, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use coord_model::SessionState;
 use coord_wire::api::{OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb, REFUSED};
-use coord_wire::inspect::{Inspect, Session, State};
+use coord_wire::inspect::{Inspect, Session};
 
 use super::{How, ask, show, tmux_server};
 use crate::client;
@@ -83,7 +84,7 @@ fn sessions(context: &Context) -> Result<Vec<Session>, Failure> {
 /// Those that a host event took along, the ones first that were heard of last.
 fn interrupted(all: &[Session]) -> Vec<String> {
     let mut found: Vec<&Session> =
-        all.iter().filter(|session| session.state == State::Interrupted).collect();
+        all.iter().filter(|session| session.state == SessionState::Interrupted).collect();
     // RFC 3339 in UTC sorts as text; the newest come first already where nothing was heard.
     found.sort_by_key(|session| {
         std::cmp::Reverse(session.last_event.as_ref().map(|last| last.at.as_str()))

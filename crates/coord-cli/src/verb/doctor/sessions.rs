@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use coord_model::envelope::Envelope;
-use coord_model::{Event, Record};
+use coord_model::{Event, Record, SessionState};
 use coord_store::journal::read_segments;
 use coord_store::{RealDisk, StateLock};
-use coord_wire::inspect::{Session, State};
+use coord_wire::inspect::Session;
 
 use super::finding::quoted;
 use super::settings::is_registered;
@@ -40,7 +40,10 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
 
 fn may_live(session: &Session) -> bool {
     session.owner.as_ref().is_none_or(|owner| owner.alive != Some(false))
-        && !matches!(session.state, State::Stopped | State::Crashed | State::Interrupted)
+        && !matches!(
+            session.state,
+            SessionState::Stopped | SessionState::Crashed | SessionState::Interrupted
+        )
 }
 
 /// Configuration directories that sessions use and that have no hook of ours.

@@ -1,8 +1,9 @@
 //! What the sequences brought to light, each as a test of its own.
 
-use coord_core::{Turn, Word};
+use coord_core::Turn;
 use coord_model::{
-    EndReason, Event, HookKind, Kind, ProcessSeen, RegistryStatus, Screen, StartSource,
+    EndReason, Event, HookKind, Kind, ProcessSeen, RegistryStatus, Screen, SessionState,
+    StartSource,
 };
 
 use crate::world::{END, EXIT, PROMPT, RESUME, World, entry, pane, present, process};
@@ -28,7 +29,7 @@ fn r_21_a_registry_that_agrees_is_not_waited_for() {
     says(&mut world, RegistryStatus::Busy);
     world.hook("s1", 100, PROMPT);
     world.pass(3.0);
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert_eq!(world.state.next_deadline(), None);
 }
 
@@ -51,7 +52,7 @@ fn r_10_a_stopped_process_leaves_no_deadline_due() {
         launch,
     }));
     world.pass(3.0);
-    assert_eq!(world.word("s1"), Word::Suspended);
+    assert_eq!(world.state_of("s1"), SessionState::Suspended);
     assert_eq!(world.state.next_deadline(), None);
 }
 
@@ -63,12 +64,12 @@ fn h_42_an_entry_left_behind_claims_nothing_after_a_resume() {
     world.die(100, present("s1"));
     world.hook("s1", 200, RESUME);
     world.registry(100, present("s1"), false);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     world.hook("s1", 200, EXIT);
     world.registry(100, present("s1"), false);
     world.exit(100);
     world.registry(100, present("s1"), true);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 // the mark goes when one of the two went over to another conversation, or both died.
@@ -84,7 +85,7 @@ fn r_07_two_owners_are_so_only_while_there_are_two() {
     let mut world = in_a_turn();
     world.hook("s1", 200, RESUME);
     world.reboot();
-    assert!(world.state.sessions().all(|session| session.word.word == Word::Interrupted));
+    assert!(world.state.sessions().all(|session| session.shown.state == SessionState::Interrupted));
 }
 
 // H-05, S0-02: a conversation that went on after /clear is not cleared: its death may be a crash.
@@ -94,7 +95,7 @@ fn s0_02_a_crash_after_a_clear_whose_start_was_lost_is_a_crash() {
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     world.hook("s2", 100, PROMPT);
     world.die(100, present("s2"));
-    assert_eq!(world.word("s2"), Word::Crashed);
+    assert_eq!(world.state_of("s2"), SessionState::Crashed);
 }
 
 // H-36: of a cleared conversation nothing is left to be brought back after a restart.
@@ -103,7 +104,7 @@ fn h_36_a_cleared_session_is_not_interrupted_by_a_restart() {
     let mut world = in_a_turn();
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
     world.reboot();
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 // G6, H-10: what its user ended stays so, whatever a later SessionEnd gives as its reason.
@@ -114,7 +115,7 @@ fn g6_an_end_of_its_users_is_not_taken_back_by_another_end() {
     world.hook("s1", 100, EXIT);
     world.hook("s1", 100, END);
     world.exit(7);
-    assert_eq!(world.word("s1"), Word::Stopped);
+    assert_eq!(world.state_of("s1"), SessionState::Stopped);
 }
 
 // what a dead client's screen and registry entry go on saying ends no turn.
@@ -140,10 +141,10 @@ fn r_10_a_look_at_what_the_dead_left_ends_no_turn() {
 fn h_05_a_later_look_does_not_rewrite_what_a_death_left() {
     let mut world = in_a_turn();
     world.die(100, present("s1"));
-    let because = world.session("s1").word.because.clone();
+    let because = world.session("s1").shown.because.clone();
     says(&mut world, RegistryStatus::Busy);
     world.hook("s1", 100, PROMPT);
-    assert_eq!(world.session("s1").word.because, because);
+    assert_eq!(world.session("s1").shown.because, because);
 }
 
 // S0-18: a compaction says of no prompt that it is over.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{HostEvent, Presence, Source, Stage, Turn, Word};
+use coord_core::{HostEvent, Presence, Source, Stage, Turn};
 use coord_model::{
     EndReason, Event, HookKind, PaneFound, ProcessSeen, Registry, RegistryStatus, Screen,
-    StartSource, ToolPhase,
+    SessionState, StartSource, ToolPhase,
 };
 
 use super::kinds::Symbol;
@@ -98,26 +98,26 @@ labels! { STATUSES, of_status(Option<RegistryStatus>):
     Some(RegistryStatus::WaitingInput) => "waiting: input",
 }
 
-labels! { WORDS, of_word(Word):
-    Word::Starting => "starting",
-    Word::Running => "running",
-    Word::Idle => "idle",
-    Word::Stalled => "stalled",
-    Word::Background => "background",
-    Word::AwaitingPermission => "awaiting permission",
-    Word::AwaitingInput => "awaiting input",
-    Word::QuotaWait => "quota wait",
-    Word::BlockedAuth => "blocked: auth",
-    Word::BlockedBilling => "blocked: billing",
-    Word::Suspended => "suspended",
-    Word::Foreign => "foreign",
-    Word::Interrupted => "interrupted",
-    Word::Crashed => "crashed",
-    Word::Elsewhere => "elsewhere",
-    Word::RecoveryPending => "recovery_pending",
-    Word::Recovering => "recovering",
-    Word::Stopped => "stopped",
-    Word::Unknown => "unknown",
+labels! { WORDS, of_word(SessionState):
+    SessionState::Starting => "starting",
+    SessionState::Running => "running",
+    SessionState::Idle => "idle",
+    SessionState::Stalled => "stalled",
+    SessionState::Background => "background",
+    SessionState::AwaitingPermission => "awaiting permission",
+    SessionState::AwaitingInput => "awaiting input",
+    SessionState::QuotaWait => "quota wait",
+    SessionState::BlockedAuth => "blocked: auth",
+    SessionState::BlockedBilling => "blocked: billing",
+    SessionState::Suspended => "suspended",
+    SessionState::Foreign => "foreign",
+    SessionState::Interrupted => "interrupted",
+    SessionState::Crashed => "crashed",
+    SessionState::Elsewhere => "elsewhere",
+    SessionState::RecoveryPending => "recovery_pending",
+    SessionState::Recovering => "recovering",
+    SessionState::Stopped => "stopped",
+    SessionState::Unknown => "unknown",
 }
 
 labels! { TURNS, of_turn(Turn):
@@ -168,7 +168,7 @@ pub(crate) fn stage(stage: &Stage) -> &'static str {
     of_stage(stage)
 }
 
-pub(crate) fn word(word: Word) -> &'static str {
+pub(crate) fn word(word: SessionState) -> &'static str {
     of_word(&word)
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn check_events(symbols: &[Symbol]) {
 /// Every word, turn and presence is reached by a state of the table.
 pub(crate) fn check_states(states: &[(&str, World)]) {
     let sessions = || states.iter().flat_map(|(_, world)| world.state.sessions());
-    let by_word = sessions().map(|session| of_word(&session.word.word)).collect();
+    let by_word = sessions().map(|session| of_word(&session.shown.state)).collect();
     let by_turn = sessions().map(|session| of_turn(&session.turn)).collect();
     let by_presence = sessions().map(|session| of_presence(&session.presence)).collect();
     check("state's word", WORDS, &by_word, &[]);

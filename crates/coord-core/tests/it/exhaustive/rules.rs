@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use coord_core::{OwnerId, Presence, RegistryFact, Session, State, Turn, Word, step};
-use coord_model::{EndReason, Event, HookEvent, HookKind, ProcessRef, SessionKey};
+use coord_core::{OwnerId, Presence, RegistryFact, Session, State, Turn, step};
+use coord_model::{EndReason, Event, HookEvent, HookKind, ProcessRef, SessionKey, SessionState};
 
 use crate::world::World;
 
@@ -152,8 +152,8 @@ fn late_changes_nothing(before: &Session, after: &Session, hook: &HookEvent) {
     expected.last.clone_from(&after.last);
     expected.previous_ids.clone_from(&after.previous_ids);
     // The reason may name that more prompts wait; the word may not change.
-    assert_eq!(expected.word.word, after.word.word, "a late event changed the word");
-    expected.word.clone_from(&after.word);
+    assert_eq!(expected.shown.state, after.shown.state, "a late event changed the word");
+    expected.shown.clone_from(&after.shown);
     assert_eq!(&expected, after, "a late event changed more than counts");
 }
 
@@ -186,21 +186,25 @@ impl Known {
             assert!(
                 !session.may_live(),
                 "a dead process's session lives: {}",
-                session.word.because
+                session.shown.because
             );
             let is_over = matches!(
-                session.word.word,
-                Word::Unknown | Word::Crashed | Word::Stopped | Word::Interrupted
+                session.shown.state,
+                SessionState::Unknown
+                    | SessionState::Crashed
+                    | SessionState::Stopped
+                    | SessionState::Interrupted
             );
-            assert!(is_over, "a dead process's session is {:?}", session.word.word);
+            assert!(is_over, "a dead process's session is {:?}", session.shown.state);
         }
     }
 
     /// G6, H-10: what its user ended is stopped, never crashed or taken along by a host event.
     fn who_left_did_not_crash(&self, session: &Session) {
         if owned(session).is_some_and(|owned| self.left.contains(&owned)) {
-            let is_wrong = matches!(session.word.word, Word::Crashed | Word::Interrupted);
-            assert!(!is_wrong, "its user left it, and it is {:?}", session.word.word);
+            let is_wrong =
+                matches!(session.shown.state, SessionState::Crashed | SessionState::Interrupted);
+            assert!(!is_wrong, "its user left it, and it is {:?}", session.shown.state);
         }
     }
 
@@ -223,7 +227,11 @@ impl Known {
         }
         if lives(session) && state.sessions().any(is_other) {
             assert!(session.two_owners, "two live processes hold {}", session.session_id);
-            assert_eq!(session.word.word, Word::Unknown, "two live processes hold one id");
+            assert_eq!(
+                session.shown.state,
+                SessionState::Unknown,
+                "two live processes hold one id"
+            );
         }
     }
 }
@@ -231,12 +239,12 @@ impl Known {
 /// G6: its user's own end has one word.
 fn its_users_end_is_a_stop(session: &Session) {
     if let Presence::Ended { reason: Some(EndReason::PromptInputExit), .. } = session.presence {
-        assert_eq!(session.word.word, Word::Stopped);
+        assert_eq!(session.shown.state, SessionState::Stopped);
     }
 }
 
 /// G9: every word comes from a rule and says why.
 fn a_word_has_its_reason(session: &Session) {
-    assert!(!session.word.rule.is_empty(), "{:?} by no rule", session.word.word);
-    assert!(!session.word.because.is_empty(), "{:?} without a reason", session.word.word);
+    assert!(!session.shown.rule.is_empty(), "{:?} by no rule", session.shown.state);
+    assert!(!session.shown.because.is_empty(), "{:?} without a reason", session.shown.state);
 }

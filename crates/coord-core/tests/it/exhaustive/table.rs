@@ -31,7 +31,7 @@ const WIDTH: usize = 100;
 
 /// A record as the table shows it.
 fn view(session: &Session) -> String {
-    let mut view = format!("{} ({})", labels::word(session.word.word), session.word.rule);
+    let mut view = format!("{} ({})", labels::word(session.shown.state), session.shown.rule);
     match session.turn {
         Turn::Open { queued: queued @ 1.., .. } => {
             let _ = write!(view, ", turn open + {queued}");

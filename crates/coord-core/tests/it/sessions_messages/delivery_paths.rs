@@ -1,9 +1,9 @@
 //! Through which delivery path a message leaves, and through which never (S4-24, H-13, H-21, H-25, H-30).
 
-use coord_core::{Admitted, Turn, Word};
+use coord_core::{Admitted, Turn};
 use coord_model::{
-    DeliveryPath, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, StartSource, ToolPhase,
-    Via,
+    DeliveryPath, Event, HookEvent, HookKind, Kind, NewMessage, Provenance, SessionState,
+    StartSource, ToolPhase, Via,
 };
 
 use super::mail::{OTHER, id};
@@ -63,14 +63,14 @@ fn a_stop_is_a_door_once_a_turn() {
     world.hook("s1", PID, PROMPT);
     world.sent([1, 2]);
     assert_eq!(world.takes(STOP), [id(1), id(2)]);
-    assert_eq!(world.word("s1"), Word::Running, "the turn goes on");
+    assert_eq!(world.state_of("s1"), SessionState::Running, "the turn goes on");
     assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
     let awake = world.state.moment(world.now()).awake;
     assert_eq!(world.session("s1").wakes.used(awake).0, 1, "one turn, however many messages");
     world.sent([3]);
     assert_eq!(world.wakes(), [], "nobody is woken in the midst of it");
     assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     assert_eq!(world.takes(PROMPT), [id(3)]);
     world.sent([4]);
     assert_eq!(world.takes(STOP), [id(4)], "the next turn has its own");
@@ -102,15 +102,15 @@ fn a_stop_that_was_not_answered_leaves_the_turn_closed() {
     let (delivery, ids) = world.asks(STOP, |_| ()).unwrap();
     assert_eq!(ids, [1, 2].map(id));
     ids.iter().for_each(|id| world.hand(*id, delivery));
-    assert_eq!(world.word("s1"), Word::Running);
-    for (id, word) in ids.into_iter().zip([Word::Running, Word::Idle]) {
+    assert_eq!(world.state_of("s1"), SessionState::Running);
+    for (id, word) in ids.into_iter().zip([SessionState::Running, SessionState::Idle]) {
         let fence = world.message(id).lease().unwrap().fence;
         let returned = coord_model::QueueEvent::Returned { id, fence, why: "gone".into() };
         world.queue(returned.clone());
         world.queue(returned);
         let message = world.message(id);
         assert!(message.is_ready() && message.attempts == 0 && !message.maybe_duplicate);
-        assert_eq!(world.word("s1"), word, "with the last one");
+        assert_eq!(world.state_of("s1"), word, "with the last one");
     }
     assert_eq!(world.wakes(), [1, 2].map(id)[..1]);
     world.hook("s1", PID, PROMPT);
@@ -295,7 +295,11 @@ fn what_is_on_its_way_is_handed_to_nobody_else() {
     let message = world.message(id(1));
     assert_eq!((message.lease().unwrap().fence, message.attempts), (fence, 1));
     assert_eq!(world.takes(STOP), []);
-    assert_eq!(world.word("s1"), Word::Idle, "a record that does not fit opens no turn");
+    assert_eq!(
+        world.state_of("s1"),
+        SessionState::Idle,
+        "a record that does not fit opens no turn"
+    );
 }
 
 impl World {

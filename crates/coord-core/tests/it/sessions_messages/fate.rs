@@ -1,9 +1,9 @@
 //! What becomes of a message that left (H-30, S4-23, S4-25, G3, G10): proved, given back, failed, across restarts.
 
-use coord_core::{Turn, Word};
+use coord_core::Turn;
 use coord_model::{
     Background, DeliveryPath, Effect, EndReason, HookKind, MessageId, NewMessage, QueueEvent,
-    StartSource,
+    SessionState, StartSource,
 };
 
 use super::mail::{DAY_S, LEASE_S, id};
@@ -360,7 +360,7 @@ fn a_turn_that_went_on_and_failed() {
     let stop = HookKind::Stop(Background { tasks: 1, ..Background::default() });
     assert_eq!(world.takes(stop), [id(1)]);
     world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
-    assert_eq!(world.session("s1").word.word, Word::QuotaWait);
+    assert_eq!(world.session("s1").shown.state, SessionState::QuotaWait);
 }
 
 // S4-09, R-02: a prompt that came while a Stop waited for its answer has its own turn, and no other.

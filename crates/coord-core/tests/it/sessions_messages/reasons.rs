@@ -1,8 +1,8 @@
 //! What a message that waits for a session is said to wait for (G9, G12, S4-25).
 
-use coord_core::Word;
 use coord_model::{
     Command, EndReason, Event, HookKind, PaneState, ProcessSeen, Proof, QueueEvent, RegistryStatus,
+    SessionState,
 };
 
 use super::mail::{LEASE_S, id};
@@ -15,17 +15,21 @@ type Make = fn(&mut World);
 // G12: each hold of a message can be read, and is the one that holds it.
 #[test]
 fn each_reason_is_said() {
-    let makes: [(Word, Make, &str); 12] = [
-        (Word::Idle, |_| (), "is idle: it comes by its wake hook"),
-        (Word::Running, |world| world.hook("s1", PID, PROMPT), "works: it comes when that turn"),
+    let makes: [(SessionState, Make, &str); 12] = [
+        (SessionState::Idle, |_| (), "is idle: it comes by its wake hook"),
         (
-            Word::AwaitingPermission,
+            SessionState::Running,
+            |world| world.hook("s1", PID, PROMPT),
+            "works: it comes when that turn",
+        ),
+        (
+            SessionState::AwaitingPermission,
             |world| world.says("s1", PID, RegistryStatus::WaitingPermission),
             "waits for an answer at its dialog",
         ),
-        (Word::Suspended, suspended, "stopped by Ctrl-Z"),
+        (SessionState::Suspended, suspended, "stopped by Ctrl-Z"),
         (
-            Word::QuotaWait,
+            SessionState::QuotaWait,
             |world| {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
@@ -33,7 +37,7 @@ fn each_reason_is_said() {
             "waits for its quota",
         ),
         (
-            Word::BlockedAuth,
+            SessionState::BlockedAuth,
             |world| {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("authentication_failed".into()));
@@ -41,14 +45,14 @@ fn each_reason_is_said() {
             "an error of its account",
         ),
         (
-            Word::Stopped,
+            SessionState::Stopped,
             |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
             "has ended: it comes when that is resumed",
         ),
-        (Word::Interrupted, World::reboot, "has ended: it comes when that is resumed"),
-        (Word::Crashed, crashed, "crashed: it comes when that is back"),
+        (SessionState::Interrupted, World::reboot, "has ended: it comes when that is resumed"),
+        (SessionState::Crashed, crashed, "crashed: it comes when that is back"),
         (
-            Word::RecoveryPending,
+            SessionState::RecoveryPending,
             |world| {
                 world.attend(true);
                 world.crash(PID);
@@ -56,20 +60,20 @@ fn each_reason_is_said() {
             "crashed: it comes when that is back",
         ),
         (
-            Word::Unknown,
+            SessionState::Unknown,
             |world| {
                 world.hook("s1", PID, PROMPT);
                 world.die(PID, no_registry());
             },
             "nobody knows how",
         ),
-        (Word::Idle, |world| hold(world), "held by its operator"),
+        (SessionState::Idle, |world| hold(world), "held by its operator"),
     ];
     for (word, make, why) in makes {
         let mut world = at_rest();
         world.sent([1]);
         make(&mut world);
-        assert_eq!(world.word("s1"), word, "{why}");
+        assert_eq!(world.state_of("s1"), word, "{why}");
         assert!(world.why_waits(id(1)).contains(why), "{word:?}: {}", world.why_waits(id(1)));
     }
 }

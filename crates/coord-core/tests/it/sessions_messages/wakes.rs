@@ -1,9 +1,9 @@
 //! Who is woken by a message, and how often (H-02, H-08, H-13, H-21, H-35).
 
-use coord_core::{Starter, Turn, Word};
+use coord_core::{Starter, Turn};
 use coord_model::{
     Command, DeliveryPath, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, QueueEvent,
-    RegistryStatus, Screen, Settings, WakeLimits,
+    RegistryStatus, Screen, SessionState, Settings, WakeLimits,
 };
 
 use super::mail::{LEASE_S, OTHER, id};
@@ -99,7 +99,7 @@ fn whom_coord_may_not_touch_is_not_woken() {
                 world.hook("s1", PID, STOP);
                 world.pass(20.0);
                 assert!(world.session("s1").contested.is_some());
-                assert_eq!(world.word("s1"), Word::Idle);
+                assert_eq!(world.state_of("s1"), SessionState::Idle);
             },
             "nobody knows what its session is at",
         ),
@@ -217,7 +217,7 @@ fn an_interrupted_turn_and_background_work_are_rest() {
     let work = coord_model::Background { tasks: 1, subagents: 0, crons: 0 };
     world.hook("s1", PID, HookKind::Stop(work));
     world.screen(PID, Screen::Prompt);
-    assert_eq!((world.word("s1"), world.wakes()), (Word::Background, vec![id(1)]));
+    assert_eq!((world.state_of("s1"), world.wakes()), (SessionState::Background, vec![id(1)]));
 }
 
 // H-21: six turns in ten minutes; the seventh waits, and says for how long.

@@ -1,9 +1,9 @@
 //! By which way a message left, and what its session is left with (S4-09, S4-24, H-02, H-13, H-15, H-30, R-20).
 
-use coord_core::{ANSWER_BYTES_MAX, Admitted, MessageState, Turn, Word};
+use coord_core::{ANSWER_BYTES_MAX, Admitted, MessageState, Turn};
 use coord_model::{
     Address, DeliveryPath, Effect, HookKind, Kind, NewMessage, QueueEvent, Registry, RegistryEntry,
-    RegistryStatus, SessionKey, StartSource,
+    RegistryStatus, SessionKey, SessionState, StartSource,
 };
 
 use super::mail::{OTHER, id};
@@ -80,8 +80,10 @@ fn nothing_is_handed_to_a_session_that_is_not_this_coordinators() {
     let Registry::Present(its) = entry("s2", Some(RegistryStatus::Idle), 0) else { panic!() };
     let found = Registry::Present(RegistryEntry { is_foreign: true, ..its });
     foreign.registry(OTHER, found, false);
-    for (mut world, word) in [(elsewhere, Word::Elsewhere), (foreign, Word::Foreign)] {
-        assert_eq!(world.word("s2"), word);
+    for (mut world, word) in
+        [(elsewhere, SessionState::Elsewhere), (foreign, SessionState::Foreign)]
+    {
+        assert_eq!(world.state_of("s2"), word);
         let key = world.session("s2").key;
         assert_eq!(waits_at(&mut world, key), "its session is not this coordinator's", "{word:?}");
     }
@@ -96,12 +98,12 @@ fn what_a_stop_could_not_bring_ends_no_later_turn() {
     world.sent([1]);
     assert_eq!(world.takes(STOP), [id(1)]);
     world.hook("s1", PID, STOP);
-    assert_eq!(world.word("s1"), Word::Idle);
+    assert_eq!(world.state_of("s1"), SessionState::Idle);
     world.hook("s1", PID, PROMPT);
     let fence = world.message(id(1)).lease().unwrap().fence;
     world.queue(QueueEvent::Returned { id: id(1), fence, why: "gone".into() });
     assert!(world.message(id(1)).is_ready());
-    assert_eq!(world.word("s1"), Word::Running);
+    assert_eq!(world.state_of("s1"), SessionState::Running);
     assert!(matches!(world.session("s1").turn, Turn::Open { .. }));
 }
 
@@ -151,12 +153,12 @@ fn nobody_is_woken_whose_turn_was_not_seen_to_end() {
     world.pass(5.0);
     world.says("s1", PID, RegistryStatus::Shell);
     let turn = world.session("s1").turn;
-    assert!(world.word("s1") == Word::Background && matches!(turn, Turn::Open { .. }));
+    assert!(world.state_of("s1") == SessionState::Background && matches!(turn, Turn::Open { .. }));
     assert_eq!(world.wakes(), []);
     let why = "nobody knows what its session is at: it comes with its next prompt";
     assert_eq!(world.why_waits(id(1)), why);
     world.hook("s1", PID, STOP);
-    assert_eq!(world.word("s1"), Word::Background);
+    assert_eq!(world.state_of("s1"), SessionState::Background);
     assert_eq!(world.wakes(), [id(1)], "its turn is over");
 }
 
