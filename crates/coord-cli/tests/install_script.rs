@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use coord_tests::coord::copy_program;
+
 /// A home with a blank and a letter beyond ASCII in its name.
 const HOME: &str = "ho m\u{e9}";
 
@@ -24,7 +26,8 @@ impl Scratch {
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install.sh");
         fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_coord"), scratch.path("tar ball/bin/coord")).unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_coord"));
+        copy_program(program, &scratch.path("tar ball/bin/coord"));
         for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
             let hook = scratch.path(&format!("tar ball/lib/coord/coord-hook-{name}"));
             fs::write(&hook, "first").unwrap();

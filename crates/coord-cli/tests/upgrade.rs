@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_tests::coord::{events, health, programs};
+use coord_tests::coord::{copy_program, events, health, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;
@@ -37,7 +37,7 @@ impl Installed {
         }
         for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
             let name = format!("coord-hook-{name}");
-            fs::copy(programs().join(&name), prefix.join("lib/coord").join(&name)).unwrap();
+            copy_program(&programs().join(&name), &prefix.join("lib/coord").join(&name));
         }
         let installed = Self { home, prefix };
         installed.replace_program();
@@ -48,7 +48,7 @@ impl Installed {
     /// As install.sh does it: beside the old one, then renamed over it.
     fn replace_program(&self) {
         let (new, old) = (self.prefix.join("bin/.coord.new"), self.prefix.join("bin/coord"));
-        fs::copy(programs().join("coord"), &new).unwrap();
+        copy_program(&programs().join("coord"), &new);
         fs::rename(new, old).unwrap();
     }
 
