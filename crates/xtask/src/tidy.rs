@@ -3,6 +3,7 @@
 //! Decides by reading the tracked files only. Each finding is one line that names the place and the
 //! remedy; the same checks run as a test of this crate.
 
+mod arrows;
 mod guarantees;
 mod layout;
 mod manifests;
@@ -71,6 +72,7 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     words::check(&files, &mut report);
     purity::check(&files, &mut report);
     manifests::check(&files, &mut report);
+    arrows::check(&files, &mut report);
     layout::check(&files, &mut report);
     proofs::check(&files, &mut report);
     Ok(report)
