@@ -33,7 +33,7 @@ impl Effects {
         self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did });
     }
 
-    /// Asks for a action, behind all that was asked for before: a lock that was given back earlier in the
+    /// Asks for an action, behind all that was asked for before: a lock that was given back earlier in the
     /// step may have been taken again since (H-13).
     pub(crate) fn do_it(&mut self, action: Action) {
         let effect = Effect::Act(Box::new(action));

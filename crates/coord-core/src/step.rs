@@ -58,8 +58,8 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
 
 /// Whether an event is more than a note for people.
 fn changes_state(event: &Event) -> bool {
-    let is_probe = matches!(event, Event::Hook(hook) if hook.is_probe());
-    !is_probe && !matches!(event, Event::JournalReopened { .. } | Event::Decision(_))
+    let is_void = matches!(event, Event::Hook(hook) if hook.is_void());
+    !is_void && !matches!(event, Event::JournalReopened { .. } | Event::Decision(_))
 }
 
 /// What an event says. Returns the records that it touched.

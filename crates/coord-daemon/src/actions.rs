@@ -13,7 +13,7 @@ use crate::routes::Route;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
-    /// Does a action, or has it wait for the disk.
+    /// Does an action, or has it wait for the disk.
     pub(crate) fn perform_action(&mut self, action: Action, class: EffectClass) {
         // A lock is given back behind the acts that it is held for (H-13).
         let is_behind = matches!(action, Action::Release { .. }) && !self.acts.is_empty();
@@ -69,7 +69,7 @@ impl<W: World> Coordinator<W> {
         self.record_outcome(intent, outcome, now);
     }
 
-    /// Takes in what came of a action.
+    /// Takes in what came of an action.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Now) {
         match reply {
             Reply::Proved(intent, proof) => {

@@ -31,7 +31,7 @@ use crate::worker::{QueueWorker, Supervisor, Waiting};
 pub use processes::owners;
 pub(crate) use transcripts::Transcripts;
 
-/// The answer to a action.
+/// The answer to an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// A look was made.
@@ -89,7 +89,7 @@ impl Executor {
         Ok(Self { worker, replies })
     }
 
-    /// Takes a action, after those it was given before.
+    /// Takes an action, after those it was given before.
     pub(crate) fn act(&self, action: Action) {
         self.worker.put(|queue| queue.0.push_back(action));
     }

@@ -1,6 +1,6 @@
 //! Takes in what hooks spooled while nobody answered them (G1).
 //!
-//! A spool file is renamed away under its lock, its records go through the same delivery path as any event,
+//! A spool file is renamed away under its lock, its records go the same way as any event,
 //! and the file goes only when the journal is synced behind them. After a crash in between it is
 //! read again and the event ids tell what is there already (G2). A file with an event of a newer
 //! version stays: what is understood of it is taken, and the newer coordinator takes the rest (H-39).

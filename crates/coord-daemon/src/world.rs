@@ -88,7 +88,7 @@ pub trait World {
     /// Does something to a session, or looks for it; each action is answered once, by
     /// [`Self::take_reply`].
     fn act(&mut self, action: Action);
-    /// What came of a action, if anything has.
+    /// What came of an action, if anything has.
     fn take_reply(&mut self) -> Option<Reply>;
 
     /// Whether the machine is being shut down, as far as it says so; `wall_ms` is the wall time now (H-10).

@@ -22,7 +22,7 @@ pub const ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 pub const PROBE: &str = "CoordProbe";
 
 /// One event as a hook saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope {
     /// [`ENVELOPE_VERSION`].
     pub v: u32,

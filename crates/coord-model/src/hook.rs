@@ -6,7 +6,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::envelope::{Envelope, EnvelopeError, Harness, PROBE};
+use crate::envelope::{Envelope, Harness, PROBE};
 use crate::{ProcessRef, TmuxPane};
 
 /// Id of a hook's event: 128 bit, ordered by time of emission.
@@ -46,7 +46,7 @@ pub enum Via {
 /// It is stored as `{"via", "verified", "corroborated", "envelope"}` with the envelope as it came, so that
 /// fields unknown to this version are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Stored")]
+#[serde(from = "Stored")]
 pub struct HookEvent {
     /// Unique id.
     pub id: EventId,
@@ -148,9 +148,9 @@ impl HookEvent {
         }
     }
 
-    /// Whether it only proves that events arrive: recorded, of no session, changes nothing.
-    pub fn is_probe(&self) -> bool {
-        self.kind.name() == PROBE
+    /// Whether it changes nothing: it only proves that events arrive, or this version cannot read it.
+    pub fn is_void(&self) -> bool {
+        matches!(self.kind.name(), PROBE | "")
     }
 
     /// Whether its sender was verified.
@@ -385,12 +385,14 @@ impl Serialize for HookEvent {
     }
 }
 
-impl TryFrom<Stored> for HookEvent {
-    type Error = EnvelopeError;
-
-    fn try_from(stored: Stored) -> Result<Self, EnvelopeError> {
+impl From<Stored> for HookEvent {
+    fn from(stored: Stored) -> Self {
         let Stored { via, verified, corroborated, envelope: text } = stored;
-        let envelope = Envelope::parse(text.get().as_bytes())?;
+        // What was recorded must not keep a store from being opened (G1): what this version cannot read has
+        // no meaning for it.
+        let Ok(envelope) = Envelope::parse(text.get().as_bytes()) else {
+            return Self::new(Envelope::default(), text, via);
+        };
         let provenance = match corroborated {
             _ if verified => Provenance::Verified,
             Some(Corroborated { client, registry }) => {
@@ -398,6 +400,20 @@ impl TryFrom<Stored> for HookEvent {
             }
             None => Provenance::Claimed,
         };
-        Ok(Self { provenance, ..Self::new(envelope, text, via) })
+        Self { provenance, ..Self::new(envelope, text, via) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // G1, U-07: an envelope of another version stands in the journal, and says nothing to this one.
+    #[test]
+    fn a_stored_envelope_that_cannot_be_read_means_nothing_and_is_kept() {
+        let stored = r#"{"via":"spool","verified":true,"envelope":{"v":9,"new":[1]}}"#;
+        let event: HookEvent = serde_json::from_str(stored).unwrap();
+        assert!(event.is_void() && !event.is_verified());
+        assert!(serde_json::to_string(&event).unwrap().contains(r#"{"v":9,"new":[1]}"#));
     }
 }

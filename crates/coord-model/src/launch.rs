@@ -115,3 +115,26 @@ fn name<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::
         Name::Plain(name) | Name::Field { name } => name,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Version 1 has two shapes, of the journal and of the snapshot; this one writes a third.
+    #[test]
+    fn launches_of_version_1_are_read() {
+        let rest = r#""program":["claude"],"flags":[],"cwd":{"path":"/","device":1,"inode":2}"#;
+        let of_journal = r#""parent":{"pid":7,"start_time":"9"},"parent_kind":{"other":"loop.sh"}"#;
+        let of_snapshot =
+            r#""parent":{"process":{"pid":7,"start_time":9},"kind":{"Other":{"name":"loop.sh"}}}"#;
+        let process = ProcessRef { pid: 7, start_time: 9 };
+        for parent in [of_journal, of_snapshot] {
+            let launch: Launch =
+                serde_json::from_str(&alloc::format!("{{{parent},{rest}}}")).unwrap();
+            let kind = ParentKind::Other("loop.sh".into());
+            assert_eq!(launch.parent, Parent { process, kind }, "{parent}");
+            let written = serde_json::to_string(&launch).unwrap();
+            assert_eq!(serde_json::from_str::<Launch>(&written).unwrap(), launch, "{written}");
+        }
+    }
+}
