@@ -9,7 +9,9 @@
 
 use alloc::string::String;
 
-use coord_model::{Domain, Effect, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey};
+use coord_model::{
+    Domain, Effect, Farewell, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey,
+};
 
 use crate::effects::Effects;
 use crate::facts::{PaneFact, RegistryFact};
@@ -116,10 +118,12 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
 }
 
 /// Judges a death by the pane: the client's farewell is a clean end; an open turn without one, once
-/// it had time to appear, is a crash; rest without one proves nothing.
+/// it had time to appear, is a crash; rest without one proves nothing. The farewell of another record
+/// (`is_known`) says nothing here, one of nobody known may be the client's own.
 pub(crate) fn judge_by_pane(
     session: &mut Session,
     found: &PaneFound,
+    is_known: impl Fn(&str) -> bool,
     at: Moment,
     fx: &mut Effects,
 ) {
@@ -133,7 +137,9 @@ pub(crate) fn judge_by_pane(
         PaneFound::Unreadable { .. } => return,
     };
     let is_own = |id: &String| *id == session.session_id || session.previous_ids.contains(id);
-    if seen.farewell.as_ref().is_some_and(is_own) {
+    if let Some(Farewell::Last(id)) = &seen.farewell
+        && is_own(id)
+    {
         if is_fresh {
             let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
             return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
@@ -146,7 +152,16 @@ pub(crate) fn judge_by_pane(
         return;
     }
     let is_open = matches!(session.turn, Turn::Open { .. });
-    let (presence, did, saw) = if is_open && is_fresh {
+    let may_be_its = |farewell: &Farewell| {
+        let (Farewell::Last(id) | Farewell::Above { session: id }) = farewell;
+        is_own(id) || !is_known(id)
+    };
+    let (presence, did, saw) = if seen.farewell.as_ref().is_some_and(may_be_its) {
+        // Its own under something that was painted since, or of a conversation whose start (`/clear`)
+        // was never told; an older client's may stand there as well.
+        let saw = "process gone, no SessionEnd, no registry; a farewell on the pane may be its own";
+        (Presence::Gone { at }, "unknown", saw)
+    } else if is_open && is_fresh {
         let saw =
             "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
         (Presence::Crashed { at }, "crashed", saw)

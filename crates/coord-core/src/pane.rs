@@ -86,7 +86,8 @@ impl State {
         let mut session = self.take(key)?;
         session.look = at.awake;
         if after_death {
-            death::judge_by_pane(&mut session, found, at, fx);
+            let is_known = |id: &str| !self.keys_of_id(id).is_empty();
+            death::judge_by_pane(&mut session, found, is_known, at, fx);
         } else {
             note(&mut session, found, looked, fx);
             conclude(&mut session, at, fx);

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use coord_model::envelope::Envelope;
 use coord_model::stamp::rfc3339;
-use coord_model::{Event, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via};
+use coord_model::{
+    Event, Farewell, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via,
+};
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use serde::Serialize;
@@ -326,7 +328,11 @@ fn pane_words(pane: &PaneFound) -> String {
     match pane {
         PaneFound::Found(seen) => {
             let screen = seen.screen.map_or("no known screen", Screen::word);
-            let farewell = if seen.farewell.is_some() { ", the client's farewell" } else { "" };
+            let farewell = match seen.farewell {
+                Some(Farewell::Last(_)) => ", the client's farewell",
+                Some(Farewell::Above { .. }) => ", a farewell further up",
+                None => "",
+            };
             let crash =
                 seen.signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
             format!("pane {}, {screen}{farewell}{crash}", seen.pane.pane)

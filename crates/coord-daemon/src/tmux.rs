@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use coord_model::{Look, PaneFound, PaneProof, PaneSeen, ProcessRef, TmuxPane};
+use coord_model::{Farewell, Look, PaneFound, PaneProof, PaneSeen, ProcessRef, TmuxPane};
 use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 
@@ -207,7 +207,8 @@ impl Tmux {
         };
         let Some(text) = sight.view.texts.get(&pane.id) else { return Outcome::Capture(pane.id) };
         let Reading { screen, farewell, signature, digest } = (self.read)(text);
-        if is_dead && farewell.is_none() && is_taken(pane, wish.process) {
+        let says_end = matches!(farewell, Some(Farewell::Last(_)));
+        if is_dead && !says_end && is_taken(pane, wish.process) {
             return Outcome::Is(*unreadable("another program has its terminal by now"));
         }
         let (socket, id) = (socket.to_owned(), format!("%{}", pane.id));

@@ -43,15 +43,29 @@ pub struct PaneSeen {
     pub proof: PaneProof,
     /// The class of its screen, if it fits one.
     pub screen: Option<Screen>,
-    /// The session id of the client's farewell, if that is the last thing on it (H-05).
+    /// The last farewell of a client that stands on it (H-05).
     #[serde(default)]
-    pub farewell: Option<String>,
+    pub farewell: Option<Farewell>,
     /// The name of a crash signature on it (S0-01).
     #[serde(default)]
     pub signature: Option<String>,
     /// A hash of its text without what moves by itself (S1-04); none where there is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
+}
+
+/// What a client prints when it exits: the command line that resumes its session. Only the last one
+/// on a screen counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Farewell {
+    /// Of this session id; nothing but a shell's prompt stands below it.
+    Last(String),
+    /// Of this session id; something stands below it, so whoever drew that came later.
+    Above {
+        /// The session id.
+        session: String,
+    },
 }
 
 /// What makes a pane the same pane (H-16).

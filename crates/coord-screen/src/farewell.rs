@@ -1,7 +1,9 @@
 //! The client's farewell: "Resume this session with:" and the command line that does it.
 //!
-//! Decides whether the farewell is the last thing on the screen and which session it names; what
+//! Decides which session the last farewell on the screen names and whether anything follows it; what
 //! that proves is decided elsewhere (H-05).
+
+use coord_model::Farewell;
 
 const HEAD: &str = "Resume this session with:";
 const PROGRAM: &str = "claude ";
@@ -11,8 +13,8 @@ const COMMAND_LINES_MAX: usize = 32;
 /// Lines that a shell's prompt may have.
 const PROMPT_LINES_MAX: usize = 2;
 
-/// The session that the last farewell names, if nothing but a shell's prompt follows.
-pub(crate) fn session_in(lines: &[&str]) -> Option<String> {
+/// The session that the last farewell names, and whether nothing but a shell's prompt follows.
+pub(crate) fn last_in(lines: &[&str]) -> Option<Farewell> {
     let head = lines.iter().rposition(|line| *line == HEAD)?;
     let mut after = lines[head + 1..].iter().filter(|line| !line.trim().is_empty()).peekable();
     if !after.peek()?.starts_with(PROGRAM) {
@@ -22,7 +24,11 @@ pub(crate) fn session_in(lines: &[&str]) -> Option<String> {
     for line in after.by_ref().take(COMMAND_LINES_MAX) {
         command.push_str(line);
         if let Some(session) = session_at_end(&command) {
-            return (after.count() <= PROMPT_LINES_MAX).then_some(session);
+            return Some(if after.count() <= PROMPT_LINES_MAX {
+                Farewell::Last(session)
+            } else {
+                Farewell::Above { session }
+            });
         }
     }
     None
@@ -51,7 +57,19 @@ mod tests {
     const ID: &str = "53a98082-709f-4d17-8102-4681346bd56b";
 
     fn of(text: &str) -> Option<String> {
-        session_in(&text.lines().collect::<Vec<_>>())
+        match last_in(&text.lines().collect::<Vec<_>>())? {
+            Farewell::Last(session) => Some(session),
+            Farewell::Above { .. } => None,
+        }
+    }
+
+    // H-05
+    #[test]
+    fn one_that_something_follows_is_not_the_last_thing() {
+        let text =
+            format!("Resume this session with:\nclaude --resume {ID}\ndev$ ls\nREADME.md\ndev$");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(last_in(&lines), Some(Farewell::Above { session: ID.to_owned() }));
     }
 
     // H-05

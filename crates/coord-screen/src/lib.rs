@@ -1,7 +1,7 @@
 //! What a captured pane (`tmux capture-pane -p`) shows of a Claude Code client.
 //!
-//! Decides by text alone: which of a few classes the screen belongs to, whether the client's
-//! farewell is the last thing on it, and whether words of a crash stand on it. It knows nothing of
+//! Decides by text alone: which of a few classes the screen belongs to, which farewell
+//! of a client stands on it, and whether words of a crash stand on it. It knows nothing of
 //! sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
 //! behind, and an agent can print anything; so only what the client itself draws at the bottom of
 //! the screen decides, and what fits no class is unknown. Classes and signatures are data,
@@ -18,7 +18,7 @@ mod rules;
 mod shell_prompt;
 
 pub use cells::plain;
-pub use coord_model::{Question, Screen};
+pub use coord_model::{Farewell, Question, Screen};
 pub use input::input;
 use layout::Layout;
 pub use question::question_in;
@@ -32,9 +32,8 @@ const SCREEN_BYTES_MAX: usize = 256 * 1024;
 pub struct Reading {
     /// None: unknown.
     pub screen: Option<Screen>,
-    /// The session id of the client's farewell ("Resume this session with"), if that is the last
-    /// thing on the screen but for a shell's prompt.
-    pub farewell: Option<String>,
+    /// The last farewell of a client ("Resume this session with") on the screen.
+    pub farewell: Option<Farewell>,
     /// The crash signature that stands anywhere on the screen. Evidence and nothing more: these
     /// words are everyday output of an agent (H-07).
     pub signature: Option<String>,
@@ -48,7 +47,7 @@ pub fn read(text: &str) -> Reading {
     let layout = Layout::of(text);
     Reading {
         screen: rules::class_of(&layout),
-        farewell: farewell::session_in(layout.lines()),
+        farewell: farewell::last_in(layout.lines()),
         signature: signature_in(text).map(str::to_owned),
         digest: digest::of_screen(&layout),
     }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_screen::{Reading, Screen, read};
+use coord_screen::{Farewell, Reading, Screen, read};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -52,7 +52,10 @@ fn every_screen_has_its_class() {
 fn farewells() {
     let with: Vec<(&str, String)> = FIXTURES
         .iter()
-        .filter_map(|fixture| Some((fixture.name.as_str(), read(&fixture.text).farewell?)))
+        .filter_map(|fixture| match read(&fixture.text).farewell? {
+            Farewell::Last(session) => Some((fixture.name.as_str(), session)),
+            Farewell::Above { .. } => None,
+        })
         .collect();
     let mut names: Vec<&str> = with.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
@@ -67,7 +70,8 @@ fn farewells() {
     ];
     assert_eq!(names, expected);
     let narrow = fixture("narrow_after_exit").farewell;
-    assert_eq!(narrow.as_deref(), Some("6ed11f76-d29d-4074-9255-927e52b034ee"));
+    let session = "6ed11f76-d29d-4074-9255-927e52b034ee".to_owned();
+    assert_eq!(narrow, Some(Farewell::Last(session)));
 }
 
 // what a killed client left is no prompt, no turn and no dialog.

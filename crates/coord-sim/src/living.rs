@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_model::{Kind, ProcessRef, Screen};
+use coord_model::{Farewell, Kind, ProcessRef, Screen};
 
 use crate::client::{Client, End, Move, Plan, Truth};
 use crate::host_events::SOCKET;
@@ -447,6 +447,7 @@ impl Simulation {
         let mut machine = self.machine.get();
         let pane = machine.tmux.get_mut(SOCKET).and_then(|one| one.panes.get_mut(&id));
         if let Some(pane) = pane {
+            let farewell = farewell.map(Farewell::Last);
             pane.shown = coord_screen::Reading { screen, farewell, ..Default::default() };
         }
     }

@@ -25,8 +25,8 @@ use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_daemon::world::Change;
 use coord_model::{
-    Action, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef, Registry,
-    TaskFound, TmuxPane,
+    Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef,
+    Registry, TaskFound, TmuxPane,
 };
 
 pub use executor::Happening;
@@ -465,7 +465,10 @@ impl Machine {
         };
         let Some((id, pane)) = found else { return PaneFound::NotThere };
         let is_after_death = wish.look == Look::AfterDeath;
-        if is_after_death && pane.shown.farewell.is_none() && self.has_another(pane) {
+        if is_after_death
+            && !matches!(pane.shown.farewell, Some(Farewell::Last(_)))
+            && self.has_another(pane)
+        {
             return unreadable("another program has its terminal by now");
         }
         let socket = wish.pane.socket.clone();

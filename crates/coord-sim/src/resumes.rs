@@ -4,7 +4,7 @@
 use coord_core::{Stage, Way};
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
-use coord_model::{Kind, ProcessRef, Screen, SessionKey, Signal};
+use coord_model::{Farewell, Kind, ProcessRef, Screen, SessionKey, Signal};
 use coord_wire::api::ResumeOrder;
 use serde_json::json;
 
@@ -131,7 +131,11 @@ impl Simulation {
             one.taker = Some(process);
         }
         // The line stands below whatever stood there last.
-        self.with_pane(place, |pane| pane.shown.farewell = None);
+        self.with_pane(place, |pane| {
+            if let Some(Farewell::Last(session)) = pane.shown.farewell.take() {
+                pane.shown.farewell = Some(Farewell::Above { session });
+            }
+        });
         let taker = Taker { place, nonce, has_asked: false, known_end: None };
         self.takers.insert(process, taker);
         let after = match self.random.below(20) {

@@ -4,8 +4,8 @@
 use crate::world::{PROMPT, START, STOP, World, blank, entry, its, no_registry, pane};
 use coord_core::{PaneFact, Turn};
 use coord_model::{
-    Effect, Event, HookKind, Kind, Look, PaneFound, PaneProof, PaneSeen, Registry, RegistryStatus,
-    Screen, SessionState,
+    Effect, Event, Farewell, HookKind, Kind, Look, PaneFound, PaneProof, PaneSeen, Registry,
+    RegistryStatus, Screen, SessionState,
 };
 
 const ID: &str = "s1";
@@ -246,35 +246,59 @@ fn h_16_a_pane_counts_only_by_its_terminal() {
 
 fn dies_in_a_turn() -> World {
     let mut world = in_a_turn();
+    dies(&mut world);
+    world
+}
+
+fn dies(world: &mut World) {
     world.seen_on_pane(100, its(blank()), false);
     world.exit(100);
     world.registry(100, no_registry(), true);
     assert_eq!(world.state_of(ID), SessionState::Unknown);
-    looks(&mut world);
+    looks(world);
     world.pass(0.4);
-    assert_eq!(looks(&mut world), [Look::AfterDeath]);
-    world
+    assert_eq!(looks(world), [Look::AfterDeath]);
 }
 
 #[test]
 fn h_05_without_a_registry_the_farewell_on_the_pane_is_a_clean_end() {
     let mut world = dies_in_a_turn();
-    let farewell = Some(ID.to_owned());
+    let farewell = Some(Farewell::Last(ID.to_owned()));
     world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
     assert_eq!(world.state_of(ID), SessionState::Stopped);
 }
 
 #[test]
 fn h_05_without_a_registry_an_open_turn_and_no_farewell_is_a_crash() {
-    let mut world = dies_in_a_turn();
-    // The farewell of another session is none.
-    let other = Some("another".to_owned());
+    let mut world = in_a_turn();
+    // The farewell of another session that is known is none.
+    world.hook("another", 200, START);
+    dies(&mut world);
+    let other = Some(Farewell::Last("another".to_owned()));
     let found = its(PaneSeen { farewell: other, screen: Some(Screen::Shell), ..blank() });
     world.seen_on_pane(100, found.clone(), true);
     assert_eq!(world.state_of(ID), SessionState::Unknown, "it may not be painted yet");
     world.pass(0.5);
     world.seen_on_pane(100, found, true);
     assert_eq!(world.state_of(ID), SessionState::Crashed);
+}
+
+// H-05: a conversation that `/clear` began is known by its farewell alone where the hook that told of it was
+// lost; and a line that was typed into the shell stands below the farewell.
+#[test]
+fn h_05_a_farewell_that_may_be_its_own_is_no_crash() {
+    let of = |id: &str| id.to_owned();
+    for farewell in [
+        Farewell::Last(of("never heard of")),
+        Farewell::Above { session: of("never heard of") },
+        Farewell::Above { session: of(ID) },
+    ] {
+        let mut world = dies_in_a_turn();
+        world.pass(0.5);
+        let found = its(PaneSeen { farewell: Some(farewell.clone()), ..blank() });
+        world.seen_on_pane(100, found, true);
+        assert_eq!(world.state_of(ID), SessionState::Unknown, "{farewell:?}");
+    }
 }
 
 // H-05, H-32: after a stop of the loop whatever stands on the pane may have been painted since.
@@ -309,7 +333,7 @@ fn h_05_a_farewell_that_nobody_saw_come_proves_nothing() {
         }
         world.registry(100, no_registry(), true);
         world.pass(0.4);
-        let farewell = Some(ID.to_owned());
+        let farewell = Some(Farewell::Last(ID.to_owned()));
         world.seen_on_pane(100, its(PaneSeen { farewell, ..blank() }), true);
         assert_eq!(world.state_of(ID), SessionState::Unknown, "gap: {is_behind_gap}");
     }

@@ -1,6 +1,6 @@
 //! The adapter against real tmux servers, each in a directory of its own and ended with its test.
 
-use coord_model::Screen;
+use coord_model::{Farewell, Screen};
 use std::fs::{File, Permissions, set_permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -127,8 +127,13 @@ fn line_of(fifo: &str) -> String {
 
 fn read(text: &str) -> Reading {
     // The text itself is handed out, which only a test may do.
-    let farewell = Some(text.trim_end().to_owned());
+    let farewell = Some(Farewell::Last(text.trim_end().to_owned()));
     Reading { screen: Some(Screen::Shell), farewell, ..Reading::default() }
+}
+
+fn session_of(farewell: Option<Farewell>) -> String {
+    let Some(Farewell::Last(session)) = farewell else { panic!("{farewell:?}") };
+    session
 }
 
 pub(super) fn tmux() -> Tmux {
@@ -146,7 +151,7 @@ fn with_program(places: Vec<PathBuf>) -> Tmux {
 fn text_of(tmux: &mut Tmux, wish: PaneWish) -> (String, String) {
     let seen = one(tmux, wish);
     let PaneFound::Found(PaneSeen { pane, farewell, .. }) = seen else { panic!("{seen:?}") };
-    (pane.pane, farewell.unwrap())
+    (pane.pane, session_of(farewell))
 }
 
 fn one(tmux: &mut Tmux, wish: PaneWish) -> PaneFound {
@@ -198,7 +203,7 @@ fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
             pane: TmuxPane { socket, server: server.process, pane: pane.clone() },
             proof: PaneProof { pane_pid: process.pid, tty },
             screen: Some(Screen::Shell),
-            farewell: Some("mine".to_owned()),
+            farewell: Some(Farewell::Last("mine".to_owned())),
             signature: None,
             digest: None,
         });
@@ -241,7 +246,7 @@ fn no_text_passes_for_another_pane() {
             let PaneFound::Found(PaneSeen { farewell, .. }) = answer.pane else {
                 panic!("{answer:?}")
             };
-            (answer.process, farewell.unwrap())
+            (answer.process, session_of(farewell))
         })
         .collect();
     assert_eq!(texts[&processes[0]], forged);
@@ -430,13 +435,13 @@ fn a_sweep_reads_what_changed() {
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
     let PaneFound::Found(PaneSeen { farewell, .. }) = &mut known.seen else { panic!("seen") };
-    *farewell = Some("remembered".to_owned());
+    *farewell = Some(Farewell::Last("remembered".to_owned()));
     known.pane.happened = known.pane.happened.replace(':', ":x");
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "one", "something happened: read anew");
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
     let PaneFound::Found(PaneSeen { farewell, .. }) = &mut known.seen else { panic!("seen") };
-    *farewell = Some("remembered".to_owned());
+    *farewell = Some(Farewell::Last("remembered".to_owned()));
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "remembered", "nothing happened");
     let decision = PaneWish { look: Look::Decision, ..wish.clone() };
     assert_eq!(text_of(&mut tmux, decision).1, "one", "a decision is never made on memory");

@@ -4,7 +4,7 @@
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_screen::{Screen, question_in, read};
+use coord_screen::{Farewell, Screen, question_in, read};
 
 pub(super) const TARGET: Target = Target {
     name: "screen",
@@ -36,7 +36,7 @@ const RULE: &str = "────────────────────
 fn run(input: &[u8]) -> String {
     let text = String::from_utf8_lossy(input);
     let reading = read(&text);
-    if let Some(id) = &reading.farewell {
+    if let Some(Farewell::Last(id) | Farewell::Above { session: id }) = &reading.farewell {
         let is_id = id.len() == 36 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
         assert!(is_id, "a session id of {id:?}");
     }
@@ -44,9 +44,11 @@ fn run(input: &[u8]) -> String {
         read(&format!("{text}\n\n{above}\n\n{RULE}\n❯\u{a0}\n{RULE}\n  {footer}\n"))
     };
     let prompt = boxed("✻ Baked for 3s", "⏵⏵ auto mode on · ? for shortcuts");
-    assert_eq!((prompt.screen, &prompt.farewell), (Some(Screen::Prompt), &None));
+    assert_eq!(prompt.screen, Some(Screen::Prompt));
+    assert!(!matches!(prompt.farewell, Some(Farewell::Last(_))), "{prompt:?}");
     let working = boxed("✶ Hatching… (3s)", "⏸ manual mode on · esc to interrupt");
-    assert_eq!((working.screen, &working.farewell), (Some(Screen::Working), &None));
+    assert_eq!(working.screen, Some(Screen::Working));
+    assert!(!matches!(working.farewell, Some(Farewell::Last(_))), "{working:?}");
     if reading.signature.is_some() {
         assert!(prompt.signature.is_some(), "a signature that goes with what is drawn below it");
     }

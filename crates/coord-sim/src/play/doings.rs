@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coord_core::Way;
-use coord_model::{ProcessRef, Screen, Signal};
+use coord_model::{Farewell, ProcessRef, Screen, Signal};
 use coord_screen::Reading;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb, ResumeOrder};
 use serde_json::{Map, Value, json};
@@ -268,6 +268,7 @@ impl Player {
             }
             Doing::Paint { screen, farewell, .. } => {
                 let pane = self.clients.pane_of(process.pid).unwrap_or_default();
+                let farewell = farewell.map(Farewell::Last);
                 self.clients.paint(&pane, Reading { screen, farewell, ..Reading::default() });
             }
             Doing::Writes { line, .. } => {

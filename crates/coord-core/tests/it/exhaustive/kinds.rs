@@ -1,10 +1,10 @@
 //! The event kinds: everything that can happen to session `s1` of process 100, by name.
 
 use coord_model::{
-    Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, HookEvent, HookKind,
-    Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen, QueueEvent,
-    Registry, RegistryEntry, RegistryStatus, Same, Screen, Sender, Settings, StartSource,
-    TaskFound, ToolPhase, Via,
+    Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, Farewell, HookEvent,
+    HookKind, Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen,
+    QueueEvent, Registry, RegistryEntry, RegistryStatus, Same, Screen, Sender, Settings,
+    StartSource, TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
@@ -126,7 +126,7 @@ pub(crate) fn shows(screen: Screen) -> PaneFound {
 }
 
 pub(crate) fn farewell(id: &str) -> PaneFound {
-    its(PaneSeen { farewell: Some(id.into()), ..blank() })
+    its(PaneSeen { farewell: Some(Farewell::Last(id.into())), ..blank() })
 }
 
 fn unreadable() -> PaneFound {

@@ -1,8 +1,9 @@
 //! The reduced states: every kind of session that the rules tell apart, and how it comes about.
 
 use coord_model::{
-    Background, Command, EndReason, Event, HookKind, Kind, MarkChange, PaneFound, PaneSeen,
-    ProcessSeen, Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase, Whom,
+    Background, Command, EndReason, Event, Farewell, HookKind, Kind, MarkChange, PaneFound,
+    PaneSeen, ProcessSeen, Registry, RegistryEntry, RegistryStatus, Screen, StartSource, ToolPhase,
+    Whom,
 };
 
 use crate::world::{
@@ -386,7 +387,7 @@ fn crashed() -> World {
 
 fn farewell() -> World {
     let mut world = asks_pane();
-    let seen = PaneSeen { farewell: Some("s1".into()), ..blank() };
+    let seen = PaneSeen { farewell: Some(Farewell::Last("s1".into())), ..blank() };
     world.seen_on_pane(100, its(seen), true);
     world
 }
