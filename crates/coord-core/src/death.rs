@@ -90,6 +90,14 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
     let was_present =
         matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     match found {
+        Registry::Present(entry) if !session.has_id(&entry.session_id) => {
+            // It went over to another one, which no hook that is believed told of (H-44): what became of
+            // this one nobody knows.
+            session.registry = RegistryFact::LeftBehind { at };
+            let saw =
+                "process gone, no SessionEnd, the registry entry left behind names another session";
+            conclude(session, Presence::Gone { at }, saw, "unknown", fx);
+        }
         Registry::Present(_) => {
             session.registry = RegistryFact::LeftBehind { at };
             let saw = "process gone, no SessionEnd, registry entry left behind";
@@ -136,7 +144,7 @@ pub(crate) fn judge_by_pane(
         }
         PaneFound::Unreadable { .. } => return,
     };
-    let is_own = |id: &String| *id == session.session_id || session.previous_ids.contains(id);
+    let is_own = |id: &str| session.has_id(id);
     if let Some(Farewell::Last(id)) = &seen.farewell
         && is_own(id)
     {

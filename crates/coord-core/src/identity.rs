@@ -187,10 +187,7 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let key = self.key_of_owner(owner)?;
-        let is_same = self.get(key).is_some_and(|session| {
-            session.session_id == event.session_id
-                || session.previous_ids.contains(&event.session_id)
-        });
+        let is_same = self.get(key).is_some_and(|session| session.has_id(&event.session_id));
         if is_same {
             return None;
         }
@@ -346,6 +343,11 @@ impl State {
 }
 
 impl Session {
+    /// Whether it has this id, or had it before.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        self.session_id == id || self.previous_ids.iter().any(|former| former == id)
+    }
+
     /// Whether a client may take it from the process that has it (H-46).
     pub(crate) fn makes_way(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.proof == OwnerProof::Registered)

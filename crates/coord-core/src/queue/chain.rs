@@ -99,7 +99,7 @@ impl State {
 }
 
 fn is_child_of(child: &Session, parent: &Session) -> bool {
-    let is_it = |id: &String| *id == parent.session_id || parent.previous_ids.contains(id);
+    let is_it = |id: &String| parent.has_id(id);
     child.marks.parent.as_ref().is_some_and(is_it)
 }
 

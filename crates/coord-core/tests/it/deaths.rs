@@ -6,7 +6,7 @@ use crate::world::{
 use coord_core::Presence;
 use coord_model::{
     Effect, EndReason, Event, HookKind, Kind, ProcessSeen, Provenance, Registry, RegistryStatus,
-    SessionState,
+    SessionState, StartSource,
 };
 
 fn in_a_turn() -> World {
@@ -336,7 +336,7 @@ fn an_in_process_clear_is_not_an_end() {
     let mut world = in_a_turn();
     world.hook("s1", 100, STOP);
     world.hook("s1", 100, HookKind::SessionEnd(EndReason::Clear));
-    world.hook("s2", 100, HookKind::SessionStart(coord_model::StartSource::Clear));
+    world.hook("s2", 100, HookKind::SessionStart(StartSource::Clear));
     assert_eq!(world.state_of("s2"), SessionState::Idle);
 }
 
@@ -366,4 +366,21 @@ fn s0_28b_a_session_without_a_process_is_unknown() {
     // The registry names its process: it is watched from then on.
     world.registry(100, entry("s1", Some(RegistryStatus::Busy), world.now().wall_ms), false);
     assert_eq!(world.state_of("s1"), SessionState::Running);
+}
+
+// H-05, H-33, H-44: a client went over to another conversation while no coordinator ran, and died; what its
+// spooled hooks say of that is not believed, but the registry entry that it left is no sign of a crash of the
+// conversation before. A former id is: the client writes its entry after the hook.
+#[test]
+fn h_05_an_entry_left_behind_that_names_another_session_is_no_crash() {
+    for (named, state) in [("s2", SessionState::Unknown), ("s0", SessionState::Crashed)] {
+        let mut world = World::new();
+        world.open("s0", 100, Kind::Interactive);
+        world.registry(100, present("s0"), false);
+        world.hook("s1", 100, HookKind::SessionStart(StartSource::Clear));
+        world.hook("s1", 100, PROMPT);
+        world.exit(100);
+        world.registry(100, present(named), true);
+        assert_eq!(world.state_of("s1"), state, "{named}");
+    }
 }
