@@ -52,11 +52,14 @@ impl Server {
         self.tell(&["new-window", "-d", "-P", "-F", "#{pane_id}", command])
     }
 
-    /// The first process of a pane.
+    /// The first process of a pane, once it has its terminal: tmux names it before it took that.
     pub(super) fn first(&self, pane: &str) -> ProcessRef {
-        process_of(
-            self.tell(&["display-message", "-p", "-t", pane, "#{pane_pid}"]).parse().unwrap(),
-        )
+        let pid = self.tell(&["display-message", "-p", "-t", pane, "#{pane_pid}"]);
+        let pid = pid.parse().unwrap();
+        while process::stat(pid).unwrap().tty == 0 {
+            std::thread::yield_now();
+        }
+        process_of(pid)
     }
 
     /// Stops it until the guard is dropped: a stopped server could not be ended.
@@ -335,6 +338,11 @@ fn a_pane_that_another_program_took_is_not_read() {
     outlive_tick_of(process);
     kill(process);
     line_of(&taken);
+    assert_eq!(why(one(&mut tmux, wish.clone())), "another program has its terminal by now");
+    tmux.read = |_| {
+        let farewell = Some(Farewell::Above { session: "s1".to_owned() });
+        Reading { farewell, ..Reading::default() }
+    };
     assert_eq!(why(one(&mut tmux, wish.clone())), "another program has its terminal by now");
     tmux.read = read;
     assert!(matches!(one(&mut tmux, wish), PaneFound::Found(_)), "what it says goes on being said");
