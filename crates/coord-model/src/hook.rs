@@ -408,7 +408,7 @@ impl From<Stored> for HookEvent {
 mod tests {
     use super::*;
 
-    // G1, U-07: an envelope of another version stands in the journal, and says nothing to this one.
+    // G1: an envelope of another version stands in the journal, and says nothing to this one.
     #[test]
     fn a_stored_envelope_that_cannot_be_read_means_nothing_and_is_kept() {
         let stored = r#"{"via":"spool","verified":true,"envelope":{"v":9,"new":[1]}}"#;

@@ -76,3 +76,29 @@ pub struct PaneProof {
     /// Its terminal's device number.
     pub tty: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Version 1 knew only the last thing on the screen, as a plain string.
+    #[test]
+    fn farewells_are_read_as_version_1_wrote_them_and_as_this_one_does() {
+        let stored = |farewell: &str| {
+            alloc::format!(
+                r#"{{"found":"its","socket":"s","server":{{"pid":1,"start_time":"2"}},"pane":"%0","pane_pid":3,"tty":4,"screen":null,"farewell":{farewell}}}"#
+            )
+        };
+        for (text, farewell) in [
+            ("null", None),
+            (r#""s1""#, Some(Farewell::Last("s1".into()))),
+            (r#"{"session":"s1"}"#, Some(Farewell::Above { session: "s1".into() })),
+        ] {
+            let found: PaneFound = serde_json::from_str(&stored(text)).unwrap();
+            let PaneFound::Found(seen) = &found else { panic!("{found:?}") };
+            assert_eq!(seen.farewell, farewell);
+            let written = serde_json::to_string(&found).unwrap();
+            assert_eq!(serde_json::from_str::<PaneFound>(&written).unwrap(), found, "{written}");
+        }
+    }
+}
