@@ -91,8 +91,8 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
         matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     match found {
         Registry::Present(entry) if !session.has_id(&entry.session_id) => {
-            // It went over to another one, which no hook that is believed told of (H-44): what became of
-            // this one nobody knows.
+            // The client went over to another session, and no event that is believed told of it (H-44):
+            // what became of this one is not known.
             session.registry = RegistryFact::LeftBehind { at };
             let saw =
                 "process gone, no SessionEnd, the registry entry left behind names another session";
@@ -126,8 +126,8 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
 }
 
 /// Judges a death by the pane: the client's farewell is a clean end; an open turn without one, once
-/// it had time to appear, is a crash; rest without one proves nothing. The farewell of another record
-/// (`is_known`) says nothing here, one of nobody known may be the client's own.
+/// it had time to appear, is a crash; rest without one proves nothing. A farewell that names another
+/// record's session (`is_known`) counts as none; one that names no known session may be the client's own.
 pub(crate) fn judge_by_pane(
     session: &mut Session,
     found: &PaneFound,
@@ -144,9 +144,8 @@ pub(crate) fn judge_by_pane(
         }
         PaneFound::Unreadable { .. } => return,
     };
-    let is_own = |id: &str| session.has_id(id);
     if let Some(Farewell::Last(id)) = &seen.farewell
-        && is_own(id)
+        && session.has_id(id)
     {
         if is_fresh {
             let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
@@ -162,11 +161,11 @@ pub(crate) fn judge_by_pane(
     let is_open = matches!(session.turn, Turn::Open { .. });
     let may_be_its = |farewell: &Farewell| {
         let (Farewell::Last(id) | Farewell::Above { session: id }) = farewell;
-        is_own(id) || !is_known(id)
+        session.has_id(id) || !is_known(id)
     };
     let (presence, did, saw) = if seen.farewell.as_ref().is_some_and(may_be_its) {
-        // Its own under something that was painted since, or of a conversation whose start (`/clear`)
-        // was never told; an older client's may stand there as well.
+        // Something was drawn below it since, or it names a conversation whose start (`/clear`) was never
+        // reported. It may also be an older client's.
         let saw = "process gone, no SessionEnd, no registry; a farewell on the pane may be its own";
         (Presence::Gone { at }, "unknown", saw)
     } else if is_open && is_fresh {

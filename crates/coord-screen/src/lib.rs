@@ -1,8 +1,7 @@
 //! What a captured pane (`tmux capture-pane -p`) shows of a Claude Code client.
 //!
-//! Decides by text alone: which of a few classes the screen belongs to, which farewell
-//! of a client stands on it, and whether words of a crash stand on it. It knows nothing of
-//! sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
+//! Decides by text alone: which of a few classes the screen belongs to, which farewell of a client
+//! stands on it, and whether words of a crash stand on it. It knows nothing of sessions, tmux or files. What it says is a hint: a killed client leaves its old screen
 //! behind, and an agent can print anything; so only what the client itself draws at the bottom of
 //! the screen decides, and what fits no class is unknown. Classes and signatures are data,
 //! `screens.toml`; so are the shapes of a prompt that an agent's message may end with,

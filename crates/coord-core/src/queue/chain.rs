@@ -99,8 +99,7 @@ impl State {
 }
 
 fn is_child_of(child: &Session, parent: &Session) -> bool {
-    let is_it = |id: &String| parent.has_id(id);
-    child.marks.parent.as_ref().is_some_and(is_it)
+    child.marks.parent.as_ref().is_some_and(|id| parent.has_id(id))
 }
 
 /// The mode that its process was heard to run in. A conversation may be opened again in another one, and
