@@ -13,10 +13,11 @@ use coord_model::{
 use crate::effects::Effects;
 use crate::host_event::HostEvent;
 use crate::identity::{Destination, owner_of};
+use crate::owner::{OwnerId, OwnerProof};
 use crate::pane;
 use crate::recovery;
 use crate::seen::REMEMBERED_MS;
-use crate::session::{EarlyEnd, LastEvent, OwnerId, OwnerProof, Presence, Session, Stamp};
+use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp};
 use crate::state::{State, Taken};
 use crate::turn;
 
@@ -236,6 +237,12 @@ fn apply(
     let mono_ns = if is_this_boot { event.mono_ns.min(now.mono_ns) } else { event.mono_ns };
     let stamp = Stamp { mono_ns, wall_ms: event.wall_ms };
     let is_newer = session.edge.is_none_or(|edge| edge.mono_ns < mono_ns);
+    if let Some(owner) = &mut session.owner {
+        let is_others = session.session_id != event.session_id && is_newer;
+        let is_its_own = owner_of(event).is_some_and(|sender| owner.id.is_same(&sender));
+        owner.may_have_left =
+            !event.is_proved() && (owner.may_have_left || (is_others && is_its_own));
+    }
     if event.is_proved() {
         note_proof(state, session, event);
         follow_id(session, event, is_newer);

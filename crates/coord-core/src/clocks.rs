@@ -20,6 +20,7 @@ use crate::fusion::Source;
 use crate::hold::Hold;
 use crate::host_event::{DeadServer, HostEvent};
 use crate::operator::Marks;
+use crate::owner::{Owner, OwnerId, OwnerProof};
 use crate::permission::{Over, Wait, WaitKind};
 use crate::queue::{Inbox, Lease, Message, MessageState, QueueHead, Sought};
 use crate::quota::{QuotaWait, WaitedFor};
@@ -27,10 +28,7 @@ use crate::recovery::{
     Cause, Ending, Flag, Last, Machine, NEVER, Obstacle, Pending, Recovery, Stage, Still, Way,
 };
 use crate::rest::Rest;
-use crate::session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, Stamp, Starter,
-    Turn,
-};
+use crate::session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 use crate::stall::{Stall, UnderWay};
 use crate::state::{Counters, Header};
 use crate::status::ShownState;
@@ -187,7 +185,7 @@ clocks!(struct Session {
 } until {});
 
 clocks!(struct Owner {
-    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, lived_until_ms, proof, registry_session,
+    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, may_have_left, lived_until_ms, proof, registry_session,
 } until {});
 clocks!(struct LastEvent { name, stamp, verified, via } until {});
 clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});

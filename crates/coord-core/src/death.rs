@@ -15,7 +15,8 @@ use coord_model::{
 
 use crate::effects::Effects;
 use crate::facts::{PaneFact, RegistryFact};
-use crate::session::{OwnerId, Presence, Session, Turn};
+use crate::owner::OwnerId;
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 
 /// The client writes its farewell before it ends; tmux has painted it within this.
@@ -69,6 +70,10 @@ impl State {
                 config_dir: session.config_dir.clone(),
                 after_death: true,
             });
+        }
+        if !is_fresh && self.went_on_elsewhere(&session, seen_ms) {
+            // It may have died before, and its conversation ended where its user had taken it up (H-42, G6).
+            session.recovery.passed_on = Some(process);
         }
         self.put(session);
         Some(key)
@@ -195,6 +200,9 @@ fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx:
             Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at },
             reason @ Some(_),
         ) => (Presence::Ended { reason, at }, "stopped: its conversation was over before"),
+        (Presence::Crashed { at }, None) if session.may_have_left() => {
+            (Presence::Gone { at }, "unknown: it may have gone over to another session before")
+        }
         (presence, _) => (presence, did),
     };
     session.presence = presence;

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use coord_model::{EndReason, Kind, Moment, ProcessRef, SessionKey};
 
 use crate::effects::Effects;
+use crate::owner::OwnerProof;
 use crate::recovery::Pending;
-use crate::session::{OwnerProof, Presence, Session};
+use crate::session::{Presence, Session};
 use crate::state::State;
 
 /// What took a session along.

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use coord_model::{EndReason, HookEvent, HookKind, Moment, SessionKey, StartSource};
 
 use crate::effects::Effects;
-use crate::session::{OwnerId, OwnerProof, Presence, Session};
+use crate::owner::{OwnerId, OwnerProof};
+use crate::session::{Presence, Session};
 use crate::state::State;
 
 /// Where an event belongs.
@@ -325,6 +326,15 @@ impl State {
             }
         }
         over
+    }
+
+    /// Whether another process ended the conversation of `session` at `since_ms` or later, wall time.
+    pub(crate) fn went_on_elsewhere(&self, session: &Session, since_ms: u64) -> bool {
+        self.sessions_with_id(&session.session_id).any(|other| {
+            let is_end =
+                matches!(other.presence, Presence::Ended { at, .. } if since_ms <= at.wall_ms);
+            other.key != session.key && other.session_id == session.session_id && is_end
+        })
     }
 
     fn is_ended_elsewhere(&self, session: &Session, ended: &OwnerId) -> bool {

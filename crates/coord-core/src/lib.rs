@@ -30,6 +30,7 @@ mod identity;
 mod invariants;
 mod launch;
 mod operator;
+mod owner;
 mod pane;
 mod permission;
 mod proof;
@@ -62,6 +63,7 @@ pub use hold::Hold;
 pub use host_event::{DeadServer, HostEvent};
 pub use launch::resume_words;
 pub use operator::Marks;
+pub use owner::{Owner, OwnerId, OwnerProof};
 pub use pane::is_signature_open;
 pub use permission::{Over, Wait, WaitKind};
 pub use proof::change_since;
@@ -83,10 +85,7 @@ pub use run::{
     tree_seen,
 };
 pub use seen::SeenIds;
-pub use session::{
-    Counts, EarlyEnd, LastEvent, Owner, OwnerId, OwnerProof, Presence, Session, Stamp, Starter,
-    Turn,
-};
+pub use session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
 pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use status::{ShownState, changes_when};

@@ -14,7 +14,8 @@ use crate::death;
 use crate::effects::Effects;
 use crate::facts::{RegistryFact, WRITTEN_MS};
 use crate::fusion::{self, Source};
-use crate::session::{OwnerId, OwnerProof, Presence, Session, Turn};
+use crate::owner::{OwnerId, OwnerProof};
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 use crate::turn;
 
@@ -224,6 +225,10 @@ fn note_proof(session: &mut Session, found: &Registry) {
     owner.registry_session = Some(entry.session_id.clone());
     if entry.session_id == *session_id {
         owner.note_registered(entry.is_unrecognized);
+        if session.config_dir.is_empty() {
+            // Its record was opened by what nobody verified, which names no directory (H-44).
+            session.config_dir.clone_from(&entry.config_dir);
+        }
     }
 }
 

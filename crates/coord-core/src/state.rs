@@ -14,12 +14,13 @@ use crate::clocks::Clocks;
 use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
+use crate::owner::OwnerId;
 use crate::pane;
 use crate::queue::{Message, QueueHead, Shelf};
 use crate::recovery::Machine;
 use crate::registry;
 use crate::seen::SeenIds;
-use crate::session::{EarlyEnd, OwnerId, Presence, Session};
+use crate::session::{EarlyEnd, Presence, Session};
 use crate::unverified::Support;
 
 /// Counts over all sessions.

@@ -11,7 +11,8 @@ use coord_model::{Moment, SessionKey};
 
 use crate::effects::Effects;
 use crate::operator::Marks;
-use crate::session::{Owner, OwnerProof, Session};
+use crate::owner::{Owner, OwnerProof};
+use crate::session::Session;
 use crate::state::State;
 
 /// Records without a verified event, at most.

@@ -15,6 +15,8 @@ use crate::simulation::{SECOND, Simulation, Time};
 
 /// Two owners are shown as such by then (H-13).
 const SHOWN_WITHIN: Time = 12 * SECOND;
+/// In place of the time since when there are two: their person was told of them.
+const TOLD: Time = Time::MAX / 2;
 
 impl Simulation {
     /// Two living owners are shown as such, and not for long (H-13).
@@ -41,9 +43,9 @@ impl Simulation {
                 })
             };
             let is_shown = said_of(|one| one.two_owners);
-            if said_of(|one| one.recovery.needs_operator.is_some()) {
+            if since == TOLD || said_of(|one| one.recovery.needs_operator.is_some()) {
                 // Its person was told, and has worked on in one of them since.
-                self.acts.doubled.insert(id, Time::MAX / 2);
+                self.acts.doubled.insert(id, TOLD);
             } else if is_shown || holders.len() < 2 || !self.rates.has_registry {
                 self.acts.doubled.insert(id, self.time);
             } else if since + SHOWN_WITHIN < self.time && !self.has_faults() {

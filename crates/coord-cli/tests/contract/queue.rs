@@ -412,7 +412,8 @@ fn s4_10_a_worker_survives_what_fails() {
 // S4-17: one that hangs is ended, with what it started.
 #[test]
 fn s4_17_a_hung_worker_is_ended() {
-    let home = quick();
+    let home = Home::new();
+    home.write_config("[queue]\nretry_delay = \"1h\"\n");
     let _coordinator = Coordinator::start(&home);
     let id = send(&home, "hangs");
     let script = "tail -f /dev/null >/dev/null 2>&1 & echo $!; wait";

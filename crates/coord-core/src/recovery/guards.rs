@@ -116,6 +116,11 @@ impl State {
         if session.is_passed_on() {
             return Err(Stop::close("H-42", "its conversation went on in another process"));
         }
+        if session.may_have_left() {
+            let why =
+                "an event that nobody verified says that its process went over to another session";
+            return Err(Stop::close("H-44", why));
+        }
         if !self.is_local(session) {
             return Err(Stop::close("H-15", "it runs elsewhere"));
         }

@@ -10,7 +10,8 @@ use coord_model::{Awake, Kind, Moment, ProcessRef, SessionKey};
 use super::guards::{Stop, busy};
 use super::{Cause, Ending, Last, NEVER, Pending, Stage};
 use crate::effects::Effects;
-use crate::session::{Owner, OwnerProof, Presence, Session, Turn};
+use crate::owner::{Owner, OwnerProof};
+use crate::session::{Presence, Session, Turn};
 use crate::state::State;
 
 /// An order by hand for a living session is for the moment: it expires after this (H-53).

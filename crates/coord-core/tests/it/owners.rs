@@ -2,11 +2,11 @@
 //! (H-06, H-13, H-42).
 
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_in};
-use crate::world::{END, EXIT, PROMPT, RESUME, STOP, World, process};
+use crate::world::{END, EXIT, PROMPT, RESUME, STOP, TOOL, World, process};
 use coord_core::{Ending, Stage};
 use coord_model::{
-    Action, Command, Event, Input, Intent, Outcome, PaneState, Proof, RegistryStatus, Screen,
-    SessionState, Signal,
+    Action, Command, Event, HookEvent, Input, Intent, Outcome, PaneState, Proof, Provenance,
+    RegistryStatus, Screen, SessionState, Signal,
 };
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
@@ -25,6 +25,25 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
     let why = "its conversation went on in another process".to_owned();
     assert_eq!(recovery.last.as_ref().unwrap().outcome, Ending::Closed { why });
     assert!(!world.actions().iter().any(is_act));
+}
+
+// H-42, G6: two clients had it; the loop stood still while the one died and the other was ended by its user.
+// Which was first cannot be told, unless the dying one was seen alive after that end.
+#[test]
+fn a_conversation_that_may_have_ended_after_its_death_is_not_brought_back() {
+    for (is_watched, is_passed_on) in [(false, true), (true, false)] {
+        let mut world = in_a_turn();
+        let first = world.key();
+        world.hook("s1", 200, RESUME);
+        world.seconds += 10.0;
+        world.hook("s1", 200, EXIT);
+        if !is_watched {
+            world.take(&Event::Gap { ns: 10_000_000_000 });
+        }
+        world.crash(PID);
+        let session = world.state.session(first).unwrap();
+        assert_eq!(session.recovery.passed_on.is_some(), is_passed_on);
+    }
 }
 
 // H-42: its user was quicker than whoever restores.
@@ -104,6 +123,41 @@ fn a_key_in_a_kept_pane_cancels() {
         assert_eq!(matches!(stage, Some(Stage::Grace { .. })), is_graced, "{key_ago_s:?}");
         assert_eq!(world.session("s1").recovery.needs_operator.is_none(), is_graced);
     }
+}
+
+// H-44, H-33: an event that nobody verified names another session of the same process. What went over to another
+// conversation is brought back by nobody, by hand neither, until something believable comes from it.
+#[test]
+fn what_may_have_gone_over_to_another_session_is_not_brought_back() {
+    let claim = |world: &mut World, pid| {
+        let event = world.event("s2", pid, RESUME, 0.0);
+        world.send(HookEvent { provenance: Provenance::Claimed, ..event });
+        world.seconds += 0.001;
+    };
+    for (claims_pid, is_healed, state) in [
+        (PID, false, SessionState::Unknown),
+        (PID, true, SessionState::RecoveryPending),
+        (900, false, SessionState::RecoveryPending),
+    ] {
+        let mut world = in_a_turn();
+        let session = world.key();
+        claim(&mut world, claims_pid);
+        if is_healed {
+            world.hook("s1", PID, TOOL);
+        }
+        world.crash(PID);
+        assert_eq!(world.state.session(session).unwrap().shown.state, state, "{claims_pid}");
+    }
+    let mut world = in_a_turn();
+    claim(&mut world, PID);
+    world.reboot();
+    let session = world.key();
+    world.command(Command::Restore { sessions: vec![session] });
+    world.pass(200.0);
+    assert!(world.pending().is_none());
+    assert_eq!(world.actions(), []);
+    let decided = world.decisions.iter().any(|one| one.rule == "H-44");
+    assert!(decided, "{:?}", world.decisions);
 }
 
 /// It showed a crash signature, is at rest, and is to be ended.

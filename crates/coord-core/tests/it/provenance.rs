@@ -228,6 +228,16 @@ fn claims_take_no_configuration_directory() {
     assert!(!world.effects.iter().any(is_other));
 }
 
+// H-44, H-05: a claim names no directory; the client's own registry entry does, or its death could not be judged.
+#[test]
+fn the_registry_entry_tells_the_configuration_directory_of_a_claimed_session() {
+    let mut world = World::new();
+    send_as(&mut world, CLIENT, ("s1", 100), START);
+    assert_eq!(world.session("s1").config_dir, "");
+    world.registry(100, present("s1"), false);
+    assert_eq!(world.session("s1").config_dir, "/home/dev/.claude");
+}
+
 // H-45: the directory of the process's own environment wins over what its hooks say.
 #[test]
 fn the_configuration_directory_is_that_of_the_process() {
