@@ -5,8 +5,8 @@ use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn, is_act, living, opted_
 use crate::world::{END, EXIT, PROMPT, RESUME, STOP, TOOL, World, process};
 use coord_core::{Ending, Stage};
 use coord_model::{
-    Action, Command, Event, HookEvent, Input, Intent, Outcome, PaneState, Proof, Provenance,
-    RegistryStatus, Screen, SessionState, Signal,
+    Action, Command, Event, HookEvent, HookKind, Input, Intent, Outcome, PaneState, Proof,
+    Provenance, RegistryStatus, Screen, SessionState, Signal, StartSource,
 };
 
 // H-42, G6: what its user did with it in another process counts, whoever asks for the dead one.
@@ -31,7 +31,9 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
 // Which was first cannot be told, unless the dying one was seen alive after that end.
 #[test]
 fn a_conversation_that_may_have_ended_after_its_death_is_not_brought_back() {
-    for (is_watched, is_passed_on) in [(false, true), (true, false)] {
+    for (is_watched, clock_ms, is_passed_on) in
+        [(false, 0, true), (true, 0, false), (true, -60_000, false)]
+    {
         let mut world = in_a_turn();
         let first = world.key();
         world.hook("s1", 200, RESUME);
@@ -40,9 +42,10 @@ fn a_conversation_that_may_have_ended_after_its_death_is_not_brought_back() {
         if !is_watched {
             world.take(&Event::Gap { ns: 10_000_000_000 });
         }
+        world.clock_ms = clock_ms;
         world.crash(PID);
         let session = world.state.session(first).unwrap();
-        assert_eq!(session.recovery.passed_on.is_some(), is_passed_on);
+        assert_eq!(session.recovery.passed_on.is_some(), is_passed_on, "{is_watched} {clock_ms}");
     }
 }
 
@@ -148,6 +151,14 @@ fn what_may_have_gone_over_to_another_session_is_not_brought_back() {
         world.crash(PID);
         assert_eq!(world.state.session(session).unwrap().shown.state, state, "{claims_pid}");
     }
+    // What names no process is nobody's, whatever former id it names.
+    let mut world = in_a_turn();
+    world.hook("s2", PID, HookKind::SessionStart(StartSource::Clear));
+    world.hook("s2", PID, PROMPT);
+    let event = world.event("s1", PID, TOOL, 0.0);
+    world.send(HookEvent { provenance: Provenance::Claimed, harness: None, ..event });
+    world.crash(PID);
+    assert_eq!(world.state_of("s2"), SessionState::RecoveryPending);
     let mut world = in_a_turn();
     claim(&mut world, PID);
     world.reboot();
