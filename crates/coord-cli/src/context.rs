@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use coord_daemon::{engine, host::Here};
+use coord_daemon::host::Here;
 use coord_model::Now;
 use coord_store::read_small_file;
 use coord_wire::api::{InstallRecord, RECORDED_VARIABLES};
@@ -35,12 +35,12 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 impl Context {
     /// The same at this moment.
     pub(crate) fn at_present(&self) -> Self {
-        Self { now: engine::now(), ..self.clone() }
+        Self { now: coord_store::now(), ..self.clone() }
     }
 
     /// Reads the environment.
     pub(crate) fn from_environment(root: Option<PathBuf>) -> anyhow::Result<Self> {
-        let now = engine::now();
+        let now = coord_store::now();
         let here = Here::read(now.wall_ms);
         let root = match root {
             Some(root) => Some(std::path::absolute(&root).context("--root")?),

@@ -210,8 +210,7 @@ pub(crate) fn columns() -> usize {
 
 /// A time such as `90s` or `10m` of the command line, milliseconds.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
-    coord_daemon::config::duration_ms(text)
-        .ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
+    coord_config::duration_ms(text).ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
 }
 
 /// An age in one short word.

@@ -4,9 +4,9 @@
 use coord_model::{ConfigChange, Event, Mode, Now};
 
 use crate::conditions::Condition;
-use crate::config::{Config, ConfigError};
 use crate::coordinator::Coordinator;
 use crate::world::World;
+use coord_config::{Config, ConfigError};
 
 impl<W: World> Coordinator<W> {
     /// The file was read. A wrong one changes nothing and is shown until it is right again.

@@ -13,7 +13,6 @@ use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
 use coord_wire::paths::Paths;
 
 use crate::conditions::{Condition, Conditions};
-use crate::config::Config;
 use crate::engine::Engine;
 use crate::host::Here;
 use crate::intake::Pass;
@@ -26,6 +25,7 @@ use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
 use crate::world::World;
+use coord_config::Config;
 
 /// Observations owed to the store; a user has a few hundred sessions.
 const OWED_MAX: usize = 10_000;

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 use coord_core::{Header, Message, SeenIds, Session, State, step};
 use coord_model::{Effect, Event, HookEvent, Now, Record, SessionKey};
-use coord_store::{AppendError, Clock, Disk, Journal, RealClock, Snapshot, SnapshotWriter, Tail};
+use coord_store::{AppendError, Disk, Journal, Snapshot, SnapshotWriter, Tail};
 use coord_wire::limits::SEGMENT_BYTES_MAX;
 
 /// A snapshot is due when the journal's tail has this many records for each session or message, and never
@@ -57,11 +57,6 @@ pub struct Engine<D: Disk> {
     snapshot_begun: (u64, u64, u64),
     duplicates: u64,
     line: Vec<u8>,
-}
-
-/// The present, by the machine's clocks.
-pub fn now() -> Now {
-    Now { mono_ns: RealClock.mono_ns(), wall_ms: RealClock.wall_ms() }
 }
 
 impl<D: Disk> Engine<D> {
@@ -300,7 +295,7 @@ mod tests {
         let refused = engine.append_as_json(&HalfWritable).unwrap_err();
         assert!(matches!(refused, AppendError::Failed { .. }), "{refused}");
         assert_eq!(engine.journal().next_seq(), 1);
-        engine.append(&Event::Due, now()).unwrap();
+        engine.append(&Event::Due, coord_store::now()).unwrap();
         drop(engine);
         let (engine, findings) = Engine::open(&RealDisk, dir.path(), &journal_dir).unwrap();
         assert_eq!((engine.journal().next_seq(), findings.len()), (2, 0));

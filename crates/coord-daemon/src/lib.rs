@@ -6,7 +6,6 @@ pub mod background;
 mod batch;
 pub mod clients;
 mod conditions;
-pub mod config;
 mod config_change;
 mod config_dirs;
 mod config_watch;

@@ -29,10 +29,28 @@ pub(crate) fn start(dir: &Path, filter: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// From here on a panic of any thread ends the process, after one line in the log and on standard
+/// error. The message is left out unless it is a text of the program: it may hold a piece of what was
+/// being worked on (G11).
+pub(crate) fn abort_on_panic(logs: PathBuf) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
+        let message = panic.payload().downcast_ref::<&'static str>();
+        let message = message.map_or_else(String::new, |text| format!(": {text}"));
+        let line = format!("thread {name} panicked{place}{message}; the coordinator ends");
+        // The log's own lock may be held by this very thread.
+        append_line(&logs, &line);
+        let _nobody_reads = writeln!(io::stderr(), "coord: {line}");
+        std::process::abort();
+    }));
+}
+
 /// Appends one line to the log in `dir` past everything that is being written there: for the end of a
 /// process that panics.
-pub(crate) fn append_line(dir: &Path, line: &str) {
-    let at = coord_model::stamp::rfc3339(crate::engine::now().wall_ms);
+fn append_line(dir: &Path, line: &str) {
+    let at = coord_model::stamp::rfc3339(coord_store::now().wall_ms);
     if let Ok(mut file) = open(&dir.join("coord.log")) {
         let _nowhere_to_say_so = file.write_all(format!("{at} ERROR coord: {line}\n").as_bytes());
     }
@@ -45,7 +63,7 @@ impl tracing_subscriber::fmt::time::FormatTime for Clock {
         &self,
         writer: &mut tracing_subscriber::fmt::format::Writer<'_>,
     ) -> std::fmt::Result {
-        writer.write_str(&coord_model::stamp::rfc3339(crate::engine::now().wall_ms))
+        writer.write_str(&coord_model::stamp::rfc3339(coord_store::now().wall_ms))
     }
 }
 

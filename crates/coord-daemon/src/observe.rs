@@ -11,11 +11,12 @@ use coord_wire::paths::MADE_UP_ID;
 
 use crate::coordinator::Coordinator;
 use crate::observer::Seen;
+use crate::registry::Change;
 use crate::registry::{self, Found};
 use crate::registry_reader::{Purpose, RegistrySeen, RegistryWish};
 use crate::tmux::PaneAnswer;
 use crate::transcript::TranscriptWish;
-use crate::world::{Change, World};
+use crate::world::World;
 
 /// What a screen showed stands in the transcript after this at the latest.
 const TRANSCRIPT_LAG_MS: u64 = 30_000;

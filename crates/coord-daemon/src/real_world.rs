@@ -14,6 +14,7 @@ use crate::clients::Clients;
 use crate::config_dirs::ConfigDirs;
 use crate::executor::{Executor, Reply, Tools};
 use crate::observer::{Observer, Seen, Sources};
+use crate::registry::Change;
 use crate::registry::{Found, Readable};
 use crate::registry_reader::{RegistryReader, RegistryWish};
 use crate::registry_watch::RegistryWatch;
@@ -23,7 +24,7 @@ use crate::transcript::{MessageWish, TranscriptWish};
 use crate::transcript_watch::TranscriptWatch;
 use crate::watches::Watches;
 use crate::worker::Supervisor;
-use crate::world::{Change, World};
+use crate::world::World;
 use crate::{launch, process, registry};
 
 /// The adapters.
@@ -188,7 +189,7 @@ impl<D: Disk> World for RealWorld<D> {
     fn random(&mut self) -> u64 {
         let mut bytes = [0; 8];
         // Where there is no randomness, ids are told apart by the time.
-        bytes.copy_from_slice(&crate::engine::now().mono_ns.to_le_bytes());
+        bytes.copy_from_slice(&coord_store::now().mono_ns.to_le_bytes());
         let _fallback_stays = getrandom(&mut bytes, GetRandomFlags::empty());
         u64::from_le_bytes(bytes)
     }

@@ -13,6 +13,9 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 
+/// An entry of the client's registry that may have changed: configuration directory and pid.
+pub type Change = (String, u32);
+
 /// An entry is read up to here, in bytes; real ones have about 600.
 const ENTRY_BYTES_MAX: u64 = 64 * 1024;
 /// An envelope has no longer session id, in bytes; real ones have 36.

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, channel};
 use coord_model::{ProcessRef, Registry};
 use coord_store::clock::{Clock, RealClock};
 
+use crate::registry::Change;
 use crate::registry::{self, Found, Readable};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
-use crate::world::Change;
 
 /// What was read before this is old: the core counts on one second.
 const FRESH_NS: u64 = 250_000_000;

@@ -12,8 +12,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
+use crate::registry::Change;
 use crate::registry::{Readable, open_config_dir};
-use crate::world::Change;
 
 /// The watched directories.
 #[derive(Debug)]

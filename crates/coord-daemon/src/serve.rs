@@ -20,10 +20,9 @@ use rustix::fs::{Mode, inotify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::clients::Clients;
-use crate::config::Config;
 use crate::config_watch::ConfigWatch;
 use crate::coordinator::{Coordinator, Parts};
-use crate::engine::{Engine, now};
+use crate::engine::Engine;
 use crate::executor::{Tools, Transcripts};
 use crate::host::Here;
 use crate::notify::Notifier;
@@ -33,7 +32,9 @@ use crate::registry::Readable;
 use crate::server::{Inputs, Server, WAKER};
 use crate::tmux::{Asker, Tmux};
 use crate::worker::Supervisor;
-use crate::{log, process, state_dir, worker};
+use crate::{log, process, state_dir};
+use coord_config::Config;
+use coord_store::now;
 
 /// Connections that may wait to be accepted: every session's hooks at once.
 const BACKLOG: i32 = 1024;
@@ -78,7 +79,7 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     state_dir::prepare(&paths)?;
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
     let _lock = take_lock(&paths.coordinator_lock())?;
-    worker::abort_on_panic(paths.logs());
+    log::abort_on_panic(paths.logs());
     log::start(
         &paths.logs(),
         log_filter.as_deref().unwrap_or_else(|| config.state_of("log.level")),

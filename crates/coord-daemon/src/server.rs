@@ -24,7 +24,6 @@ use rustix::fs::inotify;
 use crate::config_watch::ConfigWatch;
 use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
-use crate::engine::now;
 use crate::history::{self, Wanted};
 use crate::http::{Request, Response};
 use crate::notify::Notifier;
@@ -33,6 +32,7 @@ use crate::real_world::RealWorld;
 use crate::routes::{Route, unavailable};
 use crate::waiters::WaiterId;
 use crate::watches;
+use coord_store::now;
 
 const LISTENER: Token = Token(0);
 /// Woken by other threads.

@@ -5,16 +5,13 @@
 //! and the coordinator ends; the next hook or the service manager starts it anew. A panic in any thread
 //! ends the process at once, with one line that names the thread.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use mio::Waker;
-
-use crate::log;
 
 /// Starts workers, and knows whether one was lost. Clones share this knowledge.
 #[derive(Debug, Clone)]
@@ -213,24 +210,6 @@ impl<W: Waiting> Drop for QueueWorker<W> {
         self.end();
         self.worker.join();
     }
-}
-
-/// From here on a panic of any thread ends the process, after one line in the log and on standard
-/// error. The message is left out unless it is a text of the program: it may hold a piece of what was
-/// being worked on (G11).
-pub(crate) fn abort_on_panic(logs: PathBuf) {
-    std::panic::set_hook(Box::new(move |panic| {
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("without a name");
-        let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
-        let message = panic.payload().downcast_ref::<&'static str>();
-        let message = message.map_or_else(String::new, |text| format!(": {text}"));
-        let line = format!("thread {name} panicked{place}{message}; the coordinator ends");
-        // The log's own lock may be held by this very thread.
-        log::append_line(&logs, &line);
-        let _nobody_reads = writeln!(io::stderr(), "coord: {line}");
-        std::process::abort();
-    }));
 }
 
 #[cfg(test)]

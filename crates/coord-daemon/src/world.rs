@@ -12,13 +12,10 @@ use coord_store::Disk;
 use crate::background::{Done, Job};
 use crate::executor::Reply;
 use crate::observer::Seen;
-use crate::registry::Found;
+use crate::registry::{Change, Found};
 use crate::registry_reader::RegistryWish;
 use crate::tmux::PaneWish;
 use crate::transcript::{MessageWish, TranscriptWish};
-
-/// An entry of the client's registry that may have changed: configuration directory and pid.
-pub type Change = (String, u32);
 
 /// The world as a coordinator meets it. Nothing here waits.
 pub trait World {

@@ -4,8 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may fail loudly")]
 
+use coord_config::Config;
 use coord_core::ANSWER_BYTES_MAX;
-use coord_daemon::config::Config;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;

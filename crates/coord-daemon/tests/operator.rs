@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::process::{Caller, stat};
 use coord_daemon::routes::Route;

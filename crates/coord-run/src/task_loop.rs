@@ -14,10 +14,10 @@ mod survivors;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use coord_config::AgentConfig;
 use coord_core::{
     ExitReason, Hold, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, RunOutcome, StatusWord,
 };
-use coord_daemon::config::AgentConfig;
 use coord_model::Moment;
 use coord_model::stamp::rfc3339;
 use serde::{Deserialize, Serialize};

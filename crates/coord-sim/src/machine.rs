@@ -18,12 +18,12 @@ use std::rc::Rc;
 use coord_daemon::background::Job;
 use coord_daemon::executor::Reply;
 use coord_daemon::observer::Seen;
+use coord_daemon::registry::Change;
 use coord_daemon::registry::{self, Found};
 use coord_daemon::registry_reader::{RegistrySeen, RegistryWish};
 use coord_daemon::task_dir;
 use coord_daemon::tmux::{PaneAnswer, PaneWish};
 use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
-use coord_daemon::world::Change;
 use coord_model::{
     Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef,
     Registry, TaskFound, TmuxPane,

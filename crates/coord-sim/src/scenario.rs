@@ -13,7 +13,7 @@ mod words;
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
-use coord_daemon::config::Config;
+use coord_config::Config;
 use serde_json::Value;
 
 pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Subject, Switch};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
 use coord_daemon::host::Here;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use coord_config::Config;
 use coord_core::Session;
-use coord_daemon::config::Config;
 use coord_model::{Now, ProcessRef, SessionState};
 use coord_wire::api::{OperatorRequest, ResumeOrder};
 

@@ -3,7 +3,7 @@
 //! of what a busy machine does anyway.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_model::{Event, Now, Record};
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Serving, paths};

@@ -2,7 +2,7 @@
 //! who read the history do not see it.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::history::{self, Wanted};
 use coord_daemon::process::Caller;
 use coord_model::{Event, Harness, Kind, Now, Record};

@@ -1,7 +1,7 @@
 //! A coordinator whose disk fails under it, and what becomes of events meanwhile (G1, H-52).
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::engine::Engine;
 use coord_daemon::process::Caller;
 use coord_model::stamp::rfc3339;

@@ -2,6 +2,7 @@
 //!
 //! It decides nothing; which of the two readings a rule uses is the rule's business.
 
+use coord_model::Now;
 use coord_model::stamp::WallMs;
 
 /// A source of time.
@@ -25,6 +26,11 @@ impl Clock for RealClock {
     fn mono_ns(&self) -> u64 {
         nanoseconds(rustix::time::ClockId::Monotonic)
     }
+}
+
+/// The present, by the machine's clocks.
+pub fn now() -> Now {
+    Now { mono_ns: RealClock.mono_ns(), wall_ms: RealClock.wall_ms() }
 }
 
 fn nanoseconds(clock: rustix::time::ClockId) -> u64 {

@@ -20,7 +20,7 @@ pub mod snapshot_index;
 pub mod spool;
 
 pub use bodies::Bodies;
-pub use clock::{Clock, RealClock};
+pub use clock::{Clock, RealClock, now};
 pub use disk::{Disk, DiskFile};
 pub use finding::Finding;
 pub use journal::{AppendError, Journal, JournalError, ReopenJob, Reopened, SyncJob, Synced, Tail};

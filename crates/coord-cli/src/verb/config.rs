@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use coord_daemon::config::{AGENT_KEYS, Config, KEYS};
+use coord_config::{AGENT_KEYS, Config, KEYS};
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, print_json};

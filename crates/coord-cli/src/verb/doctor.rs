@@ -21,7 +21,7 @@ mod store;
 
 use std::path::PathBuf;
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::registry::Readable;
 use coord_wire::api::Health;
 use coord_wire::exchange::Miss;

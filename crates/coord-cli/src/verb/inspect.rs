@@ -6,7 +6,7 @@ pub(crate) mod runs;
 use std::io::Write;
 use std::time::Duration;
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::offline::Offline;
 use coord_daemon::registry::Readable;
 use coord_daemon::{lookup, messages, offline, view};

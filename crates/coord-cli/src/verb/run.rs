@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use anyhow::Context as _;
+use coord_config::{Config, duration_ms};
 use coord_core::{ExitReason, ExitStatus, Provider, RunLimits};
-use coord_daemon::config::{Config, duration_ms};
 use coord_run::{Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of, supervise};
 
 use coord_wire::message::{Send, Sent};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_wire::api::Health;
 use coord_wire::exchange::Miss;
 

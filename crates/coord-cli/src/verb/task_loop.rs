@@ -7,8 +7,8 @@ use std::io::{IsTerminal, Read, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use coord_config::{AgentConfig, Config};
 use coord_core::{ExitStatus, LoopEnd, Next, Provider, RotationLimits};
-use coord_daemon::config::{AgentConfig, Config};
 use coord_model::Moment;
 use coord_model::stamp::rfc3339;
 use coord_run::task_loop::{DIR, LoopSpec, Machine, run_loop, task_dir};

@@ -251,7 +251,7 @@ fn a_reader_that_leaves_is_no_failure() {
 fn events_are_text_or_json_and_can_be_limited_in_time() {
     let home = Home::new();
     let _coordinator = Coordinator::start(&home);
-    let long_ago = coord_daemon::engine::now().wall_ms - 2 * 3_600_000;
+    let long_ago = coord_store::now().wall_ms - 2 * 3_600_000;
     let old = json!({"emitted_at": coord_model::stamp::rfc3339(long_ago)});
     post(&home, &with(client_event("session-one", "UserPromptSubmit", 1), old));
     post(&home, &with(client_event("session-one", "PreToolUse", 2), json!({"tool_name": "Bash"})));

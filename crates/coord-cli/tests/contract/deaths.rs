@@ -137,7 +137,7 @@ fn h05_a_late_session_end_corrects_a_crash() {
     let fields = harness_fields(&harness, here().pid_ns);
     harness.kill();
     assert_eq!(judged(&home, "session-one").state, SessionState::Crashed);
-    let mono_ns = coord_daemon::engine::now().mono_ns;
+    let mono_ns = coord_store::now().mono_ns;
     let late = with(event("session-one", "SessionEnd", 9), fields);
     let late = with(late, json!({"mono_ns": mono_ns, "reason": "prompt_input_exit"}));
     let mut solo = Vec::new();
@@ -294,7 +294,7 @@ fn h25_an_event_of_a_stranger_is_marked() {
     let mut harness = Harness::headless(&home, "session-one");
     harness.begin_turn();
     let fields = harness_fields(&harness, here().pid_ns);
-    let mono_ns = coord_daemon::engine::now().mono_ns;
+    let mono_ns = coord_store::now().mono_ns;
     let forged = with(event("session-one", "Stop", 1), fields);
     post(&home, &with(forged, json!({"mono_ns": mono_ns, "pid": std::process::id()})));
     // A child of the harness that passes off another process's event is a stranger too.

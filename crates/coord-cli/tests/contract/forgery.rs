@@ -39,7 +39,7 @@ impl Drop for Stranger {
 /// The harness part of an envelope that names this process.
 fn fields_of(pid: u32) -> Value {
     let start_time = stat(pid).unwrap().start_time.to_string();
-    let (pid_ns, mono_ns) = (here().pid_ns, coord_daemon::engine::now().mono_ns);
+    let (pid_ns, mono_ns) = (here().pid_ns, coord_store::now().mono_ns);
     json!({
         "harness": {"pid": pid, "start_time": start_time, "pid_ns": pid_ns, "tty": 0,
             "kind": "interactive"},
@@ -95,7 +95,7 @@ fn a_forged_event_changes_no_mode_and_no_directory() {
             "permission_mode": "bypassPermissions", "config_dir": "/tmp/planted",
             "transcript_path": "/tmp/planted/t.jsonl", "cwd": "/tmp/planted",
             "tmux": {"socket": "/tmp/s", "server_pid": 1, "server_start": "1", "pane": "%9"},
-            "mono_ns": coord_daemon::engine::now().mono_ns,
+            "mono_ns": coord_store::now().mono_ns,
         });
         post(&home, &with(with(event(ONE, "PostToolUse", n), named), forged));
     }

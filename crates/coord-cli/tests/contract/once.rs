@@ -244,7 +244,7 @@ fn g1_a_torn_record_in_the_spool_costs_no_other() {
 #[test]
 fn h31_a_spooled_event_older_than_the_memory_of_ids_is_history() {
     let home = installed();
-    let old = coord_model::stamp::rfc3339(coord_daemon::engine::now().wall_ms - 8 * 24 * 3_600_000);
+    let old = coord_model::stamp::rfc3339(coord_store::now().wall_ms - 8 * 24 * 3_600_000);
     let mut lines =
         vec![with(client_event("session-one", "UserPromptSubmit", 3), json!({"emitted_at": old}))];
     lines.push(client_event("session-two", "UserPromptSubmit", 3));

@@ -1,9 +1,9 @@
 //! Each set-up that is broken in one way is named, with its remedy.
 
 use crate::place::{Place, chmod, put_hooks};
-use coord_daemon::engine::now;
 use coord_daemon::host::Here;
 use coord_model::stamp::rfc3339;
+use coord_store::now;
 use coord_tests::coord::Coordinator;
 use coord_tests::process::copy_program;
 use coord_wire::api::Health;

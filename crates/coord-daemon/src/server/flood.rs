@@ -10,10 +10,10 @@ use mio::Token;
 
 use super::Server;
 use crate::batch::{Batch, is_array};
-use crate::engine::now;
 use crate::http::{Request, Response};
 use crate::report::SessionList;
 use crate::routes::{segments, unavailable};
+use coord_store::now;
 
 /// A request with a longer body is served by itself, one in a turn: it is no hook's.
 const LIGHT_BODY_BYTES: usize = ENVELOPE_BYTES_MAX;

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::clients::Clients;
-use crate::config::Config;
 use crate::coordinator::Parts;
 use crate::engine::Engine;
 use crate::host::Here;
@@ -10,6 +9,7 @@ use crate::process;
 use crate::serve::adapters;
 use crate::state_dir;
 use crate::worker::Supervisor;
+use coord_config::Config;
 use coord_model::SessionKey;
 use coord_model::stamp::rfc3339;
 use coord_store::{Disk, RealDisk};

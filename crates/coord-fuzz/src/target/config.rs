@@ -3,7 +3,7 @@
 
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
-use coord_daemon::config::{Config, ConfigError, KEYS};
+use coord_config::{Config, ConfigError, KEYS};
 use std::collections::BTreeMap;
 
 pub(super) const TARGET: Target = Target {

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use coord_config::{AgentConfig, PromptBy};
 use coord_core::{Crash, Provider, RunLimits};
-use coord_daemon::config::{AgentConfig, PromptBy};
 
 use super::handoff::quoted;
 use crate::spec::{RunSpec, Stdin};
@@ -141,7 +141,7 @@ mod tests {
 
     fn agent(text: &str) -> AgentConfig {
         let text = format!("[[loop.agent]]\nname = \"a\"\n{text}");
-        coord_daemon::config::Config::parse(&text).unwrap().agents()[0].clone()
+        coord_config::Config::parse(&text).unwrap().agents()[0].clone()
     }
 
     fn told(crash: Option<&Crash>) -> Told<'_> {

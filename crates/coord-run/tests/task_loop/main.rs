@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use coord_config::Config;
 use coord_core::{
     ExitReason, ExitStatus, Judged, LoopEnd, Next, Provider, RotationLimits, RunLimits, RunOutcome,
 };
-use coord_daemon::config::Config;
 use coord_model::{Awake, Moment};
 use coord_run::task_loop::{
     DIR, HANDOFF, HISTORY, Line, LoopNote, LoopSpec, Outside, STATE, STATUS, run_loop, task_dir,

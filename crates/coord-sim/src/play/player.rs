@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_model::{Event, Record};
 use coord_store::journal::read_segments;
 use coord_wire::inspect::Inspect;

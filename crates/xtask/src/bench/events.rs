@@ -6,10 +6,11 @@ use super::call::Call;
 use super::sandbox::Sandbox;
 use crate::root;
 use anyhow::Context;
-use coord_daemon::engine::{Engine, now};
+use coord_daemon::engine::Engine;
 use coord_model::envelope::Envelope;
 use coord_model::stamp::rfc3339;
 use coord_model::{Event, Harness, HookEvent, Now, ProcessRef, Provenance, Via};
+use coord_store::now;
 use coord_store::{RealDisk, Spool};
 use serde_json::value::{RawValue, to_raw_value};
 

@@ -3,11 +3,12 @@
 
 use super::Bench;
 use anyhow::{Context, bail};
-use coord_daemon::engine::{Engine, now};
+use coord_daemon::engine::Engine;
 use coord_daemon::host::Here;
 use coord_daemon::state_dir;
 use coord_model::{Event, Settings, Started};
 use coord_store::RealDisk;
+use coord_store::now;
 use coord_wire::paths::Paths;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;

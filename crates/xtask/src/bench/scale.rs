@@ -5,7 +5,7 @@ use super::events::{Events, take};
 use super::sample::Sample;
 use super::sandbox::Sandbox;
 use super::table::{Goal, Table};
-use coord_daemon::engine::now;
+use coord_store::now;
 use std::time::Instant;
 
 /// Events of one round.

@@ -5,31 +5,41 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 13] = [
+const ALLOWED: [Arrows; 14] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
     ("coord-screen", &["coord-model"], &[]),
     ("coord-hook", &["coord-model", "coord-wire"], &[]),
     ("coord-store", &["coord-model", "coord-wire"], &["coord-sim"]),
+    ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
         "coord-daemon",
-        &["coord-core", "coord-model", "coord-screen", "coord-store", "coord-wire"],
+        &["coord-config", "coord-core", "coord-model", "coord-screen", "coord-store", "coord-wire"],
         &["coord-sim", "coord-tests"],
     ),
     (
         "coord-run",
-        &["coord-core", "coord-daemon", "coord-model", "coord-store", "coord-wire"],
+        &["coord-config", "coord-core", "coord-daemon", "coord-model", "coord-store", "coord-wire"],
         &["coord-tests"],
     ),
     (
         "coord-cli",
-        &["coord-core", "coord-daemon", "coord-model", "coord-run", "coord-store", "coord-wire"],
+        &[
+            "coord-config",
+            "coord-core",
+            "coord-daemon",
+            "coord-model",
+            "coord-run",
+            "coord-store",
+            "coord-wire",
+        ],
         &["coord-tests"],
     ),
     (
         "coord-sim",
         &[
+            "coord-config",
             "coord-core",
             "coord-daemon",
             "coord-model",
@@ -43,6 +53,7 @@ const ALLOWED: [Arrows; 13] = [
     (
         "coord-fuzz",
         &[
+            "coord-config",
             "coord-core",
             "coord-daemon",
             "coord-hook",

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::operator::check_self;
 use coord_model::Mode;
 use coord_store::read_small_file;

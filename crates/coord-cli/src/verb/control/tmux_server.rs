@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use coord_daemon::config::Config;
+use coord_config::Config;
 use coord_daemon::registry::Readable;
 use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;

@@ -59,7 +59,7 @@ fn versions(context: &Context) -> String {
 }
 
 fn configuration(setup: &Setup<'_>) -> String {
-    let line = |(name, value): (&str, &coord_daemon::config::Effective)| {
+    let line = |(name, value): (&str, &coord_config::Effective)| {
         let origin = value.line.map_or_else(|| "default".to_owned(), |line| format!("line {line}"));
         format!("{name} = {}  # {origin}\n", value.text)
     };

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use coord_config::Config;
 use coord_core::{Budget, BudgetDecision, ExitStatus, Limits, RunOutcome};
-use coord_daemon::config::Config;
 use coord_model::{Awake, Delay};
 use coord_run::{
     EndSignals, Output, Passes, RunEnd, RunSpec, Stdin, output_of, provider_of, supervise,
