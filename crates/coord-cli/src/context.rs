@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use coord_daemon::host::Here;
+use coord_host::here::Here;
 use coord_model::Now;
 use coord_store::read_small_file;
 use coord_wire::api::{InstallRecord, RECORDED_VARIABLES};

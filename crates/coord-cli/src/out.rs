@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use coord_core::{ExitStatus, is_hidden};
-use coord_daemon::lookup::LookupError;
+use coord_view::lookup::LookupError;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -114,7 +114,7 @@ pub(crate) fn complain(program: &str, text: &str) {
 
 /// A value as one line of JSON, as `--json` prints it everywhere.
 pub(crate) fn print_json(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    coord_daemon::json::to_writer(&mut *out, value)?;
+    coord_view::json::to_writer(&mut *out, value)?;
     Ok(writeln!(out)?)
 }
 

@@ -15,15 +15,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use coord_daemon::host::Here;
-use coord_daemon::registry::Readable;
-use coord_daemon::{offline, view};
+use coord_host::here::Here;
+use coord_host::registry::Readable;
 use coord_model::envelope::Envelope;
 use coord_model::{Now, STORE_VERSION};
 use coord_tests::coord::{Coordinator, coord, events, health, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;
 use coord_tests::wait::wait_until;
+use coord_view::{offline, sessions};
 use coord_wire::exchange::{exchange, mono_ns, request};
 use coord_wire::frame::{self, Frame, Frames};
 use coord_wire::limits::BODY_BYTES_MAX;
@@ -117,7 +117,7 @@ fn g1_what_each_release_wrote_is_shown_as_it_was() {
         let store = offline::read(&paths, &here, &Readable::default(), None, now).unwrap();
         assert_eq!(store.problems, Vec::<String>::new());
         assert_eq!(store.spool_pending, 13);
-        let shown = serde_json::to_value(view::sessions(&store.state, now)).unwrap();
+        let shown = serde_json::to_value(sessions::sessions(&store.state, now)).unwrap();
         let expected = fs::read_to_string(release.join("inspect.json")).unwrap_or_default();
         let expected = serde_json::from_str(&expected).unwrap_or_else(|error| {
             panic!("{error}: {}/inspect.json\n{shown:#}", release.display())

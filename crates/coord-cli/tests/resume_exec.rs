@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::Place;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;

@@ -6,11 +6,11 @@ use coord_model::{Action, EffectClass, Event, Intent, Now, Outcome, ProcessRef, 
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 
 use crate::coordinator::Coordinator;
-use crate::executor::Reply;
 use crate::http::{Request, Response};
-use crate::process::Caller;
 use crate::routes::Route;
 use crate::world::World;
+use coord_host::executor::Reply;
+use coord_host::process::Caller;
 
 impl<W: World> Coordinator<W> {
     /// Does an action, or has it wait for the disk.

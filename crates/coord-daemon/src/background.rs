@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use coord_store::{Disk, ReopenJob, Reopened, SnapshotWriter, StateLock, SyncJob, Synced};
 
-use crate::worker::{Supervisor, Worker};
+use coord_host::worker::{Supervisor, Worker};
 
 /// Something to wait for.
 pub enum Job<D: Disk> {

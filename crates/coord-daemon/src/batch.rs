@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::process::Caller;
 use crate::routes::{Route, refused, unavailable};
 use crate::world::World;
+use coord_host::process::Caller;
 
 /// Events per request.
 const EVENTS_MAX: usize = 1000;

@@ -1,7 +1,7 @@
 //! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
 //! that a replay agrees; then the settings of the core change with that record.
 
-use coord_model::{ConfigChange, Event, Mode, Now};
+use coord_model::{Event, Mode, Now};
 
 use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
@@ -44,7 +44,8 @@ impl<W: World> Coordinator<W> {
             self.drop_acts("recovery.mode", now);
         }
         self.shares.set_tools_per_minute(self.config.count("store.tool_events_per_minute"));
-        self.config_changed = Some((now.wall_ms, changes.iter().map(words).collect()));
+        self.config_changed =
+            Some((now.wall_ms, changes.iter().map(ToString::to_string).collect()));
         self.show_restart();
     }
 
@@ -69,11 +70,4 @@ impl<W: World> Coordinator<W> {
         );
         self.conditions.raise(Condition::ConfigRestart, text);
     }
-}
-
-/// One change, for people.
-pub(crate) fn words(change: &ConfigChange) -> String {
-    let ConfigChange { key, old, new, needs_restart } = change;
-    let when = if *needs_restart { " (after a restart)" } else { "" };
-    format!("{key}: {old} → {new}{when}")
 }

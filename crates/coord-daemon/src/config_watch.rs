@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 
-use crate::worker::{Supervisor, Worker};
 use coord_config::{Config, ConfigError};
+use coord_host::worker::{Supervisor, Worker};
 
 /// What the file says by now.
 pub(crate) type Loaded = Result<Config, ConfigError>;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use mio::net::UnixStream;
 
 use crate::http::{Parsed, Request, Response, parse};
-use crate::process::Caller;
+use coord_host::process::Caller;
 
 /// A connection.
 #[derive(Debug)]

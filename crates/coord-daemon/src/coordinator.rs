@@ -14,7 +14,6 @@ use coord_wire::paths::Paths;
 
 use crate::conditions::{Condition, Conditions};
 use crate::engine::Engine;
-use crate::host::Here;
 use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::observe::Known;
@@ -22,10 +21,11 @@ use crate::reopen::Reopening;
 use crate::schedule::Schedule;
 use crate::share::{Arrival, Fate, Shares};
 use crate::sync::SNAPSHOT_AGAIN_NS;
-use crate::tmux::PaneWish;
 use crate::waiters::Waiters;
 use crate::world::World;
 use coord_config::Config;
+use coord_host::here::Here;
+use coord_host::tmux::PaneWish;
 
 /// Observations owed to the store; a user has a few hundred sessions.
 const OWED_MAX: usize = 10_000;

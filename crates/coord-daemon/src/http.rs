@@ -1,7 +1,7 @@
 //! HTTP/1.1 as far as the socket needs it: one bounded request after another on a connection, parsed
 //! by httparse, answered with a Content-Length. Knows no routes.
 
-use crate::json;
+use coord_view::json;
 use coord_wire::api::{ErrorAnswer, ErrorBody};
 use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 

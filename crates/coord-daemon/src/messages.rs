@@ -5,10 +5,8 @@
 //! was given, an end that was told. Texts lie in files of their own, and in no record.
 
 mod delivery;
-mod shown;
 
 pub(crate) use delivery::{Leaving, Offered};
-pub use shown::{Wanted, list, shown, totals};
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -19,6 +17,7 @@ use coord_core::{
 use coord_model::{
     Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
 };
+use coord_view::messages::{self, Wanted};
 use coord_wire::exchange::FORBIDDEN;
 use coord_wire::message::{
     Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
@@ -29,11 +28,11 @@ use siphasher::sip::SipHasher13;
 use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::lookup::{self, LookupError};
 use crate::operator::caller::{self, Refusal, Who};
-use crate::process::{self, Caller};
 use crate::routes::{Route, no_such_session, refused, unavailable};
 use crate::world::World;
+use coord_host::process::{self, Caller};
+use coord_view::lookup::{self, LookupError};
 
 /// The beginning of an id is at least this long.
 const PREFIX_MIN: usize = 4;
@@ -103,7 +102,7 @@ impl<W: World> Coordinator<W> {
             Admitted::Full(cap) => {
                 let why = format!(
                     "{cap} messages wait for {} already (queue.per_receiver): nothing was sent",
-                    shown::receiver(self.engine.state(), &new.to)
+                    messages::receiver(self.engine.state(), &new.to)
                 );
                 return Err(Response::error(429, "full", &why));
             }
@@ -164,8 +163,8 @@ impl<W: World> Coordinator<W> {
         now: Now,
     ) -> Result<Sent, Response> {
         let (id, name) = (new.id, new.id.to_string());
-        let receiver = shown::receiver(self.engine.state(), &new.to);
-        let what = format!("sent to {receiver} by {}", shown::sender(&new.from));
+        let receiver = messages::receiver(self.engine.state(), &new.to);
+        let what = format!("sent to {receiver} by {}", messages::sender(&new.from));
         if let Err(error) = self.bodies.write(&name, text.as_bytes()) {
             tracing::error!(%error, "a message's text was not written");
             return Err(unavailable(&format!("the text could not be kept: {error}")));
@@ -191,7 +190,7 @@ impl<W: World> Coordinator<W> {
         };
         let wanted = Wanted { queue: word("queue"), session, state: word("state"), limit };
         let state = self.engine.state();
-        let mut listed = list(state, &wanted, now);
+        let mut listed = messages::list(state, &wanted, now);
         for one in &mut listed.messages {
             let message = MessageId::parse(&one.id).and_then(|id| state.message(id));
             if let Some(because) = message.and_then(|message| self.because(message, now)) {
@@ -208,7 +207,7 @@ impl<W: World> Coordinator<W> {
             Ok(Some(message)) => {
                 let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
                 let text = text.ok().and_then(|text| String::from_utf8(text).ok());
-                let shown = shown(state, message, now);
+                let shown = messages::shown(state, message, now);
                 let because = self.because(message, now).unwrap_or(shown.because);
                 Response::json(&MessageInfo { text, because, ..shown })
             }
@@ -260,7 +259,7 @@ impl<W: World> Coordinator<W> {
             let Some(message) = self.engine.state().message(id) else { break };
             let fence = message.lease().map_or(0, |lease| lease.fence);
             return Ok(Some(Claimed {
-                message: shown(self.engine.state(), message, now),
+                message: messages::shown(self.engine.state(), message, now),
                 text,
                 fence,
             }));

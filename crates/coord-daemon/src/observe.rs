@@ -10,13 +10,13 @@ use coord_model::{
 use coord_wire::paths::MADE_UP_ID;
 
 use crate::coordinator::Coordinator;
-use crate::observer::Seen;
-use crate::registry::Change;
-use crate::registry::{self, Found};
-use crate::registry_reader::{Purpose, RegistrySeen, RegistryWish};
-use crate::tmux::PaneAnswer;
-use crate::transcript::TranscriptWish;
 use crate::world::World;
+use coord_host::observer::Seen;
+use coord_host::registry::Change;
+use coord_host::registry::{self, Found};
+use coord_host::registry_reader::{Purpose, RegistrySeen, RegistryWish};
+use coord_host::tmux::PaneAnswer;
+use coord_host::transcript::TranscriptWish;
 
 /// What a screen showed stands in the transcript after this at the latest.
 const TRANSCRIPT_LAG_MS: u64 = 30_000;

@@ -19,10 +19,10 @@ use coord_wire::exchange::FORBIDDEN;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::lookup;
-use crate::process::{self, Caller};
 use crate::routes::{Route, no_such_session, refused};
 use crate::world::World;
+use coord_host::process::{self, Caller};
+use coord_view::lookup;
 
 /// Letters of a name for people.
 const NAME_CHARS_MAX: usize = 64;

@@ -8,8 +8,8 @@ use coord_model::{Harness, ProcessRef, Provenance, Registry};
 
 use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
-use crate::process::Caller;
 use crate::world::World;
+use coord_host::process::Caller;
 
 const UNRECOGNIZED: &str = "hooks report from a program that is not recognized as a client: ";
 

@@ -10,22 +10,22 @@ use mio::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::background::{Background, Done, Job};
-use crate::clients::Clients;
-use crate::config_dirs::ConfigDirs;
-use crate::executor::{Executor, Reply, Tools};
-use crate::observer::{Observer, Seen, Sources};
-use crate::registry::Change;
-use crate::registry::{Found, Readable};
-use crate::registry_reader::{RegistryReader, RegistryWish};
-use crate::registry_watch::RegistryWatch;
-use crate::shutdown::Root;
-use crate::tmux::PaneWish;
-use crate::transcript::{MessageWish, TranscriptWish};
-use crate::transcript_watch::TranscriptWatch;
-use crate::watches::Watches;
-use crate::worker::Supervisor;
 use crate::world::World;
-use crate::{launch, process, registry};
+use coord_host::clients::Clients;
+use coord_host::config_dirs::ConfigDirs;
+use coord_host::executor::{Executor, Reply, Tools};
+use coord_host::observer::{Observer, Seen, Sources};
+use coord_host::registry::Change;
+use coord_host::registry::{Found, Readable};
+use coord_host::registry_reader::{RegistryReader, RegistryWish};
+use coord_host::registry_watch::RegistryWatch;
+use coord_host::shutdown::Root;
+use coord_host::tmux::PaneWish;
+use coord_host::transcript::{MessageWish, TranscriptWish};
+use coord_host::transcript_watch::TranscriptWatch;
+use coord_host::watches::Watches;
+use coord_host::worker::Supervisor;
+use coord_host::{launch, process, registry};
 
 /// The adapters.
 pub(crate) struct RealWorld<D: Disk> {

@@ -13,11 +13,11 @@ use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
 
 use crate::coordinator::{Coordinator, mode_word};
 use crate::http::Response;
-use crate::json;
-use crate::messages;
 use crate::reopen::Reopening;
-use crate::view;
 use crate::world::World;
+use coord_view::json;
+use coord_view::messages;
+use coord_view::sessions;
 
 /// Where the sessions of an answer without any belong. No text holds it: quotes in one are escaped.
 const PLACE: &[u8] = b"\"sessions\":[]";
@@ -168,7 +168,7 @@ impl<W: World> Coordinator<W> {
         Inspect {
             schema: SCHEMA,
             coordinator: self.head(now),
-            sessions: view::sessions(self.engine.state(), now),
+            sessions: sessions::sessions(self.engine.state(), now),
             runs: Vec::new(),
         }
     }
@@ -181,7 +181,7 @@ impl<W: World> Coordinator<W> {
             sessions: Vec::new(),
             runs: Vec::new(),
         };
-        let keys = view::by_time(self.engine.state()).map(|session| session.key).collect();
+        let keys = sessions::by_time(self.engine.state()).map(|session| session.key).collect();
         SessionList { empty, keys, sessions: Vec::new(), now }
     }
 
@@ -190,7 +190,7 @@ impl<W: World> Coordinator<W> {
         let state = self.engine.state();
         let keys: Vec<SessionKey> = list.keys.drain(..n.min(list.keys.len())).collect();
         for session in keys.into_iter().filter_map(|key| state.session(key)) {
-            list.push(&view::session(state, session, list.now));
+            list.push(&sessions::session(state, session, list.now));
         }
         list.keys.is_empty()
     }

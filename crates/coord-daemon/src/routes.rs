@@ -6,13 +6,13 @@ use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
 
 use crate::coordinator::Coordinator;
-use crate::history::{Of, Wanted};
 use crate::http::{Request, Response, decode};
-use crate::lookup::{self, LookupError};
-use crate::process::Caller;
-use crate::view;
 use crate::waiters::Ask;
 use crate::world::World;
+use coord_host::process::Caller;
+use coord_view::history::{Of, Wanted};
+use coord_view::lookup::{self, LookupError};
+use coord_view::sessions;
 
 /// What to do with a request.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl<W: World> Coordinator<W> {
             coordinator: self.head(now),
             sessions: found
                 .into_iter()
-                .map(|one| view::session(self.engine.state(), one, now))
+                .map(|one| sessions::session(self.engine.state(), one, now))
                 .collect(),
             runs: Vec::new(),
         })

@@ -19,21 +19,22 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, inotify};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::clients::Clients;
 use crate::config_watch::ConfigWatch;
 use crate::coordinator::{Coordinator, Parts};
 use crate::engine::Engine;
-use crate::executor::{Tools, Transcripts};
-use crate::host::Here;
+use crate::log;
 use crate::notify::Notifier;
-use crate::observer::Sources;
 use crate::real_world::RealWorld;
-use crate::registry::Readable;
 use crate::server::{Inputs, Server, WAKER};
-use crate::tmux::{Asker, Tmux};
-use crate::worker::Supervisor;
-use crate::{log, process, state_dir};
 use coord_config::Config;
+use coord_host::clients::Clients;
+use coord_host::executor::{Tools, Transcripts};
+use coord_host::here::Here;
+use coord_host::observer::Sources;
+use coord_host::registry::Readable;
+use coord_host::tmux::{Asker, Tmux};
+use coord_host::worker::Supervisor;
+use coord_host::{process, state_dir};
 use coord_store::now;
 
 /// Connections that may wait to be accepted: every session's hooks at once.

@@ -24,15 +24,15 @@ use rustix::fs::inotify;
 use crate::config_watch::ConfigWatch;
 use crate::connection::{Connection, Progress};
 use crate::coordinator::Coordinator;
-use crate::history::{self, Wanted};
 use crate::http::{Request, Response};
 use crate::notify::Notifier;
-use crate::process::Caller;
 use crate::real_world::RealWorld;
 use crate::routes::{Route, unavailable};
 use crate::waiters::WaiterId;
-use crate::watches;
+use coord_host::process::Caller;
+use coord_host::watches;
 use coord_store::now;
+use coord_view::history::{self, Wanted};
 
 const LISTENER: Token = Token(0);
 /// Woken by other threads.

@@ -19,9 +19,9 @@ use serde::Deserialize;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::process::Caller;
 use crate::routes::Route;
 use crate::world::World;
+use coord_host::process::Caller;
 
 /// At SessionStart both hooks start at once, so the waiter may be here before the event that tells
 /// whose session it is. It may stay as long as the other hook has time, and as much again.

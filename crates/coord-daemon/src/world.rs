@@ -10,12 +10,12 @@ use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
 use coord_store::Disk;
 
 use crate::background::{Done, Job};
-use crate::executor::Reply;
-use crate::observer::Seen;
-use crate::registry::{Change, Found};
-use crate::registry_reader::RegistryWish;
-use crate::tmux::PaneWish;
-use crate::transcript::{MessageWish, TranscriptWish};
+use coord_host::executor::Reply;
+use coord_host::observer::Seen;
+use coord_host::registry::{Change, Found};
+use coord_host::registry_reader::RegistryWish;
+use coord_host::tmux::PaneWish;
+use coord_host::transcript::{MessageWish, TranscriptWish};
 
 /// The world as a coordinator meets it. Nothing here waits.
 pub trait World {

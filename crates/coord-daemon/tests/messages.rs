@@ -7,8 +7,8 @@
 use coord_config::Config;
 use coord_core::ANSWER_BYTES_MAX;
 use coord_daemon::http::{Request, Response};
-use coord_daemon::process::Caller;
 use coord_daemon::routes::Route;
+use coord_host::process::Caller;
 use coord_model::{Harness, Kind, Now, ProcessRef};
 use coord_sim::fake_disk::{Damage, FakeDisk, Fault};
 use coord_sim::hooks::{Hook, envelope};

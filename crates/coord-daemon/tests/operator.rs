@@ -4,8 +4,8 @@
 
 use coord_config::Config;
 use coord_daemon::http::{Request, Response};
-use coord_daemon::process::{Caller, stat};
 use coord_daemon::routes::Route;
+use coord_host::process::{Caller, stat};
 use coord_model::{Command as Order, Event, Kind, MarkChange, Now, ProcessRef, SessionKey, Whom};
 use coord_sim::machine::{MACHINE, PID_NS, Pace, SharedMachine};
 use coord_sim::random::Random;

@@ -8,6 +8,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::stamp::WallMs;
@@ -241,6 +242,14 @@ pub struct ConfigChange {
     /// It takes effect when the coordinator is restarted.
     #[serde(default)]
     pub needs_restart: bool,
+}
+
+impl fmt::Display for ConfigChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, old, new, needs_restart } = self;
+        let when = if *needs_restart { " (after a restart)" } else { "" };
+        write!(f, "{key}: {old} → {new}{when}")
+    }
 }
 
 /// A decision, recorded with what was seen and which rule decided (G9).

@@ -9,7 +9,7 @@ use std::io::{self, stdin};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use coord_daemon::process;
+use coord_host::process;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 use signal_hook::consts::{

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use coord_core::{ErrorText, ExitReason, ExitStatus, Run, RunAct, RunEvent, RunRoot, StreamFact};
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Moment, ProcessRef};
 use coord_wire::run::{RUN_VERSION, RunBackground, RunBegin, RunHold, RunLine, RunShown};

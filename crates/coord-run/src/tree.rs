@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 
 use coord_core::{KillSet, Role, RunRoot, TreeProcess, TreeSeen};
-use coord_daemon::process::{self, Stat};
+use coord_host::process::{self, Stat};
 use coord_model::{ProcessRef, Signal};
 use rustix::process::pidfd_send_signal;
 

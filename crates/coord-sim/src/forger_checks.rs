@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use coord_core::{OwnerId, Session, Stage, State, step};
-use coord_daemon::registry::parse;
+use coord_host::registry::parse;
 use coord_model::{Event, ProcessRef, Registry, SessionKey, SessionState, Via};
 use coord_wire::api::ResumeOrder;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::envelope::TmuxClaim;
 use coord_model::{Harness, Kind, ProcessRef};
 use serde_json::{Value, json};

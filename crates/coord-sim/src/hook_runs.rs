@@ -1,7 +1,7 @@
 //! Runs of hook executables on the simulated machine: fired by a client, exchanged with the
 //! coordinator or spooled, acknowledged or lost.
 
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::envelope::TmuxClaim;
 use coord_model::{Harness, Kind, ProcessRef};
 use serde_json::Value;

@@ -16,14 +16,14 @@ use std::path::Path;
 use std::rc::Rc;
 
 use coord_daemon::background::Job;
-use coord_daemon::executor::Reply;
-use coord_daemon::observer::Seen;
-use coord_daemon::registry::Change;
-use coord_daemon::registry::{self, Found};
-use coord_daemon::registry_reader::{RegistrySeen, RegistryWish};
-use coord_daemon::task_dir;
-use coord_daemon::tmux::{PaneAnswer, PaneWish};
-use coord_daemon::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
+use coord_host::executor::Reply;
+use coord_host::observer::Seen;
+use coord_host::registry::Change;
+use coord_host::registry::{self, Found};
+use coord_host::registry_reader::{RegistrySeen, RegistryWish};
+use coord_host::task_dir;
+use coord_host::tmux::{PaneAnswer, PaneWish};
+use coord_host::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
 use coord_model::{
     Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef,
     Registry, TaskFound, TmuxPane,

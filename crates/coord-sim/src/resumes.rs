@@ -3,7 +3,7 @@
 
 use coord_core::{Stage, Way};
 use coord_daemon::http::{Request, Response};
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::{Farewell, Kind, ProcessRef, Screen, SessionKey, Signal};
 use coord_wire::api::ResumeOrder;
 use serde_json::json;

@@ -3,14 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use coord_config::Config;
-use coord_daemon::history::{self, Wanted};
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::{Event, Harness, Kind, Now, Record};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
 use coord_sim::{Random, SharedMachine};
 use coord_store::journal::read_segments;
+use coord_view::history::{self, Wanted};
 use serde_json::json;
 
 const SECOND: u64 = 1_000_000_000;

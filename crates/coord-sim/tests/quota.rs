@@ -6,7 +6,7 @@ use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_config::Config;
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::{Harness, Kind, Now, ProcessRef, SessionState};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};

@@ -3,7 +3,7 @@
 
 use coord_config::Config;
 use coord_daemon::engine::Engine;
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::stamp::rfc3339;
 use coord_model::{Event, Now, Record};
 use coord_sim::machine::Pace;

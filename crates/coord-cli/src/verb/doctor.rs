@@ -22,7 +22,7 @@ mod store;
 use std::path::PathBuf;
 
 use coord_config::Config;
-use coord_daemon::registry::Readable;
+use coord_host::registry::Readable;
 use coord_wire::api::Health;
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::Session;

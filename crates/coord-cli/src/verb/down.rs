@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use coord_daemon::operator::check_self;
-use coord_daemon::{process, state_dir};
+use coord_host::{process, state_dir};
 use coord_model::ProcessRef;
 use coord_store::{Disk, RealDisk};
 use coord_wire::exchange::{FORBIDDEN, Miss, listener_pid};

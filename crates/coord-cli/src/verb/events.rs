@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
-use coord_daemon::history::{Line, Of, Reader, Wanted};
-use coord_daemon::offline;
 use coord_store::{RealDisk, StateLock};
+use coord_view::history::{Line, Of, Reader, Wanted};
+use coord_view::offline;
 
 use crate::context::Context;
 use crate::follow::JournalWatch;

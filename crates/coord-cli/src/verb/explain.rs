@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use coord_daemon::history::{self, Line, Of, Wanted};
 use coord_model::MessageId;
 use coord_store::{RealDisk, StateLock};
+use coord_view::history::{self, Line, Of, Wanted};
 use coord_wire::inspect::Session;
 
 use crate::context::Context;

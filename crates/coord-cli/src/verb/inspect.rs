@@ -7,11 +7,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use coord_config::Config;
-use coord_daemon::offline::Offline;
-use coord_daemon::registry::Readable;
-use coord_daemon::{lookup, messages, offline, view};
+use coord_host::registry::Readable;
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Kind, SessionState};
+use coord_view::messages;
+use coord_view::offline::Offline;
+use coord_view::{lookup, offline, sessions};
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::{self, Coordinator, Inspect, SCHEMA, Session};
 
@@ -148,12 +149,12 @@ pub(crate) fn look(id: Option<&str>, context: &Context) -> Result<Looked, Failur
 fn from_store(id: Option<&str>, context: &Context) -> Result<Inspect, Failure> {
     let (store, bad_config) = read_store(id, context)?;
     let sessions = match id {
-        None => view::sessions(&store.state, context.now),
+        None => sessions::sessions(&store.state, context.now),
         Some(id) => {
             let found = lookup::find(&store.state, id)?;
             found
                 .into_iter()
-                .map(|session| view::session(&store.state, session, context.now))
+                .map(|session| sessions::session(&store.state, session, context.now))
                 .collect()
         }
     };

@@ -24,7 +24,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use coord_daemon::{launch, state_dir};
+use coord_host::{launch, state_dir};
 use coord_model::ProcessRef;
 use serde::Serialize;
 

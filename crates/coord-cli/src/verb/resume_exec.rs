@@ -15,10 +15,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow, bail};
-use coord_daemon::executor::owners;
-use coord_daemon::launch::variables::{CONFIG_DIR, MARKS, chooses};
-use coord_daemon::process;
-use coord_daemon::registry::Readable;
+use coord_host::executor::owners;
+use coord_host::launch::variables::{CONFIG_DIR, MARKS, chooses};
+use coord_host::process;
+use coord_host::registry::Readable;
 use coord_model::{Place, ProcessRef};
 use coord_wire::api::{ErrorAnswer, ResumeClaim, ResumeOrder};
 use coord_wire::exchange::{Answer, Miss, exchange, mono_ns, request};

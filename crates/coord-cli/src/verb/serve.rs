@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use coord_daemon::serve::{Options, serve};
-use coord_daemon::state_dir::refuse_other_owner;
+use coord_host::state_dir::refuse_other_owner;
 
 use crate::context::{Context, variable};
 use crate::out::Failure;

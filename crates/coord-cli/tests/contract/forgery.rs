@@ -3,7 +3,7 @@
 
 use crate::harness::Harness;
 use crate::wire::{event, here, post, with};
-use coord_daemon::process::stat;
+use coord_host::process::stat;
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session, session_when};
 use coord_tests::home::Home;

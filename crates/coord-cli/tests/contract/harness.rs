@@ -1,7 +1,7 @@
 //! A stand-in for the client: a real process whose children are the real hooks, with or without a
 //! terminal, in or out of tmux, and with the registry entry that the client would keep.
 
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::ProcessRef;
 use coord_tests::coord::programs;
 use coord_tests::home::Home;

@@ -35,7 +35,7 @@ impl Client {
 
     fn reports(&self, home: &Home, session: &str, name: &str, n: u32, fields: Value) {
         let pid = self.child.id();
-        let start_time = coord_daemon::process::stat(pid).unwrap().start_time.to_string();
+        let start_time = coord_host::process::stat(pid).unwrap().start_time.to_string();
         let harness = json!({
             "pid": pid, "start_time": start_time, "pid_ns": here().pid_ns, "tty": 0,
             "kind": "interactive",

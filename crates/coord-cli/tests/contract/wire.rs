@@ -1,7 +1,7 @@
 //! What the tests say to a coordinator: envelopes as hooks write them, and requests byte by byte.
 
-use coord_daemon::host::Here;
-use coord_daemon::process::stat;
+use coord_host::here::Here;
+use coord_host::process::stat;
 use coord_model::stamp::rfc3339;
 use coord_store::now;
 use coord_tests::coord::programs;

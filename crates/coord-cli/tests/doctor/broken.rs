@@ -1,7 +1,7 @@
 //! Each set-up that is broken in one way is named, with its remedy.
 
 use crate::place::{Place, chmod, put_hooks};
-use coord_daemon::host::Here;
+use coord_host::here::Here;
 use coord_model::stamp::rfc3339;
 use coord_store::now;
 use coord_tests::coord::Coordinator;

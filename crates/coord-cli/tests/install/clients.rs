@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use coord_daemon::process;
+use coord_host::process;
 use coord_tests::coord::{coord, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::copy_program;

@@ -18,8 +18,8 @@ use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::http::Response;
 use crate::routes::Route;
-use crate::transcript::MessageWish;
 use crate::world::World;
+use coord_host::transcript::MessageWish;
 
 /// What the core offers the hook that reported an event.
 #[derive(Debug, Clone, Copy)]

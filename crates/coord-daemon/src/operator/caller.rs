@@ -10,7 +10,7 @@ use core::fmt;
 
 use coord_model::ProcessRef;
 
-use crate::process::{self, Caller, Stat};
+use coord_host::process::{self, Caller, Stat};
 
 /// Ancestors that are looked at; a person's shell has a handful.
 const DEPTH_MAX: usize = 256;

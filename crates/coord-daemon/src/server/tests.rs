@@ -1,15 +1,15 @@
 //! The loop with real sockets: this test is the wake hook, and whoever started it is the harness.
 
 use super::*;
-use crate::clients::Clients;
 use crate::coordinator::Parts;
 use crate::engine::Engine;
-use crate::host::Here;
-use crate::process;
 use crate::serve::adapters;
-use crate::state_dir;
-use crate::worker::Supervisor;
 use coord_config::Config;
+use coord_host::clients::Clients;
+use coord_host::here::Here;
+use coord_host::process;
+use coord_host::state_dir;
+use coord_host::worker::Supervisor;
 use coord_model::SessionKey;
 use coord_model::stamp::rfc3339;
 use coord_store::{Disk, RealDisk};

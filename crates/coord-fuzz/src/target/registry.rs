@@ -2,7 +2,7 @@
 
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
-use coord_daemon::registry::parse;
+use coord_host::registry::parse;
 use coord_model::{Registry, RegistryEntry};
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! An answer of tmux: each pane has its own lines and no others, whatever stands on it (H-16).
 
 use super::{Target, assert_is_one_line};
-use coord_daemon::tmux::answer::{pane_id, parse};
+use coord_host::tmux::answer::{pane_id, parse};
 use std::collections::BTreeSet;
 
 pub(super) const TARGET: Target = Target {

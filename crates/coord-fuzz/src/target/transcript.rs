@@ -4,14 +4,14 @@
 use super::Target;
 use crate::corpus::files;
 use crate::mutate::as_text;
-use coord_daemon::transcript::{Tail, arrived_in, tail_of};
+use coord_host::transcript::{Tail, arrived_in, tail_of};
 use coord_model::MessageId;
 use coord_screen::Question;
 use std::collections::BTreeSet;
 
 pub(super) const TARGET: Target = Target {
     name: "transcript",
-    seeds: || files("crates/coord-daemon/fixtures/transcripts"),
+    seeds: || files("crates/coord-host/fixtures/transcripts"),
     dictionary: &[
         "[Request interrupted by user]",
         "[Request interrupted by user for tool use]",

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use anyhow::Context;
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::ProcessRef;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;

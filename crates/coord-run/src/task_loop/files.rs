@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use coord_core::StatusWord;
-use coord_daemon::task_dir::open_dir;
+use coord_host::task_dir::open_dir;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, flock, fstat, fsync, mkdirat, openat, renameat, unlinkat,

@@ -129,7 +129,7 @@ where
     }
 
     fn want(&mut self) -> Option<String> {
-        coord_daemon::room::want(&self.dir, self.memory_mb_min)
+        coord_host::room::want(&self.dir, self.memory_mb_min)
     }
 
     fn is_quarantined(&self, session: &str) -> bool {

@@ -8,9 +8,9 @@
 use std::path::Path;
 
 use coord_core::{Way, change_since};
-use coord_daemon::executor::Reply;
-use coord_daemon::registry;
-use coord_daemon::transcript::tail_of;
+use coord_host::executor::Reply;
+use coord_host::registry;
+use coord_host::transcript::tail_of;
 use coord_model::{
     Action, Kind, LastWords, Launch, Outcome, PaneState, Parent, ParentKind, ProcessRef, Proof,
     Registry, Signal, Subject, TmuxPane, TranscriptState,

@@ -3,14 +3,14 @@
 use std::io;
 
 use coord_daemon::background::{Done, Job, run};
-use coord_daemon::executor::Reply;
-use coord_daemon::observer::Seen;
-use coord_daemon::registry::Change;
-use coord_daemon::registry::Found;
-use coord_daemon::registry_reader::RegistryWish;
-use coord_daemon::tmux::PaneWish;
-use coord_daemon::transcript::{MessageWish, TranscriptWish};
 use coord_daemon::world::World;
+use coord_host::executor::Reply;
+use coord_host::observer::Seen;
+use coord_host::registry::Change;
+use coord_host::registry::Found;
+use coord_host::registry_reader::RegistryWish;
+use coord_host::tmux::PaneWish;
+use coord_host::transcript::{MessageWish, TranscriptWish};
 use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
 
 use super::{LookAt, SharedMachine};

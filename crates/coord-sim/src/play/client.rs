@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use coord_daemon::process::Caller;
+use coord_host::process::Caller;
 use coord_model::envelope::TmuxClaim;
 use coord_model::stamp::rfc3339;
 use coord_model::{

@@ -7,7 +7,7 @@
 
 use crate::say_error;
 use anyhow::{Context, bail};
-use coord_daemon::process;
+use coord_host::process;
 use coord_store::clock::{Clock, RealClock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};

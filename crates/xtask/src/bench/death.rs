@@ -7,7 +7,7 @@ use super::sandbox::Sandbox;
 use super::socket::Socket;
 use super::table::{Goal, Table};
 use anyhow::{Context, bail};
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::{Event, ProcessRef, Record};
 use coord_store::RealDisk;
 use coord_store::journal::read_segments;

@@ -14,7 +14,7 @@ use super::table::{Goal, Table};
 use super::terminal::Pane;
 use crate::say_error;
 use anyhow::Context;
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::{Event, HookKind, Outcome, ProcessRef, Record, SessionState};
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::netns;

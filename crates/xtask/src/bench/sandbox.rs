@@ -4,8 +4,8 @@
 use super::Bench;
 use anyhow::{Context, bail};
 use coord_daemon::engine::Engine;
-use coord_daemon::host::Here;
-use coord_daemon::state_dir;
+use coord_host::here::Here;
+use coord_host::state_dir;
 use coord_model::{Event, Settings, Started};
 use coord_store::RealDisk;
 use coord_store::now;

@@ -5,7 +5,7 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 14] = [
+const ALLOWED: [Arrows; 16] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
@@ -14,14 +14,29 @@ const ALLOWED: [Arrows; 14] = [
     ("coord-store", &["coord-model", "coord-wire"], &["coord-sim"]),
     ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
+        "coord-host",
+        &["coord-core", "coord-model", "coord-screen", "coord-store", "coord-wire"],
+        &["coord-tests"],
+    ),
+    ("coord-view", &["coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"], &[]),
+    (
         "coord-daemon",
-        &["coord-config", "coord-core", "coord-model", "coord-screen", "coord-store", "coord-wire"],
-        &["coord-sim", "coord-tests"],
+        &[
+            "coord-config",
+            "coord-core",
+            "coord-host",
+            "coord-model",
+            "coord-screen",
+            "coord-store",
+            "coord-view",
+            "coord-wire",
+        ],
+        &["coord-sim"],
     ),
     (
         "coord-run",
-        &["coord-config", "coord-core", "coord-daemon", "coord-model", "coord-store", "coord-wire"],
-        &["coord-tests"],
+        &["coord-config", "coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"],
+        &[],
     ),
     (
         "coord-cli",
@@ -29,9 +44,11 @@ const ALLOWED: [Arrows; 14] = [
             "coord-config",
             "coord-core",
             "coord-daemon",
+            "coord-host",
             "coord-model",
             "coord-run",
             "coord-store",
+            "coord-view",
             "coord-wire",
         ],
         &["coord-tests"],
@@ -42,10 +59,12 @@ const ALLOWED: [Arrows; 14] = [
             "coord-config",
             "coord-core",
             "coord-daemon",
+            "coord-host",
             "coord-model",
             "coord-run",
             "coord-screen",
             "coord-store",
+            "coord-view",
             "coord-wire",
         ],
         &[],
@@ -57,6 +76,7 @@ const ALLOWED: [Arrows; 14] = [
             "coord-core",
             "coord-daemon",
             "coord-hook",
+            "coord-host",
             "coord-model",
             "coord-run",
             "coord-screen",
@@ -72,10 +92,12 @@ const ALLOWED: [Arrows; 14] = [
         &[
             "coord-core",
             "coord-daemon",
+            "coord-host",
             "coord-model",
             "coord-screen",
             "coord-store",
             "coord-tests",
+            "coord-view",
             "coord-wire",
         ],
         &[],

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use coord_config::Config;
-use coord_daemon::registry::Readable;
+use coord_host::registry::Readable;
 use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use coord_daemon::registry::Readable;
-use coord_daemon::tmux::{check_socket, find_program};
+use coord_host::registry::Readable;
+use coord_host::tmux::{check_socket, find_program};
 use coord_store::read_small_file;
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;

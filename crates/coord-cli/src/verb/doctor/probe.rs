@@ -4,10 +4,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use coord_daemon::history::{self, Of, Wanted};
 use coord_model::Via;
 use coord_model::envelope::{Envelope, PROBE};
 use coord_store::{RealDisk, Spool, StateLock};
+use coord_view::history::{self, Of, Wanted};
 use coord_wire::api::Health;
 use coord_wire::exchange::mono_ns;
 

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::bail;
-use coord_daemon::process;
+use coord_host::process;
 use coord_model::ProcessRef;
 use coord_wire::exchange::mono_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

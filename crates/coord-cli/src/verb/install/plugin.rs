@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use coord_daemon::state_dir;
+use coord_host::state_dir;
 use coord_store::read_small_file;
 use serde_json::{Map, Value, json};
 

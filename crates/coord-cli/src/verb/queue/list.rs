@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use chrono::{DateTime, Local};
-use coord_daemon::lookup;
-use coord_daemon::messages::{self, Wanted};
+use coord_view::lookup;
+use coord_view::messages::{self, Wanted};
 use coord_wire::message::{MessageInfo, Messages, Totals};
 
 use super::answered;

@@ -18,7 +18,7 @@ const HUNG_NS: u64 = 30_000_000_000;
 
 /// Asks tmux servers.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub struct Asker {
     /// Where the program may be, before the usual places.
     places: Vec<PathBuf>,
     readable: Readable,
@@ -31,7 +31,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     /// `places` are tried before the usual ones; `readable` says which sockets may be asked (H-14).
-    pub(crate) fn new(places: Vec<PathBuf>, readable: Readable) -> Self {
+    pub fn new(places: Vec<PathBuf>, readable: Readable) -> Self {
         Self {
             places,
             readable,

@@ -22,7 +22,7 @@ const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Transcripts that are locked, by session.
 #[derive(Debug, Default)]
-pub(crate) struct Transcripts(BTreeMap<String, Locked>);
+pub struct Transcripts(BTreeMap<String, Locked>);
 
 /// A file, locked as long as this is there.
 #[derive(Debug)]

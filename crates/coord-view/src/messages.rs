@@ -20,7 +20,7 @@ pub struct Wanted {
 }
 
 /// Whom it is for, in words.
-pub(super) fn receiver(state: &State, to: &Address) -> String {
+pub fn receiver(state: &State, to: &Address) -> String {
     match to {
         Address::Queue(name) => name.clone(),
         Address::Session(key) => format!("session {}", session_id(state, *key)),
@@ -33,7 +33,7 @@ fn session_id(state: &State, key: SessionKey) -> String {
 }
 
 /// Who sent it, in words.
-pub(super) fn sender(from: &Sender) -> String {
+pub fn sender(from: &Sender) -> String {
     match from {
         Sender::Operator => "operator".to_owned(),
         Sender::Session(id) => format!("session {id}"),

@@ -35,7 +35,7 @@ pub enum LookupError {
 
 impl LookupError {
     /// The word for programs.
-    pub(crate) fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "no_such_session",
             Self::TooShort { .. } => "id_too_short",

@@ -216,7 +216,7 @@ const ENVIRONMENT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// The environment that a process was started with, each variable ended by a zero byte; empty where
 /// that cannot be read, as for another user's.
-pub(crate) fn environment(pid: u32) -> Vec<u8> {
+pub fn environment(pid: u32) -> Vec<u8> {
     let mut environment = Vec::new();
     let Some(file) = open_proc(&format!("/proc/{pid}/environ")) else { return environment };
     // What was read before an error counts.

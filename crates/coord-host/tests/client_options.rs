@@ -1,7 +1,7 @@
 //! The table of the client's options against the real client: its help, and for the options that
 //! the help hides what it says of a missing value.
 
-use coord_daemon::launch::options::{COMMANDS, Known, OPTIONS, Takes, Then};
+use coord_host::launch::options::{COMMANDS, Known, OPTIONS, Takes, Then};
 use coord_tests::client;
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};

@@ -13,11 +13,12 @@ use coord_store::spool::Drained;
 use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::paths::Paths;
 
-use crate::clients::Clients;
-use crate::host::Here;
-use crate::registry::Readable;
-use crate::state_dir::refuse_other_owner;
-use crate::{engine, process, registry};
+use crate::replay;
+use coord_host::clients::Clients;
+use coord_host::here::Here;
+use coord_host::registry::Readable;
+use coord_host::state_dir::refuse_other_owner;
+use coord_host::{process, registry};
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyh
     let tail = Tail::read(&RealDisk, &paths.journal(), through_seq)
         .with_context(|| format!("reading {}", paths.journal().display()))?;
     drop(lock);
-    (offline.state, _) = engine::replay(snapshot.as_ref(), &tail)?;
+    (offline.state, _) = replay::replay(snapshot.as_ref(), &tail)?;
     offline.problems.extend(tail.report.iter().map(ToString::to_string));
     for text in spooled(paths, now)?.iter().flat_map(Drained::records) {
         offline.spool_pending += 1;
@@ -107,13 +108,13 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     }
     let header = serde_json::from_slice(&index.header()?)?;
     let found = index.find(prefix)?;
-    let found = found.iter().filter(|payload| !engine::is_message(payload));
+    let found = found.iter().filter(|payload| !replay::is_message(payload));
     let sessions = found.map(|payload| serde_json::from_slice(payload));
     let sessions = sessions.collect::<Result<Vec<Session>, _>>()?;
     let mut messages = Vec::new();
     for session in &sessions {
-        for payload in index.find(&engine::key_of_messages(session.key))? {
-            messages.push(engine::kept_message(&payload)?);
+        for payload in index.find(&replay::key_of_messages(session.key))? {
+            messages.push(replay::kept_message(&payload)?);
         }
     }
     Ok(Some(State::from_parts(header, sessions, messages, SeenIds::default())))

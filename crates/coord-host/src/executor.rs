@@ -29,7 +29,7 @@ use crate::task_dir;
 use crate::tmux::Asker;
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 pub use processes::owners;
-pub(crate) use transcripts::Transcripts;
+pub use transcripts::Transcripts;
 
 /// The answer to an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,24 +42,24 @@ pub enum Reply {
 
 /// What the thread looks and acts with.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub struct Tools {
     /// Panes.
-    pub(crate) asker: Asker,
+    pub asker: Asker,
     /// Which configuration directories may be read (H-14).
-    pub(crate) readable: Readable,
+    pub readable: Readable,
     /// Where the store lies: its disk must not be full (H-11).
-    pub(crate) state_dir: PathBuf,
+    pub state_dir: PathBuf,
     /// The absolute path of `coordctl`, as it would be typed (H-18).
-    pub(crate) coordctl: String,
+    pub coordctl: String,
     /// `--root` of the coordinator, which the one who resumes needs to find it.
-    pub(crate) root: Option<String>,
+    pub root: Option<String>,
     /// The transcripts that are locked (H-13).
-    pub(crate) transcripts: Transcripts,
+    pub transcripts: Transcripts,
 }
 
 /// Proves and acts, on a thread of its own.
 #[derive(Debug)]
-pub(crate) struct Executor {
+pub struct Executor {
     worker: QueueWorker<Queue>,
     replies: Receiver<Reply>,
 }
@@ -82,7 +82,7 @@ impl Waiting for Queue {
 
 impl Executor {
     /// Starts the thread; the loop is woken when there is a reply.
-    pub(crate) fn start(mut tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
+    pub fn start(mut tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, replies) = channel();
         let act = move |action| tools.do_action(action);
         let worker = QueueWorker::start(supervisor, "coord-executor", answers, act)?;
@@ -90,12 +90,12 @@ impl Executor {
     }
 
     /// Takes an action, after those it was given before.
-    pub(crate) fn act(&self, action: Action) {
+    pub fn act(&self, action: Action) {
         self.worker.put(|queue| queue.0.push_back(action));
     }
 
     /// A reply, if there is any.
-    pub(crate) fn take(&self) -> Option<Reply> {
+    pub fn take(&self) -> Option<Reply> {
         self.replies.try_recv().ok()
     }
 }

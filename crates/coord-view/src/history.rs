@@ -12,8 +12,6 @@ use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use serde::Serialize;
 
-use crate::config_change;
-
 /// A page ends here even if it has few lines: details in bytes, about (H-49).
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
@@ -409,7 +407,7 @@ fn own(line: &mut Line, event: Event) {
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
         Event::ConfigChanged { changes, .. } => {
-            let changes: Vec<String> = changes.iter().map(config_change::words).collect();
+            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
             ("ConfigChanged", "coordinator", changes.join(", "))
         }
         Event::JournalReopened { why, after_ms } => {

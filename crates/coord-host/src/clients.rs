@@ -50,7 +50,7 @@ impl Clients {
     ///
     /// # Errors
     /// As of [`Self::recognize`].
-    pub(crate) fn recognize_running(&self, pid: u32) -> Result<(), String> {
+    pub fn recognize_running(&self, pid: u32) -> Result<(), String> {
         let Some(executable) = executable(pid) else { return Err(String::new()) };
         let script = script(pid, &executable);
         if self.is_client(&executable, script.as_deref()) {

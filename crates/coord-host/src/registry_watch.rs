@@ -17,7 +17,7 @@ use crate::registry::{Readable, open_config_dir};
 
 /// The watched directories.
 #[derive(Debug)]
-pub(crate) struct RegistryWatch {
+pub struct RegistryWatch {
     fd: OwnedFd,
     /// Watch descriptor of each directory that is being watched.
     dirs: BTreeMap<String, Option<i32>>,
@@ -25,24 +25,24 @@ pub(crate) struct RegistryWatch {
 
 impl RegistryWatch {
     /// Watches nothing yet.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { fd, dirs: BTreeMap::new() })
     }
 
     /// Readable when something changed.
-    pub(crate) fn fd(&self) -> &OwnedFd {
+    pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
     /// Watches the registry of `config_dir`. Returns the entries that are there.
-    pub(crate) fn add(&mut self, readable: &Readable, config_dir: &str) -> Vec<Change> {
+    pub fn add(&mut self, readable: &Readable, config_dir: &str) -> Vec<Change> {
         self.dirs.entry(config_dir.to_owned()).or_insert(None);
         self.try_again(readable)
     }
 
     /// Tries the directories that were not there. Returns the entries of those that are now.
-    pub(crate) fn try_again(&mut self, readable: &Readable) -> Vec<Change> {
+    pub fn try_again(&mut self, readable: &Readable) -> Vec<Change> {
         let mut changes = Vec::new();
         for (config_dir, watch) in &mut self.dirs {
             let path = Path::new(config_dir);
@@ -64,13 +64,13 @@ impl RegistryWatch {
     }
 
     /// The directories that are not watched: they are not there, or may not be read.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    pub fn missing(&self) -> Vec<String> {
         let missing = self.dirs.iter().filter(|(_, watch)| watch.is_none());
         missing.map(|(config_dir, _)| config_dir.clone()).collect()
     }
 
     /// The entries that may have changed since the last call.
-    pub(crate) fn take(&mut self) -> Vec<Change> {
+    pub fn take(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut is_complete = true;
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];

@@ -17,7 +17,7 @@ const BYTES_MAX: u64 = 4_096;
 
 /// Where a machine's files lie.
 #[derive(Debug, Clone)]
-pub(crate) struct Root(PathBuf);
+pub struct Root(PathBuf);
 
 impl Default for Root {
     fn default() -> Self {
@@ -27,7 +27,7 @@ impl Default for Root {
 
 impl Root {
     /// Whether a shutdown is under way; `wall_ms` is the wall time now.
-    pub(crate) fn is_shutting_down(&self, wall_ms: u64) -> bool {
+    pub fn is_shutting_down(&self, wall_ms: u64) -> bool {
         let no_login = self.text("run/nologin").is_some_and(|text| is_going_down(&text));
         let scheduled = || self.text("run/systemd/shutdown/scheduled");
         no_login

@@ -15,7 +15,7 @@ pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
 }
 
 /// The records in that order.
-pub(crate) fn by_time(state: &State) -> impl Iterator<Item = &Session> {
+pub fn by_time(state: &State) -> impl Iterator<Item = &Session> {
     let mut all: Vec<&Session> = state.sessions().collect();
     all.sort_by_key(|session| core::cmp::Reverse((session.shown.since.wall_ms, session.key)));
     all.into_iter()

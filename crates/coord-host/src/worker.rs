@@ -22,7 +22,7 @@ pub struct Supervisor {
 
 /// A running worker thread.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub struct Worker {
     is_asked_to_end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,7 +41,7 @@ impl Supervisor {
     }
 
     /// The name of the first worker that ended unasked, if one did.
-    pub(crate) fn lost(&self) -> Option<&'static str> {
+    pub fn lost(&self) -> Option<&'static str> {
         self.lost.get().copied()
     }
 
@@ -54,7 +54,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The system has no room for another thread.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         name: &'static str,
         work: impl FnOnce(&Waker) + Send + 'static,
@@ -80,12 +80,12 @@ impl Drop for Watch {
 
 impl Worker {
     /// Its end is no loss from here on.
-    pub(crate) fn expect_end(&self) {
+    pub fn expect_end(&self) {
         self.is_asked_to_end.store(true, Ordering::SeqCst);
     }
 
     /// Waits for its end, which is expected.
-    pub(crate) fn join(&mut self) {
+    pub fn join(&mut self) {
         self.expect_end();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("a worker thread panicked");

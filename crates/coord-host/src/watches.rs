@@ -12,11 +12,11 @@ use rustix::fd::OwnedFd;
 use crate::process::{self, StateFile};
 
 /// Tokens of watches begin here; the loop's others lie below.
-pub(crate) const FIRST_TOKEN: usize = 1 << 40;
+pub const FIRST_TOKEN: usize = 1 << 40;
 
 /// The processes being watched.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub struct Watches {
     by_token: BTreeMap<Token, (ProcessRef, OwnedFd)>,
     tokens: BTreeMap<ProcessRef, Token>,
     states: BTreeMap<ProcessRef, StateFile>,
@@ -25,12 +25,12 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Whether this process is being watched.
-    pub(crate) fn has(&self, process: ProcessRef) -> bool {
+    pub fn has(&self, process: ProcessRef) -> bool {
         self.tokens.contains_key(&process)
     }
 
     /// Watches a process; false if it is gone already.
-    pub(crate) fn add(&mut self, registry: &Registry, process: ProcessRef) -> io::Result<bool> {
+    pub fn add(&mut self, registry: &Registry, process: ProcessRef) -> io::Result<bool> {
         if self.has(process) {
             return Ok(true);
         }
@@ -52,12 +52,12 @@ impl Watches {
 
     /// Whether a process that is being watched was stopped by a signal; none if it is not, or is
     /// gone.
-    pub(crate) fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
+    pub fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
         self.states.get(&process)?.is_stopped()
     }
 
     /// The process whose pidfd became readable is gone.
-    pub(crate) fn take(&mut self, registry: &Registry, token: Token) -> Option<ProcessRef> {
+    pub fn take(&mut self, registry: &Registry, token: Token) -> Option<ProcessRef> {
         let (process, fd) = self.by_token.remove(&token)?;
         self.tokens.remove(&process);
         self.states.remove(&process);

@@ -73,7 +73,7 @@ pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> Regi
 }
 
 /// What an entry that was looked for by pid says of exactly `process`.
-pub(crate) fn of_process(found: Result<Found, Box<Registry>>, process: ProcessRef) -> Registry {
+pub fn of_process(found: Result<Found, Box<Registry>>, process: ProcessRef) -> Registry {
     match found {
         Ok(found) if found.process == process => found.entry,
         Ok(_) => {

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
 
-use coord_daemon::{launch, process};
+use coord_host::{launch, process};
 use coord_model::{Kind, Launch, ParentKind, ProcessRef};
 use coord_tests::wait::wait_until;
 use std::fs;

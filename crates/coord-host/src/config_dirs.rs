@@ -12,13 +12,13 @@ use crate::registry::{Readable, open_config_dir};
 
 /// The locks held, for the coordinator's life.
 #[derive(Debug, Default)]
-pub(crate) struct ConfigDirs {
+pub struct ConfigDirs {
     held: BTreeMap<String, OwnedFd>,
 }
 
 impl ConfigDirs {
     /// Tries the lock of `config_dir`; whether it is held now.
-    pub(crate) fn lock(&mut self, readable: &Readable, config_dir: &str) -> bool {
+    pub fn lock(&mut self, readable: &Readable, config_dir: &str) -> bool {
         if self.held.contains_key(config_dir) {
             return true;
         }

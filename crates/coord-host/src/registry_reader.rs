@@ -57,14 +57,14 @@ pub struct RegistrySeen {
 impl RegistrySeen {
     /// Whether it is to be read again: it is taken for what stands there now, and waited for too long. On a
     /// machine that is too slow for that the second answer counts.
-    pub(crate) fn is_old(&self, now_ns: u64) -> bool {
+    pub fn is_old(&self, now_ns: u64) -> bool {
         !self.wish.is_again && FRESH_NS < now_ns.saturating_sub(self.read_ns)
     }
 }
 
 /// Reads the client's registry, on a thread of its own.
 #[derive(Debug)]
-pub(crate) struct RegistryReader {
+pub struct RegistryReader {
     worker: QueueWorker<Wishes>,
     seen: Receiver<RegistrySeen>,
 }
@@ -103,7 +103,7 @@ impl Waiting for Wishes {
 
 impl RegistryReader {
     /// Starts the thread; the loop is woken when something was read.
-    pub(crate) fn start(readable: Readable, supervisor: &Supervisor) -> std::io::Result<Self> {
+    pub fn start(readable: Readable, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, seen) = channel();
         let read = move |wish| [read(&readable, wish)];
         let worker = QueueWorker::start(supervisor, "coord-registry", answers, read)?;
@@ -111,14 +111,14 @@ impl RegistryReader {
     }
 
     /// Wishes for entries; each is answered.
-    pub(crate) fn read(&self, wishes: Vec<RegistryWish>) {
+    pub fn read(&self, wishes: Vec<RegistryWish>) {
         if !wishes.is_empty() {
             self.worker.put(|all| all.add(wishes));
         }
     }
 
     /// Something that was read, if there is any.
-    pub(crate) fn take(&self) -> Option<RegistrySeen> {
+    pub fn take(&self) -> Option<RegistrySeen> {
         self.seen.try_recv().ok()
     }
 }

@@ -25,7 +25,7 @@ use coord_store::clock::{Clock, RealClock};
 use crate::process;
 use crate::registry::Readable;
 use answer::{Listed, View};
-pub(crate) use asker::Asker;
+pub use asker::Asker;
 pub(crate) use socket::ServerSocket;
 use socket::ServerSockets;
 

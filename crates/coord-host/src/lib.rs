@@ -1,0 +1,24 @@
+//! This machine: looked at, and acted on. Decides nothing.
+//!
+//! Processes, the client's registry, panes, transcripts, task directories and the state directory are read here, and
+//! `executor` carries out what was decided. What waits for the world runs on a thread of its own (`worker`).
+
+pub mod clients;
+pub mod config_dirs;
+pub mod executor;
+pub mod here;
+pub mod launch;
+pub mod observer;
+pub mod process;
+pub mod registry;
+pub mod registry_reader;
+pub mod registry_watch;
+pub mod room;
+pub mod shutdown;
+pub mod state_dir;
+pub mod task_dir;
+pub mod tmux;
+pub mod transcript;
+pub mod transcript_watch;
+pub mod watches;
+pub mod worker;
