@@ -46,6 +46,11 @@ pub(crate) fn on_hook(
     if let Destination::History(key) | Destination::Record(key) = place {
         state.note_claimed_start(key, event);
     }
+    let is_end = matches!(event.kind, HookKind::SessionEnd(_));
+    let ended_elsewhere = match owner.as_ref().filter(|_| is_end) {
+        Some(owner) => state.note_end_elsewhere(&event.session_id, owner, at),
+        None => Vec::new(),
+    };
     match place {
         Destination::Nowhere => {
             bump(&mut state.header.counters.phantom_ends);
@@ -54,9 +59,7 @@ pub(crate) fn on_hook(
         }
         Destination::History(key) => {
             count_late(state, key, event.is_verified());
-            let is_end = matches!(event.kind, HookKind::SessionEnd(_));
-            let ended = owner.filter(|_| is_end);
-            ended.map_or_else(Vec::new, |owner| state.note_end_elsewhere(&event.session_id, &owner))
+            ended_elsewhere
         }
         Destination::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);
@@ -69,6 +72,7 @@ pub(crate) fn on_hook(
                 None => Vec::new(),
             };
             touched.extend(left);
+            touched.extend(ended_elsewhere);
             touched
         }
         Destination::New => {

@@ -185,7 +185,7 @@ clocks!(struct Session {
 } until {});
 
 clocks!(struct Owner {
-    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, may_have_left, lived_until_ms, proof, registry_session,
+    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, may_have_left, lived_until_ms, ended_elsewhere_ms, proof, registry_session,
 } until {});
 clocks!(struct LastEvent { name, stamp, verified, via } until {});
 clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});

@@ -58,6 +58,10 @@ impl State {
                 owner.lived_until_ms = seen_ms;
             }
             owner.seen_alive = Some((false, at));
+            if !is_fresh && 0 < owner.ended_elsewhere_ms && seen_ms <= owner.ended_elsewhere_ms {
+                // It may have been dead when its conversation was ended elsewhere (G6).
+                session.recovery.passed_on = Some(process);
+            }
         }
         if session.may_live() {
             if !is_fresh {
@@ -70,10 +74,6 @@ impl State {
                 config_dir: session.config_dir.clone(),
                 after_death: true,
             });
-        }
-        if !is_fresh && self.went_on_elsewhere(&session, seen_ms) {
-            // It may have died before, and its conversation ended where its user had taken it up (H-42, G6).
-            session.recovery.passed_on = Some(process);
         }
         self.put(session);
         Some(key)

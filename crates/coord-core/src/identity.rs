@@ -306,13 +306,14 @@ impl State {
         passed_on
     }
 
-    /// A process that is younger than the dead harness of a record ended the conversation there: its user
-    /// had taken it up, though nothing else was heard of that process. The conversation may have several
-    /// records, and none is brought back then (G6). Returns those that changed.
+    /// A process that is younger than the harness of a record ended the conversation at `at`: its user had taken
+    /// it up there, though nothing else may have been heard of that process. A conversation may have several
+    /// records, and none whose harness was dead by then is brought back (G6). Returns those that changed.
     pub(crate) fn note_end_elsewhere(
         &mut self,
         session_id: &str,
         ended: &OwnerId,
+        at: Moment,
     ) -> Vec<SessionKey> {
         let of_it = self.sessions_with_id(session_id);
         let over: Vec<SessionKey> = of_it
@@ -320,21 +321,18 @@ impl State {
             .map(|session| session.key)
             .collect();
         for key in &over {
-            if let Some(mut session) = self.take(*key) {
-                session.recovery.passed_on = session.owner.as_ref().map(|owner| owner.id.process);
-                self.put(session);
+            let Some(mut session) = self.take(*key) else { continue };
+            let lives = session.may_live();
+            if let Some(owner) = &mut session.owner {
+                if lives {
+                    owner.ended_elsewhere_ms = owner.ended_elsewhere_ms.max(at.wall_ms);
+                } else {
+                    session.recovery.passed_on = Some(owner.id.process);
+                }
             }
+            self.put(session);
         }
         over
-    }
-
-    /// Whether another process ended the conversation of `session` at `since_ms` or later, wall time.
-    pub(crate) fn went_on_elsewhere(&self, session: &Session, since_ms: u64) -> bool {
-        self.sessions_with_id(&session.session_id).any(|other| {
-            let is_end =
-                matches!(other.presence, Presence::Ended { at, .. } if since_ms <= at.wall_ms);
-            other.key != session.key && other.session_id == session.session_id && is_end
-        })
     }
 
     fn is_ended_elsewhere(&self, session: &Session, ended: &OwnerId) -> bool {
@@ -348,7 +346,7 @@ impl State {
         let is_younger = dead.machine == ended.machine && (is_later || is_since_boot());
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
-        !session.may_live() && is_younger && !is_known
+        is_younger && !is_known
     }
 }
 

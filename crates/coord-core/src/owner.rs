@@ -54,6 +54,10 @@ pub struct Owner {
     /// Once it is gone: it lived until then at least, milliseconds since 1970; 0 where nobody knows (H-18).
     #[serde(default)]
     pub lived_until_ms: u64,
+    /// A younger process ended the conversation then, milliseconds since 1970; 0 for never. If this one was dead
+    /// by then, that was the end of it (G6).
+    #[serde(default)]
+    pub ended_elsewhere_ms: u64,
     /// What shows that it holds this session.
     #[serde(default)]
     pub proof: OwnerProof,
@@ -90,6 +94,7 @@ impl Owner {
             has_named_mode: false,
             may_have_left: false,
             lived_until_ms: 0,
+            ended_elsewhere_ms: 0,
             proof: OwnerProof::Proved,
             registry_session: None,
         }

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{Pending, Session, Stage, Way};
-use coord_model::{ProcessRef, ProcessRef as Process, Prompt, SessionKey};
+use coord_model::{Awake, ProcessRef, ProcessRef as Process, Prompt, SessionKey};
 use coord_wire::api::ResumeOrder;
 
 use crate::checks::{Violation, reopen_durable};
@@ -65,8 +65,8 @@ pub(crate) struct Acts {
     pub(crate) cases: BTreeMap<String, Case>,
     /// By the process that is to be ended.
     pub(crate) endings: BTreeMap<ProcessRef, Case>,
-    /// When the grace of a recovery began.
-    pub(crate) graced: BTreeMap<SessionKey, Time>,
+    /// When the newest grace of a recovery was seen to begin, and when it says that it did.
+    pub(crate) graced: BTreeMap<SessionKey, (Time, Option<Awake>)>,
     /// The last step that was seen of a recovery.
     pub(crate) steps: BTreeMap<SessionKey, u64>,
     /// When lines were put for a record.
@@ -118,7 +118,7 @@ impl Acts {
 
     pub(crate) fn forget_closed(&mut self, now: Time, has_pending: impl Fn(&SessionKey) -> bool) {
         // An act that was decided on may still be on its way when its recovery is over.
-        self.graced.retain(|key, since| has_pending(key) || now < *since + 15 * SECOND);
+        self.graced.retain(|key, (since, _)| has_pending(key) || now < *since + 15 * SECOND);
         self.steps.retain(|key, _| has_pending(key));
     }
 
@@ -246,7 +246,7 @@ impl Simulation {
     /// H-54: the person who watches it was told 10 s before, and pressed no key since.
     fn check_told_before(&self, process: ProcessRef, case: &Case) -> Result<(), Violation> {
         let id = &case.session_id;
-        let Some(graced) = self.acts.graced.get(&case.key) else {
+        let Some((graced, _)) = self.acts.graced.get(&case.key) else {
             return violation("H-54", format!("{id}: ended, and its person was not told"));
         };
         if self.time + 200 * MS < graced + 10 * SECOND {
@@ -410,7 +410,7 @@ impl Simulation {
         if way == Way::Window {
             return violation("S0-25e", format!("{id}: a new window for an attended session"));
         }
-        let Some(graced) = self.acts.graced.get(&case.key) else {
+        let Some((graced, _)) = self.acts.graced.get(&case.key) else {
             return violation("H-06", format!("{id}: attended, and its person was not told"));
         };
         // A key before it was told cancels nothing.

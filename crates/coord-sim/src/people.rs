@@ -244,7 +244,11 @@ impl Simulation {
     fn hangs(&mut self, place: usize) {
         let Some(one) = self.running(place).filter(|one| one.client.is_interactive) else { return };
         let process = one.process;
-        if one.truth != Truth::Running || self.hung_at(process).is_some() {
+        let is_running = one.truth == Truth::Running;
+        let life = self.lives.get(&(self.boot(), process));
+        // One that told of its end is on its way out, whatever it did before.
+        let has_ended = life.is_some_and(|life| !life.ends.is_empty());
+        if !is_running || has_ended || self.hung_at(process).is_some() {
             return;
         }
         if self.random.chance(0.5) {

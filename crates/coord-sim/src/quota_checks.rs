@@ -203,6 +203,9 @@ impl Simulation {
             && session.contested.is_none()
             && !session.two_owners;
         let is_its = session.session_id == one.session_id;
+        // A dialog whose end was lost stays open for whoever hears hooks alone: nobody is woken there.
+        let is_wait_true =
+            session.waits.is_empty() || self.rates.has_registry || self.rates.are_hooks_sure;
         // A prompt that was typed into a client that hung is never answered here, and the turn that it was
         // counted for seems interrupted.
         let is_ended = matches!(session.turn, Turn::Closed { .. });
@@ -210,6 +213,7 @@ impl Simulation {
             && is_ended
             && is_free
             && is_its
+            && is_wait_true
             && holds.unattended
             && !holds.is_held
             && !self.said.may_be_held(session.key)

@@ -4,7 +4,7 @@
 //! * S0-32: an unattended session that crashed is back, or something hindered it that is so.
 //! * H-13: no transcript is locked but those of recoveries that are owed.
 
-use coord_core::{Ending, Pending, Session, Stage};
+use coord_core::{Ending, Pending, Session, Stage, State};
 use coord_model::SessionState;
 
 use crate::checks::Violation;
@@ -12,6 +12,9 @@ use crate::client::Truth;
 use crate::living::Life;
 use crate::places::{Parent, Place};
 use crate::simulation::{SECOND, Simulation};
+
+/// A look that is answered takes no longer.
+const LOOK_MS: u64 = 1_000;
 
 impl Simulation {
     /// What is owed waits for something that is so, and nothing else is locked.
@@ -31,7 +34,7 @@ impl Simulation {
             let id = &session.session_id;
             match &session.recovery.pending {
                 Some(pending) => {
-                    if !self.waits_truly(session, pending) {
+                    if !self.waits_truly(state, session, pending) {
                         let (why, at) = (&pending.waits_for, &pending.stage);
                         let what = format!("{id}: owed and waits for {why:?}, {at:?}");
                         return Err(Violation::new("H-35", what));
@@ -44,9 +47,15 @@ impl Simulation {
     }
 
     /// Whether what a recovery says that it waits for is so.
-    fn waits_truly(&self, session: &Session, pending: &Pending) -> bool {
+    fn waits_truly(&self, state: &State, session: &Session, pending: &Pending) -> bool {
         match &pending.stage {
             Stage::Waiting { .. } => (),
+            // It is being looked at in this very moment.
+            Stage::Proving { since, .. }
+                if state.moment(self.now()).awake.ms_since(*since) < LOOK_MS =>
+            {
+                return true;
+            }
             // A resume that has not reported waits for its user.
             Stage::Claimed { process, asked: Some(_), .. } => {
                 return self.machine.get().is_alive(*process);

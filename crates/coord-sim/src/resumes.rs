@@ -20,8 +20,6 @@ use crate::simulation::{MS, SECOND, Simulation, WORK_END, What};
 
 /// `resume-exec` waits so long for an answer.
 const PATIENCE: u64 = 10 * SECOND;
-/// A grace is over.
-const GRACE: u64 = 11 * SECOND;
 
 /// A line of the coordinator's that was run.
 #[derive(Debug, Clone)]
@@ -375,10 +373,10 @@ impl Simulation {
             let (step, is_act) = match &pending.stage {
                 Stage::Waiting { .. } => (0, false),
                 Stage::Grace { .. } => {
-                    let since = self.acts.graced.entry(session.key).or_insert(self.time);
-                    // One of an earlier death is over.
-                    if *since + GRACE < self.time {
-                        *since = self.time;
+                    let began = pending.graced_at.map(|at| at.awake);
+                    let seen = self.acts.graced.get(&session.key);
+                    if seen.is_none_or(|(_, of)| *of != began) {
+                        self.acts.graced.insert(session.key, (self.time, began));
                     }
                     (1, false)
                 }

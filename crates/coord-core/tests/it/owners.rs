@@ -31,21 +31,30 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
 // Which was first cannot be told, unless the dying one was seen alive after that end.
 #[test]
 fn a_conversation_that_may_have_ended_after_its_death_is_not_brought_back() {
-    for (is_watched, clock_ms, is_passed_on) in
-        [(false, 0, true), (true, 0, false), (true, -60_000, false)]
-    {
+    for (is_told, is_watched, clock_ms, is_passed_on) in [
+        (true, false, 0, true),
+        (false, false, 0, true),
+        (true, true, 0, false),
+        (true, true, -60_000, false),
+    ] {
         let mut world = in_a_turn();
         let first = world.key();
-        world.hook("s1", 200, RESUME);
+        if is_told {
+            world.hook("s1", 200, RESUME);
+        }
         world.seconds += 10.0;
-        world.hook("s1", 200, EXIT);
+        // All that is heard of the other one may be its end, unverified.
+        let end = world.event("s1", 200, EXIT, 0.0);
+        let provenance = if is_told { Provenance::Verified } else { Provenance::Claimed };
+        world.send(HookEvent { provenance, ..end });
         if !is_watched {
             world.take(&Event::Gap { ns: 10_000_000_000 });
         }
         world.clock_ms = clock_ms;
         world.crash(PID);
         let session = world.state.session(first).unwrap();
-        assert_eq!(session.recovery.passed_on.is_some(), is_passed_on, "{is_watched} {clock_ms}");
+        let what = format!("{is_told} {is_watched} {clock_ms}");
+        assert_eq!(session.recovery.passed_on.is_some(), is_passed_on, "{what}");
     }
 }
 
