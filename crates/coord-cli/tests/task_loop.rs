@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use coord_run::task_loop::Line;
+use coord_loop::Line;
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running, run};
 use coord_tests::wait::wait_until;

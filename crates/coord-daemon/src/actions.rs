@@ -2,6 +2,8 @@
 //! asked for it is on disk (G1); a look does not.
 
 use coord_core::{PlacedResume, Way, resume_words};
+use coord_host::executor::Reply;
+use coord_host::process::Caller;
 use coord_model::{Action, EffectClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 
@@ -9,8 +11,6 @@ use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::routes::Route;
 use crate::world::World;
-use coord_host::executor::Reply;
-use coord_host::process::Caller;
 
 impl<W: World> Coordinator<W> {
     /// Does an action, or has it wait for the disk.

@@ -3,6 +3,7 @@
 //! A hook sends one. An array may be long, and is gone through piece by piece, so that nobody waits for it
 //! (H-49): first all of it is checked, then it is taken.
 
+use coord_host::process::Caller;
 use coord_model::envelope::Envelope;
 use coord_model::{HookEvent, Now, Via};
 use serde_json::value::RawValue;
@@ -11,7 +12,6 @@ use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::routes::{Route, refused, unavailable};
 use crate::world::World;
-use coord_host::process::Caller;
 
 /// Events per request.
 const EVENTS_MAX: usize = 1000;

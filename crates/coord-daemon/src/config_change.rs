@@ -1,12 +1,12 @@
 //! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
 //! that a replay agrees; then the settings of the core change with that record.
 
+use coord_config::{Config, ConfigError};
 use coord_model::{Event, Mode, Now};
 
 use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
-use coord_config::{Config, ConfigError};
 
 impl<W: World> Coordinator<W> {
     /// The file was read. A wrong one changes nothing and is shown until it is right again.

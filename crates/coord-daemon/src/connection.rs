@@ -2,10 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 
+use coord_host::process::Caller;
 use mio::net::UnixStream;
 
 use crate::http::{Parsed, Request, Response, parse};
-use coord_host::process::Caller;
 
 /// A connection.
 #[derive(Debug)]

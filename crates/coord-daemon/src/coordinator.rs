@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use coord_config::Config;
 use coord_core::{Admission, State, admit};
+use coord_host::here::Here;
+use coord_host::tmux::PaneWish;
 use coord_model::{
     Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, Now, ProcessRef, Started,
 };
@@ -23,9 +26,6 @@ use crate::share::{Arrival, Fate, Shares};
 use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::waiters::Waiters;
 use crate::world::World;
-use coord_config::Config;
-use coord_host::here::Here;
-use coord_host::tmux::PaneWish;
 
 /// Observations owed to the store; a user has a few hundred sessions.
 const OWED_MAX: usize = 10_000;

@@ -14,9 +14,11 @@ use std::hash::Hasher;
 use coord_core::{
     Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, Session, is_queue_name,
 };
+use coord_host::process::{self, Caller};
 use coord_model::{
     Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
 };
+use coord_view::lookup::{self, LookupError};
 use coord_view::messages::{self, Wanted};
 use coord_wire::exchange::FORBIDDEN;
 use coord_wire::message::{
@@ -31,8 +33,6 @@ use crate::http::{Request, Response};
 use crate::operator::caller::{self, Refusal, Who};
 use crate::routes::{Route, no_such_session, refused, unavailable};
 use crate::world::World;
-use coord_host::process::{self, Caller};
-use coord_view::lookup::{self, LookupError};
 
 /// The beginning of an id is at least this long.
 const PREFIX_MIN: usize = 4;

@@ -4,6 +4,12 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Session, is_failure_open, is_in_doubt, is_signature_open};
+use coord_host::observer::Seen;
+use coord_host::registry::Change;
+use coord_host::registry::{self, Found};
+use coord_host::registry_reader::{Purpose, RegistrySeen, RegistryWish};
+use coord_host::tmux::PaneAnswer;
+use coord_host::transcript::TranscriptWish;
 use coord_model::{
     Domain, Event, Failure, Kind, Now, ProcessRef, ProcessSeen, Registry, TaskFound,
 };
@@ -11,12 +17,6 @@ use coord_wire::paths::MADE_UP_ID;
 
 use crate::coordinator::Coordinator;
 use crate::world::World;
-use coord_host::observer::Seen;
-use coord_host::registry::Change;
-use coord_host::registry::{self, Found};
-use coord_host::registry_reader::{Purpose, RegistrySeen, RegistryWish};
-use coord_host::tmux::PaneAnswer;
-use coord_host::transcript::TranscriptWish;
 
 /// What a screen showed stands in the transcript after this at the latest.
 const TRANSCRIPT_LAG_MS: u64 = 30_000;

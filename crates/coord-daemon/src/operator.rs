@@ -10,7 +10,9 @@ pub(crate) mod caller;
 use std::path::Path;
 
 use coord_core::{QUEUE_NAME_CHARS_MAX, Session, is_queue_name};
+use coord_host::process::{self, Caller};
 use coord_model::{Command, Event, MarkChange, Now, ProcessRef, SessionKey, Whom};
+use coord_view::lookup;
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
     OperatorVerb, REFUSED,
@@ -21,8 +23,6 @@ use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::routes::{Route, no_such_session, refused};
 use crate::world::World;
-use coord_host::process::{self, Caller};
-use coord_view::lookup;
 
 /// Letters of a name for people.
 const NAME_CHARS_MAX: usize = 64;

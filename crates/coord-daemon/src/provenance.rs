@@ -3,13 +3,13 @@
 //! degree may change.
 
 use coord_core::Session;
+use coord_host::process::Caller;
 use coord_model::envelope::Envelope;
 use coord_model::{Harness, ProcessRef, Provenance, Registry};
 
 use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
-use coord_host::process::Caller;
 
 const UNRECOGNIZED: &str = "hooks report from a program that is not recognized as a client: ";
 

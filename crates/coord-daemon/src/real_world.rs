@@ -3,14 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
-use coord_store::Disk;
-use coord_wire::exchange::listener_pid;
-use mio::Token;
-use rustix::rand::{GetRandomFlags, getrandom};
-
-use crate::background::{Background, Done, Job};
-use crate::world::World;
 use coord_host::clients::Clients;
 use coord_host::config_dirs::ConfigDirs;
 use coord_host::executor::{Executor, Reply, Tools};
@@ -26,6 +18,14 @@ use coord_host::transcript_watch::TranscriptWatch;
 use coord_host::watches::Watches;
 use coord_host::worker::Supervisor;
 use coord_host::{launch, process, registry};
+use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_store::Disk;
+use coord_wire::exchange::listener_pid;
+use mio::Token;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::background::{Background, Done, Job};
+use crate::world::World;
 
 /// The adapters.
 pub(crate) struct RealWorld<D: Disk> {

@@ -7,6 +7,9 @@ use coord_core::UNVERIFIED_MAX;
 use coord_model::stamp::rfc3339;
 use coord_model::{Now, SessionKey, SessionState};
 use coord_store::Disk;
+use coord_view::json;
+use coord_view::messages;
+use coord_view::sessions;
 use coord_wire::api::Health;
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
@@ -15,9 +18,6 @@ use crate::coordinator::{Coordinator, mode_word};
 use crate::http::Response;
 use crate::reopen::Reopening;
 use crate::world::World;
-use coord_view::json;
-use coord_view::messages;
-use coord_view::sessions;
 
 /// Where the sessions of an answer without any belong. No text holds it: quotes in one are escaped.
 const PLACE: &[u8] = b"\"sessions\":[]";

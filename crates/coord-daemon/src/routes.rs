@@ -1,7 +1,11 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
+use coord_host::process::Caller;
 use coord_model::{MessageId, Now};
 use coord_store::AppendError;
+use coord_view::history::{Of, Wanted};
+use coord_view::lookup::{self, LookupError};
+use coord_view::sessions;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
 
@@ -9,10 +13,6 @@ use crate::coordinator::Coordinator;
 use crate::http::{Request, Response, decode};
 use crate::waiters::Ask;
 use crate::world::World;
-use coord_host::process::Caller;
-use coord_view::history::{Of, Wanted};
-use coord_view::lookup::{self, LookupError};
-use coord_view::sessions;
 
 /// What to do with a request.
 #[derive(Debug)]

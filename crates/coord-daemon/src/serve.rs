@@ -9,7 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use coord_config::Config;
+use coord_host::clients::Clients;
+use coord_host::executor::{Tools, Transcripts};
+use coord_host::here::Here;
+use coord_host::observer::Sources;
+use coord_host::registry::Readable;
+use coord_host::tmux::{Asker, Tmux};
+use coord_host::worker::Supervisor;
+use coord_host::{process, state_dir};
 use coord_store::lock::{Held, LockError};
+use coord_store::now;
 use coord_store::{CoordinatorLock, Disk, RealDisk};
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
@@ -26,16 +36,6 @@ use crate::log;
 use crate::notify::Notifier;
 use crate::real_world::RealWorld;
 use crate::server::{Inputs, Server, WAKER};
-use coord_config::Config;
-use coord_host::clients::Clients;
-use coord_host::executor::{Tools, Transcripts};
-use coord_host::here::Here;
-use coord_host::observer::Sources;
-use coord_host::registry::Readable;
-use coord_host::tmux::{Asker, Tmux};
-use coord_host::worker::Supervisor;
-use coord_host::{process, state_dir};
-use coord_store::now;
 
 /// Connections that may wait to be accepted: every session's hooks at once.
 const BACKLOG: i32 = 1024;

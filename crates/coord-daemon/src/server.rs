@@ -12,8 +12,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use coord_host::process::Caller;
+use coord_host::watches;
 use coord_model::MessageId;
 use coord_store::Disk;
+use coord_store::now;
+use coord_view::history::{self, Wanted};
 use coord_wire::peer::Peer;
 use mio::net::UnixListener;
 use mio::unix::SourceFd;
@@ -29,10 +33,6 @@ use crate::notify::Notifier;
 use crate::real_world::RealWorld;
 use crate::routes::{Route, unavailable};
 use crate::waiters::WaiterId;
-use coord_host::process::Caller;
-use coord_host::watches;
-use coord_store::now;
-use coord_view::history::{self, Wanted};
 
 const LISTENER: Token = Token(0);
 /// Woken by other threads.

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use coord_core::{Session, is_armed};
+use coord_host::process::Caller;
 use coord_model::{Kind, Now, ProcessRef, SessionKey};
 use coord_wire::limits::WAKE_BYTES_MAX;
 use serde::Deserialize;
@@ -21,7 +22,6 @@ use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::routes::Route;
 use crate::world::World;
-use coord_host::process::Caller;
 
 /// At SessionStart both hooks start at once, so the waiter may be here before the event that tells
 /// whose session it is. It may stay as long as the other hook has time, and as much again.

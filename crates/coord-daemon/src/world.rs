@@ -6,16 +6,16 @@
 
 use std::io;
 
-use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
-use coord_store::Disk;
-
-use crate::background::{Done, Job};
 use coord_host::executor::Reply;
 use coord_host::observer::Seen;
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{MessageWish, TranscriptWish};
+use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_store::Disk;
+
+use crate::background::{Done, Job};
 
 /// The world as a coordinator meets it. Nothing here waits.
 pub trait World {

@@ -18,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use answer::{Listed, View};
 use coord_model::{Farewell, Look, PaneFound, PaneProof, PaneSeen, ProcessRef, TmuxPane};
 use coord_screen::Reading;
 use coord_store::clock::{Clock, RealClock};
 
 use crate::process;
 use crate::registry::Readable;
-use answer::{Listed, View};
 pub use asker::Asker;
 pub(crate) use socket::ServerSocket;
 use socket::ServerSockets;

@@ -1,4 +1,4 @@
-//! Headless runs: `coord run` supervises one, `coord loop` keeps a task going over a pool of agents.
+//! Headless runs: `coord run` supervises one.
 //!
 //! A run has a supervisor of its own, and works without a coordinator: `coord_core::Run` decides, and
 //! this crate sees and does. The streams pass through byte for byte (`pump`), what they say is read
@@ -18,7 +18,6 @@ pub mod spec;
 pub mod standard_error;
 pub mod stream;
 pub mod supervisor;
-pub mod task_loop;
 mod tree;
 
 pub use end_signals::EndSignals;

@@ -10,12 +10,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use child::Started;
 use coord_core::{ErrorText, ExitReason, ExitStatus, Run, RunAct, RunEvent, RunRoot, StreamFact};
 use coord_host::process;
 use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Moment, ProcessRef};
 use coord_wire::run::{RUN_VERSION, RunBackground, RunBegin, RunHold, RunLine, RunShown};
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use streams::Waits;
 
 use crate::clock::{RunClock, TURN_MS};
 use crate::pump::{PumpEnd, Pumped};
@@ -25,8 +27,6 @@ use crate::spec::{RunEnd, RunSpec, Stdin};
 use crate::standard_error::StderrSeen;
 use crate::tree::{Tree, signal_all};
 use crate::{quarantine, spec};
-use child::Started;
-use streams::Waits;
 
 /// Everything that wakes a supervisor.
 #[derive(Debug)]

@@ -7,6 +7,11 @@ use std::collections::VecDeque;
 
 use anyhow::Context;
 use coord_core::{SeenIds, Session, State, step};
+use coord_host::clients::Clients;
+use coord_host::here::Here;
+use coord_host::registry::Readable;
+use coord_host::state_dir::refuse_other_owner;
+use coord_host::{process, registry};
 use coord_model::envelope::Envelope;
 use coord_model::{Effect, Event, HookEvent, Now, Provenance, Started, Via};
 use coord_store::spool::Drained;
@@ -14,11 +19,6 @@ use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
 use coord_wire::paths::Paths;
 
 use crate::replay;
-use coord_host::clients::Clients;
-use coord_host::here::Here;
-use coord_host::registry::Readable;
-use coord_host::state_dir::refuse_other_owner;
-use coord_host::{process, registry};
 
 /// The state as the files tell it.
 #[derive(Debug)]

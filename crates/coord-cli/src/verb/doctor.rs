@@ -26,14 +26,14 @@ use coord_host::registry::Readable;
 use coord_wire::api::Health;
 use coord_wire::exchange::Miss;
 use coord_wire::inspect::Session;
+use finding::{Finding, Level};
+use settings::SettingsFile;
 
 use crate::client as socket;
 use crate::context::Context;
 use crate::out::Failure;
 use crate::verb::inspect::look;
 use crate::verb::install::{audit, default_hooks_dir};
-use finding::{Finding, Level};
-use settings::SettingsFile;
 pub(crate) use settings::note_elsewhere;
 
 /// Check everything that coord needs, and name the remedies

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use coord_config::{AgentConfig, Config};
 use coord_core::{ExitStatus, LoopEnd, Next, Provider, RotationLimits};
+use coord_loop::{DIR, LoopSpec, Machine, run_loop, task_dir};
 use coord_model::Moment;
 use coord_model::stamp::rfc3339;
-use coord_run::task_loop::{DIR, LoopSpec, Machine, run_loop, task_dir};
 use coord_run::{Output, Passes, RunSpec, Stdin, quarantine, supervise};
+use progress::Progress;
 
 use crate::context::Context;
 use crate::out::{Failure, complain, escape};
-use progress::Progress;
 
 const PROMPT_BYTES_MAX: u64 = 1024 * 1024;
 

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coord_core::{ANSWER_BYTES_MAX, Admitted, framed_message};
+use coord_host::transcript::MessageWish;
 use coord_model::{
     Address, DeliveryPath, EventId, MessageId, NewMessage, Now, QueueEvent, Same, Sender,
     SessionKey,
@@ -19,7 +20,6 @@ use crate::coordinator::Coordinator;
 use crate::http::Response;
 use crate::routes::Route;
 use crate::world::World;
-use coord_host::transcript::MessageWish;
 
 /// What the core offers the hook that reported an event.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use coord_model::envelope::ENVELOPE_BYTES_MAX;
 use coord_store::Disk;
+use coord_store::now;
 use mio::Token;
 
 use super::Server;
@@ -13,7 +14,6 @@ use crate::batch::{Batch, is_array};
 use crate::http::{Request, Response};
 use crate::report::SessionList;
 use crate::routes::{segments, unavailable};
-use coord_store::now;
 
 /// A request with a longer body is served by itself, one in a turn: it is no hook's.
 const LIGHT_BODY_BYTES: usize = ENVELOPE_BYTES_MAX;

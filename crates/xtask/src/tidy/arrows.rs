@@ -5,7 +5,7 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 16] = [
+const ALLOWED: [Arrows; 17] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
@@ -33,9 +33,18 @@ const ALLOWED: [Arrows; 16] = [
         ],
         &["coord-sim"],
     ),
+    ("coord-run", &["coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"], &[]),
     (
-        "coord-run",
-        &["coord-config", "coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"],
+        "coord-loop",
+        &[
+            "coord-config",
+            "coord-core",
+            "coord-host",
+            "coord-model",
+            "coord-run",
+            "coord-store",
+            "coord-wire",
+        ],
         &[],
     ),
     (
@@ -45,6 +54,7 @@ const ALLOWED: [Arrows; 16] = [
             "coord-core",
             "coord-daemon",
             "coord-host",
+            "coord-loop",
             "coord-model",
             "coord-run",
             "coord-store",

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
+use coord_loop::LoopNote;
 use coord_model::stamp::rfc3339;
-use coord_run::task_loop::LoopNote;
 use coord_store::clock::{Clock, RealClock};
 
 use crate::context::variable;

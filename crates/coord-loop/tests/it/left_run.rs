@@ -1,7 +1,7 @@
 //! A run whose loop was killed: what its file says goes on.
 
 use coord_core::LoopEnd;
-use coord_run::task_loop::{HANDOFF, STATUS, run_loop};
+use coord_loop::{HANDOFF, STATUS, run_loop};
 use coord_wire::run::{Run, RunBegin, RunEnded, RunShown};
 
 use super::{AGENTS, Doing, Place, says};

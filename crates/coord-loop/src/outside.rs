@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use coord_core::Hold;
 use coord_model::{Awake, Moment};
+use coord_run::end_signals::EndSignals;
+use coord_run::runs;
+use coord_run::spec::{RunEnd, RunSpec};
 use coord_store::clock::{Clock, RealClock};
 use coord_wire::paths::Paths;
 use coord_wire::run::Run;
 
 use super::survivors::survivors;
-use crate::end_signals::EndSignals;
-use crate::runs;
-use crate::spec::{RunEnd, RunSpec};
 
 /// What a loop tells whoever watches it.
 #[derive(Debug, Clone, Copy)]

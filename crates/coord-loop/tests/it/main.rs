@@ -12,10 +12,10 @@ use coord_config::Config;
 use coord_core::{
     ExitReason, ExitStatus, Judged, LoopEnd, Next, Provider, RotationLimits, RunLimits, RunOutcome,
 };
-use coord_model::{Awake, Moment};
-use coord_run::task_loop::{
+use coord_loop::{
     DIR, HANDOFF, HISTORY, Line, LoopNote, LoopSpec, Outside, STATE, STATUS, run_loop, task_dir,
 };
+use coord_model::{Awake, Moment};
 use coord_run::{Output, Passes, RunEnd, RunSpec, Stdin};
 use coord_wire::paths::Paths;
 use coord_wire::run::Run;

@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use coord_config::{AgentConfig, PromptBy};
 use coord_core::{Crash, Provider, RunLimits};
+use coord_run::spec::{RunSpec, Stdin};
 
 use super::handoff::quoted;
-use crate::spec::{RunSpec, Stdin};
 
 /// The kernel takes 128 KiB as one argument.
 const ARGUMENT_BYTES_MAX: usize = 127 * 1024;

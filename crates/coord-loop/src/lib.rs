@@ -22,8 +22,8 @@ use coord_model::Moment;
 use coord_model::stamp::rfc3339;
 use serde::{Deserialize, Serialize};
 
-use crate::runs;
-use crate::spec::{RunEnd, RunSpec, output_of};
+use coord_run::runs;
+use coord_run::spec::{RunEnd, RunSpec, output_of};
 pub use files::{DIR, Files, HANDOFF, HISTORY, STATE, STATUS, look, task_dir};
 use handoff::{Entry, plain};
 pub use history::Line;
