@@ -12,7 +12,6 @@ pub mod home;
 pub mod netns;
 pub mod place;
 pub mod process;
-pub mod random;
 pub mod settings;
 pub mod stalls;
 pub mod terminal;

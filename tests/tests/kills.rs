@@ -5,16 +5,17 @@
 //!
 //! The seed repeats the choices, not the machine's timing.
 
+use coord_testkit::Random;
 use coord_tests::coord::{Coordinator, events, health, inspect, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};
-use coord_tests::random::Random;
 use coord_tests::wait::{PATIENCE, wait_until};
 use coord_wire::spool::{CURRENT, SOLO_PREFIX};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -30,6 +31,21 @@ const KILLED_ONE_IN: u64 = 3;
 const HOOK_LIFE_MAX: Duration = Duration::from_millis(2);
 const START_LIFE_MAX: Duration = Duration::from_millis(40);
 const END_MAX: Duration = Duration::from_millis(60);
+
+/// The seed of this run: `COORD_TEST_SEED`, else a fresh one. Whoever draws it prints it.
+#[track_caller]
+fn seed() -> u64 {
+    if let Ok(seed) = std::env::var("COORD_TEST_SEED") {
+        return seed.parse().expect("COORD_TEST_SEED is a number");
+    }
+    RandomState::new().hash_one(0)
+}
+
+/// A time below `bound`, in microseconds.
+fn time_below(random: &mut Random, bound: Duration) -> Duration {
+    let micros = u64::try_from(bound.as_micros()).expect("fits");
+    Duration::from_micros(random.below(micros))
+}
 
 /// What became of one hook. Each event has a session of its own, by which it is found again.
 struct Outcome {
@@ -54,7 +70,7 @@ enum Now {
 
 #[test]
 fn g1_g2_kills_at_random_moments_lose_and_double_nothing() {
-    let seed = Random::seed();
+    let seed = seed();
     println!("COORD_TEST_SEED={seed}");
     let home = Home::new();
     install(&home);
@@ -99,7 +115,7 @@ fn g1_what_is_recorded_survives_another_kill() {
 // one that lives long enough; all before it are killed while they begin.
 #[test]
 fn g1_killed_in_the_spool_nothing_is_locked_lost_or_doubled() {
-    let seed = Random::seed();
+    let seed = seed();
     println!("COORD_TEST_SEED={seed}");
     let (home, mut random) = (Home::new(), Random::new(seed));
     install(&home);
@@ -114,7 +130,7 @@ fn g1_killed_in_the_spool_nothing_is_locked_lost_or_doubled() {
     let solos = names.filter(|name| name.to_string_lossy().starts_with(SOLO_PREFIX)).count();
     assert_eq!(solos, 0, "a hook found the spool locked");
     for _ in 0..10 {
-        Coordinator::spawn(&home).kill_after(random.time_below(START_LIFE_MAX));
+        Coordinator::spawn(&home).kill_after(time_below(&mut random, START_LIFE_MAX));
         assert_spool_is_unlocked(&home);
     }
     let _coordinator = Coordinator::start(&home);
@@ -127,7 +143,7 @@ fn g1_killed_in_the_spool_nothing_is_locked_lost_or_doubled() {
 // not at all where that was noted, and it may have taken the event in all the same.
 #[test]
 fn g2_h37_a_stopped_coordinator_costs_no_event_and_doubles_none() {
-    let seed = Random::seed();
+    let seed = seed();
     println!("COORD_TEST_SEED={seed}");
     let (home, mut random) = (Home::new(), Random::new(seed));
     install(&home);
@@ -157,7 +173,7 @@ fn g2_h37_a_stopped_coordinator_costs_no_event_and_doubles_none() {
 #[test]
 fn g1_g10_killed_while_it_snapshots_and_prunes_it_loses_no_session() {
     const ROUNDS: u64 = 25;
-    let seed = Random::seed();
+    let seed = seed();
     println!("COORD_TEST_SEED={seed}");
     let (home, mut random) = (Home::new(), Random::new(seed));
     install(&home);
@@ -171,7 +187,7 @@ fn g1_g10_killed_while_it_snapshots_and_prunes_it_loses_no_session() {
     for round in 0..ROUNDS {
         let coordinator = Coordinator::start(&home);
         outcomes.append(&mut run_hooks(&mut random, &home, &round.to_string(), 4));
-        if coordinator.end_within(random.time_below(whole)) {
+        if coordinator.end_within(time_below(&mut random, whole)) {
             killed += 1;
             cut += u64::from(home.paths().state.join("snapshot.tmp").exists());
         }
@@ -217,7 +233,7 @@ impl Coordinators<'_> {
         self.now = match std::mem::replace(&mut self.now, Now::Away) {
             Now::Serving(alive) => match self.random.below(4) {
                 0 => {
-                    let limit = self.random.time_below(END_MAX);
+                    let limit = time_below(&mut self.random, END_MAX);
                     self.killed += u64::from(alive.end_within(limit));
                     Now::Away
                 }
@@ -227,14 +243,14 @@ impl Coordinators<'_> {
                 }
                 _ => self.kill(alive),
             },
-            Now::Stopped(alive) if self.random.once_in(2) => {
+            Now::Stopped(alive) if self.random.coin() => {
                 alive.signal(Signal::CONT);
                 forget_miss(self.home);
                 Now::Serving(alive)
             }
             Now::Stopped(alive) => self.kill(alive),
-            Now::Away if self.random.once_in(2) => {
-                let life = self.random.time_below(START_LIFE_MAX);
+            Now::Away if self.random.coin() => {
+                let life = time_below(&mut self.random, START_LIFE_MAX);
                 Coordinator::spawn(self.home).kill_after(life);
                 self.killed += 1;
                 Now::Away
@@ -302,7 +318,7 @@ fn run_hooks(random: &mut Random, home: &Home, name: &str, n: u64) -> Vec<Outcom
 
 fn write(writer: u64, mut random: Random, home: &Home, programs: &Path, to: &Sender<Outcome>) {
     for n in 0..HOOKS_PER_WRITER {
-        let killed = random.once_in(KILLED_ONE_IN);
+        let killed = random.below(KILLED_ONE_IN) == 0;
         let outcome = run_hook(&mut random, home, programs, format!("{writer}-{n}"), killed);
         to.send(outcome).expect("the receiver outlives the writers");
     }
@@ -315,14 +331,15 @@ fn run_hook(
     session_id: String,
     killed: bool,
 ) -> Outcome {
-    let (program, event) = *random.pick(&[
+    let of = [
         ("coord-hook-session-start", "SessionStart"),
         ("coord-hook-post-tool-use", "PostToolUse"),
         ("coord-hook-stop", "Stop"),
         ("coord-hook-event", "UserPromptSubmit"),
         ("coord-hook-event", "PreToolUse"),
         ("coord-hook-event", "SessionEnd"),
-    ]);
+    ];
+    let (program, event) = of[random.index(of.len())];
     let mut command = home.command(programs.join(program));
     command.arg("--root").arg(home.root()).stdin(Stdio::piped());
     let mut hook = Running::start(command, &home.tmp(), "hook");
@@ -331,9 +348,9 @@ fn run_hook(
     // A hook stops reading once it has what it needs, so a broken pipe is no fault.
     let _ = stdin.write_all(format!("{payload}\n").as_bytes());
     // Claude Code may keep stdin open.
-    let kept_open = if random.once_in(4) { Some(stdin) } else { None };
+    let kept_open = if random.below(4) == 0 { Some(stdin) } else { None };
     let finished = if killed {
-        hook.ends_within(random.time_below(HOOK_LIFE_MAX));
+        hook.ends_within(time_below(random, HOOK_LIFE_MAX));
         hook.kill()
     } else {
         hook.finish()

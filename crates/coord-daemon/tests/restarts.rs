@@ -5,8 +5,8 @@
 use coord_daemon::engine::Engine;
 use coord_model::envelope::Envelope;
 use coord_model::{Event, HookEvent, Host, Now, Provenance, Settings, Started, Via};
-use coord_sim::fake_disk::FakeDisk;
 use coord_store::{Disk, Snapshot, Tail};
+use coord_testkit::fake_disk::FakeDisk;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use std::path::Path;

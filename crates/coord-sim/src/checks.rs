@@ -18,6 +18,7 @@ use coord_daemon::coordinator::Coordinator;
 use coord_daemon::engine::Engine;
 use coord_model::{EndReason, Now, SessionKey, SessionState};
 
+use coord_testkit::{Damage, FakeDisk};
 use serde_json::Value;
 
 use crate::client::Truth;
@@ -29,7 +30,6 @@ use crate::machine::SharedMachine;
 use crate::places::Parent;
 use crate::serving::paths;
 use crate::simulation::{MS, SECOND, Simulation, Time};
-use crate::{Damage, FakeDisk};
 
 /// What was acknowledged is durable after this (G1).
 const DURABLE: Time = 100 * MS;

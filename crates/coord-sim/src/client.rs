@@ -13,10 +13,10 @@ pub(crate) use plan::WAKE;
 use std::ops::Range;
 
 use coord_model::Screen;
+use coord_testkit::Random;
 use serde_json::{Value, json};
 
 use self::plan::{Begin, Draft};
-use crate::Random;
 
 /// Milliseconds.
 pub(crate) type Ms = u64;

@@ -27,7 +27,7 @@
 //! time limits (run for real, killed for real); clocks that run backwards within a boot
 //! (CLOCK_MONOTONIC does not).
 
-use crate::Random;
+use coord_testkit::Random;
 
 /// Rates of one seed. Shares are of 1; the others are per hour.
 #[derive(Debug, Clone, Default)]

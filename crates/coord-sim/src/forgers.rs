@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 use coord_host::process::Caller;
 use coord_model::envelope::TmuxClaim;
 use coord_model::{Harness, Kind, ProcessRef};
+use coord_testkit::Random;
 use serde_json::{Value, json};
 
-use crate::Random;
 use crate::hooks::{self, Hook};
 use crate::machine::{MACHINE, PID_NS};
 use crate::serving::{CONFIG_DIR, Post, spool_dir};

@@ -28,7 +28,7 @@
 
 use std::ops::Range;
 
-use crate::Random;
+use coord_testkit::Random;
 
 /// The habits of one seed. Shares are of 1; the others are per hour.
 #[derive(Debug, Clone)]

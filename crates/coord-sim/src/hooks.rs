@@ -12,11 +12,11 @@ use coord_model::envelope::ENVELOPE_VERSION;
 use coord_model::envelope::{Envelope, TmuxClaim};
 use coord_model::stamp::rfc3339;
 use coord_store::disk::{Disk, DiskFile};
+use coord_testkit::FakeDisk;
 use coord_wire::{frame, spool};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::FakeDisk;
 use crate::machine::MACHINE;
 
 /// The events at which an interactive client starts its wake hook as well (H-02).

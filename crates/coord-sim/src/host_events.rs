@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 
 use coord_model::Kind;
+use coord_testkit::{Damage, FakeDisk, Fault};
 use serde_json::{Value, json};
 
 use crate::checks::{Image, NEAR, Violation, image_of, reopen};
@@ -11,7 +12,6 @@ use crate::client::{End, Truth};
 use crate::machine::TmuxServer;
 use crate::serving::{CONFIG_DIR, Serving};
 use crate::simulation::{MINUTE, MS, SECOND, Simulation, What};
-use crate::{Damage, FakeDisk, Fault};
 
 /// The tmux server's socket.
 pub(crate) const SOCKET: &str = "/tmp/tmux-1000/default";

@@ -4,7 +4,6 @@
 mod act_checks;
 mod checks;
 mod client;
-pub mod fake_disk;
 mod faults;
 mod forger_checks;
 mod forgers;
@@ -20,7 +19,6 @@ mod people;
 mod places;
 pub mod play;
 mod quota_checks;
-pub mod random;
 mod rest_checks;
 mod resumes;
 pub mod run;
@@ -35,8 +33,6 @@ mod turn_checks;
 mod wakes;
 
 pub use checks::Violation;
-pub use fake_disk::{Damage, FakeDisk, Fault};
 pub use machine::{Machine, SharedMachine};
 pub use meter::{Conditions, Meter, Sent, Shown, Stalls};
-pub use random::Random;
 pub use simulation::{Outcome, Simulation};

@@ -33,7 +33,7 @@ pub use executor::Happening;
 pub use terminal::{Pane, ShellLine, TmuxServer};
 
 use crate::serving::CONFIG_DIR;
-use crate::{FakeDisk, Random};
+use coord_testkit::{FakeDisk, Random};
 
 /// Machine id.
 pub const MACHINE: &str = "5ee0c0de5ee0c0de5ee0c0de5ee0c0de";

@@ -11,15 +11,16 @@ mod tree;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use checks::Checks;
 use coord_core::{
     ExitReason, ExitStatus, Run, RunAct, RunEvent, RunLimits, StreamFact, Teardown, TeardownStep,
 };
 use coord_model::{Awake, Moment, Signal};
-
-use crate::{Random, Violation};
-use checks::Checks;
+use coord_testkit::Random;
 use plan::{Doing, Plan};
 use tree::Tree;
+
+use crate::Violation;
 
 /// The client and its supervisor.
 pub(crate) struct RunLife {

@@ -16,12 +16,12 @@ use coord_host::process::Caller;
 use coord_model::{MessageId, ProcessRef, Sender};
 use coord_store::lock::Held;
 use coord_store::{CoordinatorLock, Disk};
+use coord_testkit::fake_disk::FakeFile;
 use coord_wire::api::{OperatorRequest, ResumeClaim};
 use coord_wire::message::{Send, Sent};
 use coord_wire::paths::Paths;
 use serde_json::{Value, json};
 
-use crate::fake_disk::FakeFile;
 use crate::machine::{MACHINE, PID_NS, SharedMachine};
 
 /// COORD_HOME on the simulated machine.

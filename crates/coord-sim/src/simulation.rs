@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use coord_config::Config;
 use coord_core::Session;
 use coord_model::{Now, ProcessRef, SessionState};
+use coord_testkit::{FakeDisk, Random};
 use coord_wire::api::{OperatorRequest, ResumeOrder};
 
 use crate::act_checks::Acts;
@@ -31,7 +32,6 @@ use crate::resumes::{Claim, Taker};
 use crate::said::Said;
 use crate::serving::{CONFIG_DIR, Serving, WakeHook};
 use crate::stalls::StallWatch;
-use crate::{FakeDisk, Random};
 
 /// Nanoseconds of simulated time since the simulation began; goes on through suspends and boots.
 pub(crate) type Time = u64;

@@ -5,10 +5,11 @@
 
 use coord_config::Config;
 use coord_model::{Event, Now, Record};
+use coord_sim::SharedMachine;
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Serving, paths};
-use coord_sim::{Random, SharedMachine};
 use coord_store::journal::read_segments;
+use coord_testkit::Random;
 
 const HOUR_MS: i64 = 3_600_000;
 

@@ -5,11 +5,12 @@
 use coord_config::Config;
 use coord_host::process::Caller;
 use coord_model::{Event, Harness, Kind, Now, Record};
+use coord_sim::SharedMachine;
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
-use coord_sim::{Random, SharedMachine};
 use coord_store::journal::read_segments;
+use coord_testkit::Random;
 use coord_view::history::{self, Wanted};
 use serde_json::json;
 

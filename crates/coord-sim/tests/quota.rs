@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use coord_config::Config;
 use coord_host::process::Caller;
 use coord_model::{Harness, Kind, Now, ProcessRef, SessionState};
+use coord_sim::SharedMachine;
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, WakeHook};
-use coord_sim::{Random, SharedMachine};
+use coord_testkit::Random;
 use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
 use serde_json::{Value, json};
 

@@ -6,12 +6,13 @@ use coord_daemon::engine::Engine;
 use coord_host::process::Caller;
 use coord_model::stamp::rfc3339;
 use coord_model::{Event, Now, Record};
+use coord_sim::SharedMachine;
 use coord_sim::machine::Pace;
 use coord_sim::serving::{Post, Serving, paths};
-use coord_sim::{Damage, Fault, Random, SharedMachine};
 use coord_store::Disk;
 use coord_store::disk::DiskFile;
 use coord_store::journal::read_segments;
+use coord_testkit::{Damage, Fault, Random};
 use serde_json::{Value, json};
 
 struct World {

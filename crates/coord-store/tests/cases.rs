@@ -1,11 +1,11 @@
 //! What opening the store finds, case by case, on a disk in memory.
 
-use coord_sim::{Damage, FakeDisk, Fault};
 use coord_store::journal::{Retention, read_segments};
 use coord_store::{
     AppendError, Bodies, Disk, DiskFile, Drained, Finding, Journal, JournalError, Reserve,
     Snapshot, SnapshotError, SnapshotIndex, SnapshotWriter, Spool, Tail, Taken,
 };
+use coord_testkit::{Damage, FakeDisk, Fault};
 use coord_wire::{frame, spool};
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 mod workload;
 
-use coord_sim::{Damage, FakeDisk, Fault};
+use coord_testkit::{Damage, FakeDisk, Fault};
 use workload::{Log, disk};
 
 /// Lives with the power cut at every operation in turn, and once without; returns how many there

@@ -2,7 +2,7 @@
 
 mod workload;
 
-use coord_sim::{Damage, FakeDisk, Fault};
+use coord_testkit::{Damage, FakeDisk, Fault};
 use std::io::ErrorKind;
 use workload::{Log, disk};
 

@@ -1,7 +1,7 @@
 //! A spool file that is read in pieces has every record once, whatever stands between them (H-49).
 
-use coord_sim::FakeDisk;
 use coord_store::Spool;
+use coord_testkit::FakeDisk;
 use coord_wire::{frame, spool};
 use std::path::Path;
 

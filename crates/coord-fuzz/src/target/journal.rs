@@ -3,8 +3,8 @@
 
 use super::frames::{anywhere, before_damage, repair};
 use super::{Target, assert_is_one_line};
-use coord_sim::FakeDisk;
 use coord_store::{Disk, Journal, Tail};
+use coord_testkit::FakeDisk;
 use coord_wire::limits::SEGMENT_BYTES_MAX;
 use std::path::Path;
 

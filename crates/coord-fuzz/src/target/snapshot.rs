@@ -3,8 +3,8 @@
 
 use super::frames::{anywhere, repair};
 use super::{Target, assert_is_one_line};
-use coord_sim::FakeDisk;
 use coord_store::{Disk, RealDisk, Snapshot, SnapshotError, SnapshotIndex, SnapshotWriter};
+use coord_testkit::FakeDisk;
 use std::path::Path;
 use std::sync::OnceLock;
 

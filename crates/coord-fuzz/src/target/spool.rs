@@ -3,8 +3,8 @@
 
 use super::frames::{anywhere, repair};
 use super::{Target, assert_is_one_line};
-use coord_sim::FakeDisk;
 use coord_store::{Finding, Spool, Taken};
+use coord_testkit::FakeDisk;
 use coord_wire::frame::{self, HEAD_BYTES};
 use coord_wire::spool::{HEADER_BYTES, HEADER_MAGIC};
 use std::path::Path;

@@ -2,10 +2,10 @@
 //! transcript lines that the real one was measured to make of it.
 
 use coord_model::Screen;
+use coord_testkit::Random;
 use serde_json::{Value, json};
 
 use super::{Client, End, Move, Ms, Plan, Truth};
-use crate::Random;
 
 /// Begins such a prompt as no user types.
 pub(crate) const WAKE: &str = "<task-notification>";

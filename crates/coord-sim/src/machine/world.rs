@@ -12,9 +12,9 @@ use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{MessageWish, TranscriptWish};
 use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_testkit::FakeDisk;
 
 use super::{LookAt, SharedMachine};
-use crate::FakeDisk;
 
 impl World for SharedMachine {
     type Disk = FakeDisk;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use coord_config::Config;
 use coord_model::{Event, Record};
 use coord_store::journal::read_segments;
+use coord_testkit::{Damage, Fault, Random};
 use coord_wire::inspect::Inspect;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,10 +22,10 @@ use super::compare::{compare, is_effect};
 use super::doings::Doings;
 use super::letters::Letters;
 use super::run::Runs;
+use crate::SharedMachine;
 use crate::machine::Pace;
 use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
-use crate::{Damage, Fault, Random, SharedMachine};
 
 /// A loop that turns so often at one time does not rest.
 const TURNS_MAX: u32 = 100;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use coord_core::{ErrorText, ExitStatus, ResultSeen, RunTasks, StreamFact};
+use coord_testkit::Random;
 
 use super::tree::Kind;
-use crate::Random;
 
 /// One thing that happens.
 #[derive(Debug, Clone)]

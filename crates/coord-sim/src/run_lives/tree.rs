@@ -3,7 +3,7 @@
 use coord_core::{ExitStatus, Role, RunRoot, TreeProcess, TreeSeen, kill_set, tree_seen};
 use coord_model::{ProcessRef, Signal};
 
-use crate::Random;
+use coord_testkit::Random;
 
 const SUPERVISOR: u32 = 10;
 const CLIENT: u32 = 20;

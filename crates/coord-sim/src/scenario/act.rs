@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use coord_core::ExitStatus;
+use coord_testkit::Fault;
 use coord_wire::api::OperatorRequest;
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use super::nanoseconds;
 use super::order;
 use super::run::{self, Begin, RunStep};
 use super::words::Words;
-use crate::Fault;
 
 /// What a step does.
 #[derive(Debug)]

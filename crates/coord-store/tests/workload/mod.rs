@@ -5,11 +5,11 @@
 //!
 //! [`Log`] is the truth outside the disk: what was tried, acknowledged and synced.
 
-use coord_sim::{Damage, FakeDisk};
 use coord_store::journal::Retention;
 use coord_store::{
     AppendError, Disk, DiskFile, Journal, Reserve, Snapshot, SnapshotWriter, Spool, Tail, Taken,
 };
+use coord_testkit::{Damage, FakeDisk};
 use coord_wire::{frame, spool};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

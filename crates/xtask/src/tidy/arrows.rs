@@ -5,13 +5,14 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 17] = [
+const ALLOWED: [Arrows; 18] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
     ("coord-screen", &["coord-model"], &[]),
     ("coord-hook", &["coord-model", "coord-wire"], &[]),
-    ("coord-store", &["coord-model", "coord-wire"], &["coord-sim"]),
+    ("coord-store", &["coord-model", "coord-wire"], &["coord-testkit"]),
+    ("coord-testkit", &["coord-model", "coord-store"], &[]),
     ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
         "coord-host",
@@ -31,7 +32,7 @@ const ALLOWED: [Arrows; 17] = [
             "coord-view",
             "coord-wire",
         ],
-        &["coord-sim"],
+        &["coord-sim", "coord-testkit"],
     ),
     ("coord-run", &["coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"], &[]),
     (
@@ -74,6 +75,7 @@ const ALLOWED: [Arrows; 17] = [
             "coord-run",
             "coord-screen",
             "coord-store",
+            "coord-testkit",
             "coord-view",
             "coord-wire",
         ],
@@ -92,11 +94,12 @@ const ALLOWED: [Arrows; 17] = [
             "coord-screen",
             "coord-sim",
             "coord-store",
+            "coord-testkit",
             "coord-wire",
         ],
         &[],
     ),
-    ("coord-tests", &["coord-model", "coord-wire"], &[]),
+    ("coord-tests", &["coord-model", "coord-wire"], &["coord-testkit"]),
     (
         "xtask",
         &[
