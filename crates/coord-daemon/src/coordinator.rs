@@ -235,7 +235,12 @@ impl<W: World> Coordinator<W> {
 
     /// A watched process is gone.
     pub fn on_exit(&mut self, process: ProcessRef, now: Now) {
-        self.record_or_owe(Event::ProcessExited { process }, now);
+        let entry = Event::ProcessExited { process };
+        if self.owed.is_empty() && self.record_or_say(&entry, now) {
+            return;
+        }
+        // Once it is recorded, nobody will know any more when it ended.
+        self.owe(Event::ProcessSeen(self.world.seen(process, false)));
     }
 
     /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
@@ -261,6 +266,10 @@ impl<W: World> Coordinator<W> {
         if self.owed.is_empty() && self.record_or_say(&entry, now) {
             return;
         }
+        self.owe(entry);
+    }
+
+    fn owe(&mut self, entry: Event) {
         if self.owed.len() < OWED_MAX {
             self.owed.push_back(entry);
         }

@@ -5,10 +5,11 @@ use coord_config::Config;
 use coord_daemon::engine::Engine;
 use coord_host::process::Caller;
 use coord_model::stamp::rfc3339;
-use coord_model::{Event, Now, Record};
+use coord_model::{Event, Harness, Kind, Now, ProcessRef, Record};
 use coord_sim::SharedMachine;
-use coord_sim::machine::Pace;
-use coord_sim::serving::{Post, Serving, paths};
+use coord_sim::hooks::{Hook, envelope};
+use coord_sim::machine::{PID_NS, Pace};
+use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
 use coord_store::Disk;
 use coord_store::disk::DiskFile;
 use coord_store::journal::read_segments;
@@ -56,6 +57,28 @@ impl World {
         let post = Post { body: event.to_string().into_bytes(), caller };
         let status = self.serving.turn(&[post], false)[0];
         (u128::from_str_radix(&id, 16).unwrap(), status)
+    }
+
+    /// A client's first hook; the status it is answered with.
+    fn begin(&mut self, client: ProcessRef) -> u16 {
+        let now = self.machine.get().now;
+        let boot = self.machine.get().boot.clone();
+        let ProcessRef { pid, start_time } = client;
+        let kind = Some(Kind::Interactive);
+        let hook = Hook {
+            id: u128::from(now.wall_ms) << 80,
+            pid: pid + 1,
+            mono_ns: now.mono_ns,
+            wall_ms: now.wall_ms,
+            boot,
+            harness: Some(Harness { pid, start_time, pid_ns: PID_NS, tty: 34_816, kind }),
+            tmux: None,
+            config_dir: CONFIG_DIR.to_owned(),
+        };
+        let payload = json!({"hook_event_name": "SessionStart", "session_id": "of-client", "source": "startup"});
+        let body = serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap();
+        let caller = Caller { pid: pid + 1, parent: Some(pid) };
+        self.serving.turn(&[Post { body, caller }], false)[0]
     }
 
     fn problems(&mut self) -> String {
@@ -114,6 +137,35 @@ fn a_journal_that_could_not_be_synced_is_reopened_and_says_so() {
         }
     }
     assert!(matches!(said[..], [10_000..=70_000]), "{said:?}");
+}
+
+// H-18, H-52: a process that ended while nothing could be recorded is found dead afterwards: when it ended is not
+// known, so a key that came since is no key of before.
+#[test]
+fn an_end_that_could_not_be_recorded_is_no_fresh_one() {
+    for is_full in [false, true] {
+        let mut world = World::new();
+        let client = world.machine.get().spawn(100, Kind::Interactive, 34_816);
+        assert_eq!(world.begin(client), 204);
+        world.pass(5_000);
+        let seen_ms = world.machine.get().now.wall_ms;
+        if is_full {
+            world.machine.get().disk.arm(Fault::Sync);
+            assert_eq!(world.report().1, 204);
+            world.pass(10_000);
+            assert!(world.serving.coordinator().is_read_only());
+        }
+        world.machine.get().end(client);
+        world.pass(30_000);
+        let ended_ms = world.machine.get().now.wall_ms;
+        world.machine.get().disk.disarm();
+        world.pass(60_000);
+        let state = world.serving.coordinator().state();
+        let owner = state.session_of(client).and_then(|session| session.owner.clone()).unwrap();
+        assert!(matches!(owner.seen_alive, Some((false, _))), "{owner:?}");
+        let lived_ms = if is_full { 0..=seen_ms } else { seen_ms..=ended_ms };
+        assert!(lived_ms.contains(&owner.lived_until_ms), "{is_full} {lived_ms:?} {owner:?}");
+    }
 }
 
 // A snapshot that could not be written is no snapshot: it is tried again, and shown until then.
