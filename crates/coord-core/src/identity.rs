@@ -61,17 +61,12 @@ impl State {
         if let Some(key) = own.map(|session| session.key).or_else(|| self.key_of_owner(owner)) {
             return Destination::Record(key);
         }
-        // G6: of the client that coord started itself, its user's end counts, and only prevents an act.
-        let is_its_users = matches!(
-            event.kind,
-            HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
-        );
-        let is_local = self.is_local_owner(owner);
-        let claimed = newest.filter(|session| session.recovery.claimed_by(owner.process));
-        if let Some(session) = claimed.filter(|_| is_its_users && is_local) {
-            return Destination::Record(session.key);
+        // Of the client that coord started itself, its user's end counts, and only prevents an act.
+        if let Some(key) = self.key_of_resume_ended(event, owner) {
+            return Destination::Record(key);
         }
         // Nothing else that is only claimed of it shows that it came up, or has another conversation.
+        let is_local = self.is_local_owner(owner);
         if let Some(key) = self.key_claimed_by(owner.process).filter(|_| is_local) {
             return Destination::History(key);
         }
@@ -95,10 +90,6 @@ impl State {
     /// Where an event belongs whose harness holds its session.
     fn place_proved(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
-        let is_its_users = matches!(
-            event.kind,
-            HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
-        );
         let unclaimed = if is_end { Destination::Nowhere } else { Destination::New };
         let with_id = || self.sessions_with_id(&event.session_id);
         let Some(owner) = owner else {
@@ -135,19 +126,28 @@ impl State {
                     is_client && session.makes_way() && session.session_id == event.session_id
                 })
             });
+        if let Some(key) = self.key_of_resume_ended(event, owner) {
+            return Destination::Record(key);
+        }
         match free {
-            // G6: the client that we started, whose SessionStart was lost, was ended by its user.
-            Some(session)
-                if is_its_users
-                    && self.is_local_owner(owner)
-                    && session.recovery.claimed_by(owner.process) =>
-            {
-                Destination::Record(session.key)
-            }
             Some(session) if is_end && session.owner.is_some() => Destination::History(session.key),
             Some(session) => Destination::Record(session.key),
             None => unclaimed,
         }
+    }
+
+    /// The record whose resume this process claimed, if the event is its user's end of that conversation: the
+    /// SessionStart before it may have been lost (G6). The conversation may have several records.
+    fn key_of_resume_ended(&self, event: &HookEvent, owner: &OwnerId) -> Option<SessionKey> {
+        let is_its_users = matches!(
+            event.kind,
+            HookKind::SessionEnd(EndReason::PromptInputExit | EndReason::Logout)
+        );
+        if !is_its_users || !self.is_local_owner(owner) {
+            return None;
+        }
+        let mut of_it = self.sessions_with_id(&event.session_id);
+        of_it.find(|session| session.recovery.claimed_by(owner.process)).map(|session| session.key)
     }
 
     fn is_local_owner(&self, owner: &OwnerId) -> bool {

@@ -2,9 +2,10 @@
 
 use crate::crashes::{PID, at_rest, in_a_turn, launch};
 use crate::world::{END, EXIT, PROMPT, RESUME, START, STOP, TOOL, World, pane, present, process};
-use coord_core::{OwnerProof, Presence};
+use coord_core::{OwnerProof, Presence, Recovery, State};
 use coord_model::{
-    HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender, SessionState,
+    HookEvent, HookKind, Kind, Provenance, Registry, RegistryEntry, Sender, SessionKey,
+    SessionState,
 };
 
 const CLIENT: Provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
@@ -465,6 +466,23 @@ fn only_a_users_end_on_this_machine_is_believed_of_a_resumed_client() {
     let event = claim(&mut world, "s1", NEXT, EXIT);
     world.send(event);
     assert!(has_ended(&world));
+    // Whatever newer records the conversation has.
+    for provenance in [Provenance::Claimed, in_registry(true)] {
+        let mut world = resumed();
+        let key = world.key();
+        let mut other = world.session("s1").clone();
+        other.key = SessionKey(99);
+        other.presence = Presence::Gone { at: other.edge_at };
+        other.recovery = Recovery::default();
+        other.owner.as_mut().unwrap().id.process = process(50);
+        let sessions = vec![world.session("s1").clone(), other];
+        let (header, seen) = (world.state.header().clone(), world.state.seen().clone());
+        world.state = State::from_parts(header, sessions, Vec::new(), seen);
+        let event = claim(&mut world, "s1", NEXT, EXIT);
+        world.send(HookEvent { provenance, ..event });
+        let session = world.state.session(key).unwrap();
+        assert!(matches!(session.presence, Presence::Ended { .. }), "{:?}", session.presence);
+    }
 }
 
 fn dir_of(world: &World) -> &str {
