@@ -8,7 +8,10 @@ mod control;
 mod coord;
 mod follow;
 mod out;
+mod this_machine;
 mod verb;
+
+pub use this_machine::ThisMachine;
 
 use std::path::Path;
 use std::process::ExitCode;

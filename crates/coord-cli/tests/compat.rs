@@ -114,7 +114,8 @@ fn g1_what_each_release_wrote_is_shown_as_it_was() {
             uid: rustix::process::geteuid().as_raw(),
         };
         let now = Now { mono_ns: 60_000_000_000, wall_ms: written_ms + 2 * HOUR_MS };
-        let store = offline::read(&paths, &here, &Readable::default(), None, now).unwrap();
+        let machine = coord_cli::ThisMachine { here: &here, readable: Readable::default() };
+        let store = offline::read(&paths, &machine, None, now).unwrap();
         assert_eq!(store.problems, Vec::<String>::new());
         assert_eq!(store.spool_pending, 13);
         let shown = serde_json::to_value(sessions::sessions(&store.state, now)).unwrap();

@@ -5,12 +5,12 @@
 
 mod chain;
 mod delivery;
+mod end_notices;
 mod fate;
 mod flood;
 mod frame;
 mod lease;
 mod shelf;
-mod told;
 
 use alloc::string::String;
 use coord_model::{Address, Awake, DeliveryPath, MessageId, Moment, Same, Sender, SessionKey};

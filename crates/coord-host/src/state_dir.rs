@@ -5,8 +5,8 @@
 //! `coord install`, `coord serve` and `coord down`; what is there stays.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use coord_store::{Disk, RealDisk, check_place};
@@ -15,25 +15,6 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// Keys the digests of prompts and tool inputs, in bytes.
 const DIGEST_KEY_BYTES: usize = 16;
-
-/// Refuses directories of another user before anything is made in them: `sudo coord install` would
-/// leave files of root where the user's coordinator cannot write. `home` is looked at where no root
-/// is set.
-pub fn refuse_other_owner(paths: &Paths, home: Option<&Path>) -> anyhow::Result<()> {
-    let uid = rustix::process::geteuid().as_raw();
-    let owned = [Some(paths.state.as_path()), Some(paths.state_base.as_path()), home];
-    for path in owned.into_iter().flatten() {
-        let Ok(metadata) = std::fs::metadata(path) else { continue };
-        if metadata.uid() != uid {
-            bail!(
-                "{} belongs to user {}: run as that user, or set COORD_HOME",
-                path.display(),
-                metadata.uid()
-            );
-        }
-    }
-    Ok(())
-}
 
 /// Makes what is missing.
 pub fn prepare(paths: &Paths) -> anyhow::Result<()> {
@@ -87,7 +68,7 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn paths(root: &Path) -> Paths {
+    fn paths(root: &std::path::Path) -> Paths {
         Paths::resolve(Some(root), "m1234567", 0, |_| None).unwrap()
     }
 

@@ -6,7 +6,7 @@ mod clock;
 mod compare;
 mod doings;
 mod launch;
-mod letters;
+mod messages;
 mod player;
 mod run;
 

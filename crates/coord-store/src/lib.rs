@@ -25,7 +25,7 @@ pub use disk::{Disk, DiskFile};
 pub use finding::Finding;
 pub use journal::{AppendError, Journal, JournalError, ReopenJob, Reopened, SyncJob, Synced, Tail};
 pub use lock::{CoordinatorLock, LockError, StateLock};
-pub use place::{PlaceError, check_place};
+pub use place::{PlaceError, check_owner, check_place};
 pub use real_disk::{RealDisk, read_small_file};
 pub use reserve::Reserve;
 pub use segment::Segment;

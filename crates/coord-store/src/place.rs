@@ -1,12 +1,15 @@
-//! Whether a directory may hold the state: not on a network file system (H-15), where another
-//! machine could hold the same locks and where a sync or a rename may mean less.
+//! Whether a directory may hold the state: not one of another user (H-29), and not on a network file system
+//! (H-15), where another machine could hold the same locks and where a sync or a rename may mean less.
 //!
-//! It judges the kind of file system only; that locks really work is proved by
+//! Of the file system it judges the kind only; that locks really work is proved by
 //! [`crate::CoordinatorLock`].
 
 use std::fmt;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use coord_wire::paths::Paths;
 
 /// Why a directory cannot hold the state.
 #[derive(Debug)]
@@ -18,6 +21,13 @@ pub enum PlaceError {
         dir: PathBuf,
         /// What kind.
         kind: String,
+    },
+    /// It belongs to another user.
+    Owner {
+        /// The directory.
+        dir: PathBuf,
+        /// Whose it is.
+        uid: u32,
     },
     /// Its file system could not be asked.
     Io {
@@ -36,6 +46,11 @@ impl fmt::Display for PlaceError {
                 "{} lies on a network file system ({kind}); set COORD_HOME or XDG_STATE_HOME to a local one",
                 dir.display()
             ),
+            Self::Owner { dir, uid } => write!(
+                f,
+                "{} belongs to user {uid}: run as that user, or set COORD_HOME",
+                dir.display()
+            ),
             Self::Io { dir, .. } => {
                 write!(f, "cannot ask for the file system of {}", dir.display())
             }
@@ -47,9 +62,24 @@ impl std::error::Error for PlaceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
-            Self::Network { .. } => None,
+            Self::Network { .. } | Self::Owner { .. } => None,
         }
     }
+}
+
+/// Refuses directories of another user before anything is made in them: `sudo coord install` would
+/// leave files of root where the user's coordinator cannot write. `home` is looked at where no root
+/// is set.
+pub fn check_owner(paths: &Paths, home: Option<&Path>) -> Result<(), PlaceError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let owned = [Some(paths.state.as_path()), Some(paths.state_base.as_path()), home];
+    for dir in owned.into_iter().flatten() {
+        let Ok(metadata) = std::fs::metadata(dir) else { continue };
+        if metadata.uid() != uid {
+            return Err(PlaceError::Owner { dir: dir.to_path_buf(), uid: metadata.uid() });
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a directory on a network file system, by name. The directory must exist.

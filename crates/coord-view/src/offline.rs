@@ -4,21 +4,32 @@
 //! died meanwhile does not pass for alive (H-05, H-15). Changes nothing.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use anyhow::Context;
 use coord_core::{SeenIds, Session, State, step};
-use coord_host::clients::Clients;
-use coord_host::here::Here;
-use coord_host::registry::Readable;
-use coord_host::state_dir::refuse_other_owner;
-use coord_host::{process, registry};
 use coord_model::envelope::Envelope;
-use coord_model::{Effect, Event, HookEvent, Now, Provenance, Started, Via};
+use coord_model::{
+    Effect, Event, HookEvent, Host, Now, ProcessRef, ProcessSeen, Provenance, Registry, Started,
+    Via,
+};
 use coord_store::spool::Drained;
-use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail};
+use coord_store::{RealDisk, Snapshot, SnapshotIndex, Spool, StateLock, Tail, check_owner};
 use coord_wire::paths::Paths;
 
 use crate::replay;
+
+/// The machine, asked what a coordinator that starts now would ask it.
+pub trait Machine {
+    /// Which machine, boot and namespace this is.
+    fn host(&self) -> Host;
+    /// Whether exactly this process is a living client, by its executable (H-46).
+    fn is_client(&self, process: ProcessRef) -> bool;
+    /// What the process table says of a process.
+    fn look_at(&self, process: ProcessRef) -> ProcessSeen;
+    /// The entry of a process in the client's registry.
+    fn read_registry(&self, config_dir: &Path, process: ProcessRef) -> Registry;
+}
 
 /// The state as the files tell it.
 #[derive(Debug)]
@@ -36,8 +47,7 @@ pub struct Offline {
 /// as among ten.
 pub fn read(
     paths: &Paths,
-    here: &Here,
-    readable: &Readable,
+    machine: &impl Machine,
     id: Option<&str>,
     now: Now,
 ) -> anyhow::Result<Offline> {
@@ -47,13 +57,18 @@ pub fn read(
     }
     match id.map(|id| indexed(paths, id)).transpose()?.flatten() {
         Some(state) => offline.state = state,
-        None => read_all(paths, here, now, &mut offline)?,
+        None => read_all(paths, machine, now, &mut offline)?,
     }
-    look_around(&mut offline.state, here, readable, now);
+    look_around(&mut offline.state, machine, now);
     Ok(offline)
 }
 
-fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyhow::Result<()> {
+fn read_all(
+    paths: &Paths,
+    machine: &impl Machine,
+    now: Now,
+    offline: &mut Offline,
+) -> anyhow::Result<()> {
     let lock = StateLock::shared(&paths.state_lock())?;
     let snapshot = Snapshot::load(&RealDisk, &paths.state)?;
     let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
@@ -66,7 +81,7 @@ fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyh
         offline.spool_pending += 1;
         match (Envelope::parse(text), serde_json::from_slice(text)) {
             (Ok(envelope), Ok(text)) => {
-                let provenance = provenance_of(&envelope, here);
+                let provenance = provenance_of(&envelope, machine);
                 let event = HookEvent::new(envelope, text, Via::Spool);
                 let event = Event::Hook(Box::new(HookEvent { provenance, ..event }));
                 step(&mut offline.state, &event, now);
@@ -81,15 +96,13 @@ fn read_all(paths: &Paths, here: &Here, now: Now, offline: &mut Offline) -> anyh
 
 /// How far a spooled event is believed before a coordinator takes it in: by the process table (H-44). What
 /// the registry says of its harness is looked for later.
-fn provenance_of(envelope: &Envelope, here: &Here) -> Provenance {
+fn provenance_of(envelope: &Envelope, machine: &impl Machine) -> Provenance {
+    let host = machine.host();
     let is_here = |pid_ns: u64| {
-        (&envelope.machine, &envelope.boot, pid_ns) == (&here.machine, &here.boot, here.pid_ns)
+        (&envelope.machine, &envelope.boot, pid_ns) == (&host.machine, &host.boot, host.pid_ns)
     };
     let harness = envelope.harness.as_ref().filter(|harness| is_here(harness.pid_ns));
-    let is_client = harness.is_some_and(|harness| {
-        let process = harness.process();
-        process::is_alive(process) && Clients::default().recognize(process).is_ok()
-    });
+    let is_client = harness.is_some_and(|harness| machine.is_client(harness.process()));
     if is_client {
         Provenance::Corroborated { is_client, registry_dir: None }
     } else {
@@ -122,31 +135,28 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
 
 /// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.
 pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
-    refuse_other_owner(paths, None)?;
+    check_owner(paths, None)?;
     paths.state.try_exists().with_context(|| paths.state.display().to_string())
 }
 
 /// What a coordinator that starts now would find. Socket and spool come before the judgement of a
 /// death (H-05): nobody listens, and the spool was taken in.
-fn look_around(state: &mut State, here: &Here, readable: &Readable, now: Now) {
+fn look_around(state: &mut State, machine: &impl Machine, now: Now) {
     let settings = state.header().settings.clone();
-    let (version, host) = (coord_wire::VERSION.to_owned(), here.for_core());
+    let (version, host) = (coord_wire::VERSION.to_owned(), machine.host());
     let started = Event::Started(Box::new(Started { version, host, settings }));
     let mut todo = VecDeque::from([started]);
     while let Some(event) = todo.pop_front() {
         let effects = step(state, &event, now).effects;
-        todo.extend(effects.into_iter().filter_map(|effect| answer(effect, readable)));
+        todo.extend(effects.into_iter().filter_map(|effect| answer(effect, machine)));
     }
 }
 
-fn answer(effect: Effect, readable: &Readable) -> Option<Event> {
+fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
     Some(match effect {
-        Effect::WatchProcess { process } => {
-            let alive = process::is_alive(process);
-            Event::ProcessSeen(process::seen(process, alive))
-        }
+        Effect::WatchProcess { process } => Event::ProcessSeen(machine.look_at(process)),
         Effect::ReadRegistry { process, config_dir, after_death } => {
-            let found = registry::read(readable, config_dir.as_ref(), process);
+            let found = machine.read_registry(config_dir.as_ref(), process);
             Event::RegistryRead { process, found, after_death, domain: None }
         }
         // Only who acts needs the lock, acts, and only who stays needs to watch and to look.

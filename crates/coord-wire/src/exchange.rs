@@ -5,14 +5,12 @@
 //! names.
 
 use crate::peer::Peer;
+use crate::socket;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
-};
+use rustix::net::{RecvFlags, SocketAddrUnix, connect, recv};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::Duration;
@@ -84,11 +82,11 @@ pub fn exchange(
 
 /// Sends `request` and leaves the answer to who waits for it: read it off the stream, which does not
 /// block, until [`whole_answer`] has it.
-pub fn begin(socket: &Path, request: &[u8], deadline_ns: u64) -> Result<OwnedFd, Miss> {
-    let stream = open(socket)?;
+pub fn begin(path: &Path, request: &[u8], deadline_ns: u64) -> Result<OwnedFd, Miss> {
+    let stream = open(path)?;
     let mut rest = request;
     while !rest.is_empty() {
-        match send(&stream, rest, SendFlags::NOSIGNAL) {
+        match socket::send(&stream, rest) {
             Ok(n) => rest = rest.get(n..).unwrap_or_default(),
             Err(Errno::INTR) => (),
             Err(Errno::AGAIN) => wait(&stream, PollFlags::OUT, deadline_ns)?,
@@ -128,9 +126,7 @@ pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
 /// Connects without blocking and checks who listens.
 fn open(path: &Path) -> Result<OwnedFd, Miss> {
     let address = SocketAddrUnix::new(path).map_err(|_| Miss::Absent)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .map_err(|_| Miss::Absent)?;
+    let stream = socket::new().map_err(|_| Miss::Absent)?;
     match connect(&stream, &address) {
         Ok(()) => (),
         // A Unix socket answers AGAIN when the backlog is full: somebody is there and hangs.

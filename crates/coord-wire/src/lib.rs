@@ -13,6 +13,7 @@ pub mod message;
 pub mod paths;
 pub mod peer;
 pub mod run;
+mod socket;
 pub mod spool;
 pub mod trust;
 

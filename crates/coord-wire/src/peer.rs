@@ -1,14 +1,16 @@
 //! Who is at the other end of a Unix socket.
 //!
-//! Decides nothing: it says what the kernel recorded when the connection was made (H-15, H-25). The
-//! two calls are made directly, because the usual wrapper cannot hold the pid 0 that the kernel
-//! gives for a process that this one cannot see.
-#![expect(unsafe_code, reason = "two calls of the C library that fill plain structures")]
+//! Decides nothing: it says what the kernel recorded when the connection was made (H-15, H-25).
 
-use core::ffi::c_void;
-use core::mem::MaybeUninit;
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::AsFd;
 use std::io;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use unsupported as system;
 
 /// The process at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,39 +26,30 @@ pub struct Peer {
 impl Peer {
     /// The peer of a connected stream: who connected, or who called `listen`.
     pub fn of(stream: impl AsFd) -> io::Result<Self> {
-        let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        option(&stream, libc::SO_PEERCRED, &mut peer)?;
-        Ok(Self { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid })
+        system::of(stream)
     }
 }
 
 /// The parent of the process that connected, as seen from here; 0 if it is not visible.
 ///
-/// The kernel tells it of the connection itself, so a reused pid is never taken for the peer. Linux
-/// 6.13 is needed; before that the process table has to be asked.
+/// The kernel tells it of the connection itself, so a reused pid is never taken for the peer. Not every
+/// kernel can; then the process table has to be asked.
 pub fn parent(stream: impl AsFd) -> io::Result<u32> {
-    let mut number: libc::c_int = -1;
-    option(&stream, libc::SO_PEERPIDFD, &mut number)?;
-    // SAFETY: the kernel has just made this descriptor for the caller.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(number) };
-    let mut info = MaybeUninit::<libc::pidfd_info>::zeroed();
-    // SAFETY: the structure holds plain numbers, for which zero is a value.
-    let info = unsafe { info.assume_init_mut() };
-    info.mask = libc::PIDFD_INFO_PID.into();
-    // SAFETY: the request's number holds the structure's size, and the kernel writes no more.
-    let done =
-        unsafe { libc::ioctl(pidfd.as_raw_fd(), libc::PIDFD_GET_INFO, core::ptr::from_mut(info)) };
-    if done == 0 { Ok(info.ppid) } else { Err(io::Error::last_os_error()) }
+    system::parent(stream)
 }
 
-/// Fills `value` with a socket's option.
-fn option<T: Copy>(stream: &impl AsFd, name: libc::c_int, value: &mut T) -> io::Result<()> {
-    let mut bytes = u32::try_from(size_of::<T>()).map_err(io::Error::other)?;
-    let socket = stream.as_fd().as_raw_fd();
-    let place = core::ptr::from_mut(value).cast::<c_void>();
-    // SAFETY: the kernel writes at most `bytes` bytes of plain numbers.
-    let done = unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, name, place, &raw mut bytes) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// A system that nobody has written this for: it tells nothing, so nobody is believed.
+#[cfg(not(target_os = "linux"))]
+mod unsupported {
+    use super::{AsFd, Peer, io};
+
+    pub(super) fn of(_: impl AsFd) -> io::Result<Peer> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn parent(_: impl AsFd) -> io::Result<u32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::client;
 use crate::context::{Context, variable};
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad, print_json};
+use crate::this_machine::ThisMachine;
 use crate::verb::queue;
 use crate::verb::status::{counted, not_reachable, warn_elsewhere};
 
@@ -181,7 +182,8 @@ pub(crate) fn read_store(
         root: context.root.clone(),
         named: config.paths("tracking.config_dirs").to_vec(),
     };
-    let store = offline::read(&context.paths, &context.here, &readable, id, context.now)?;
+    let machine = ThisMachine { here: &context.here, readable };
+    let store = offline::read(&context.paths, &machine, id, context.now)?;
     Ok((store, bad_config))
 }
 

@@ -246,7 +246,7 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
 
 fn refuse_other_owner(context: &Context) -> anyhow::Result<()> {
     let home = variable("HOME").map(PathBuf::from).filter(|_| context.root.is_none());
-    state_dir::refuse_other_owner(&context.paths, home.as_deref())
+    Ok(coord_store::check_owner(&context.paths, home.as_deref())?)
 }
 
 /// The configuration directories of the client whose sessions read `paths`.

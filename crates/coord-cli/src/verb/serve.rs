@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use coord_daemon::serve::{Options, serve};
-use coord_host::state_dir::refuse_other_owner;
+use coord_store::check_owner;
 
 use crate::context::{Context, variable};
 use crate::out::Failure;
@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    refuse_other_owner(&context.paths, None)?;
+    check_owner(&context.paths, None).map_err(anyhow::Error::from)?;
     if args.detached {
         // Fails only for the leader of a group, which `coord up` does not make of it.
         rustix::process::setsid().map_err(std::io::Error::from)?;

@@ -112,7 +112,7 @@ impl Player {
         for happening in happenings {
             self.on_happening(happening)?;
         }
-        self.take_letters()?;
+        self.take_messages()?;
         let answers = self.serving.as_mut().map(Serving::take_answers);
         for (process, response) in answers.unwrap_or_default() {
             self.doings.claiming.remove(&process);

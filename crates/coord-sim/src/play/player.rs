@@ -20,7 +20,7 @@ use super::client::Clients;
 use super::clock::Clock;
 use super::compare::{compare, is_effect};
 use super::doings::Doings;
-use super::letters::Letters;
+use super::messages::Messages;
 use super::run::Runs;
 use crate::SharedMachine;
 use crate::machine::Pace;
@@ -70,7 +70,7 @@ pub(super) struct Player {
     effects: Vec<Value>,
     /// What clients are about to do by themselves.
     pub(super) doings: Doings,
-    pub(super) letters: Letters,
+    pub(super) messages: Messages,
     runs: Runs,
     /// Sessions that are marked unattended as soon as they are known.
     pub(super) unattended: BTreeSet<String>,
@@ -126,7 +126,7 @@ impl Player {
             shown: BTreeMap::new(),
             effects: Vec::new(),
             doings: Doings::default(),
-            letters: Letters::default(),
+            messages: Messages::default(),
             runs: Runs::default(),
             unattended: BTreeSet::new(),
             next_seq: 0,
@@ -453,7 +453,7 @@ impl Player {
             Subject::Session(id) => id,
             Subject::Run(run) => return Ok(self.expect_run(run, expect)),
             Subject::Message(name) => {
-                let path = format!("/v1/messages/{}", self.letters.id(name)?);
+                let path = format!("/v1/messages/{}", self.messages.id(name)?);
                 return self.expect_one(name, &path, expect);
             }
             Subject::Inbox(session) => {

@@ -19,7 +19,7 @@ const ALLOWED: [Arrows; 18] = [
         &["coord-core", "coord-model", "coord-screen", "coord-store", "coord-wire"],
         &["coord-tests"],
     ),
-    ("coord-view", &["coord-core", "coord-host", "coord-model", "coord-store", "coord-wire"], &[]),
+    ("coord-view", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
     (
         "coord-daemon",
         &[

@@ -21,7 +21,7 @@ const STANDS_AFTER: u64 = 200 * MS;
 
 /// Messages and those who wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Letters {
+pub(super) struct Messages {
     /// Ids by the names that the file gives them.
     named: BTreeMap<String, String>,
     /// Hooks that wait for an answer, by their events.
@@ -37,7 +37,7 @@ struct Asking {
     process: ProcessRef,
 }
 
-impl Letters {
+impl Messages {
     /// The id of a message that was sent.
     pub(super) fn id(&self, name: &str) -> Result<&str> {
         let id = self.named.get(name);
@@ -52,7 +52,7 @@ impl Player {
         serving.begin_turn();
         let sent = serving.send(&letter.ask, letter.from.clone());
         serving.end_turn(false);
-        self.letters.named.insert(letter.name.clone(), sent.context("command")?.id);
+        self.messages.named.insert(letter.name.clone(), sent.context("command")?.id);
         self.turn(&[], false);
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Player {
         let asking = Asking { post, session, event, process };
         match posted {
             Some(Posted::Handed(_)) => {
-                self.letters.asking.insert(id, asking);
+                self.messages.asking.insert(id, asking);
                 self.doings.add(self.clock.at_ns + EXCHANGE, Doing::GivesUp { process, id });
                 self.ends_turn();
                 Ok(())
@@ -85,7 +85,7 @@ impl Player {
 
     /// A hook's time is over: if it waits still, it spools.
     pub(super) fn gives_up(&mut self, id: u128) -> Result<()> {
-        match self.letters.asking.remove(&id) {
+        match self.messages.asking.remove(&id) {
             Some(asking) => self.spools(id, &asking),
             None => Ok(()),
         }
@@ -94,7 +94,7 @@ impl Player {
     /// The coordinator is gone: whoever waits for it spools.
     pub(super) fn hang_up(&mut self) -> Result<()> {
         self.refuse_claims();
-        let all = std::mem::take(&mut self.letters.asking);
+        let all = std::mem::take(&mut self.messages.asking);
         all.iter().try_for_each(|(id, asking)| self.spools(*id, asking))
     }
 
@@ -111,7 +111,7 @@ impl Player {
     }
 
     /// What hooks and wake hooks were handed reaches their clients.
-    pub(super) fn take_letters(&mut self) -> Result<()> {
+    pub(super) fn take_messages(&mut self) -> Result<()> {
         let wakes = self.serving.as_mut().map(Serving::take_wakes);
         for (WakeHook { session_id, harness, .. }, text) in wakes.unwrap_or_default() {
             let session = &session_id;
@@ -124,7 +124,7 @@ impl Player {
         }
         let handed = self.serving.as_mut().map(Serving::take_handed);
         for (id, text) in handed.unwrap_or_default() {
-            let Some(Asking { session, event, process, .. }) = self.letters.asking.remove(&id)
+            let Some(Asking { session, event, process, .. }) = self.messages.asking.remove(&id)
             else {
                 continue;
             };
