@@ -1,6 +1,7 @@
 //! `cargo xtask`: what the repository needs beside its programs. One file per task.
 
 mod bench;
+mod check;
 mod dist;
 mod soak;
 mod tidy;
@@ -22,6 +23,8 @@ struct Cli {
 enum Task {
     /// Measure what things cost, as ratios to a floor measured in the same run
     Bench(bench::Args),
+    /// Format, lints and tests of core, store and hooks: the loop beside an editor, within a minute
+    Check,
     /// Check what the compiler does not: lengths, words, purity of the core, proofs of requirements
     Tidy,
     /// Make the tarballs that others install from
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     }
     let result = match Cli::parse().task {
         Task::Bench(args) => bench::run(&args),
+        Task::Check => check::run(),
         Task::Tidy => tidy::run(),
         Task::Dist(args) => dist::run(&args),
         Task::Soak(args) => soak::run(&args),

@@ -1,5 +1,5 @@
-//! Words that may not stand in a tracked file: unfinished work, tests that do not run, places that
-//! exist on one machine only, sources of packages that others cannot reach, invisible characters.
+//! Words that may not stand in a tracked file: unfinished work, tests that do not run, sources of packages that
+//! others cannot reach, invisible characters.
 
 use super::{Report, Text};
 
@@ -28,11 +28,9 @@ const fn part(first: &'static str, second: &'static str, remedy: &'static str) -
 }
 
 const FINISH: &str = "finish it, or drop it";
-const ELSEWHERE: &str = "a path of one machine: derive it";
-const OTHER_TREE: &str = "a path into another tree: say it here";
 const REGISTRY: &str = "a private source of packages: use the public one";
 
-const WORDS: [Word; 18] = [
+const WORDS: [Word; 7] = [
     word("TO", "DO", FINISH),
     word("FIX", "ME", FINISH),
     word("X", "XX", FINISH),
@@ -44,17 +42,6 @@ const WORDS: [Word; 18] = [
         "panic",
         "any panic would do: check the value, or catch the one that is meant",
     ),
-    part("/wo", "rk/", ELSEWHERE),
-    part("/ro", "ot/", ELSEWHERE),
-    part("shared/", "spec", OTHER_TREE),
-    part("shared/", "design", OTHER_TREE),
-    part("artif", "actory", REGISTRY),
-    part("jfr", "og.", REGISTRY),
-    part("nexus", "-repo", REGISTRY),
-    part("pypi", "-proxy", REGISTRY),
-    part("registry.", "local", REGISTRY),
-    part(".inter", "nal/", REGISTRY),
-    part("replace-", "with =", REGISTRY),
 ];
 
 pub(super) fn check(files: &[Text], report: &mut Report) {
