@@ -14,12 +14,11 @@ use crate::effects::Effects;
 use crate::host_event::HostEvent;
 use crate::identity::{Destination, owner_of};
 use crate::owner::{OwnerId, OwnerProof};
-use crate::pane;
-use crate::recovery;
 use crate::seen::REMEMBERED_MS;
 use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp};
 use crate::state::{State, Taken};
 use crate::turn;
+use crate::{pane, recovery};
 
 /// Configuration directories remembered; a user has a handful.
 const CONFIG_DIRS_MAX: usize = 64;

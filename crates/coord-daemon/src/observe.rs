@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use coord_core::{Session, is_failure_open, is_in_doubt, is_signature_open};
 use coord_host::observer::Seen;
-use coord_host::registry::Change;
-use coord_host::registry::{self, Found};
+use coord_host::registry::{self, Change, Found};
 use coord_host::registry_reader::{Purpose, RegistrySeen, RegistryWish};
 use coord_host::tmux::PaneAnswer;
 use coord_host::transcript::TranscriptWish;

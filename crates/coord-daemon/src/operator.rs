@@ -14,8 +14,7 @@ use coord_host::process::{self, Caller};
 use coord_model::{Command, Event, MarkChange, Now, ProcessRef, SessionKey, Whom};
 use coord_view::lookup;
 use coord_wire::api::{
-    ACCEPTED, DRY_RUN, OperatorAnswer, OperatorMarks, OperatorRequest, OperatorResult,
-    OperatorVerb, REFUSED,
+    ACCEPTED, DRY_RUN, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb, REFUSED,
 };
 use coord_wire::exchange::FORBIDDEN;
 
@@ -203,19 +202,18 @@ impl<W: World> Coordinator<W> {
         Ok(found)
     }
 
-    fn marks(&self, marks: &OperatorMarks) -> Result<MarkChange, Response> {
-        let OperatorMarks { answers, unattended, recover, name, parent, task_dir, accepts } =
-            marks.clone();
-        let accepts = accepts.into_iter().map(|sender| self.sender_named(sender)).collect();
-        let parent = match parent {
-            None => None,
-            Some(id) => {
-                let found =
-                    lookup::find(self.engine.state(), &id).map_err(|why| no_such_session(&why))?;
-                found.first().map(|session| session.session_id.clone())
-            }
-        };
-        Ok(MarkChange { answers, unattended, recover, name, parent, task_dir, accepts })
+    /// The marks with the ids that are meant by what was asked for.
+    fn marks(&self, asked: &MarkChange) -> Result<MarkChange, Response> {
+        let mut marks = asked.clone();
+        for sender in &mut marks.accepts {
+            *sender = self.sender_named(std::mem::take(sender));
+        }
+        if let Some(parent) = &mut marks.parent {
+            let found = lookup::find(self.engine.state(), parent);
+            let found = found.map_err(|why| no_such_session(&why))?;
+            marks.parent = found.first().map(|session| session.session_id.clone());
+        }
+        Ok(marks)
     }
 
     /// The beginning of an id stands for the session that has it now; anything else is a name.
@@ -293,8 +291,7 @@ fn words(asked: &OperatorRequest) -> String {
     if let Some(directory) = &asked.directory {
         say(&format!("all of {directory}"));
     }
-    let OperatorMarks { answers, unattended, recover, name, parent, task_dir, accepts } =
-        &asked.marks;
+    let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = &asked.marks;
     if let Some(unattended) = unattended {
         say(if *unattended { "unattended" } else { "attended" });
     }
@@ -344,7 +341,7 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
     must(asked.restart || !asked.when_idle, "when_idle goes with restart")?;
     must(asked.for_ms != Some(0), "a hold of no time is none")?;
     let marks = &asked.marks;
-    let is_change = *marks != OperatorMarks::default();
+    let is_change = *marks != MarkChange::default();
     must(is_change == (verb == Attend), "attend, and nothing else, takes marks")?;
     must(
         verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1,

@@ -9,14 +9,14 @@ use coord_core::ANSWER_BYTES_MAX;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::routes::Route;
 use coord_host::process::Caller;
-use coord_model::{Harness, Kind, Now, ProcessRef};
+use coord_model::{Harness, Kind, MarkChange, Now, ProcessRef};
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{PID_NS, Pace, SharedMachine};
 use coord_sim::serving::{CONFIG_DIR, Serving, WakeHook, paths};
 use coord_store::Disk;
 use coord_testkit::fake_disk::{Damage, FakeDisk, Fault};
 use coord_testkit::random::Random;
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 use coord_wire::message::{Claimed, MessageInfo, Messages};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -417,7 +417,7 @@ fn family() -> (Place, ProcessRef) {
     let child = place.client(S2, 200);
     let mut order = OperatorRequest::new(OperatorVerb::Attend);
     order.sessions = vec![S2.to_owned()];
-    order.marks = OperatorMarks { parent: Some(S1.to_owned()), ..OperatorMarks::default() };
+    order.marks = MarkChange { parent: Some(S1.to_owned()), ..MarkChange::default() };
     place.serving.order(&order).unwrap();
     (0..3).for_each(|_| place.turn());
     (place, child)

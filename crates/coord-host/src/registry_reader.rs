@@ -11,8 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use coord_model::{ProcessRef, Registry};
 use coord_store::clock::{Clock, RealClock};
 
-use crate::registry::Change;
-use crate::registry::{self, Found, Readable};
+use crate::registry::{self, Change, Found, Readable};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 
 /// What was read before this is old: the core counts on one second.

@@ -12,8 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
-use crate::registry::Change;
-use crate::registry::{Readable, open_config_dir};
+use crate::registry::{Change, Readable, open_config_dir};
 
 /// The watched directories.
 #[derive(Debug)]

@@ -62,11 +62,13 @@ pub enum Whom {
     Directory(String),
 }
 
-/// What is changed of a session's marks; none leaves it as it is.
+/// What is changed of a session's marks; what is left out stays as it is. In a request of `attend`, sessions are
+/// named by an id, the beginning of one, or a name; in a command, by the ids that these meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct MarkChange {
-    /// Prompts of its agent that ask for consent are answered too (H-40).
+    /// Prompts of its agent that ask for consent are answered too (S1-10, S1-11, H-40).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
     /// Nobody watches it.
     pub unattended: Option<bool>,
@@ -76,8 +78,10 @@ pub struct MarkChange {
     pub name: Option<String>,
     /// The session that its end is told to.
     pub parent: Option<String>,
-    /// The directory of its task.
+    /// The directory of its task; absolute.
     pub task_dir: Option<String>,
-    /// Senders that are allowed from now on, or `none` for no more than before anybody was (H-04).
+    /// Senders whose messages it takes from now on although its agent acts without asking: sessions, `program:NAME`,
+    /// `any`; `none` takes all of that back (H-04).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
 }

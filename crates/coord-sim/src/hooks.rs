@@ -8,8 +8,7 @@ use std::io;
 use std::path::Path;
 
 use coord_model::Harness;
-use coord_model::envelope::ENVELOPE_VERSION;
-use coord_model::envelope::{Envelope, TmuxClaim};
+use coord_model::envelope::{ENVELOPE_VERSION, Envelope, TmuxClaim};
 use coord_model::stamp::rfc3339;
 use coord_store::disk::{Disk, DiskFile};
 use coord_testkit::FakeDisk;

@@ -5,7 +5,8 @@ use coord_model::SessionKey;
 use std::collections::BTreeMap;
 
 use coord_core::{Session, State};
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_model::MarkChange;
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 
 use crate::act_checks::Case;
 use crate::messages::checks::allowable;
@@ -186,15 +187,15 @@ impl Simulation {
             let is_open = self.random.chance(NAMED);
             let other = self.random.pick(&others).map_or("any", |id| id.as_str());
             let accepts = self.random.pick(&allowable(other)).filter(|_| is_open).cloned();
-            let marks = OperatorMarks {
+            let marks = MarkChange {
                 unattended,
                 recover,
                 name,
                 parent,
                 accepts: accepts.into_iter().collect(),
-                ..OperatorMarks::default()
+                ..MarkChange::default()
             };
-            if marks == OperatorMarks::default() {
+            if marks == MarkChange::default() {
                 continue;
             }
             let new = OperatorRequest::new(OperatorVerb::Attend);
@@ -230,13 +231,13 @@ impl Simulation {
             7 if yes => OperatorRequest { all: true, ..new(OperatorVerb::ResetFailed) },
             7 => of_one(OperatorVerb::ResetFailed),
             8 => {
-                let marks = OperatorMarks { unattended: Some(yes), ..OperatorMarks::default() };
+                let marks = MarkChange { unattended: Some(yes), ..MarkChange::default() };
                 let path = if self.random.coin() { "/home/dev/one" } else { "/home/dev/two" };
                 let directory = Some(path.to_owned());
                 OperatorRequest { directory, marks, ..new(OperatorVerb::Attend) }
             }
             _ => {
-                let marks = OperatorMarks { recover: Some(yes), ..OperatorMarks::default() };
+                let marks = MarkChange { recover: Some(yes), ..MarkChange::default() };
                 OperatorRequest { marks, ..of_one(OperatorVerb::Attend) }
             }
         };

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coord_config::Config;
 use coord_host::process::Caller;
-use coord_model::{Harness, Kind, Now, ProcessRef, SessionState};
+use coord_model::{Harness, Kind, MarkChange, Now, ProcessRef, SessionState};
 use coord_sim::SharedMachine;
 use coord_sim::hooks::{Hook, envelope};
 use coord_sim::machine::{MACHINE, PID_NS, Pace};
 use coord_sim::serving::{CONFIG_DIR, Post, Serving, WakeHook};
 use coord_testkit::Random;
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
@@ -162,7 +162,7 @@ impl World {
 fn s1_22_two_hundred_sessions_of_one_account_go_on_after_one_window() {
     let mut world = World::new();
     let processes: Vec<ProcessRef> = (0..SESSIONS).map(|number| world.starts(number)).collect();
-    let marks = OperatorMarks { unattended: Some(true), ..OperatorMarks::default() };
+    let marks = MarkChange { unattended: Some(true), ..MarkChange::default() };
     world.serving.begin_turn();
     for session in world.clients.values().cloned() {
         let new = OperatorRequest::new(OperatorVerb::Attend);

@@ -4,10 +4,9 @@
 //! Of the file system it judges the kind only; that locks really work is proved by
 //! [`crate::CoordinatorLock`].
 
-use std::fmt;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use coord_wire::paths::Paths;
 

@@ -1,7 +1,7 @@
 //! Small types of the HTTP API over the socket.
 
 use crate::paths::Paths;
-use coord_model::{Place, ProcessRef};
+use coord_model::{MarkChange, Place, ProcessRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -93,7 +93,7 @@ pub struct OperatorRequest {
     pub when_idle: bool,
     /// `attend`: what is changed.
     #[serde(default)]
-    pub marks: OperatorMarks,
+    pub marks: MarkChange,
     /// `attend`: it is about every session started in this directory, now and later; absolute.
     #[serde(default)]
     pub directory: Option<String>,
@@ -112,7 +112,7 @@ impl OperatorRequest {
             for_ms: None,
             restart: false,
             when_idle: false,
-            marks: OperatorMarks::default(),
+            marks: MarkChange::default(),
             directory: None,
             dry_run: false,
         }
@@ -135,29 +135,6 @@ pub enum OperatorVerb {
     Restore,
     /// Lift `needs_operator` and the limits that led to it (G5).
     ResetFailed,
-}
-
-/// What `attend` changes; what is left out stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct OperatorMarks {
-    /// Prompts of its agent that ask for consent are answered too (S1-10, S1-11, H-40).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<bool>,
-    /// Nobody watches it.
-    pub unattended: Option<bool>,
-    /// It comes back by itself after a crash although somebody watches it (H-06).
-    pub recover: Option<bool>,
-    /// A name for people.
-    pub name: Option<String>,
-    /// The session that its end is told to, by its id or the beginning of it.
-    pub parent: Option<String>,
-    /// The directory of its task; absolute.
-    pub task_dir: Option<String>,
-    /// Senders whose messages it takes although its agent acts without asking: sessions by id or name,
-    /// `program:NAME`, `any`; `none` takes all of that back (H-04).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub accepts: Vec<String>,
 }
 
 /// The answer to [`OperatorRequest`], once the request is durable.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coord_model::envelope::ENVELOPE_BYTES_MAX;
-use coord_store::Disk;
-use coord_store::now;
+use coord_store::{Disk, now};
 use mio::Token;
 
 use super::Server;

@@ -7,13 +7,12 @@ use crate::serve::adapters;
 use coord_config::Config;
 use coord_host::clients::Clients;
 use coord_host::here::Here;
-use coord_host::process;
-use coord_host::state_dir;
 use coord_host::worker::Supervisor;
-use coord_model::SessionKey;
+use coord_host::{process, state_dir};
 use coord_model::stamp::rfc3339;
+use coord_model::{MarkChange, SessionKey};
 use coord_store::{Disk, RealDisk};
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 use coord_wire::limits::WAKE_BYTES_MAX;
 use coord_wire::paths::Paths;
 use serde_json::json;
@@ -162,7 +161,7 @@ impl World {
     }
 
     #[track_caller]
-    fn attend(&mut self, session: &str, marks: OperatorMarks) {
+    fn attend(&mut self, session: &str, marks: MarkChange) {
         let sessions = vec![session.to_owned()];
         let new = OperatorRequest::new(OperatorVerb::Attend);
         let order = OperatorRequest { sessions, marks, ..new };
@@ -374,16 +373,16 @@ fn sessions_that_are_not_armed_have_none() {
 fn marks_arm_a_session() {
     let mut world = World::new(AUTO);
     world.start_session("parent-1");
-    let marks = OperatorMarks { unattended: Some(true), ..OperatorMarks::default() };
+    let marks = MarkChange { unattended: Some(true), ..MarkChange::default() };
     world.attend("parent-1", marks);
     let mut first = world.wait("parent-1");
     world.assert_waits(&mut first);
-    world.attend("parent-1", OperatorMarks { unattended: Some(false), ..OperatorMarks::default() });
+    world.attend("parent-1", MarkChange { unattended: Some(false), ..MarkChange::default() });
     assert_eq!(world.answer(&mut first), NOTHING, "its user came back");
     // A child, in whatever process it runs.
     world.orphan("child-1");
     let parent = Some("parent-1".to_owned());
-    world.attend("child-1", OperatorMarks { parent, ..OperatorMarks::default() });
+    world.attend("child-1", MarkChange { parent, ..MarkChange::default() });
     let mut second = world.wait("parent-1");
     world.assert_waits(&mut second);
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use coord_core::Way;
-use coord_model::{Farewell, ProcessRef, Screen, Signal};
+use coord_model::{Farewell, MarkChange, ProcessRef, Screen, Signal};
 use coord_screen::Reading;
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb, ResumeOrder};
+use coord_wire::api::{OperatorRequest, OperatorVerb, ResumeOrder};
 use serde_json::{Map, Value, json};
 
 use super::player::Player;
@@ -300,7 +300,7 @@ impl Player {
         let known: Vec<String> = self.unattended.iter().filter(is_known).cloned().collect();
         for id in known {
             self.unattended.remove(&id);
-            let marks = OperatorMarks { unattended: Some(true), ..OperatorMarks::default() };
+            let marks = MarkChange { unattended: Some(true), ..MarkChange::default() };
             let new = OperatorRequest::new(OperatorVerb::Attend);
             self.order(&OperatorRequest { sessions: vec![id], marks, ..new })?;
         }

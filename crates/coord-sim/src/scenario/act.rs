@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, nearest};
 use super::letter::{self, Letter};
-use super::nanoseconds;
-use super::order;
 use super::run::{self, Begin, RunStep};
 use super::words::Words;
+use super::{nanoseconds, order};
 
 /// What a step does.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 //! coordinator.
 
 use anyhow::{Context, Result, bail};
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_model::MarkChange;
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 use serde_json::Value;
 
 use super::fields::Fields;
@@ -60,12 +61,12 @@ pub(super) fn order(value: &Value) -> Result<OperatorRequest> {
     Ok(order)
 }
 
-fn marks(fields: &Fields<'_>) -> Result<OperatorMarks> {
+fn marks(fields: &Fields<'_>) -> Result<MarkChange> {
     let task_dir = fields.text("task_dir")?;
     if task_dir.is_some_and(|dir| !dir.starts_with('/')) {
         bail!("command.task_dir: takes a path from the root on");
     }
-    Ok(OperatorMarks {
+    Ok(MarkChange {
         answers: fields.flag("answers")?,
         unattended: fields.flag("unattended")?,
         recover: fields.flag("recover")?,

@@ -10,8 +10,7 @@ use coord_daemon::engine::Engine;
 use coord_model::envelope::Envelope;
 use coord_model::stamp::rfc3339;
 use coord_model::{Event, Harness, HookEvent, Now, ProcessRef, Provenance, Via};
-use coord_store::now;
-use coord_store::{RealDisk, Spool};
+use coord_store::{RealDisk, Spool, now};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Size of what the client hands to a hook, in bytes.

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use coord_wire::api::{OperatorMarks, OperatorRequest, OperatorVerb};
+use coord_model::MarkChange;
+use coord_wire::api::{OperatorRequest, OperatorVerb};
 
 use super::{How, order};
 use crate::context::Context;
@@ -63,7 +64,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let marks = OperatorMarks {
+    let marks = MarkChange {
         answers: either(args.answers, args.no_answers),
         unattended: either(args.unattended, args.attended),
         recover: either(args.recover, args.no_recover),
