@@ -30,6 +30,7 @@ const EMPTY_NAMES: [&str; 7] = ["common", "helper", "helpers", "manager", "misc"
 pub(super) fn check(files: &[Text], report: &mut Report) {
     top_level(files, report);
     crates(files, report);
+    places_in_map(files, report);
     for file in files.iter().filter(|file| file.is_rust()) {
         module(file, report);
     }
@@ -70,6 +71,24 @@ fn crates(files: &[Text], report: &mut Report) {
     }
 }
 
+/// What the map of the code names as `crate/module`, or as a test of a crate, is there.
+fn places_in_map(files: &[Text], report: &mut Report) {
+    let Some(map) = files.iter().find(|file| file.path == MAP) else { return };
+    let is_part = |one: char| one.is_alphanumeric() || matches!(one, '-' | '_' | '/');
+    let names = map.text.split(|one| !is_part(one)).filter(|name| name.starts_with("coord-"));
+    let places: BTreeSet<(&str, &str)> = names.filter_map(|name| name.split_once('/')).collect();
+    for (folder, place) in places {
+        let is_there = ["src/", ""].iter().any(|top| {
+            let begin = format!("crates/{folder}/{top}{}", place.trim_end_matches('/'));
+            let rest = files.iter().filter_map(|file| file.path.strip_prefix(&begin));
+            rest.into_iter().any(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
+        });
+        if !is_there {
+            report.findings.push(format!("{MAP}: {folder}/{place} is not there"));
+        }
+    }
+}
+
 /// Whether a name stands in a text and is not a part of a longer one.
 fn has_word(text: &str, name: &str) -> bool {
     let is_part = |one: char| one.is_alphanumeric() || one == '-' || one == '_';
@@ -104,6 +123,24 @@ mod tests {
         let mut report = Report::default();
         crates(&files, &mut report);
         report.findings.len()
+    }
+
+    #[test]
+    fn a_place_that_the_map_names_and_that_is_gone_is_found() {
+        let file = |path: &str, text: &str| Text { path: path.to_owned(), text: text.to_owned() };
+        let map =
+            "coord-a/turn, `coord-a/src/queue`, coord-a/tests/it/turns, coord-a/gone, coord-a/tur.";
+        let files = [
+            file(MAP, map),
+            file("crates/coord-a/src/turn.rs", ""),
+            file("crates/coord-a/src/queue/fate.rs", ""),
+            file("crates/coord-a/tests/it/turns.rs", ""),
+        ];
+        let mut report = Report::default();
+        places_in_map(&files, &mut report);
+        let found = |place: &str| report.findings.iter().any(|one| one.contains(place));
+        assert!(found("coord-a/gone is") && found("coord-a/tur is"), "{:?}", report.findings);
+        assert_eq!(report.findings.len(), 2);
     }
 
     #[test]
