@@ -171,6 +171,15 @@ fn a_killed_loop_waits_for_its_agent() {
     let task = Task::of(&[("first", HANGS), ("second", DOES_IT)]);
     let running = task.start(&[]);
     let agent = task.hanging("first");
+    // The run's file is written when its process is there, which may be a while after that.
+    wait_until("its run's file", || {
+        let mut inspect = task.command(COORD);
+        inspect.args(["inspect", "--json"]);
+        let listed = run(inspect, &task.home.tmp(), "inspect").expect_success().stdout;
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let has_run = listed["runs"].as_array().is_some_and(|runs| !runs.is_empty());
+        if has_run { Ok(()) } else { Err(listed) }
+    });
     running.signal(Signal::KILL);
     assert_eq!(running.finish().signal(), Some(9));
     let finished = task.ends(&[], 1);

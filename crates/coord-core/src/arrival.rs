@@ -240,12 +240,7 @@ fn apply(
     let mono_ns = if is_this_boot { event.mono_ns.min(now.mono_ns) } else { event.mono_ns };
     let stamp = Stamp { mono_ns, wall_ms: event.wall_ms };
     let is_newer = session.edge.is_none_or(|edge| edge.mono_ns < mono_ns);
-    if let Some(owner) = &mut session.owner {
-        let is_others = session.session_id != event.session_id && is_newer;
-        let is_its_own = owner_of(event).is_some_and(|sender| owner.id.is_same(&sender));
-        owner.may_have_left =
-            !event.is_proved() && (owner.may_have_left || (is_others && is_its_own));
-    }
+    note_may_have_left(session, event, is_newer);
     if event.is_proved() {
         note_proof(state, session, event);
         follow_id(session, event, is_newer);
@@ -276,6 +271,15 @@ fn apply(
     } else {
         bump(&mut session.counts.unverified);
     }
+}
+
+/// Until its death is judged: what an unproved event says afterwards is said of nobody any more.
+fn note_may_have_left(session: &mut Session, event: &HookEvent, is_newer: bool) {
+    let is_open = session.may_live() || matches!(session.presence, Presence::Dying { .. });
+    let Some(owner) = session.owner.as_mut().filter(|_| is_open) else { return };
+    let is_others = session.session_id != event.session_id && is_newer;
+    let is_its_own = owner_of(event).is_some_and(|sender| owner.id.is_same(&sender));
+    owner.may_have_left = !event.is_proved() && (owner.may_have_left || (is_others && is_its_own));
 }
 
 /// What shows that the process of a new owner holds the session.

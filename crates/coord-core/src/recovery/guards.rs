@@ -119,7 +119,7 @@ impl State {
         if session.may_have_left() {
             let why =
                 "an event that nobody verified says that its process went over to another session";
-            return Err(Stop::close("H-44", why));
+            return Err(Stop::until_told(Obstacle::NotKnown, why));
         }
         if !self.is_local(session) {
             return Err(Stop::close("H-15", "it runs elsewhere"));

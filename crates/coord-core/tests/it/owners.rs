@@ -174,10 +174,17 @@ fn what_may_have_gone_over_to_another_session_is_not_brought_back() {
     let session = world.key();
     world.command(Command::Restore { sessions: vec![session] });
     world.pass(200.0);
-    assert!(world.pending().is_none());
     assert_eq!(world.actions(), []);
-    let decided = world.decisions.iter().any(|one| one.rule == "H-44");
+    assert!(world.pending().is_none(), "the order is refused, with the reason");
+    let decided =
+        world.decisions.iter().any(|one| one.did.contains("went over to another session"));
     assert!(decided, "{:?}", world.decisions);
+    // What is heard of a process whose death was judged changes nothing.
+    let mut world = in_a_turn();
+    world.crash(PID);
+    claim(&mut world, PID);
+    let proof = dead(&world);
+    assert_eq!(world.prove(proof).len(), 1);
 }
 
 /// It showed a crash signature, is at rest, and is to be ended.
