@@ -106,6 +106,8 @@ impl Simulation {
             || (tells("on its terminal") && lives)
             || (tells("registry does not say idle") && (lives || !self.rates.has_registry))
             || (tells("is not known") && lives)
+            || (tells("went over to another session")
+                && session.owner.as_ref().is_some_and(|owner| owner.may_have_left))
             || (tells("sources disagree") && lives)
             || (tells("looked through for the signature") && lives)
     }
