@@ -283,12 +283,14 @@ impl State {
     }
 
     /// H-42, G6: what a harness reports of a conversation is said of it wherever else it lies dead, and
-    /// what its user does with it there counts. Returns those records.
-    pub(crate) fn pass_on(&mut self, touched: &[SessionKey]) -> Vec<SessionKey> {
+    /// what its user does with it there counts. What an unproved event says of a dead one does not (H-44).
+    /// Returns those records.
+    pub(crate) fn pass_on(&mut self, touched: &[SessionKey], is_proved: bool) -> Vec<SessionKey> {
         let mut passed_on = Vec::new();
         for key in touched {
             let Some(session) = self.get(*key) else { continue };
-            if session.owner.is_none() || session.is_passed_on() {
+            let is_believed = is_proved || session.may_live();
+            if session.owner.is_none() || session.is_passed_on() || !is_believed {
                 continue;
             }
             let id = &session.session_id;

@@ -30,8 +30,8 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     let mut touched = take_in(state, event, now, &mut fx);
     let changed = state.drop_unverified(&touched, state.moment(now), &mut fx);
     touched.extend(changed);
-    if matches!(event, Event::Hook(_)) {
-        let passed_on = state.pass_on(&touched);
+    if let Event::Hook(event) = event {
+        let passed_on = state.pass_on(&touched, event.is_proved());
         touched.extend(passed_on);
     }
     state.put_in_place(&touched);

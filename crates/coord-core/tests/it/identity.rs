@@ -6,8 +6,8 @@ use crate::world::{
 };
 use coord_core::{Presence, SeenIds, State, UNVERIFIED_MAX, step};
 use coord_model::{
-    Domain, Effect, EndReason, Event, HookKind, Kind, Provenance, Registry, RegistryEntry,
-    SessionState, StartSource,
+    Domain, Effect, EndReason, Event, HookEvent, HookKind, Kind, Provenance, Registry,
+    RegistryEntry, SessionState, StartSource,
 };
 
 const CLEAR: HookKind = HookKind::SessionStart(StartSource::Clear);
@@ -457,6 +457,23 @@ fn g6_only_a_younger_process_ended_it_elsewhere() {
         }
         world.send(event);
         assert_eq!(world.session("s1").recovery.passed_on.is_some(), is_of_this_boot);
+    }
+}
+
+// H-44: two clients had a conversation and both died. What nobody verified, said by no process, passes nothing on.
+#[test]
+fn h_44_an_unverified_event_passes_nothing_on_between_the_dead() {
+    for (provenance, is_passed_on) in [(Provenance::Claimed, false), (Provenance::Verified, true)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.hook("s1", 200, RESUME);
+        world.die(100, present("s1"));
+        world.die(200, present("s1"));
+        let event = world.event("s1", 200, STOP, 0.0);
+        let harness = event.harness.clone().filter(|_| is_passed_on);
+        world.send(HookEvent { provenance, harness, ..event });
+        let mut records = world.state.sessions();
+        assert_eq!(records.any(|one| one.recovery.passed_on.is_some()), is_passed_on);
     }
 }
 
