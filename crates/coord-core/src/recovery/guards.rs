@@ -117,8 +117,7 @@ impl State {
             return Err(Stop::close("H-42", "its conversation went on in another process"));
         }
         if session.may_have_left() {
-            let why =
-                "an event that nobody verified says that its process went over to another session";
+            let why = "an unverified event says that its process went over to another session";
             return Err(Stop::until_told(Obstacle::NotKnown, why));
         }
         if !self.is_local(session) {
