@@ -19,6 +19,7 @@ extern crate std;
 mod arrival;
 mod budget;
 mod clocks;
+mod deadlines;
 mod death;
 mod effects;
 mod facts;

@@ -11,16 +11,13 @@ use serde::{Deserialize, Serialize};
 use coord_model::{Awake, EventId, Host, MessageId, Moment, Now, ProcessRef, SessionKey, Settings};
 
 use crate::clocks::Clocks;
-use crate::fusion;
 use crate::hold::Hold;
 use crate::host_event::DeadServer;
 use crate::owner::OwnerId;
-use crate::pane;
-use crate::queue::{Message, QueueHead, Shelf};
+use crate::queue::{QueueHead, Shelf};
 use crate::recovery::Machine;
-use crate::registry;
 use crate::seen::SeenIds;
-use crate::session::{EarlyEnd, Presence, Session};
+use crate::session::{EarlyEnd, Session};
 use crate::unverified::Support;
 
 /// Counts over all sessions.
@@ -103,6 +100,8 @@ pub struct State {
     by_id: BTreeMap<String, Vec<SessionKey>>,
     by_owner: BTreeSet<(OwnerSlot, SessionKey)>,
     by_deadline: BTreeSet<(Awake, SessionKey)>,
+    /// Those that changed since their deadlines were derived.
+    stale: BTreeSet<SessionKey>,
     /// Those that no verified event supports, in the order in which they are dropped.
     unverified: BTreeSet<(Support, SessionKey)>,
 }
@@ -158,19 +157,9 @@ impl DerefMut for Taken {
 }
 
 impl State {
-    /// Puts a stored state together again.
-    pub fn from_parts(
-        header: Header,
-        sessions: Vec<Session>,
-        messages: Vec<Message>,
-        seen: SeenIds,
-    ) -> Self {
-        let mut state = Self { header, seen, ..Self::default() };
-        messages.into_iter().for_each(|message| state.messages.put(message));
-        for session in sessions {
-            state.put(session.into());
-        }
-        state
+    /// A stored state without its records.
+    pub(crate) fn without_records(header: Header, seen: SeenIds) -> Self {
+        Self { header, seen, ..Self::default() }
     }
 
     /// Everything but records and ids.
@@ -223,13 +212,6 @@ impl State {
     pub fn moment(&self, now: Now) -> Moment {
         let awake = Awake(now.mono_ns.saturating_sub(self.header.paused_ns));
         Moment { awake, wall_ms: now.wall_ms }
-    }
-
-    /// The CLOCK_MONOTONIC time at which [`crate::step`] wants to be called with a tick.
-    pub fn next_deadline(&self) -> Option<u64> {
-        let session = self.by_deadline.first().map(|(awake, _)| *awake);
-        let awake = session.into_iter().chain(self.message_deadline()).min()?;
-        Some(awake.0.saturating_add(self.header.paused_ns))
     }
 
     pub(crate) fn keys_of_id(&self, id: &str) -> &[SessionKey] {
@@ -290,7 +272,7 @@ impl State {
         Some(Taken { session, indexed })
     }
 
-    /// Puts a record in, with its deadline.
+    /// Puts a record in. Its deadline is derived anew before anything is served that is due.
     pub(crate) fn put(&mut self, taken: Taken) {
         let Taken { session, indexed } = taken;
         let key = session.key;
@@ -307,17 +289,17 @@ impl State {
         }
         let owner = session.owner.as_ref().map(|owner| owner_slot(&owner.id));
         reindex(&mut self.by_owner, key, indexed.owner, owner);
-        let deadline = self.deadline(&session);
-        reindex(&mut self.by_deadline, key, indexed.deadline, deadline);
+        self.stale.insert(key);
         let support = session.unverified_support();
         reindex(&mut self.unverified, key, indexed.support, support);
-        self.records.insert(key, Record { session, deadline });
+        self.records.insert(key, Record { session, deadline: indexed.deadline });
     }
 
     /// Drops a record.
     pub(crate) fn remove(&mut self, key: SessionKey) {
         let Some(Taken { indexed, .. }) = self.take(key) else { return };
         self.forget_ids(key, indexed.previous_ids.iter().chain(&indexed.session_id));
+        self.stale.remove(&key);
         reindex(&mut self.by_owner, key, indexed.owner, None);
         reindex(&mut self.by_deadline, key, indexed.deadline, None);
         reindex(&mut self.unverified, key, indexed.support, None);
@@ -344,97 +326,33 @@ impl State {
         }
     }
 
-    /// Whether putting this record in again would change nothing beside it.
-    pub(crate) fn is_in_place(&self, session: &Session) -> bool {
-        let deadline = self.records.get(&session.key).and_then(|record| record.deadline);
-        deadline == self.deadline(session)
+    /// Notes that their deadlines are to be derived anew: what concerns all, a hold or a lock, moves deadlines of
+    /// records that were not changed themselves.
+    pub(crate) fn note_stale(&mut self, keys: &[SessionKey]) {
+        self.stale.extend(keys.iter().filter(|key| self.records.contains_key(key)));
     }
 
-    /// What concerns all, a hold or a lock, moves deadlines of records that were not changed themselves. They
-    /// are right before anything is served that is due: looks, which no replay knows, move them too, and what
-    /// is due must not hang on those (G10).
-    pub(crate) fn put_in_place(&mut self, keys: &[SessionKey]) {
-        for key in keys {
-            if self.get(*key).is_some_and(|session| !self.is_in_place(session))
-                && let Some(session) = self.take(*key)
-            {
-                self.put(session);
-            }
-        }
+    /// The records whose deadlines are to be derived anew, once.
+    pub(crate) fn take_stale(&mut self) -> BTreeSet<SessionKey> {
+        core::mem::take(&mut self.stale)
     }
 
-    /// Whether time alone has changed something by now: [`coord_model::Event::Due`] is to be recorded.
-    pub fn is_due(&self, now: Now) -> bool {
-        let awake = self.moment(now).awake;
-        let is_message_due = self.message_deadline().is_some_and(|at| at <= awake);
-        is_message_due || !self.due_changes(awake).is_empty()
+    /// Indexes a record under its deadline.
+    pub(crate) fn set_deadline(&mut self, key: SessionKey, deadline: Option<Awake>) {
+        let Some(record) = self.records.get_mut(&key) else { return };
+        let before = core::mem::replace(&mut record.deadline, deadline);
+        reindex(&mut self.by_deadline, key, before, deadline);
     }
 
-    /// The records that time alone has changed by now.
-    pub(crate) fn due_changes(&self, awake: Awake) -> Vec<SessionKey> {
-        self.due(awake, Self::changes_at)
+    /// The earliest deadline of a record.
+    pub(crate) fn first_deadline(&self) -> Option<Awake> {
+        self.by_deadline.first().map(|(awake, _)| *awake)
     }
 
-    /// The records that are to be looked at by now.
-    pub(crate) fn due_looks(&self, awake: Awake) -> Vec<SessionKey> {
-        self.due(awake, Self::next_look)
-    }
-
-    fn due(&self, awake: Awake, of: fn(&Self, &Session) -> Option<Awake>) -> Vec<SessionKey> {
-        let is_due = |session: &Session| of(self, session).is_some_and(|at| at <= awake);
-        let mut due: Vec<SessionKey> = self
-            .by_deadline
-            .iter()
-            .take_while(|(deadline, _)| *deadline <= awake)
-            .map(|(_, key)| *key)
-            .filter(|key| self.get(*key).is_some_and(is_due))
-            .collect();
-        // Looks are not recorded and move deadlines: their order is not that of a replay (G10).
-        due.sort_unstable();
-        due
-    }
-
-    fn deadline(&self, session: &Session) -> Option<Awake> {
-        self.changes_at(session).into_iter().chain(self.next_look(session)).min()
-    }
-
-    /// When this record changes by time alone: derived from it, so a restart forgets no timer.
-    fn changes_at(&self, session: &Session) -> Option<Awake> {
-        self.fact_changes_at(session).into_iter().chain(self.recovery_at(session)).min()
-    }
-
-    fn fact_changes_at(&self, session: &Session) -> Option<Awake> {
-        let settings = &self.header.settings;
-        match session.presence {
-            Presence::Dying { since, .. } => {
-                Some(since.awake.plus_ms(settings.death_judged_within_ms))
-            }
-            Presence::Alive => {
-                let silence = self.is_told_by_silence(session).then(|| {
-                    let due = session.sign.plus_ms(settings.unknown_after_ms);
-                    let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
-                    due.max(settled)
-                });
-                let is_open = self.is_weighed(session)
-                    && fusion::is_behind(session)
-                    && session.contested.is_none();
-                let lag = is_open.then(|| fusion::lag_is_over(session));
-                silence
-                    .into_iter()
-                    .chain(lag)
-                    .chain(pane::stale_at(session))
-                    .chain(registry::interrupted_at(session))
-                    .chain(self.removed_elsewhere(session))
-                    .chain(self.reminder_at(session))
-                    .chain(self.quota_at(session))
-                    .chain(self.rest_at(session))
-                    .min()
-            }
-            Presence::Ended { .. }
-            | Presence::Interrupted { .. }
-            | Presence::Crashed { .. }
-            | Presence::Gone { .. } => None,
-        }
+    /// The records whose deadline has come.
+    pub(crate) fn behind_deadline(&self, awake: Awake) -> impl Iterator<Item = &Session> {
+        let due = self.by_deadline.iter().take_while(move |(deadline, _)| *deadline <= awake);
+        due.filter_map(|(_, key)| self.get(*key))
     }
 }
 

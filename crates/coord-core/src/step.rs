@@ -20,13 +20,17 @@ use crate::status::Answer;
 
 /// Takes one event in.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
+    let fx = match event {
+        Event::Tick => looks(state, now),
+        event if changes_state(event) => on_event(state, event, now),
+        _ => Effects::default(),
+    };
+    state.derive_deadlines();
+    fx
+}
+
+fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     let mut fx = Effects::default();
-    if let Event::Tick = event {
-        return looks(state, now);
-    }
-    if !changes_state(event) {
-        return fx;
-    }
     let mut touched = take_in(state, event, now, &mut fx);
     let changed = state.drop_unverified(&touched, state.moment(now), &mut fx);
     touched.extend(changed);
@@ -34,7 +38,7 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
         let passed_on = state.pass_on(&touched, event.is_proved());
         touched.extend(passed_on);
     }
-    state.put_in_place(&touched);
+    state.note_stale(&touched);
     let mut due = on_due(state, now, &mut fx);
     // What a resumed client says may be said of another record than the one that it was to resume.
     let under_way = state.header.machine.under_way.clone();
@@ -419,13 +423,14 @@ fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
 
 /// Decides the word of the records that were touched.
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment, fx: &mut Effects) {
+    state.note_stale(touched);
     for key in touched {
         let Some(session) = state.get(*key) else { continue };
         let answer = state.state_of(session, at.awake);
         let is_same = session.shown.state == answer.state
             && session.shown.because == answer.because
             && session.contested.map(|(source, _)| source) == answer.against;
-        if is_same && state.is_in_place(session) {
+        if is_same {
             continue;
         }
         let Some(mut session) = state.take(*key) else { continue };
