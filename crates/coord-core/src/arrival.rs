@@ -11,17 +11,14 @@ use coord_model::{
 };
 
 use crate::effects::Effects;
-use crate::host_event::HostEvent;
 use crate::identity::{Destination, owner_of};
-use crate::owner::{OwnerId, OwnerProof};
-use crate::seen::REMEMBERED_MS;
-use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp};
-use crate::state::{State, Taken};
+use crate::records::{
+    EarlyEnd, HostEvent, LastEvent, OwnerId, OwnerProof, Presence, REMEMBERED_MS, Session, Stamp,
+    State, Taken,
+};
 use crate::turn;
 use crate::{pane, recovery};
 
-/// Configuration directories remembered; a user has a handful.
-const CONFIG_DIRS_MAX: usize = 64;
 /// Early ends remembered.
 const EARLY_ENDS_MAX: usize = 64;
 
@@ -105,12 +102,7 @@ fn is_known(state: &State, event: &HookEvent, owner: &OwnerId) -> bool {
     event.is_proved() || event.has_living_client() || is_elsewhere
 }
 
-impl State {
-    /// Whether no other configuration directory is acted in.
-    pub(crate) fn has_all_dirs(&self) -> bool {
-        CONFIG_DIRS_MAX <= self.header.config_dirs.len()
-    }
-}
+impl State {}
 
 fn keep_early_end(state: &mut State, event: &HookEvent, owner: Option<OwnerId>, at: Moment) {
     let (HookKind::SessionEnd(reason), Some(owner)) = (&event.kind, owner) else { return };

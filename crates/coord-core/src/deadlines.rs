@@ -7,11 +7,8 @@ use coord_model::{Awake, Now, SessionKey};
 
 use crate::fusion;
 use crate::pane;
-use crate::queue::Message;
+use crate::records::{Header, Message, Presence, SeenIds, Session, State};
 use crate::registry;
-use crate::seen::SeenIds;
-use crate::session::{Presence, Session};
-use crate::state::{Header, State};
 
 impl State {
     /// Puts a stored state together again.

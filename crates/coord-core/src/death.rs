@@ -7,41 +7,17 @@
 //! hook ends before its process does and may still be on its way. Crashed needs a positive sign.
 //! A SessionEnd that arrives after the judgement still corrects it (`turn`).
 
-use alloc::string::String;
-
 use coord_model::{
-    Domain, Effect, Farewell, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey,
+    Effect, Farewell, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey,
 };
 
 use crate::effects::Effects;
-use crate::facts::{PaneFact, RegistryFact};
-use crate::owner::OwnerId;
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::records::{PaneFact, Presence, RegistryFact, Session, State, Turn};
 
 /// The client writes its farewell before it ends; tmux has painted it within this.
 const FAREWELL_WITHIN_MS: u64 = 800;
 
 impl State {
-    /// The name of a process that this coordinator can see, on this boot.
-    pub(crate) fn local_owner(&self, process: ProcessRef) -> Option<OwnerId> {
-        self.header.host.as_ref().map(|host| OwnerId {
-            machine: host.machine.clone(),
-            boot: host.boot.clone(),
-            pid_ns: host.pid_ns,
-            process,
-        })
-    }
-
-    /// The name of a process of `domain`; without one, of this coordinator's own. A boot is known only
-    /// of this machine.
-    pub(crate) fn owner_in(&self, domain: Option<&Domain>, process: ProcessRef) -> Option<OwnerId> {
-        let local = self.local_owner(process)?;
-        let Some(Domain { machine, pid_ns }) = domain else { return Some(local) };
-        let boot = if *machine == local.machine { local.boot } else { String::new() };
-        Some(OwnerId { machine: machine.clone(), boot, pid_ns: *pid_ns, process })
-    }
-
     /// The process of a record is gone: just now (`is_fresh`) or nobody knows when, it lived until `seen_ms`
     /// at least, wall time.
     pub(crate) fn on_death(

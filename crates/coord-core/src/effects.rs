@@ -5,9 +5,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::records::Session;
 use coord_model::{Action, Decision, Effect};
-
-use crate::session::Session;
 
 /// A text that asks for nothing is shown for so long, in milliseconds.
 pub(crate) const SHOWN_MS: u32 = 5_000;

@@ -18,13 +18,8 @@
 //! A screen is a level too, and a weak one: it is asked only where there is no registry, holds for
 //! [`SCREEN_FRESH_MS`], and while its first look contradicts the hooks nobody knows.
 
-use serde::{Deserialize, Serialize};
-
+use crate::records::{PaneFact, Session, Source, Turn, WaitKind};
 use coord_model::{Awake, Moment, RegistryStatus, Screen};
-
-use crate::facts::PaneFact;
-use crate::permission::WaitKind;
-use crate::session::{Session, Turn};
 
 /// The registry follows within 0.1 s (measured); this much is allowed.
 pub(crate) const LAG_MS: u64 = 2_000;
@@ -66,19 +61,6 @@ pub(crate) struct Verdict {
     pub(crate) by: Source,
     /// Who contradicts it, once time enough has passed.
     pub(crate) against: Option<Source>,
-}
-
-/// A source of facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// Hooks.
-    Hooks,
-    /// The client's registry.
-    Registry,
-    /// The pane's screen.
-    Pane,
-    /// The transcript.
-    Transcript,
 }
 
 /// Weighs the sources.

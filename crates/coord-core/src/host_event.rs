@@ -5,39 +5,11 @@
 //! only a turn that was still open makes an end an interruption.
 
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{EndReason, Kind, Moment, ProcessRef, SessionKey};
 
 use crate::effects::Effects;
-use crate::owner::OwnerProof;
-use crate::recovery::Pending;
-use crate::session::{Presence, Session};
-use crate::state::State;
-
-/// What took a session along.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HostEvent {
-    /// The machine was restarted.
-    NewBoot,
-    /// The tmux server died.
-    TmuxServer,
-    /// Three or more interactive sessions ended within seconds.
-    ManyEnds,
-    /// The machine is being shut down.
-    Shutdown,
-}
-
-/// A tmux server that died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeadServer {
-    /// Which.
-    pub process: ProcessRef,
-    /// It lived until then at least, milliseconds since 1970.
-    pub seen_ms: u64,
-    /// When its death was noticed.
-    pub at: Moment,
-}
+use crate::records::{DeadServer, HostEvent, OwnerProof, Pending, Presence, Session, State};
 
 /// So many ends within the time are a host event (H-10).
 const MANY_ENDS: usize = 3;

@@ -10,9 +10,7 @@ use alloc::vec::Vec;
 use coord_model::{EndReason, HookEvent, HookKind, Moment, SessionKey, StartSource};
 
 use crate::effects::Effects;
-use crate::owner::{OwnerId, OwnerProof};
-use crate::session::{Presence, Session};
-use crate::state::State;
+use crate::records::{OwnerId, OwnerProof, Presence, Session, State};
 
 /// Where an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,23 +347,5 @@ impl State {
         let is_known =
             session.former_owners.contains(ended) || session.recovery.claimed_by(ended.process);
         is_younger && !is_known
-    }
-}
-
-impl Session {
-    /// Whether it has this id, or had it before.
-    pub(crate) fn has_id(&self, id: &str) -> bool {
-        self.session_id == id || self.previous_ids.iter().any(|former| former == id)
-    }
-
-    /// Whether a client may take it from the process that has it (H-46).
-    pub(crate) fn makes_way(&self) -> bool {
-        self.owner.as_ref().is_some_and(|owner| owner.proof == OwnerProof::Registered)
-    }
-
-    /// Whether its conversation went on in another record after its harness had died.
-    pub(crate) fn is_passed_on(&self) -> bool {
-        let process = self.owner.as_ref().map(|owner| owner.id.process);
-        process.is_some() && self.recovery.passed_on == process && !self.may_live()
     }
 }

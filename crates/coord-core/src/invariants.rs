@@ -1,9 +1,7 @@
 //! Counts what must never be: the metric of these must read 0.
 
+use crate::records::{Presence, Session, State};
 use coord_model::Now;
-
-use crate::session::{Presence, Session};
-use crate::state::State;
 
 /// A deadline may be served this much late before it counts.
 const LATE_MS: u64 = 10_000;

@@ -17,36 +17,30 @@ extern crate alloc;
 extern crate std;
 
 mod arrival;
-mod budget;
-mod clocks;
 mod deadlines;
 mod death;
 mod effects;
-mod facts;
 mod fusion;
 mod gate;
-mod hold;
 mod host_event;
 mod identity;
 mod invariants;
 mod launch;
 mod operator;
-mod owner;
+mod opt_in;
 mod pane;
 mod permission;
 mod proof;
 mod queue;
 mod quota;
+mod records;
 mod recovery;
 mod registry;
 mod reminder;
 mod rest;
 mod rotation;
 mod run;
-mod seen;
-mod session;
 mod stall;
-mod state;
 mod status;
 mod step;
 mod task;
@@ -55,29 +49,26 @@ mod turn;
 mod unverified;
 mod wake;
 
-pub use budget::{Budget, BudgetDecision, Limits};
 pub use effects::Effects;
-pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature};
-pub use fusion::{Source, is_in_doubt};
+pub use fusion::is_in_doubt;
 pub use gate::{Admission, admit};
-pub use hold::Hold;
-pub use host_event::{DeadServer, HostEvent};
 pub use launch::resume_words;
-pub use operator::Marks;
-pub use owner::{Owner, OwnerId, OwnerProof};
 pub use pane::is_signature_open;
-pub use permission::{Over, Wait, WaitKind};
 pub use proof::change_since;
 pub use queue::{
-    ANSWER_BYTES_MAX, Admitted, Inbox, LEASE_MS_MAX, Lease, LineCounts, Message, MessageState,
-    QUEUE_NAME_CHARS_MAX, QueueHead, Refused, Sought, framed_message, is_queue_name,
+    ANSWER_BYTES_MAX, Admitted, LEASE_MS_MAX, QUEUE_NAME_CHARS_MAX, Refused, framed_message,
+    is_queue_name,
 };
-pub use quota::{QuotaWait, WaitedFor, is_failure_open};
-pub use recovery::{
-    Cause, Ending, Flag, Last, Machine, Obstacle, Pending, PlacedResume, Recovery, Stage, Still,
-    Way,
+pub use quota::is_failure_open;
+pub use records::{
+    Activity, Budget, BudgetDecision, Cause, Counters, Counts, DeadServer, EarlyEnd, Ending, Flag,
+    Header, Hold, HostEvent, Inbox, Last, LastEvent, Lease, Level, Limits, LineCounts, Machine,
+    Marks, Message, MessageState, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact, PaneView,
+    Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Rest, SeenIds, Session,
+    ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile,
+    Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way,
 };
-pub use rest::Rest;
+pub use recovery::PlacedResume;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
 pub use run::{
     Complaint, Ended, ErrorText, ExitReason, ExitStatus, Judged, KillSet, Provider, ResultSeen,
@@ -85,13 +76,8 @@ pub use run::{
     RunTasks, StreamFact, Teardown, TeardownStep, TreeProcess, TreeSeen, judge, kill_set,
     tree_seen,
 };
-pub use seen::SeenIds;
-pub use session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
-pub use stall::{Activity, Stall, UnderWay};
-pub use state::{Counters, Header, State};
-pub use status::{ShownState, changes_when};
+pub use status::changes_when;
 pub use step::step;
-pub use task::{StopFile, Task};
 pub use text::is_hidden;
 pub use unverified::UNVERIFIED_MAX;
-pub use wake::{WakeBudget, WakeDecision, continuation, is_armed};
+pub use wake::{continuation, is_armed};

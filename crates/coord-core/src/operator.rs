@@ -3,62 +3,15 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{Command, MarkChange, Moment, SessionKey, Whom};
 
 use crate::effects::Effects;
-use crate::hold::Hold;
-use crate::recovery::{Cause, Wish};
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Cause, Hold, Session, State};
+use crate::recovery::Wish;
 
 /// The reason of a person's hold.
 const HELD: &str = "held by its operator";
-/// In a change of marks: no sender is allowed any more.
-const NOBODY: &str = "none";
-
-/// A session's marks, or those of a directory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Marks {
-    /// Prompts of its agent that ask for consent are answered too (H-40).
-    pub answers: Option<bool>,
-    /// Nobody watches it; none where that was never said.
-    pub unattended: Option<bool>,
-    /// It comes back by itself; none where that was never said.
-    pub recover: Option<bool>,
-    /// A name for people.
-    pub name: Option<String>,
-    /// The session that its end is told to.
-    pub parent: Option<String>,
-    /// The directory of its task.
-    pub task_dir: Option<String>,
-    /// Whose messages it takes although its agent acts without asking: ids and names of sessions,
-    /// `program:NAME`, `any` (H-04).
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub accepts: Vec<String>,
-}
-
-impl Marks {
-    /// Takes a change over.
-    pub fn change(&mut self, change: MarkChange) {
-        let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = change;
-        self.answers = answers.or(self.answers);
-        self.unattended = unattended.or(self.unattended);
-        self.recover = recover.or(self.recover);
-        self.name = name.or(self.name.take());
-        self.parent = parent.or(self.parent.take());
-        self.task_dir = task_dir.or(self.task_dir.take());
-        for sender in accepts {
-            if sender == NOBODY {
-                self.accepts.clear();
-            } else if !self.accepts.contains(&sender) {
-                self.accepts.push(sender);
-            }
-        }
-    }
-}
 
 impl State {
     /// Takes a command in. Returns the records that it touched.

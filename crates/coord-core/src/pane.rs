@@ -14,11 +14,10 @@ use coord_model::{
 
 use crate::death;
 use crate::effects::Effects;
-use crate::facts::{PaneFact, PaneView, Signature};
-use crate::fusion::{self, LOOKS, Source};
-use crate::recovery::Cause;
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::fusion::{self, LOOKS};
+use crate::records::{
+    Cause, PaneFact, PaneView, Presence, Session, Signature, Source, State, Turn,
+};
 use crate::turn;
 
 /// A screen that contradicts the hooks is looked at again after this.

@@ -8,17 +8,14 @@
 
 use alloc::format;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{Awake, Effect, Failure, HookEvent, HookKind, Moment, SessionState, StartSource};
 
 use crate::effects::Effects;
-use crate::fusion::{self, Source};
-use crate::recovery::Flag;
-use crate::session::{Session, Turn};
-use crate::state::State;
+use crate::fusion;
+use crate::records::{Flag, QuotaWait, Session, Source, State, Turn, WaitedFor, WakeDecision};
 
-use crate::wake::{self, WakeDecision};
+use crate::wake;
 
 /// What holds a probe back is looked at again after this.
 const AGAIN_MS: u64 = 60_000;
@@ -28,52 +25,6 @@ const SPREAD_PART: u64 = 5;
 const RESET_WITHIN_MS: u64 = 8 * 24 * 3_600_000;
 /// The client writes the error down within this after it told of it.
 const WRITTEN_WITHIN_MS: u64 = 60_000;
-
-/// What is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum WaitedFor {
-    /// The end of a usage limit.
-    #[default]
-    Quota,
-    /// That the API answers again (R-11: `server_error`).
-    Service,
-}
-
-impl WaitedFor {
-    /// What the client's typed error has a session wait for, if time mends it.
-    fn after(error: &str) -> Option<Self> {
-        match error {
-            "rate_limit" => Some(Self::Quota),
-            "server_error" | "overloaded" => Some(Self::Service),
-            _ => None,
-        }
-    }
-
-    /// In words for people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Quota => "its quota",
-            Self::Service => "the API to answer again",
-        }
-    }
-}
-
-/// A wait for quota, or for the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QuotaWait {
-    /// Since when.
-    pub since: Moment,
-    /// What for.
-    #[serde(default)]
-    pub waited_for: WaitedFor,
-    /// When the limit ends, milliseconds since 1970, where the transcript says so.
-    #[serde(default)]
-    pub resets_ms: Option<u64>,
-    /// Nobody is woken before.
-    pub until: Awake,
-    /// Probes that were sent.
-    pub probes: u32,
-}
 
 /// Whether the transcript may still tell when the limit ends at which this session's turn ended, or that a
 /// turn of which no hook told ended with an error.

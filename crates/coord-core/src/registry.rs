@@ -12,11 +12,10 @@ use coord_model::{
 
 use crate::death;
 use crate::effects::Effects;
-use crate::facts::{RegistryFact, WRITTEN_MS};
-use crate::fusion::{self, Source};
-use crate::owner::{OwnerId, OwnerProof};
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::fusion;
+use crate::records::{
+    OwnerId, OwnerProof, Presence, RegistryFact, Session, Source, State, Turn, WRITTEN_MS,
+};
 use crate::turn;
 
 impl State {

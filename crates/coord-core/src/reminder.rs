@@ -7,8 +7,7 @@ use alloc::string::String;
 use coord_model::{Action, Awake, Moment, SessionState};
 
 use crate::effects::{Effects, SHOWN_MS};
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Session, State};
 
 /// What only a person ends, in words, and since when it lasts.
 fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {

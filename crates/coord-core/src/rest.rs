@@ -7,67 +7,19 @@
 
 use alloc::format;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{
-    Action, Awake, Delay, HookEvent, HookKind, Input, LastWords, Moment, Outcome, PaneState, Proof,
-    Question, RestLimits, Screen, SessionState,
+    Action, Awake, Delay, Input, Intent, LastWords, Moment, Outcome, PaneState, Proof, Question,
+    RestLimits, Screen, SessionKey, SessionState,
 };
 
-use crate::budget::{Budget, BudgetDecision, Limits};
 use crate::effects::Effects;
-use crate::recovery::{self, Flag};
-use crate::session::{Session, Starter, Turn};
-use crate::state::State;
+use crate::records::{
+    BudgetDecision, Flag, Limits, NEVER, Session, Starter, State, Turn, WakeDecision,
+};
+use crate::recovery;
 
-use crate::wake::{self, WakeDecision};
-
-/// What was told to a session at rest.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Rest {
-    /// The look that is under way: the number of its step.
-    pub asked: Option<u64>,
-    /// It was looked at since its last turn.
-    pub is_seen: bool,
-    /// The answer that is under way: the number of its step.
-    pub answering: Option<u64>,
-    /// Answers that reached it (S1-15); the iteration is its turn.
-    pub answers: Budget,
-    /// It was asked for a summary since its conversation began or was compacted.
-    pub is_summary_asked: bool,
-    /// Its last message speaks of a limit: it waits, and does not stall (S1-13).
-    pub is_at_limit: bool,
-    /// When its last turn was prompted, milliseconds since 1970.
-    pub prompted_ms: u64,
-}
-
-impl Rest {
-    /// A turn began.
-    pub(crate) fn on_turn(&mut self, is_ours: bool, at: Moment) {
-        self.prompted_ms = at.wall_ms;
-        self.is_seen = false;
-        self.is_at_limit = false;
-        self.asked = None;
-        if !is_ours {
-            self.answers.next_turn();
-        }
-    }
-
-    /// Whoever was to look is gone, or what it finds is too old: it is looked at anew (G10, H-32).
-    pub(crate) fn forget_look(&mut self) {
-        if self.asked.take().is_some() {
-            self.is_seen = false;
-        }
-    }
-
-    /// Another conversation, or the same compacted: what was told to it is not in it.
-    pub(crate) fn on_hook(&mut self, event: &HookEvent) {
-        if matches!(event.kind, HookKind::SessionStart(_)) {
-            *self = Self { answers: self.answers, ..Self::default() };
-        }
-    }
-}
+use crate::wake;
 
 impl State {
     /// When a session that came to rest is looked at.
@@ -84,7 +36,7 @@ impl State {
         let settling = self.header.settling.as_ref();
         let until = hold.into_iter().chain(settling).map(|hold| hold.until).max();
         // What has no end of its own ends by an event.
-        Some(until.unwrap_or_default().max(stall.at)).filter(|due| *due != recovery::NEVER)
+        Some(until.unwrap_or_default().max(stall.at)).filter(|due| *due != NEVER)
     }
 
     /// Whether its last turn ended by itself, nobody watches it, and it is ours to wake.
@@ -111,12 +63,23 @@ impl State {
     /// That look was answered: G4's proof, and the end of the conversation with it.
     pub(crate) fn on_rest_look(
         &mut self,
-        session: &mut Session,
+        intent: Intent,
         proof: &Proof,
         at: Moment,
         fx: &mut Effects,
-    ) {
+    ) -> Option<SessionKey> {
+        let is_asked = |session: &Session| session.rest.asked == Some(intent.number);
+        if !self.get(intent.session).is_some_and(is_asked) {
+            return None;
+        }
+        let mut session = self.take(intent.session)?;
         session.rest.asked = None;
+        self.judge_rest(&mut session, proof, at, fx);
+        self.put(session);
+        Some(intent.session)
+    }
+
+    fn judge_rest(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
         if session.recovery.pending.is_none() {
             fx.do_it(Action::Release { session_id: session.session_id.clone() });
         }
@@ -145,6 +108,20 @@ impl State {
         if let Some(percent) = percent.filter(|_| !session.rest.is_summary_asked) {
             self.ask_for_summary(session, percent, at, fx);
         }
+    }
+
+    /// A wake was carried out, or not. Returns the record.
+    pub(crate) fn on_woken(
+        &mut self,
+        intent: Intent,
+        outcome: &Outcome,
+        at: Moment,
+        fx: &mut Effects,
+    ) -> Option<SessionKey> {
+        let mut session = self.take(intent.session)?;
+        on_woken(&mut session, intent.number, outcome, at, fx);
+        self.put(session);
+        Some(intent.session)
     }
 
     /// Answers its prompt, if it has one that may be answered. True if that was decided on.
@@ -255,13 +232,7 @@ impl State {
 }
 
 /// A wake was carried out, or not.
-pub(crate) fn on_woken(
-    session: &mut Session,
-    number: u64,
-    outcome: &Outcome,
-    at: Moment,
-    fx: &mut Effects,
-) {
+fn on_woken(session: &mut Session, number: u64, outcome: &Outcome, at: Moment, fx: &mut Effects) {
     let is_answer = session.rest.answering == Some(number);
     if is_answer {
         session.rest.answering = None;

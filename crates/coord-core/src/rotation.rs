@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::{Awake, Delay, Moment};
 
-use crate::budget::{Budget, BudgetDecision, Limits};
-use crate::hold::Hold;
+use crate::records::{Budget, BudgetDecision, Hold, Limits};
 use crate::run::RunOutcome;
 
 /// No limit of an account lasts longer than a week; what says so is not believed.

@@ -19,8 +19,7 @@ use alloc::vec::Vec;
 
 use coord_model::{Awake, Moment, Signal};
 
-use crate::hold::Hold;
-
+use crate::records::Hold;
 pub use event::{ExitReason, ResultSeen, RunAct, RunEvent, RunNote, RunTasks, StreamFact};
 pub use lifecycle::{RunCause, RunState};
 pub use outcome::{Complaint, Ended, ErrorText, ExitStatus, Judged, Provider, RunOutcome, judge};

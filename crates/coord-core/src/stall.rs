@@ -7,87 +7,16 @@
 
 use alloc::format;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{
     Awake, HookEvent, HookKind, Moment, Screen, SessionState, StallLimits, ToolPhase,
 };
 
 use crate::effects::Effects;
-use crate::facts::PaneFact;
-use crate::session::{Session, Turn};
-use crate::state::State;
+use crate::records::{Activity, PaneFact, Session, Stall, State, Turn, UnderWay};
 
 /// Calls of tools remembered as under way.
 const UNDER_WAY_MAX: usize = 16;
-
-/// A screen that was captured for the count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stall {
-    /// What stood on it, without what moves by itself (S1-04).
-    pub digest: u64,
-    /// When it was found first, or a hook told of change.
-    pub since: Moment,
-    /// When it was counted last.
-    pub at: Awake,
-    /// Heartbeats in a row that found it again (S1-05).
-    pub count: u32,
-}
-
-/// What an open turn is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Activity {
-    /// The model answers.
-    Thinking,
-    /// A tool runs.
-    Tool,
-    /// An MCP server is asked.
-    Mcp,
-    /// A subagent works.
-    Subagent,
-    /// A request is tried again.
-    Retry,
-}
-
-impl Activity {
-    fn of_tool(name: &str) -> Self {
-        match name {
-            "Task" | "Agent" => Self::Subagent,
-            _ if name.starts_with("mcp__") => Self::Mcp,
-            _ => Self::Tool,
-        }
-    }
-
-    fn after_ms(self, limits: &StallLimits) -> u64 {
-        match self {
-            Self::Thinking => limits.thinking_after_ms,
-            Self::Tool => limits.tool_after_ms,
-            Self::Mcp => limits.mcp_after_ms,
-            Self::Subagent => limits.subagent_after_ms,
-            Self::Retry => limits.retry_after_ms,
-        }
-    }
-
-    /// In words for people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Thinking => "it waits for the model",
-            Self::Tool => "a tool runs",
-            Self::Mcp => "an MCP server is asked",
-            Self::Subagent => "a subagent works",
-            Self::Retry => "its request is tried again",
-        }
-    }
-}
-
-/// A call of a tool by the main thread that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnderWay {
-    /// What kind of tool it is.
-    pub activity: Activity,
-    /// Which call, by its input, where an event named it.
-    pub digest: Option<u64>,
-}
 
 /// A hook tells of change, and of the tools that run.
 pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {

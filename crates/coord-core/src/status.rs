@@ -16,16 +16,11 @@
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
-use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, EndReason, Kind, Moment, SessionState};
+use coord_model::{Awake, EndReason, Kind, SessionState};
 
-use crate::facts::RegistryFact;
-use crate::fusion::{self, Doing, Source};
-use crate::host_event::HostEvent;
-use crate::recovery::Stage;
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::fusion::{self, Doing};
+use crate::records::{HostEvent, Presence, RegistryFact, Session, Source, Stage, State, Turn};
 
 /// What would change this state, in words for people (G9).
 pub fn changes_when(state: SessionState) -> &'static str {
@@ -60,31 +55,6 @@ pub fn changes_when(state: SessionState) -> &'static str {
     }
 }
 
-/// What a session is shown as, since when and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownState {
-    /// Its state.
-    #[serde(rename = "word")]
-    pub state: SessionState,
-    /// Since when.
-    pub since: Moment,
-    /// Requirement id of the rule that gave it.
-    pub rule: String,
-    /// Why, in words.
-    pub because: String,
-}
-
-impl ShownState {
-    pub(crate) fn unknown(at: Moment) -> Self {
-        Self {
-            state: SessionState::Unknown,
-            since: at,
-            rule: String::new(),
-            because: String::new(),
-        }
-    }
-}
-
 /// A rule's answer.
 pub(crate) struct Answer {
     pub(crate) state: SessionState,
@@ -111,16 +81,6 @@ impl State {
             .or_else(|| suspended(session))
             .or_else(|| self.silent(session, awake))
             .unwrap_or_else(|| self.living(session, awake))
-    }
-
-    /// Whether the owner is a process that this coordinator can see.
-    pub(crate) fn is_local(&self, session: &Session) -> bool {
-        match (&self.header.host, &session.owner) {
-            (Some(host), Some(owner)) => {
-                owner.id.machine == host.machine && owner.id.pid_ns == host.pid_ns
-            }
-            (Some(_) | None, _) => false,
-        }
     }
 
     /// What is being done to it, until the resumed client has reported: then it speaks for itself.

@@ -1,4 +1,6 @@
-//! `step`: calls the topics in a fixed order; nothing else calls from topic to topic.
+//! `step`: takes one event in and calls the topics in a fixed order.
+//!
+//! It stands above all of them. A topic may call one below it, and none calls back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -9,21 +11,21 @@ use coord_model::{
 };
 
 use crate::arrival::{self, ask_about, ask_for_dir};
-use crate::clocks;
 use crate::effects::Effects;
-use crate::hold::Hold;
 use crate::pane;
+use crate::records::clocks;
+use crate::records::{Hold, Presence, Session, State};
 use crate::registry;
-use crate::session::{Presence, Session};
-use crate::state::State;
 use crate::status::Answer;
 
 /// Takes one event in.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
-    let fx = match event {
-        Event::Tick => looks(state, now),
-        event if changes_state(event) => on_event(state, event, now),
-        _ => Effects::default(),
+    let fx = if *event == Event::Tick {
+        looks(state, now)
+    } else if changes_state(event) {
+        on_event(state, event, now)
+    } else {
+        Effects::default()
     };
     state.derive_deadlines();
     fx
@@ -113,18 +115,18 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             state.on_transcript(*process, read, at, fx).into_iter().collect()
         }
         Event::Shutdown { under_way } => state.on_shutdown(*under_way, at, fx),
-        Event::ConfigDirLock { config_dir, held } => {
-            state.header.config_dirs.insert(config_dir.clone(), *held);
-            state.keys_of(|session| {
-                let is_owed = session.recovery.pending.is_some();
-                is_owed || session.quota.is_some() || session.stall.is_some()
-            })
-        }
+        Event::ConfigDirLock { config_dir, held } => on_lock(state, config_dir, *held),
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
         Event::Message { event, .. } => one(state.on_queue(event, at, fx)),
         Event::Operator { command, .. } => state.on_command(command, at, fx),
-        Event::Proved { intent, proof, .. } => one(state.on_proved(*intent, proof, at, fx)),
-        Event::Acted { intent, outcome, .. } => one(state.on_acted(*intent, outcome, at, fx)),
+        Event::Proved { intent, proof, .. } => {
+            let key = state.on_rest_look(*intent, proof, at, fx);
+            one(key.or_else(|| state.on_proved(*intent, proof, at, fx)))
+        }
+        Event::Acted { intent, outcome, .. } => {
+            let key = state.on_acted(*intent, outcome, at, fx);
+            one(key.or_else(|| state.on_woken(*intent, outcome, at, fx)))
+        }
         Event::ResumeClaimed { session, nonce, process, .. } => {
             one(state.on_resume_claimed(*session, nonce, *process, at, fx))
         }
@@ -133,6 +135,15 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::Due | Event::Tick | Event::JournalReopened { .. } | Event::Decision(_) => Vec::new(),
     }
+}
+
+/// A lock on a configuration directory was taken or lost: what waits for it goes on.
+fn on_lock(state: &mut State, config_dir: &str, is_held: bool) -> Vec<SessionKey> {
+    state.header.config_dirs.insert(config_dir.into(), is_held);
+    state.keys_of(|session| {
+        let is_owed = session.recovery.pending.is_some();
+        is_owed || session.quota.is_some() || session.stall.is_some()
+    })
 }
 
 fn one(key: Option<SessionKey>) -> Vec<SessionKey> {

@@ -4,50 +4,16 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{Action, Awake, Effect, Moment, SessionKey, TaskFound};
 
 use crate::effects::Effects;
-use crate::hold::Hold;
-use crate::recovery::Flag;
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Flag, Hold, Session, State, StopFile, Task};
 
 /// The reason of a stop file that is never taken away again but by a person (S1-15, S1-24).
 const STALL_LIMIT: &str = "stall_limit";
 /// Any other reason for which a person is asked.
 const NEEDS_OPERATOR: &str = "needs_operator";
-
-/// What is known of a session's task.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Task {
-    /// Its directory was read once: what was found is compared with what comes.
-    pub is_read: bool,
-    /// A digest of the signal file.
-    pub signal: Option<u64>,
-    /// There is a stop file: nothing acts on the session.
-    pub stop: Option<Hold>,
-    /// The stop file that coord wrote and has not taken away.
-    pub wrote: Option<StopFile>,
-    /// When the directory was looked at last.
-    pub looked: Awake,
-}
-
-/// A stop file of coord's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StopFile {
-    /// The directory that it stands in.
-    pub dir: String,
-    /// All that stands in it.
-    pub text: String,
-    /// Only a person takes it away.
-    pub is_kept: bool,
-    /// It was seen there: if it is gone, a person took it away.
-    #[serde(default)]
-    pub is_seen: bool,
-}
 
 impl State {
     /// When the session's task directory is to be read next.

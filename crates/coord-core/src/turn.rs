@@ -9,12 +9,12 @@
 use coord_model::{Background, EndReason, HookEvent, HookKind, Moment, Provenance, StartSource};
 
 use crate::effects::Effects;
-use crate::facts::RegistryFact;
-use crate::fusion::{self, Source};
+use crate::fusion;
 use crate::permission;
-use crate::queue::Inbox;
 use crate::quota;
-use crate::session::{EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
+use crate::records::{
+    EarlyEnd, Inbox, LastEvent, Presence, RegistryFact, Session, Source, Stamp, Starter, Turn,
+};
 use crate::stall;
 
 /// Whether an event is a turn edge.

@@ -10,43 +10,10 @@ use alloc::vec::Vec;
 use coord_model::{Moment, SessionKey};
 
 use crate::effects::Effects;
-use crate::operator::Marks;
-use crate::owner::{Owner, OwnerProof};
-use crate::session::Session;
-use crate::state::State;
+use crate::records::State;
 
 /// Records without a verified event, at most.
 pub const UNVERIFIED_MAX: usize = 1000;
-
-/// What supports a record without a verified event, in the order in which such records are dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Support {
-    /// Only claims.
-    Claimed,
-    /// The coordinator saw its process, or read its registry entry.
-    Corroborated,
-}
-
-impl Session {
-    /// What supports it; none where it counts as verified.
-    pub(crate) fn unverified_support(&self) -> Option<Support> {
-        let owner = self.owner.as_ref();
-        let was_seen = |owner: &Owner| owner.seen_alive.is_some();
-        let is_alive = |owner: &Owner| matches!(owner.seen_alive, Some((true, _)));
-        let is_verified = self.counts.unverified < self.counts.events
-            || owner.is_some_and(|owner| owner.has_reported);
-        let lives = self.may_live() && owner.is_some_and(is_alive);
-        let is_wanted = self.marks != Marks::default()
-            || self.held.is_some()
-            || self.recovery.pending.is_some();
-        if is_verified || lives || is_wanted {
-            return None;
-        }
-        let is_corroborated =
-            owner.is_some_and(|owner| was_seen(owner) || owner.proof != OwnerProof::Claimed);
-        Some(if is_corroborated { Support::Corroborated } else { Support::Claimed })
-    }
-}
 
 impl State {
     /// Drops unverified records beyond the limit, but none of `touched`: whether the client of a new one

@@ -9,6 +9,7 @@ mod layout;
 mod manifests;
 mod proofs;
 mod purity;
+mod topics;
 mod words;
 
 use crate::{root, say};
@@ -71,6 +72,7 @@ fn check(root: &Path) -> anyhow::Result<Report> {
     long_files(&files, &mut report);
     words::check(&files, &mut report);
     purity::check(&files, &mut report);
+    topics::check(&files, &mut report);
     manifests::check(&files, &mut report);
     arrows::check(&files, &mut report);
     layout::check(&files, &mut report);

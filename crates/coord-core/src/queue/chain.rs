@@ -6,11 +6,8 @@
 use alloc::format;
 use alloc::string::String;
 
+use crate::records::{Message, Session, State};
 use coord_model::{ProcessRef, Sender};
-
-use super::Message;
-use crate::session::Session;
-use crate::state::State;
 
 /// From this depth on a person has to let it pass (H-21).
 const DEPTH_HELD: u32 = 4;

@@ -8,18 +8,16 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
 use coord_model::{
     Address, DeliveryPath, Effect, HookEvent, HookKind, Kind, MessageId, Moment, SessionKey,
     SessionState, StartSource, ToolPhase, Via,
 };
 
-use super::{Message, MessageState, Sought};
 use crate::effects::Effects;
-use crate::recovery::Pending;
-use crate::session::{Presence, Session, Starter, Turn};
-use crate::state::State;
+use crate::records::{
+    Message, MessageState, Pending, Presence, Session, Sought, Starter, State, Turn,
+};
 
 /// Of a longer context the client gives its model only the beginning (measured: 10,000 characters).
 pub const ANSWER_BYTES_MAX: usize = 8_000;
@@ -29,28 +27,6 @@ const BATCH_MAX: usize = 8;
 const FRAME_BYTES: usize = 500;
 /// A last look takes no longer.
 const LOOK_MS: u64 = 30_000;
-
-/// What a session remembers of the messages that were handed to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Inbox {
-    /// The deepest message that reached it since its last turn of its user's own (H-21).
-    pub chain: Option<u32>,
-    /// A message made its turn go on at its end already.
-    pub is_continued: bool,
-    /// It was ever sent one: a waiter is kept for it (H-02).
-    pub was_sent: bool,
-}
-
-impl Inbox {
-    /// A prompt opened a turn; the first one of a run brings what its start was given.
-    pub(crate) fn on_prompt(&mut self, is_ours: bool, is_first: bool) {
-        self.is_continued = false;
-        if !is_ours && !is_first {
-            self.chain = None;
-        }
-    }
-}
 
 impl State {
     /// Offers what waits for a session to the hook that reports this event, if that is a delivery path.

@@ -8,10 +8,8 @@ use alloc::string::String;
 
 use coord_model::{Address, Effect, EndReason, Moment, Same, Sender, SessionKey};
 
-use super::{Message, MessageState};
 use crate::effects::Effects;
-use crate::session::{Presence, Session};
-use crate::state::State;
+use crate::records::{Message, MessageState, Presence, Session, State};
 
 /// An older end is told to nobody: the message that told of it may be dropped by now.
 const TOLD_WITHIN_MS: u64 = 24 * 3_600_000;

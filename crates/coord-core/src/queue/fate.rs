@@ -7,9 +7,8 @@ use core::fmt;
 
 use coord_model::{Address, Awake, Effect, MessageId, Moment, NewMessage, QueueEvent, SessionKey};
 
-use super::{Message, MessageState};
 use crate::effects::Effects;
-use crate::state::State;
+use crate::records::{LineCounts, Message, MessageState, State};
 
 /// Why something cannot be done to a message. One line, with what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,12 +76,12 @@ impl State {
     }
 
     /// All receivers that have messages, and how many are where.
-    pub fn message_lines(&self) -> impl Iterator<Item = (&Address, super::LineCounts)> {
+    pub fn message_lines(&self) -> impl Iterator<Item = (&Address, LineCounts)> {
         self.messages.lines()
     }
 
     /// How many messages of this receiver are where.
-    pub fn message_counts(&self, to: &Address) -> super::LineCounts {
+    pub fn message_counts(&self, to: &Address) -> LineCounts {
         self.messages.counts(to)
     }
 

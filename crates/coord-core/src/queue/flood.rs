@@ -1,10 +1,8 @@
 //! Decides whether one more message is taken in (S4-26, G3): the same one only once, and no more for one
 //! receiver than can be of use. What is not taken is refused in words, never dropped.
 
+use crate::records::{Message, State};
 use coord_model::{MessageId, NewMessage, Same};
-
-use super::Message;
-use crate::state::State;
 
 /// The longest name of a queue, in characters.
 pub const QUEUE_NAME_CHARS_MAX: usize = 64;

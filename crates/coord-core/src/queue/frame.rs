@@ -7,9 +7,7 @@ use alloc::string::{String, ToString};
 
 use coord_model::Sender;
 
-use super::Message;
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Message, Session, State};
 use crate::text::is_hidden;
 
 /// Every line of foreign text begins with it.
@@ -145,8 +143,7 @@ fn begins_with(text: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::Marks;
-    use crate::queue::MessageState;
+    use crate::records::{Marks, MessageState};
     use alloc::borrow::ToOwned;
     use alloc::vec;
     use alloc::vec::Vec;

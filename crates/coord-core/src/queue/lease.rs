@@ -7,9 +7,9 @@ use alloc::format;
 
 use coord_model::{Awake, MessageId, Moment};
 
-use super::{Lease, Message, MessageState, Refused, Sought};
+use super::Refused;
 use crate::effects::Effects;
-use crate::state::State;
+use crate::records::{Lease, Message, MessageState, Sought, State};
 
 /// Leases are looked through this often, whatever the deadlines say (S4-11).
 const SWEEP_MS: u64 = 60_000;

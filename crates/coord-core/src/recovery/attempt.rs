@@ -10,14 +10,14 @@ use coord_model::{
 use super::guards::{Living, Stop, Then};
 use super::harm;
 use super::hung::said_of_end;
+use super::opening;
 use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
-use super::{Cause, Ending, NEVER, Obstacle, Pending, Stage, Way, opening};
 use crate::effects::Effects;
-use crate::rest;
-use crate::session::{Presence, Session};
-use crate::state::State;
+use crate::records::{
+    Cause, Ending, NEVER, Obstacle, Pending, Presence, Session, Stage, State, Way,
+};
 
 /// A look for an act is answered within this.
 const LOOK_WITHIN_MS: u64 = 10_000;
@@ -192,9 +192,6 @@ impl State {
         fx: &mut Effects,
     ) -> Option<SessionKey> {
         let mut session = self.take(intent.session)?;
-        if session.rest.asked == Some(intent.number) {
-            self.on_rest_look(&mut session, proof, at, fx);
-        }
         match session.recovery.pending.as_ref().map(|pending| pending.stage.clone()) {
             Some(Stage::Proving { number, lives, .. }) if number == intent.number => {
                 if lives == session.may_live() {
@@ -378,33 +375,34 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
+        let is_of_it = |session: &Session| {
+            session.recovery.pending.as_ref().is_some_and(|pending| {
+                matches!(
+                    pending.stage,
+                    Stage::Ending { number, .. } | Stage::Placing { number, .. } if number == intent.number
+                )
+            })
+        };
+        if !self.get(intent.session).is_some_and(is_of_it) {
+            return None;
+        }
         let mut session = self.take(intent.session)?;
-        let is_of_it = session.recovery.pending.as_ref().is_some_and(|pending| {
-            matches!(
-                pending.stage,
-                Stage::Ending { number, .. } | Stage::Placing { number, .. } if number == intent.number
-            )
-        });
-        if is_of_it {
-            match outcome {
-                Outcome::Done => {
-                    if let Some(pending) = &mut session.recovery.pending
-                        && matches!(pending.stage, Stage::Ending { .. })
-                    {
-                        pending.ended_by_us = true;
-                    }
+        match outcome {
+            Outcome::Done => {
+                if let Some(pending) = &mut session.recovery.pending
+                    && matches!(pending.stage, Stage::Ending { .. })
+                {
+                    pending.ended_by_us = true;
                 }
-                Outcome::Changed { what } => {
-                    self.header.machine.end(session.key);
-                    let why = format!("{what} changed before the act");
-                    let until = at.awake.plus_ms(again_ms(&mut session));
-                    wait(&mut session, (Obstacle::Changed, &why), until, at, fx);
-                }
-                Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
-                Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
             }
-        } else {
-            rest::on_woken(&mut session, intent.number, outcome, at, fx);
+            Outcome::Changed { what } => {
+                self.header.machine.end(session.key);
+                let why = format!("{what} changed before the act");
+                let until = at.awake.plus_ms(again_ms(&mut session));
+                wait(&mut session, (Obstacle::Changed, &why), until, at, fx);
+            }
+            Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
+            Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
         }
         self.put(session);
         Some(intent.session)

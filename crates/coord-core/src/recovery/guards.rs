@@ -5,17 +5,13 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Awake, Delay, EndReason, Kind, Launch, Mode, Moment, ParentKind, RegistryStatus, SessionState,
+    Awake, Delay, EndReason, Kind, Launch, Moment, ParentKind, RegistryStatus, SessionState,
     Settings,
 };
 
 use super::hung::{TURN_OPEN, in_a_turn};
-use super::verdict::is_of_its_own;
-use super::{Cause, NEVER, Obstacle, Pending, Stage};
-use crate::budget::{BudgetDecision, Limits};
-use crate::hold::Hold;
-use crate::session::{Presence, Session};
-use crate::state::State;
+use crate::opt_in::StaysAway;
+use crate::records::{BudgetDecision, Limits, NEVER, Obstacle, Pending, Presence, Session, State};
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +61,21 @@ impl Stop {
     }
 }
 
+impl From<StaysAway> for Stop {
+    fn from(why: StaysAway) -> Self {
+        match why {
+            StaysAway::DiedAgain => Self::operator(
+                "H-06",
+                "it died again soon after it was brought back, without a crash signature",
+            ),
+            StaysAway::NotAskedFor => Self::close(
+                "H-06",
+                "somebody watches it, it shows no crash signature, and nobody asked for it",
+            ),
+        }
+    }
+}
+
 /// How a living harness is found that may be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Living {
@@ -87,23 +98,6 @@ pub(super) fn limits(settings: &Settings) -> Limits {
 }
 
 impl State {
-    /// Whether nobody watches it: its own mark, else its directory's.
-    pub fn is_unattended(&self, session: &Session) -> bool {
-        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.unattended);
-        session.marks.unattended.or(of_dir).unwrap_or(false)
-    }
-
-    /// Whether its user wants it back after a crash (H-06).
-    pub(crate) fn is_opted_in(&self, session: &Session) -> bool {
-        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.recover);
-        let is_for_all = self.header.settings.mode == Mode::Act;
-        session.marks.recover.or(of_dir).unwrap_or(is_for_all)
-    }
-
-    fn marks_of_dir(&self, session: &Session) -> Option<&crate::operator::Marks> {
-        self.header.machine.marks.get(&session.launch.as_ref()?.cwd.path)
-    }
-
     /// Whether the session is one that coord may bring back at all.
     pub(crate) fn is_ours(&self, session: &Session, by_us: bool) -> Result<(), Stop> {
         if session.is_foreign {
@@ -155,20 +149,6 @@ impl State {
         }
     }
 
-    /// The hold that its operator set on it or on all, or that its task's stop file is, while it lasts (H-06,
-    /// S1-15).
-    pub fn operators_hold<'a>(&'a self, session: &'a Session, awake: Awake) -> Option<&'a Hold> {
-        let of_all = self.header.machine.held.as_ref();
-        let of_task = session.task.stop.as_ref();
-        session
-            .held
-            .as_ref()
-            .into_iter()
-            .chain(of_task)
-            .chain(of_all)
-            .find(|hold| hold.lasts(awake))
-    }
-
     /// What keeps every recovery of this session back for now.
     pub(super) fn is_held(
         &self,
@@ -213,37 +193,6 @@ impl State {
             }
         }
         self.header.machine.admits(session.key, settings, pending.by_hand, at)
-    }
-
-    /// H-06: whether a dead session comes back by itself. `has_signature`: a crash signature of its own
-    /// stands on its screen.
-    pub(super) fn comes_back(
-        &self,
-        session: &Session,
-        pending: &Pending,
-        has_signature: bool,
-    ) -> Result<(), Stop> {
-        if pending.by_hand || pending.cause == Cause::Signature {
-            return Ok(());
-        }
-        let died = pending.died_at.map(|at| at.awake).unwrap_or_default();
-        let again_ms = self.header.settings.dies_again_within_ms;
-        let is_again = session.recovery.verified_at.is_some_and(|at| died.ms_since(at) < again_ms);
-        if is_again && !has_signature {
-            let why = "it died again soon after it was brought back, without a crash signature";
-            return Err(Stop::operator("H-06", why));
-        }
-        if has_signature || self.is_unattended(session) || self.is_opted_in(session) {
-            return Ok(());
-        }
-        let why = "somebody watches it, it shows no crash signature, and nobody asked for it";
-        Err(Stop::close("H-06", why))
-    }
-
-    /// Whether a dead session comes back by itself by all that is known of it, before it is looked at.
-    pub(crate) fn is_to_come_back(&self, session: &Session, pending: &Pending) -> bool {
-        let is_decided = pending.is_graced || matches!(pending.stage, Stage::Grace { .. });
-        is_decided || self.comes_back(session, pending, is_of_its_own(session)).is_ok()
     }
 
     /// What keeps a living harness from being ended, as far as known facts tell (S0-15 to S0-20, H-08).

@@ -9,7 +9,7 @@ use alloc::string::String;
 use coord_model::{Action, HookEvent, HookKind};
 
 use crate::effects::{Effects, SHOWN_MS};
-use crate::session::Session;
+use crate::records::Session;
 
 /// Takes in a prompt of a harness that is being ended, or was.
 pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effects) {

@@ -6,15 +6,11 @@
 //! wakes many times a second even then. One whose main thread has not run at all for a minute is hung;
 //! one that spins cannot be told from one that works, and is left to its person.
 
-use serde::{Deserialize, Serialize};
-
 use coord_model::{Awake, Moment, PaneState, Proof, Signal};
 
 use super::guards::{Living, Stop};
 use super::verdict::{Move, can_be_ended};
-use super::{Obstacle, Pending};
-use crate::session::{Session, Turn};
-use crate::state::State;
+use crate::records::{Obstacle, Pending, Session, State, Still, Turn};
 
 /// What a recovery waits for while its harness works.
 pub(super) const TURN_OPEN: &str = "a turn is open";
@@ -23,21 +19,6 @@ pub(super) const TURN_OPEN: &str = "a turn is open";
 const HUNG_MS: u64 = 60_000;
 /// Meanwhile it is looked at so often.
 const LOOK_EVERY_MS: u64 = 10_000;
-
-/// A client that showed no sign of life between looks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Still {
-    /// What its main thread has run in all, nanoseconds.
-    pub ran_ns: u64,
-    /// Since the look that found this first.
-    pub since: Awake,
-    /// When it was found not to have ended on SIGTERM. Any sign of life after that withdraws it.
-    #[serde(default)]
-    pub asked_at: Option<Awake>,
-    /// What its pane showed.
-    #[serde(default)]
-    pub pane: Option<PaneState>,
-}
 
 impl Pending {
     /// Takes in a look at a harness in a turn. `sign` is the last sign of life that hooks, registry and

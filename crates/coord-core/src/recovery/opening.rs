@@ -8,11 +8,10 @@ use alloc::string::String;
 use coord_model::{Awake, Kind, Moment, ProcessRef, SessionKey};
 
 use super::guards::{Stop, busy};
-use super::{Cause, Ending, Last, NEVER, Pending, Stage};
 use crate::effects::Effects;
-use crate::owner::{Owner, OwnerProof};
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::records::{
+    Cause, Ending, Last, NEVER, Owner, OwnerProof, Pending, Presence, Session, Stage, State, Turn,
+};
 
 /// An order by hand for a living session is for the moment: it expires after this (H-53).
 const ORDER_MS: u64 = 10_000;

@@ -7,10 +7,8 @@ use alloc::string::String;
 use coord_model::{Action, Awake, Moment};
 
 use super::guards::{Stop, Then};
-use super::{Ending, Flag, Last, NEVER, Obstacle, Stage};
 use crate::effects::{Effects, SHOWN_MS};
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Ending, Flag, Last, NEVER, Obstacle, Session, Stage, State};
 
 /// A hold of this age is told of (H-35).
 const NOTICE_MS: u64 = 1_800_000;

@@ -12,14 +12,13 @@ use super::attempt::{SOLE_MS, intent, subject};
 use super::guards::Stop;
 use super::harm;
 use super::outcome::flag;
-use super::{Cause, Ending, Obstacle, Stage, Way};
 use crate::effects::{Effects, SHOWN_MS};
-use crate::hold::Hold;
 use crate::launch;
-use crate::session::{Presence, Session, Turn};
-use crate::state::State;
+use crate::records::{
+    Cause, Ending, Hold, Obstacle, Presence, Session, Stage, State, Turn, WakeDecision, Way,
+};
 
-use crate::wake::{self, WakeDecision};
+use crate::wake;
 
 /// A resume whose line was put somewhere, and is not taken yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

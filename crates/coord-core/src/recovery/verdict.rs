@@ -8,9 +8,7 @@ use coord_model::{
 };
 
 use super::guards::{Stop, launch};
-use super::{Obstacle, Pending, Way};
-use crate::session::Session;
-use crate::state::State;
+use crate::records::{Obstacle, Pending, Session, State, Way};
 
 /// A shell has taken its terminal back and painted its prompt within this.
 const SHELL_WITHIN_MS: u64 = 3_000;
@@ -134,7 +132,7 @@ impl State {
             return Err(Stop::operator("G4", "its harness is said to be dead and is alive"));
         }
         let is_shown = proof.pane.signature().is_some_and(|name| !session.is_content(name));
-        let has_signature = is_shown || is_of_its_own(session);
+        let has_signature = is_shown || session.has_own_signature();
         if !pending.is_ended_by_us() {
             self.comes_back(session, pending, has_signature)?;
         }
@@ -405,11 +403,6 @@ fn may_still_come(pending: &Pending, awake: Awake) -> bool {
     let died = pending.died_at.map(|died| died.awake).unwrap_or_default();
     let within_ms = if pending.by_hand { SHELL_BY_HAND_MS } else { SHELL_WITHIN_MS };
     awake.ms_since(died) < within_ms
-}
-
-/// Whether a signature was seen on it that was not content of its conversation (H-07).
-pub(super) fn is_of_its_own(session: &Session) -> bool {
-    session.signatures().any(|signature| signature.is_content == Some(false))
 }
 
 /// When `quiet_ms` have passed since `happened_ms`, wall time to the second; none if they have. A time in

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clocks::clocks;
+
 macro_rules! obstacles {
     ($($(#[$about:meta])* $name:ident => $rule:literal),* $(,)?) => {
         /// What a recovery waits for.
@@ -19,7 +21,7 @@ macro_rules! obstacles {
 
 impl Obstacle {
     /// Whether what is known without a look keeps it back, so that it is over once nothing of that does.
-    pub(super) fn is_of_guards(self) -> bool {
+    pub(crate) fn is_of_guards(self) -> bool {
         matches!(
             self,
             Self::Held
@@ -132,3 +134,5 @@ obstacles! {
     /// A dialog is open in the resumed client.
     Dialog => "H-43",
 }
+
+clocks!(none in Obstacle);

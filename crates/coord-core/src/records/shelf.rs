@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::{Address, Awake, MessageId, Same, Sender, SessionKey};
 
-use super::{Message, MessageState};
+use super::clocks::clocks;
+use super::message::{Message, MessageState};
 
 /// What is kept beside the messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -159,7 +160,7 @@ impl Shelf {
 
     /// As if all timers had been lost.
     #[cfg(test)]
-    pub(super) fn lose_deadlines(&mut self) {
+    pub(crate) fn lose_deadlines(&mut self) {
         self.indexes.deadlines.clear();
     }
 
@@ -308,3 +309,7 @@ fn alike(same: &Same) -> Alike {
         Same::Text(digest) => Alike::Text(*digest),
     }
 }
+
+clocks!(struct QueueHead {
+    next_number, next_fence, sent, folded, processed, failed, ran_out, swept,
+} until {});

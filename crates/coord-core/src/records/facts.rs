@@ -5,6 +5,8 @@ use alloc::string::String;
 use coord_model::{Awake, Moment, PaneProof, RegistryStatus, Screen, TmuxPane};
 use serde::{Deserialize, Serialize};
 
+use super::clocks::clocks;
+
 /// What the client's registry said of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistryFact {
@@ -122,3 +124,36 @@ impl RegistryFact {
         }
     }
 }
+
+/// A source of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// Hooks.
+    Hooks,
+    /// The client's registry.
+    Registry,
+    /// The pane's screen.
+    Pane,
+    /// The transcript.
+    Transcript,
+}
+
+clocks!(struct Signature { name, at, is_content, is_weighed } until {});
+
+clocks!(struct PaneView { at, pane, proof, screen, looks } until {});
+
+clocks!(enum RegistryFact {
+    Unknown {} until {}
+    Present { at: at, status: status, changed_ms: changed, seen_changing: seen } until {}
+    Removed { at: at } until {}
+    LeftBehind { at: at } until {}
+});
+
+clocks!(enum PaneFact {
+    Unknown {} until {}
+    Unreadable { at: at, why: why } until {}
+    Its { 0: view } until {}
+    NotThere { at: at } until {}
+});
+
+clocks!(none in Source);

@@ -24,7 +24,7 @@ pub struct Budget {
     last: Option<Awake>,
 }
 
-crate::clocks::clocks!(struct Budget { this_turn, total, failures_in_a_row, last } until {});
+crate::records::clocks::clocks!(struct Budget { this_turn, total, failures_in_a_row, last } until {});
 
 /// Whether one more act is within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,21 +9,21 @@ use coord_model::{
     Awake, Background, EndReason, Kind, Launch, Moment, PaneProof, SessionKey, TmuxPane, Via,
 };
 
-use crate::facts::{PaneFact, RegistryFact, Signature};
-use crate::fusion::Source;
-use crate::hold::Hold;
-use crate::host_event::HostEvent;
-use crate::operator::Marks;
-use crate::owner::{Owner, OwnerId};
-use crate::permission::{Over, Wait};
-use crate::queue::Inbox;
-use crate::quota::QuotaWait;
-use crate::recovery::Recovery;
-use crate::rest::Rest;
-use crate::stall::{Stall, UnderWay};
-use crate::status::ShownState;
-use crate::task::Task;
-use crate::wake::WakeBudget;
+use super::clocks::clocks;
+use super::facts::{PaneFact, RegistryFact, Signature, Source};
+use super::hold::Hold;
+use super::host_event::HostEvent;
+use super::marks::Marks;
+use super::message::Inbox;
+use super::owner::{Owner, OwnerId, OwnerProof};
+use super::quota::QuotaWait;
+use super::recovery::Recovery;
+use super::rest::Rest;
+use super::shown::ShownState;
+use super::stall::{Stall, UnderWay};
+use super::task::Task;
+use super::wait::{Over, Wait};
+use super::wakes::WakeBudget;
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -492,4 +492,54 @@ impl Session {
         self.over.clear();
         (self.stall, self.quota, self.reminded_at) = (None, None, None);
     }
+
+    /// Whether it has this id, or had it before.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        self.session_id == id || self.previous_ids.iter().any(|former| former == id)
+    }
+
+    /// Whether a client may take it from the process that has it (H-46).
+    pub(crate) fn makes_way(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.proof == OwnerProof::Registered)
+    }
+
+    /// Whether its conversation went on in another record after its harness had died.
+    pub(crate) fn is_passed_on(&self) -> bool {
+        let process = self.owner.as_ref().map(|owner| owner.id.process);
+        process.is_some() && self.recovery.passed_on == process && !self.may_live()
+    }
+
+    /// Whether a signature was seen on it that was not content of its conversation (H-07).
+    pub(crate) fn has_own_signature(&self) -> bool {
+        self.signatures().any(|signature| signature.is_content == Some(false))
+    }
 }
+
+clocks!(struct Session {
+    key, session_id, previous_ids, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, reminded_at, over,
+    background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
+    is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
+} until {});
+
+clocks!(struct LastEvent { name, stamp, verified, via } until {});
+
+clocks!(struct EarlyEnd { session_id, owner, reason, last, at } until {});
+
+clocks!(enum Presence {
+    Alive {} until {}
+    Dying { since: since, asks_pane: asks, is_fresh: fresh } until {}
+    Ended { reason: reason, at: at } until {}
+    Interrupted { by: by, at: at } until {}
+    Crashed { at: at } until {}
+    Gone { at: at } until {}
+});
+
+clocks!(enum Turn {
+    None {} until {}
+    Open { since: since, queued: queued } until {}
+    Closed { at: at } until {}
+    Interrupted { at: at, by: by } until {}
+});
+
+clocks!(none in Stamp, Counts, Starter);

@@ -8,17 +8,22 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, EventId, Host, MessageId, Moment, Now, ProcessRef, SessionKey, Settings};
+use coord_model::{
+    Awake, Domain, EventId, Host, MessageId, Moment, Now, ProcessRef, SessionKey, Settings,
+};
 
-use crate::clocks::Clocks;
-use crate::hold::Hold;
-use crate::host_event::DeadServer;
-use crate::owner::OwnerId;
-use crate::queue::{QueueHead, Shelf};
-use crate::recovery::Machine;
-use crate::seen::SeenIds;
-use crate::session::{EarlyEnd, Session};
-use crate::unverified::Support;
+use super::clocks::{Clocks, clocks};
+use super::hold::Hold;
+use super::host_event::DeadServer;
+use super::machine::Machine;
+use super::owner::OwnerId;
+use super::seen::SeenIds;
+use super::session::{EarlyEnd, Session};
+use super::shelf::{QueueHead, Shelf};
+use super::support::Support;
+
+/// Configuration directories remembered; a user has a handful.
+const CONFIG_DIRS_MAX: usize = 64;
 
 /// Counts over all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -208,6 +213,40 @@ impl State {
         self.get(self.key_of_owner(&self.local_owner(process)?)?)
     }
 
+    /// The name of a process that this coordinator can see, on this boot.
+    pub(crate) fn local_owner(&self, process: ProcessRef) -> Option<OwnerId> {
+        self.header.host.as_ref().map(|host| OwnerId {
+            machine: host.machine.clone(),
+            boot: host.boot.clone(),
+            pid_ns: host.pid_ns,
+            process,
+        })
+    }
+
+    /// The name of a process of `domain`; without one, of this coordinator's own. A boot is known only
+    /// of this machine.
+    pub(crate) fn owner_in(&self, domain: Option<&Domain>, process: ProcessRef) -> Option<OwnerId> {
+        let local = self.local_owner(process)?;
+        let Some(Domain { machine, pid_ns }) = domain else { return Some(local) };
+        let boot = if *machine == local.machine { local.boot } else { String::new() };
+        Some(OwnerId { machine: machine.clone(), boot, pid_ns: *pid_ns, process })
+    }
+
+    /// Whether the owner is a process that this coordinator can see.
+    pub(crate) fn is_local(&self, session: &Session) -> bool {
+        match (&self.header.host, &session.owner) {
+            (Some(host), Some(owner)) => {
+                owner.id.machine == host.machine && owner.id.pid_ns == host.pid_ns
+            }
+            (Some(_) | None, _) => false,
+        }
+    }
+
+    /// Whether no other configuration directory is acted in.
+    pub(crate) fn has_all_dirs(&self) -> bool {
+        CONFIG_DIRS_MAX <= self.header.config_dirs.len()
+    }
+
     /// The time on the clock that the rules use.
     pub fn moment(&self, now: Now) -> Moment {
         let awake = Awake(now.mono_ns.saturating_sub(self.header.paused_ns));
@@ -377,3 +416,10 @@ fn reindex<T: Ord>(
         index.insert((to, key));
     }
 }
+
+clocks!(struct Header {
+    host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
+    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue,
+} until {});
+
+clocks!(none in Counters);

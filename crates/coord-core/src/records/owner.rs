@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use coord_model::{Moment, ProcessRef};
 
+use super::clocks::clocks;
+
 /// A harness, named so that no other machine, boot, namespace or reused pid can be taken for it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OwnerId {
@@ -125,3 +127,9 @@ impl Owner {
         }
     }
 }
+
+clocks!(struct Owner {
+    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, may_have_left, lived_until_ms, ended_elsewhere_ms, proof, registry_session,
+} until {});
+
+clocks!(none in OwnerId, OwnerProof);

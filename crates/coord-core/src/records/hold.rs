@@ -7,6 +7,8 @@ use alloc::string::String;
 use coord_model::{Awake, Moment};
 use serde::{Deserialize, Serialize};
 
+use super::clocks::clocks;
+
 /// Nothing acts while it lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
@@ -34,6 +36,8 @@ impl Hold {
         self.until.ms_since(now)
     }
 }
+
+clocks!(struct Hold { reason, since } until { until });
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,53 @@
+//! What is known: the records of sessions and messages, and what is kept beside them. Decides nothing; knows no topic.
+
+pub(crate) mod clocks;
+
+mod budget;
+mod facts;
+mod hold;
+mod host_event;
+mod machine;
+mod marks;
+mod message;
+mod obstacle;
+mod owner;
+mod quota;
+mod recovery;
+mod rest;
+mod seen;
+mod session;
+mod shelf;
+mod shown;
+mod stall;
+mod state;
+mod support;
+mod task;
+mod wait;
+mod wakes;
+
+pub use budget::{Budget, BudgetDecision, Limits};
+pub use facts::{Level, PaneFact, PaneView, RegistryFact, Signature, Source};
+pub use hold::Hold;
+pub use host_event::{DeadServer, HostEvent};
+pub use machine::Machine;
+pub use marks::Marks;
+pub use message::{Inbox, Lease, Message, MessageState, Sought};
+pub use obstacle::Obstacle;
+pub use owner::{Owner, OwnerId, OwnerProof};
+pub use quota::{QuotaWait, WaitedFor};
+pub use recovery::{Cause, Ending, Flag, Last, Pending, Recovery, Stage, Still, Way};
+pub use rest::Rest;
+pub use seen::SeenIds;
+pub use session::{Counts, EarlyEnd, LastEvent, Presence, Session, Stamp, Starter, Turn};
+pub use shelf::{LineCounts, QueueHead};
+pub use shown::ShownState;
+pub use stall::{Activity, Stall, UnderWay};
+pub use state::{Counters, Header, State};
+pub use task::{StopFile, Task};
+pub use wait::{Over, Wait, WaitKind};
+pub use wakes::{WakeBudget, WakeDecision};
+
+pub(crate) use clocks::NEVER;
+pub(crate) use facts::WRITTEN_MS;
+pub(crate) use seen::REMEMBERED_MS;
+pub(crate) use state::Taken;

@@ -1,0 +1,93 @@
+//! What its user said of a session, or of all sessions of a directory (H-06): whether anybody watches it, whether it
+//! comes back by itself, and that nothing may act on it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+use coord_model::{Awake, MarkChange, Mode};
+
+use super::clocks::clocks;
+use super::hold::Hold;
+use super::session::Session;
+use super::state::State;
+
+/// In a change of marks: no sender is allowed any more.
+const NOBODY: &str = "none";
+
+/// A session's marks, or those of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Marks {
+    /// Prompts of its agent that ask for consent are answered too (H-40).
+    pub answers: Option<bool>,
+    /// Nobody watches it; none where that was never said.
+    pub unattended: Option<bool>,
+    /// It comes back by itself; none where that was never said.
+    pub recover: Option<bool>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// The session that its end is told to.
+    pub parent: Option<String>,
+    /// The directory of its task.
+    pub task_dir: Option<String>,
+    /// Whose messages it takes although its agent acts without asking: ids and names of sessions,
+    /// `program:NAME`, `any` (H-04).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
+}
+
+impl Marks {
+    /// Takes a change over.
+    pub fn change(&mut self, change: MarkChange) {
+        let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = change;
+        self.answers = answers.or(self.answers);
+        self.unattended = unattended.or(self.unattended);
+        self.recover = recover.or(self.recover);
+        self.name = name.or(self.name.take());
+        self.parent = parent.or(self.parent.take());
+        self.task_dir = task_dir.or(self.task_dir.take());
+        for sender in accepts {
+            if sender == NOBODY {
+                self.accepts.clear();
+            } else if !self.accepts.contains(&sender) {
+                self.accepts.push(sender);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether nobody watches it: its own mark, else its directory's.
+    pub fn is_unattended(&self, session: &Session) -> bool {
+        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.unattended);
+        session.marks.unattended.or(of_dir).unwrap_or(false)
+    }
+
+    /// Whether its user wants it back after a crash (H-06).
+    pub(crate) fn is_opted_in(&self, session: &Session) -> bool {
+        let of_dir = self.marks_of_dir(session).and_then(|marks| marks.recover);
+        let is_for_all = self.header.settings.mode == Mode::Act;
+        session.marks.recover.or(of_dir).unwrap_or(is_for_all)
+    }
+
+    fn marks_of_dir(&self, session: &Session) -> Option<&Marks> {
+        self.header.machine.marks.get(&session.launch.as_ref()?.cwd.path)
+    }
+
+    /// The hold that its operator set on it or on all, or that its task's stop file is, while it lasts (H-06,
+    /// S1-15).
+    pub fn operators_hold<'a>(&'a self, session: &'a Session, awake: Awake) -> Option<&'a Hold> {
+        let of_all = self.header.machine.held.as_ref();
+        let of_task = session.task.stop.as_ref();
+        session
+            .held
+            .as_ref()
+            .into_iter()
+            .chain(of_task)
+            .chain(of_all)
+            .find(|hold| hold.lasts(awake))
+    }
+}
+
+clocks!(none in Marks);
