@@ -183,7 +183,18 @@ impl Timeline {
         });
     }
 
-    /// The same, where the last mark changed what is true, and the client's own words can tell it.
+    /// Waits until a client itself says that it is at its prompt: it may be at the hooks of its last turn's end still.
+    #[track_caller]
+    pub fn wait_at_prompt(&self, pid: u32) {
+        wait_until("the client itself is idle", || {
+            let line = self.line();
+            let newest = line.told.iter().rfind(|told| told.pid == u64::from(pid));
+            let status = newest.map(|told| told.status.clone());
+            if status.as_deref() == Some("idle") { Ok(()) } else { Err(status) }
+        });
+    }
+
+    /// As [`Self::wait_done`], where the last mark changed what is true, and the client's own words can tell it.
     #[track_caller]
     pub fn settle(&self) {
         let [.., before, mark] = self.marks.as_slice() else { return };

@@ -64,7 +64,7 @@ pub(crate) fn on_hook(
             let owner = owner.filter(|_| is_believed);
             let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
             let mut touched = match state.take(key) {
-                Some(session) => take_in(state, session, event, owner, (at, now), fx),
+                Some(session) => take_in(state, session, event, owner, at, now, fx),
                 None => Vec::new(),
             };
             touched.extend(left);
@@ -81,7 +81,7 @@ pub(crate) fn on_hook(
             let session = session.into();
             let early_end = claim_early_end(state, event, owner.as_ref());
             let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
-            let mut touched = take_in(state, session, event, owner, (at, now), fx);
+            let mut touched = take_in(state, session, event, owner, at, now, fx);
             touched.extend(left);
             if let Some(end) = early_end {
                 touched.extend(take_end(state, end, &touched, fx));
@@ -192,7 +192,8 @@ fn take_in(
     mut session: Taken,
     event: &HookEvent,
     owner: Option<(OwnerId, OwnerProof)>,
-    (at, now): (Moment, Now),
+    at: Moment,
+    now: Now,
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let key = session.key;
@@ -204,7 +205,7 @@ fn take_in(
             owner.proof = proof;
         }
     }
-    apply(state, &mut session, event, (at, now), fx);
+    apply(state, &mut session, event, at, now, fx);
     take_along_old_boot(state, &mut session, at);
     if is_new_owner {
         ask_about(state, &session, fx);
@@ -225,7 +226,8 @@ fn apply(
     state: &mut State,
     session: &mut Session,
     event: &HookEvent,
-    (at, now): (Moment, Now),
+    at: Moment,
+    now: Now,
     fx: &mut Effects,
 ) {
     let is_this_boot = state.header.host.as_ref().is_some_and(|host| host.boot == event.boot);

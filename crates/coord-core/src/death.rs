@@ -23,7 +23,8 @@ impl State {
     pub(crate) fn on_death(
         &mut self,
         process: ProcessRef,
-        (is_fresh, seen_ms): (bool, u64),
+        is_fresh: bool,
+        seen_ms: u64,
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {

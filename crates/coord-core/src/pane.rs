@@ -76,7 +76,8 @@ impl State {
     pub(crate) fn on_pane(
         &mut self,
         process: ProcessRef,
-        (found, looked): (&PaneFound, Moment),
+        found: &PaneFound,
+        looked: Moment,
         after_death: bool,
         at: Moment,
         fx: &mut Effects,
@@ -104,7 +105,9 @@ impl State {
     pub(crate) fn on_transcript(
         &mut self,
         process: ProcessRef,
-        (interrupted_ms, has_signature, failure): (Option<u64>, Option<bool>, Option<&Failure>),
+        interrupted_ms: Option<u64>,
+        has_signature: Option<bool>,
+        failure: Option<&Failure>,
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {

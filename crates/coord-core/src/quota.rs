@@ -79,7 +79,7 @@ impl State {
     fn open_quota(&self, session: &mut Session, waited_for: WaitedFor, at: Moment) {
         let before = session.quota;
         let (probes, since) = before.map_or((0, at), |quota| (quota.probes, quota.since));
-        let until = self.probe_at(session, (waited_for, probes), at);
+        let until = self.probe_at(session, waited_for, probes, at);
         session.quota = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
     }
 
@@ -144,12 +144,7 @@ impl State {
     }
 
     /// When the next probe goes, after so many.
-    fn probe_at(
-        &self,
-        session: &Session,
-        (waited_for, probes): (WaitedFor, u32),
-        at: Moment,
-    ) -> Awake {
+    fn probe_at(&self, session: &Session, waited_for: WaitedFor, probes: u32, at: Moment) -> Awake {
         let limits = &self.header.settings.quota;
         let first_ms = match waited_for {
             WaitedFor::Quota => limits.probe_after_ms,
@@ -204,7 +199,7 @@ impl State {
             fx.decide(session, "H-21", &saw, "no probe: its budget of wakes is spent");
         } else {
             quota.probes = quota.probes.saturating_add(1);
-            quota.until = self.probe_at(session, (quota.waited_for, quota.probes), at);
+            quota.until = self.probe_at(session, quota.waited_for, quota.probes, at);
             quota.resets_ms = None;
             fx.decide(session, "S1-22", &saw, "woken, to see whether work goes on");
             self.wake(session, words(quota.waited_for), fx);

@@ -21,6 +21,13 @@ use crate::recovery;
 
 use crate::wake;
 
+/// The decision to tell it something.
+struct Why<'a> {
+    rule: &'static str,
+    saw: &'a str,
+    did: &'a str,
+}
+
 impl State {
     /// When a session that came to rest is looked at.
     pub(crate) fn rest_at(&self, session: &Session) -> Option<Awake> {
@@ -186,7 +193,7 @@ impl State {
              allowed before."
         );
         let did = format!("woken with \"{answer}\"");
-        session.rest.answering = self.tell(session, (rule, saw, &did), &text, at, fx);
+        session.rest.answering = self.tell(session, &Why { rule, saw, did: &did }, &text, at, fx);
         true
     }
 
@@ -205,7 +212,8 @@ impl State {
              anything is left to do."
         );
         let saw = format!("its conversation fills {percent} % of its context");
-        let told = self.tell(session, ("S1-23", &saw, "asked to leave a summary"), &text, at, fx);
+        let why = Why { rule: "S1-23", saw: &saw, did: "asked to leave a summary" };
+        let told = self.tell(session, &why, &text, at, fx);
         session.rest.is_summary_asked = told.is_some();
     }
 
@@ -213,11 +221,12 @@ impl State {
     fn tell(
         &mut self,
         session: &mut Session,
-        (rule, saw, did): (&'static str, &str, &str),
+        why: &Why<'_>,
         text: &str,
         at: Moment,
         fx: &mut Effects,
     ) -> Option<u64> {
+        let Why { rule, saw, did } = *why;
         match session.wakes.charge(self.header.settings.wakes, at.awake) {
             WakeDecision::Held { .. } => {
                 fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");

@@ -107,12 +107,12 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::PaneSeen { process, found, looked_ns, after_death } => {
             let looked = state.moment(Now { mono_ns: now.mono_ns.min(*looked_ns), ..now });
-            let key = state.on_pane(*process, (found, looked), *after_death, at, fx);
+            let key = state.on_pane(*process, found, looked, *after_death, at, fx);
             judged(state, key.into_iter().collect(), *after_death, at, fx)
         }
         Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
-            let read = (*interrupted_ms, *has_signature, failure.as_ref());
-            state.on_transcript(*process, read, at, fx).into_iter().collect()
+            let failure = failure.as_ref();
+            one(state.on_transcript(*process, *interrupted_ms, *has_signature, failure, at, fx))
         }
         Event::Shutdown { under_way } => state.on_shutdown(*under_way, at, fx),
         Event::ConfigDirLock { config_dir, held } => on_lock(state, config_dir, *held),
@@ -362,7 +362,7 @@ fn on_exit(
     let lived_until_ms = if is_known { now.wall_ms } else { state.last_seen_ms(process) };
     let mut touched = state.on_server_death(process, seen_ms, at, fx);
     touched.extend(state.on_claimer_exit(process, at, fx));
-    if let Some(key) = state.on_death(process, (is_known, lived_until_ms), at, fx) {
+    if let Some(key) = state.on_death(process, is_known, lived_until_ms, at, fx) {
         touched.push(key);
         touched.extend(state.mark_two_owners(key));
         touched.extend(state.on_end(key, at, fx));

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::routes::{Route, refused, unavailable};
+use crate::request_error::RequestError;
+use crate::routes::{Route, unavailable};
 use crate::world::World;
 
 /// Events per request.
@@ -108,7 +109,7 @@ impl<W: World> Coordinator<W> {
         let event = HookEvent { provenance, ..HookEvent::new(envelope, text, Via::Socket) };
         let id = event.id;
         if let Err(error) = self.take_hook(event, now) {
-            return Some(Route::Answer(refused(&error)));
+            return Some(Route::Answer(RequestError::from(error).into()));
         }
         // What is offered to a hook goes to that hook and to no batch.
         let offered = self.offered.take().filter(|one| batch.is_one && one.event == id)?;

@@ -22,6 +22,7 @@ mod provenance;
 mod real_world;
 mod reopen;
 mod report;
+pub mod request_error;
 pub mod routes;
 mod schedule;
 pub mod serve;

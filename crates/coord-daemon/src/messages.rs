@@ -20,7 +20,6 @@ use coord_model::{
 };
 use coord_view::lookup::{self, LookupError};
 use coord_view::messages::{self, Wanted};
-use coord_wire::exchange::FORBIDDEN;
 use coord_wire::message::{
     Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
 };
@@ -31,7 +30,8 @@ use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
 use crate::operator::caller::{self, Refusal, Who};
-use crate::routes::{Route, no_such_session, refused, unavailable};
+use crate::request_error::RequestError;
+use crate::routes::Route;
 use crate::world::World;
 
 /// The beginning of an id is at least this long.
@@ -67,11 +67,11 @@ impl<W: World> Coordinator<W> {
     /// Takes a message in, whose sender was established.
     ///
     /// # Errors
-    /// What is to be answered instead.
-    pub fn send(&mut self, ask: &Send, from: Sender, now: Now) -> Result<Sent, Response> {
+    /// It cannot be done: why.
+    pub fn send(&mut self, ask: &Send, from: Sender, now: Now) -> Result<Sent, RequestError> {
         check(ask)?;
         if !self.has_room_for("") {
-            return Err(unavailable("the disk is full: free some space"));
+            return Err(RequestError::DiskFull);
         }
         let digest = self.text_digest(ask.text.as_bytes());
         let same = match &ask.key {
@@ -95,16 +95,10 @@ impl<W: World> Coordinator<W> {
                 return self.accept(new, &ask.text, now);
             }
             Admitted::Folded(id) => id,
-            Admitted::OtherText(id) => {
-                let why = format!("this key was used for another text ({id}): take another key");
-                return Err(Response::error(409, "key_in_use", &why));
-            }
-            Admitted::Full(cap) => {
-                let why = format!(
-                    "{cap} messages wait for {} already (queue.per_receiver): nothing was sent",
-                    messages::receiver(self.engine.state(), &new.to)
-                );
-                return Err(Response::error(429, "full", &why));
+            Admitted::OtherText(id) => return Err(RequestError::KeyInUse(id)),
+            Admitted::Full(waiting) => {
+                let receiver = messages::receiver(self.engine.state(), &new.to);
+                return Err(RequestError::ReceiverFull { waiting, receiver });
             }
         };
         self.record_message(id, "sent again: folded", QueueEvent::Folded(id), now)?;
@@ -112,29 +106,29 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Whether the texts of all messages leave room for one more (H-29).
-    fn has_room_for_text(&self, bytes: usize) -> Result<(), Response> {
-        let mib = self.config.count("queue.texts_mib");
-        let total = self.bodies.total().saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        if total <= mib.saturating_mul(1024 * 1024) {
+    fn has_room_for_text(&self, bytes: usize) -> Result<(), RequestError> {
+        let limit_mib = self.config.count("queue.texts_mib");
+        let texts = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = self.bodies.total().saturating_add(texts);
+        if bytes <= limit_mib.saturating_mul(1024 * 1024) {
             return Ok(());
         }
-        let why = format!(
-            "the texts of all messages would take {total} bytes, the limit is {mib} MiB (queue.texts_mib): nothing was sent; take messages out with `coord queue work` or drop them with `coord queue drop`"
-        );
-        Err(Response::error(429, "full", &why))
+        Err(RequestError::TextsFull { bytes, limit_mib })
     }
 
     /// Whom a message is for.
-    fn address(&self, ask: &Send) -> Result<Address, Response> {
+    fn address(&self, ask: &Send) -> Result<Address, RequestError> {
         match (&ask.queue, &ask.session) {
             (Some(queue), None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
             (None, Some(id)) => Ok(Address::Session(self.receiver(id)?)),
-            (Some(_), Some(_)) | (None, None) => Err(bad("name a queue or a session, one of both")),
+            (Some(_), Some(_)) | (None, None) => {
+                Err(RequestError::bad("name a queue or a session, one of both"))
+            }
         }
     }
 
     /// The session that is meant by an id, the beginning of one, or the name of one that lives.
-    fn receiver(&self, id: &str) -> Result<SessionKey, Response> {
+    fn receiver(&self, id: &str) -> Result<SessionKey, RequestError> {
         let state = self.engine.state();
         let is_named = |one: &&Session| one.may_live() && one.marks.name.as_deref() == Some(id);
         let named: Vec<&Session> = state.sessions().filter(is_named).collect();
@@ -147,12 +141,13 @@ impl<W: World> Coordinator<W> {
                 .iter()
                 .map(|session| session.key)
                 .max()
-                .ok_or_else(|| no_such_session(&LookupError::Unknown { id: id.to_owned() })),
+                .ok_or_else(|| LookupError::Unknown { id: id.to_owned() }.into()),
             Err(_) if 1 < named.len() => {
                 let ids: Vec<&str> = named.iter().map(|one| one.session_id.as_str()).collect();
-                Err(bad(&format!("{id:?} is the name of several sessions: {}", ids.join(", "))))
+                let ids = ids.join(", ");
+                Err(RequestError::Bad(format!("{id:?} is the name of several sessions: {ids}")))
             }
-            Err(why) => Err(no_such_session(&why)),
+            Err(why) => Err(why.into()),
         }
     }
 
@@ -161,33 +156,34 @@ impl<W: World> Coordinator<W> {
         new: NewMessage,
         text: &str,
         now: Now,
-    ) -> Result<Sent, Response> {
+    ) -> Result<Sent, RequestError> {
         let (id, name) = (new.id, new.id.to_string());
         let receiver = messages::receiver(self.engine.state(), &new.to);
         let what = format!("sent to {receiver} by {}", messages::sender(&new.from));
         if let Err(error) = self.bodies.write(&name, text.as_bytes()) {
             tracing::error!(%error, "a message's text was not written");
-            return Err(unavailable(&format!("the text could not be kept: {error}")));
+            return Err(RequestError::NotKept(error));
         }
-        if let Err(response) = self.record_message(id, &what, QueueEvent::Sent(new), now) {
+        if let Err(error) = self.record_message(id, &what, QueueEvent::Sent(new), now) {
             // What is left of it is swept at the next start.
             drop(self.bodies.remove(&name));
-            return Err(response);
+            return Err(error);
         }
         self.fate(id, now)
     }
 
     /// `GET /v1/messages?queue=&state=&limit=`.
-    pub(crate) fn get_messages(&self, request: &Request, now: Now) -> Response {
+    pub(crate) fn get_messages(
+        &self,
+        request: &Request,
+        now: Now,
+    ) -> Result<Response, RequestError> {
         let limit = request.query("limit").map_or(Ok(LISTED), str::parse);
-        let Ok(limit) = limit else { return bad("limit takes a number, such as limit=20") };
+        let limit =
+            limit.map_err(|_| RequestError::bad("limit takes a number, such as limit=20"))?;
         let word = |name| request.query(name).map(ToOwned::to_owned);
         let limit = LISTED_MAX.min(limit);
-        let session = word("session").map(|id| self.receiver(&id)).transpose();
-        let session = match session {
-            Ok(session) => session,
-            Err(response) => return response,
-        };
+        let session = word("session").map(|id| self.receiver(&id)).transpose()?;
         let wanted = Wanted { queue: word("queue"), session, state: word("state"), limit };
         let state = self.engine.state();
         let mut listed = messages::list(state, &wanted, now);
@@ -197,49 +193,44 @@ impl<W: World> Coordinator<W> {
                 one.because = because;
             }
         }
-        Response::json(&listed)
+        Ok(Response::json(&listed))
     }
 
     /// `GET /v1/messages/{id}`.
-    pub(crate) fn get_message(&self, id: &str, now: Now) -> Response {
+    pub(crate) fn get_message(&self, id: &str, now: Now) -> Result<Response, RequestError> {
         let state = self.engine.state();
-        match self.found_message(id).map(|id| state.message(id)) {
-            Ok(Some(message)) => {
-                let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
-                let text = text.ok().and_then(|text| String::from_utf8(text).ok());
-                let shown = messages::shown(state, message, now);
-                let because = self.because(message, now).unwrap_or(shown.because);
-                Response::json(&MessageInfo { text, because, ..shown })
-            }
-            Ok(None) => no_such_message(id),
-            Err(response) => response,
-        }
+        let message = state.message(self.found_message(id)?);
+        let message = message.ok_or_else(|| RequestError::NoSuchMessage(id.to_owned()))?;
+        let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
+        let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+        let shown = messages::shown(state, message, now);
+        let because = self.because(message, now).unwrap_or(shown.because);
+        Ok(Response::json(&MessageInfo { text, because, ..shown }))
     }
 
     /// `POST /v1/queues/{name}/claim`.
     pub(crate) fn post_claim(&mut self, queue: &str, request: &Request, now: Now) -> Route {
-        let claimed = parsed(request).and_then(|ask| self.claim(queue, &ask, now));
-        match claimed {
+        match parsed(request).and_then(|ask| self.claim(queue, &ask, now)) {
             Ok(Some(claimed)) => self.after_sync(Response::json(&claimed)),
             Ok(None) => Route::Answer(Response::no_content()),
-            Err(response) => Route::Answer(response),
+            Err(error) => Route::Answer(error.into()),
         }
     }
 
     /// Hands the next message of a queue out, if one waits.
     ///
     /// # Errors
-    /// What is to be answered instead.
+    /// It cannot be done: why.
     pub fn claim(
         &mut self,
         queue: &str,
         ask: &Claim,
         now: Now,
-    ) -> Result<Option<Claimed>, Response> {
+    ) -> Result<Option<Claimed>, RequestError> {
         check_word("as", &ask.holder)?;
         check_name(queue)?;
         // What expired just now is not handed out any more.
-        self.tick(now).map_err(|error| refused(&error))?;
+        self.tick(now)?;
         let lease_ms = self.lease_ms(ask.lease_ms)?;
         while let Some(next) = self.engine.state().next_in_queue(queue) {
             let (id, bytes) = (next.id, next.bytes);
@@ -278,12 +269,12 @@ impl<W: World> Coordinator<W> {
     ) -> Route {
         let id = match self.found_message(id) {
             Ok(id) => id,
-            Err(response) => return Route::Answer(response),
+            Err(error) => return Route::Answer(error.into()),
         };
         let done = match verb {
             "retry" if self.is_for_person(id) => match self.who(caller) {
                 Who::Person => self.order_message(id, QueueEvent::Released(id), now),
-                Who::Program(_) | Who::Harness(_) | Who::Agent => Err(only_a_person()),
+                Who::Program(_) | Who::Harness(_) | Who::Agent => Err(RequestError::OnlyAPerson),
             },
             "retry" => self
                 .check_may_change(id, verb, caller)
@@ -299,14 +290,14 @@ impl<W: World> Coordinator<W> {
     /// What a consumer says of the message that it has.
     ///
     /// # Errors
-    /// What is to be answered instead: its lease is over, above all.
+    /// Its lease is over, above all.
     pub fn settle(
         &mut self,
         id: MessageId,
         verb: &str,
         settle: &Settle,
         now: Now,
-    ) -> Result<Sent, Response> {
+    ) -> Result<Sent, RequestError> {
         let fence = settle.fence;
         let (what, event) = match (verb, &settle.why) {
             ("done", _) => ("done".to_owned(), QueueEvent::Done { id, fence }),
@@ -320,27 +311,34 @@ impl<W: World> Coordinator<W> {
                     QueueEvent::Failed { id, fence, why: why.clone(), is_final: settle.is_final };
                 (format!("failed: {why}"), event)
             }
-            (_, None) => return Err(bad("the body names why")),
+            (_, None) => return Err(RequestError::bad("the body names why")),
         };
         let is_told_again = verb == "done" && self.engine.state().was_done_by(id, fence);
         if !is_told_again {
-            self.tick(now).map_err(|error| refused(&error))?;
-            self.engine.state().held(id, fence).map_err(|why| answer(&why))?;
+            self.tick(now)?;
+            self.engine.state().held(id, fence)?;
             self.record_message(id, &what, event, now)?;
         }
         self.fate(id, now)
     }
 
-    fn lease_ms(&self, asked: Option<u64>) -> Result<u64, Response> {
+    fn lease_ms(&self, asked: Option<u64>) -> Result<u64, RequestError> {
         match asked {
             None => Ok(self.config.ms("queue.lease")),
             Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
-            Some(_) => Err(bad("a lease lasts up to 24 hours: renew it for longer work")),
+            Some(_) => {
+                Err(RequestError::bad("a lease lasts up to 24 hours: renew it for longer work"))
+            }
         }
     }
 
     /// H-50: an agent drops and retries the messages that its own session sent, and no others.
-    fn check_may_change(&self, id: MessageId, verb: &str, caller: Caller) -> Result<(), Response> {
+    fn check_may_change(
+        &self,
+        id: MessageId,
+        verb: &str,
+        caller: Caller,
+    ) -> Result<(), RequestError> {
         let checked = caller::check_no_agent(&caller::Machine, caller, &self.harnesses());
         let Err(refusal) = checked else { return Ok(()) };
         if let Refusal::BelowHarness(pid) = refusal
@@ -350,7 +348,7 @@ impl<W: World> Coordinator<W> {
             return Ok(());
         }
         let why = refusal.line(&format!("`coord queue {verb} {id}`"));
-        Err(Response::error(FORBIDDEN, refusal.code(), &why))
+        Err(RequestError::Forbidden { code: refusal.code(), why })
     }
 
     /// What a person asks for.
@@ -359,8 +357,8 @@ impl<W: World> Coordinator<W> {
         id: MessageId,
         event: QueueEvent,
         now: Now,
-    ) -> Result<Sent, Response> {
-        self.engine.state().is_free(id).map_err(|why| answer(&why))?;
+    ) -> Result<Sent, RequestError> {
+        self.engine.state().is_free(id)?;
         let is_dropped = event == QueueEvent::Dropped(id);
         let what = if is_dropped { "dropped" } else { "to be tried again" };
         self.record_message(id, what, event, now)?;
@@ -384,9 +382,9 @@ impl<W: World> Coordinator<W> {
         waits.filter(|_| is_free)
     }
 
-    fn fate(&self, id: MessageId, now: Now) -> Result<Sent, Response> {
+    fn fate(&self, id: MessageId, now: Now) -> Result<Sent, RequestError> {
         let state = self.engine.state();
-        let message = state.message(id).ok_or_else(|| answer(&Refused::Gone))?;
+        let message = state.message(id).ok_or(Refused::Gone)?;
         let waits = state.waits_beside(message, self.has_waiter(message), state.moment(now));
         Ok(Sent {
             id: id.to_string(),
@@ -430,9 +428,9 @@ impl<W: World> Coordinator<W> {
         what: &str,
         event: QueueEvent,
         now: Now,
-    ) -> Result<(), Response> {
+    ) -> Result<(), RequestError> {
         let entry = Event::Message { id: id.to_string(), what: what.to_owned(), event };
-        self.record(&entry, now).map_err(|error| refused(&error))
+        Ok(self.record(&entry, now)?)
     }
 
     pub(crate) fn new_message_id(&mut self) -> MessageId {
@@ -462,92 +460,66 @@ impl<W: World> Coordinator<W> {
     }
 
     /// The message that is meant by an id or the unique beginning of one.
-    fn found_message(&self, text: &str) -> Result<MessageId, Response> {
+    fn found_message(&self, text: &str) -> Result<MessageId, RequestError> {
         if let Some(id) = MessageId::parse(text) {
             let found = self.engine.state().message(id).map(|message| message.id);
-            return found.ok_or_else(|| no_such_message(text));
+            return found.ok_or_else(|| RequestError::NoSuchMessage(text.to_owned()));
         }
         if text.strip_prefix(MessageId::PREFIX).unwrap_or(text).len() < PREFIX_MIN {
-            let why = format!("{text:?} is too short: give {PREFIX_MIN} letters or more of an id");
-            return Err(Response::error(404, "id_too_short", &why));
+            return Err(RequestError::IdTooShort { id: text.to_owned(), min: PREFIX_MIN });
         }
         let mut found = self.engine.state().messages_with_prefix(text);
-        let first = found.next().ok_or_else(|| no_such_message(text))?;
+        let first = found.next().ok_or_else(|| RequestError::NoSuchMessage(text.to_owned()))?;
         match found.next() {
             None => Ok(first.id),
             Some(second) => {
-                let why = format!("{text:?} begins several ids: {}, {}", first.id, second.id);
-                Err(Response::error(404, "ambiguous_id", &why))
+                let found = [first.id, second.id];
+                Err(RequestError::AmbiguousId { id: text.to_owned(), found })
             }
         }
     }
 
-    fn answered(&self, result: Result<Sent, Response>) -> Route {
+    fn answered(&self, result: Result<Sent, RequestError>) -> Route {
         match result {
             Ok(sent) => self.after_sync(Response::json(&sent)),
-            Err(response) => Route::Answer(response),
+            Err(error) => Route::Answer(error.into()),
         }
     }
 }
 
-fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, Response> {
-    serde_json::from_slice(&request.body).map_err(|error| bad(&error.to_string()))
+fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, RequestError> {
+    serde_json::from_slice(&request.body).map_err(RequestError::bad)
 }
 
-fn check(ask: &Send) -> Result<(), Response> {
+fn check(ask: &Send) -> Result<(), RequestError> {
     ask.key.as_ref().map_or(Ok(()), |key| check_word("key", key))?;
     if ask.text.is_empty() {
-        return Err(bad("a message without a text says nothing"));
+        return Err(RequestError::bad("a message without a text says nothing"));
     }
     if TEXT_BYTES_MAX < ask.text.len() {
         let n = ask.text.len();
         let why = format!("the text has {n} bytes, the limit is {TEXT_BYTES_MAX}: send a path");
-        return Err(bad(&why));
+        return Err(RequestError::Bad(why));
     }
     if ask.ttl_ms == Some(0) {
-        return Err(bad("a time to live of nothing: leave it out, or give it some"));
+        return Err(RequestError::bad("a time to live of nothing: leave it out, or give it some"));
     }
     Ok(())
 }
 
-fn check_name(queue: &str) -> Result<(), Response> {
+fn check_name(queue: &str) -> Result<(), RequestError> {
     if is_queue_name(queue) {
         return Ok(());
     }
-    Err(bad(&format!(
+    Err(RequestError::Bad(format!(
         "{queue:?} is no name of a queue: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`"
     )))
 }
 
-fn check_word(name: &str, word: &str) -> Result<(), Response> {
+fn check_word(name: &str, word: &str) -> Result<(), RequestError> {
     if word.is_empty() || WORD_BYTES_MAX < word.len() || word.chars().any(char::is_control) {
         let why = format!("{name}: one line of up to {WORD_BYTES_MAX} bytes, and not empty");
-        return Err(bad(&why));
+        return Err(RequestError::Bad(why));
     }
     Ok(())
-}
-
-fn only_a_person() -> Response {
-    let why =
-        "only a person at a terminal of their own lets a message pass that agents led to (H-21)";
-    Response::error(FORBIDDEN, "only_a_person", why)
-}
-
-fn bad(why: &str) -> Response {
-    Response::error(400, "bad_request", why)
-}
-
-fn no_such_message(id: &str) -> Response {
-    let why = format!("no message {id:?}; `coord queue` lists them");
-    Response::error(404, "no_such_message", &why)
-}
-
-fn answer(refused: &Refused) -> Response {
-    let (status, code) = match refused {
-        Refused::Gone => (404, "no_such_message"),
-        Refused::Taken { .. } | Refused::NotHeld { .. } => (409, "lease_over"),
-        Refused::WorkedOn { .. } => (409, "worked_on"),
-        Refused::Done => (409, "done"),
-    };
-    Response::error(status, code, &refused.to_string())
 }

@@ -16,11 +16,11 @@ use coord_view::lookup;
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb, REFUSED,
 };
-use coord_wire::exchange::FORBIDDEN;
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::routes::{Route, no_such_session, refused};
+use crate::request_error::RequestError;
+use crate::routes::Route;
 use crate::world::World;
 
 /// Letters of a name for people.
@@ -49,7 +49,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn post_operator(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         match serde_json::from_slice(&request.body) {
             Ok(asked) => self.on_request(&asked, caller, now),
-            Err(error) => Route::Answer(bad(&error.to_string())),
+            Err(error) => Route::Answer(RequestError::bad(error).into()),
         }
     }
 
@@ -72,19 +72,20 @@ impl<W: World> Coordinator<W> {
                 let asked = OperatorRequest { sessions, dry_run, restart, when_idle, ..new };
                 self.on_request(&asked, caller, now)
             }
-            Err(error) => Route::Answer(bad(&error.to_string())),
+            Err(error) => Route::Answer(RequestError::bad(error).into()),
         }
     }
 
     fn on_request(&mut self, asked: &OperatorRequest, caller: Caller, now: Now) -> Route {
         if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
             tracing::warn!(%refusal, verb = ?asked.verb, "an order was refused");
-            return Route::Answer(Response::error(FORBIDDEN, refusal.code(), &refusal.to_string()));
+            let (code, why) = (refusal.code(), refusal.to_string());
+            return Route::Answer(RequestError::Forbidden { code, why }.into());
         }
         match self.order(asked, now) {
             Ok(answer) if asked.dry_run => Route::Answer(Response::json(&answer)),
             Ok(answer) => self.after_sync(Response::json(&answer)),
-            Err(response) => Route::Answer(response),
+            Err(error) => Route::Answer(error.into()),
         }
     }
 
@@ -94,8 +95,8 @@ impl<W: World> Coordinator<W> {
             Ok(_) => Route::Down,
             Err(refusal) => {
                 tracing::warn!(%refusal, "an order to end was refused");
-                let why = refusal.line("`coord down`");
-                Route::Answer(Response::error(FORBIDDEN, refusal.code(), &why))
+                let (code, why) = (refusal.code(), refusal.line("`coord down`"));
+                Route::Answer(RequestError::Forbidden { code, why }.into())
             }
         }
     }
@@ -103,9 +104,13 @@ impl<W: World> Coordinator<W> {
     /// Takes an order in, whose giver was checked.
     ///
     /// # Errors
-    /// What is to be answered instead: the request is not meant so, names no session, or the store
+    /// The request is not meant so, names no session, or the store
     /// does not take it.
-    pub fn order(&mut self, asked: &OperatorRequest, now: Now) -> Result<OperatorAnswer, Response> {
+    pub fn order(
+        &mut self,
+        asked: &OperatorRequest,
+        now: Now,
+    ) -> Result<OperatorAnswer, RequestError> {
         let orders = self.orders(asked)?;
         let answer = self.answer(&orders, asked.dry_run);
         if !asked.dry_run {
@@ -114,10 +119,10 @@ impl<W: World> Coordinator<W> {
         Ok(answer)
     }
 
-    fn take_order(&mut self, order: Order, now: Now) -> Result<(), Response> {
+    fn take_order(&mut self, order: Order, now: Now) -> Result<(), RequestError> {
         let Order { command, session_id, what } = order;
         let entry = Event::Operator { session_id, what, command };
-        self.record(&entry, now).map_err(|error| refused(&error))
+        Ok(self.record(&entry, now)?)
     }
 
     /// What the core says would happen, before it does.
@@ -144,7 +149,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// What is meant; all of it, or a refusal.
-    fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, Response> {
+    fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, RequestError> {
         check_shape(asked)?;
         let found = self.found(&asked.sessions)?;
         self.check_task(&found, asked.marks.task_dir.as_deref())?;
@@ -188,12 +193,10 @@ impl<W: World> Coordinator<W> {
     }
 
     /// The records that the ids mean, each once, in their order.
-    fn found(&self, ids: &[String]) -> Result<Vec<&Session>, Response> {
+    fn found(&self, ids: &[String]) -> Result<Vec<&Session>, RequestError> {
         let mut found: Vec<&Session> = Vec::new();
         for id in ids {
-            for session in
-                lookup::find(self.engine.state(), id).map_err(|why| no_such_session(&why))?
-            {
+            for session in lookup::find(self.engine.state(), id)? {
                 if found.iter().all(|one| one.key != session.key) {
                     found.push(session);
                 }
@@ -203,14 +206,13 @@ impl<W: World> Coordinator<W> {
     }
 
     /// The marks with the ids that are meant by what was asked for.
-    fn marks(&self, asked: &MarkChange) -> Result<MarkChange, Response> {
+    fn marks(&self, asked: &MarkChange) -> Result<MarkChange, RequestError> {
         let mut marks = asked.clone();
         for sender in &mut marks.accepts {
             *sender = self.sender_named(std::mem::take(sender));
         }
         if let Some(parent) = &mut marks.parent {
-            let found = lookup::find(self.engine.state(), parent);
-            let found = found.map_err(|why| no_such_session(&why))?;
+            let found = lookup::find(self.engine.state(), parent)?;
             marks.parent = found.first().map(|session| session.session_id.clone());
         }
         Ok(marks)
@@ -224,7 +226,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// S1-26: one session for each task directory.
-    fn check_task(&self, found: &[&Session], task_dir: Option<&str>) -> Result<(), Response> {
+    fn check_task(&self, found: &[&Session], task_dir: Option<&str>) -> Result<(), RequestError> {
         let Some(dir) = task_dir else { return Ok(()) };
         let mut others = self.engine.state().sessions().filter(|session| {
             let is_other = found.iter().all(|one| one.key != session.key);
@@ -232,14 +234,10 @@ impl<W: World> Coordinator<W> {
         });
         match others.next() {
             None => Ok(()),
-            Some(other) => Err(Response::error(
-                409,
-                "task_taken",
-                &format!(
-                    "{dir} is the task directory of session {}; end that one first, or take another",
-                    other.session_id
-                ),
-            )),
+            Some(other) => Err(RequestError::TaskTaken {
+                dir: dir.to_owned(),
+                session_id: other.session_id.clone(),
+            }),
         }
     }
 
@@ -321,9 +319,9 @@ fn span(ms: u64) -> String {
 }
 
 /// Whether the request says whom it is about, and nothing that its verb does not take.
-fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
+fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
     use OperatorVerb::{Attend, Hold, Recover, ResetFailed, Restore};
-    let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(bad(why)) };
+    let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(RequestError::bad(why)) };
     let verb = asked.verb;
     let (some, all) = (!asked.sessions.is_empty(), asked.all);
     let directory = asked.directory.as_deref();
@@ -357,7 +355,7 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), Response> {
         "a name, a parent, a task directory, answers and senders are one session's, not a directory's",
     )?;
     if let Some(name) = marks.name.as_deref().filter(|name| !is_queue_name(name)) {
-        return Err(bad(&format!(
+        return Err(RequestError::Bad(format!(
             "{name:?} is no name for a session: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, a letter or digit first; nothing was changed"
         )));
     }
@@ -389,9 +387,4 @@ fn is_name(name: &str) -> bool {
 fn is_path(path: &str) -> bool {
     let is_plain = !path.chars().any(char::is_control) && path.len() <= PATH_BYTES_MAX;
     is_plain && Path::new(path).is_absolute()
-}
-
-/// 400.
-fn bad(why: &str) -> Response {
-    Response::error(400, "bad_request", why)
 }

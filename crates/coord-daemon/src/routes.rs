@@ -1,8 +1,8 @@
 //! The HTTP API over the socket (interfaces.md): from a request to an answer.
 
+use coord_core::Refused;
 use coord_host::process::Caller;
 use coord_model::{MessageId, Now};
-use coord_store::AppendError;
 use coord_view::history::{Of, Wanted};
 use coord_view::lookup::{self, LookupError};
 use coord_view::sessions;
@@ -11,6 +11,7 @@ use coord_wire::inspect::{Inspect, SCHEMA};
 
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response, decode};
+use crate::request_error::RequestError;
 use crate::waiters::Ask;
 use crate::world::World;
 
@@ -59,8 +60,8 @@ impl<W: World> Coordinator<W> {
                 return self.post_recover(id, request, caller, now);
             }
             ("POST", ["v1", "messages"]) => return self.post_message(request, caller, now),
-            ("GET", ["v1", "messages"]) => self.get_messages(request, now),
-            ("GET", ["v1", "messages", id]) => self.get_message(id, now),
+            ("GET", ["v1", "messages"]) => answer(self.get_messages(request, now)),
+            ("GET", ["v1", "messages", id]) => answer(self.get_message(id, now)),
             (
                 "POST",
                 ["v1", "messages", id, verb @ ("done" | "fail" | "renew" | "retry" | "drop")],
@@ -89,7 +90,7 @@ impl<W: World> Coordinator<W> {
     fn get_session(&self, id: &str, now: Now) -> Response {
         let found = match lookup::find(self.engine.state(), id) {
             Ok(found) => found,
-            Err(why) => return no_such_session(&why),
+            Err(why) => return RequestError::from(why).into(),
         };
         Response::json(&Inspect {
             schema: SCHEMA,
@@ -106,11 +107,11 @@ impl<W: World> Coordinator<W> {
         let since = request.query("since").map_or(Ok(0), str::parse::<u64>);
         let Ok(from_seq) = since else {
             let message = "since takes the position of an event, such as since=120";
-            return Route::Answer(Response::error(400, "bad_request", message));
+            return Route::Answer(RequestError::bad(message).into());
         };
         let of = match request.query("session").map(|id| self.of_session(id)).transpose() {
             Ok(of) => of,
-            Err(why) => return Route::Answer(no_such_session(&why)),
+            Err(why) => return Route::Answer(RequestError::from(why).into()),
         };
         Route::History(Wanted { from_seq, of, ..Wanted::default() })
     }
@@ -121,7 +122,7 @@ impl<W: World> Coordinator<W> {
                 let of = Some(Of::Ids(lookup::ids(&found)));
                 Route::History(Wanted { of, decisions_only: true, ..Wanted::default() })
             }
-            Err(why) => Route::Answer(no_such_session(&why)),
+            Err(why) => Route::Answer(RequestError::from(why).into()),
         }
     }
 
@@ -140,23 +141,46 @@ impl<W: World> Coordinator<W> {
     }
 }
 
+fn answer(result: Result<Response, RequestError>) -> Response {
+    result.unwrap_or_else(Into::into)
+}
+
 /// The parts of a path, decoded.
 pub(crate) fn segments(path: &str) -> Vec<String> {
     path.trim_matches('/').split('/').map(decode).collect()
 }
 
-/// The store takes nothing: hooks spool.
-pub(crate) fn refused(error: &AppendError) -> Response {
-    tracing::error!(%error, "event not taken");
-    unavailable(&error.to_string())
+impl From<RequestError> for Response {
+    fn from(error: RequestError) -> Self {
+        let (status, code) = match &error {
+            RequestError::Bad(_) => (400, "bad_request"),
+            RequestError::OnlyAPerson => (FORBIDDEN, "only_a_person"),
+            RequestError::Forbidden { code, .. } => (FORBIDDEN, *code),
+            RequestError::Session(error) => (404, error.code()),
+            RequestError::IdTooShort { .. } => (404, "id_too_short"),
+            RequestError::AmbiguousId { .. } => (404, "ambiguous_id"),
+            RequestError::NoSuchMessage(_) | RequestError::Message(Refused::Gone) => {
+                (404, "no_such_message")
+            }
+            RequestError::Message(Refused::Taken { .. } | Refused::NotHeld { .. }) => {
+                (409, "lease_over")
+            }
+            RequestError::Message(Refused::WorkedOn { .. }) => (409, "worked_on"),
+            RequestError::Message(Refused::Done) => (409, "done"),
+            RequestError::KeyInUse(_) => (409, "key_in_use"),
+            RequestError::TaskTaken { .. } => (409, "task_taken"),
+            RequestError::ReceiverFull { .. } | RequestError::TextsFull { .. } => (429, "full"),
+            // Hooks spool.
+            RequestError::NotKept(_) | RequestError::DiskFull | RequestError::NotRecorded(_) => {
+                tracing::error!(%error, "not taken");
+                (503, "unavailable")
+            }
+        };
+        Self::error(status, code, &error.to_string())
+    }
 }
 
 /// 503.
 pub(crate) fn unavailable(why: &str) -> Response {
     Response::error(503, "unavailable", why)
-}
-
-/// 404.
-pub(crate) fn no_such_session(why: &LookupError) -> Response {
-    Response::error(404, why.code(), &why.to_string())
 }

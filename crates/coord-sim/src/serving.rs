@@ -301,12 +301,10 @@ impl Serving {
     /// Somebody sends a message; that it is accepted is told by [`Self::take_accepted`].
     ///
     /// # Errors
-    /// It is not: what is answered instead.
+    /// It is not: why.
     pub fn send(&mut self, ask: &Send, from: Sender) -> anyhow::Result<Sent> {
         let now = self.machine.get().now;
-        let refused = |response: Response| String::from_utf8_lossy(&response.body).into_owned();
-        let sent = self.coordinator.send(ask, from, now);
-        let sent = sent.map_err(refused).map_err(anyhow::Error::msg)?;
+        let sent = self.coordinator.send(ask, from, now)?;
         // What was recorded so far is what the sender waits for.
         let query = vec![("sync".to_owned(), String::new())];
         let request = Request {
@@ -334,11 +332,11 @@ impl Serving {
     /// What a person asks for by `coordctl`.
     ///
     /// # Errors
-    /// The order is not taken: what is answered instead.
+    /// The order is not taken: why.
     pub fn order(&mut self, order: &OperatorRequest) -> anyhow::Result<()> {
         let now = self.machine.get().now;
-        let refused = |response: Response| String::from_utf8_lossy(&response.body).into_owned();
-        self.coordinator.order(order, now).map(drop).map_err(refused).map_err(anyhow::Error::msg)
+        self.coordinator.order(order, now)?;
+        Ok(())
     }
 
     /// Takes one request of a hook; the status of the answer.

@@ -180,6 +180,7 @@ pub(crate) fn hooks_installed_later(config: Config) {
         .wait_owner(case.pid, |seen| seen.state == SessionState::Idle)
         .ids
         .swap_remove(0);
+    case.timeline.wait_at_prompt(case.pid);
     case.api.push(Turn::text("At last.").behind("last"));
     case.prompt("Another prompt");
     case.step_killed("answered", &[], SessionState::Idle, |case| case.api.open("last"));

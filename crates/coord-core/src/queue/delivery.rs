@@ -188,7 +188,8 @@ impl State {
     pub(super) fn hand(
         &mut self,
         id: MessageId,
-        (delivery, lease_ms): (DeliveryPath, u64),
+        delivery: DeliveryPath,
+        lease_ms: u64,
         at: Moment,
         fx: &mut Effects,
     ) -> Option<SessionKey> {
@@ -218,7 +219,7 @@ impl State {
             is_last: false,
         };
         self.put(session);
-        self.lend(id, (delivery.event(), Some(sought)), lease_ms, at);
+        self.lend(id, delivery.event(), Some(sought), lease_ms, at);
         let did =
             format!("handed over by {}; its transcript tells whether it arrived", delivery.event());
         fx.decide_about(id.to_string(), "S4-24", "its session can read it now", &did);
@@ -248,7 +249,7 @@ impl State {
     }
 
     /// It did not leave: nobody has seen it, and nothing was tried.
-    pub(super) fn take_back(&mut self, (id, fence): (MessageId, u64), why: &str, fx: &mut Effects) {
+    pub(super) fn take_back(&mut self, id: MessageId, fence: u64, why: &str, fx: &mut Effects) {
         if self.held(id, fence).is_err() {
             return;
         }

@@ -124,7 +124,7 @@ impl State {
                 return self.note_sent(&new.to);
             }
             QueueEvent::Handed { id, delivery, lease_ms } => {
-                return self.hand(*id, (*delivery, *lease_ms), at, fx);
+                return self.hand(*id, *delivery, *lease_ms, at, fx);
             }
             QueueEvent::Folded(id) => self.fold(*id),
             QueueEvent::Claimed { id, holder, lease_ms } => self.claim(*id, holder, *lease_ms, at),
@@ -143,7 +143,7 @@ impl State {
             QueueEvent::Proved(id) => self.arrived(*id, at, fx),
             QueueEvent::Unproved(id) => self.missed(*id, at, fx),
             QueueEvent::Returned { id, fence, why } => {
-                self.take_back((*id, *fence), why, fx);
+                self.take_back(*id, *fence, why, fx);
                 return self.messages.get(*id).and_then(Message::session);
             }
             QueueEvent::Lost { id, why } => self.fail_message(*id, why, at, fx),

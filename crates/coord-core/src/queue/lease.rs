@@ -61,14 +61,15 @@ impl State {
         if !self.messages.get(id).is_some_and(Message::is_ready) {
             return;
         }
-        self.lend(id, (holder, None), lease_ms.min(LEASE_MS_MAX), at);
+        self.lend(id, holder, None, lease_ms.min(LEASE_MS_MAX), at);
     }
 
     /// Gives somebody the right to it: whoever had it before has lost it.
     pub(super) fn lend(
         &mut self,
         id: MessageId,
-        (holder, sought): (&str, Option<Sought>),
+        holder: &str,
+        sought: Option<Sought>,
         lease_ms: u64,
         at: Moment,
     ) {

@@ -79,18 +79,18 @@ impl State {
                 return self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
             }
             let why = "its user resumed it".into();
-            return self.close(session, ("H-42", Ending::Closed { why }), at, fx);
+            return self.close(session, "H-42", Ending::Closed { why }, at, fx);
         }
         let is_interrupted = matches!(session.presence, Presence::Interrupted { .. });
         if is_interrupted && !pending.by_hand && !pending.is_under_way() {
             let settings = self.header.settings.clone();
             self.header.machine.take_back_death(session.key, &settings);
             let why = "a host event interrupted it; `coordctl restore` lists it".into();
-            return self.close(session, ("H-10", Ending::Closed { why }), at, fx);
+            return self.close(session, "H-10", Ending::Closed { why }, at, fx);
         }
         if opening::expires_at(session).is_some_and(|due| due <= at.awake) {
             let ending = opening::expired(pending);
-            return self.close(session, ("H-53", ending), at, fx);
+            return self.close(session, "H-53", ending, at, fx);
         }
         let is_resumed = matches!(pending.stage, Stage::Claimed { .. } | Stage::Started { .. });
         if !is_resumed
@@ -112,10 +112,10 @@ impl State {
             Stage::Proving { since, .. } if since.plus_ms(LOOK_WITHIN_MS) <= at.awake => {
                 let until = at.awake.plus_ms(AGAIN_MS);
                 let why = "a look at it was not answered";
-                wait(session, (Obstacle::Unanswered, why), until, at, fx);
+                wait(session, Obstacle::Unanswered, why, until, at, fx);
             }
             Stage::Ending { since, signal, .. } => {
-                self.on_ending(session, (since, signal), at, fx);
+                self.on_ending(session, since, signal, at, fx);
             }
             Stage::Placing { since, .. } => {
                 if since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
@@ -123,11 +123,9 @@ impl State {
                 }
             }
             Stage::Claimed { process, since, asked, .. } => {
-                self.on_claimed(session, process, (since, asked), at, fx);
+                self.on_claimed(session, process, since, asked, at, fx);
             }
-            Stage::Started { process, since, asked, is_sole } => {
-                self.on_started(session, process, (since, asked, is_sole), at, fx);
-            }
+            Stage::Started { .. } => self.on_started(session, at, fx),
             Stage::Grace { .. } | Stage::Proving { .. } => (),
         }
     }
@@ -143,7 +141,7 @@ impl State {
         let Some(pending) = &session.recovery.pending else { return };
         if matches!(session.presence, Presence::Dying { .. }) {
             let why = "how it ended is being read";
-            return wait(session, (Obstacle::BeingJudged, why), NEVER, at, fx);
+            return wait(session, Obstacle::BeingJudged, why, NEVER, at, fx);
         }
         let lives = session.may_live();
         let guarded = self
@@ -198,7 +196,7 @@ impl State {
                     self.decide_on(&mut session, proof, at, fx);
                 } else {
                     let why = "its harness has died since it was looked at";
-                    wait(&mut session, (Obstacle::DiedSince, why), at.awake, at, fx);
+                    wait(&mut session, Obstacle::DiedSince, why, at.awake, at, fx);
                 }
             }
             Some(Stage::Claimed { asked: Some(number), .. }) if number == intent.number => {
@@ -207,7 +205,7 @@ impl State {
             Some(Stage::Started { process, since, asked: Some(number), .. })
                 if number == intent.number =>
             {
-                self.on_sole_look(&mut session, (process, since), proof, at, fx);
+                self.on_sole_look(&mut session, process, since, proof, at, fx);
             }
             Some(_) | None => (),
         }
@@ -399,10 +397,10 @@ impl State {
                 self.header.machine.end(session.key);
                 let why = format!("{what} changed before the act");
                 let until = at.awake.plus_ms(again_ms(&mut session));
-                wait(&mut session, (Obstacle::Changed, &why), until, at, fx);
+                wait(&mut session, Obstacle::Changed, &why, until, at, fx);
             }
             Outcome::Failed { why } => self.fail(&mut session, why, at, fx),
-            Outcome::Observed => self.close(&mut session, ("S0-25g", Ending::Observed), at, fx),
+            Outcome::Observed => self.close(&mut session, "S0-25g", Ending::Observed, at, fx),
         }
         self.put(session);
         Some(intent.session)
@@ -412,7 +410,8 @@ impl State {
     fn on_ending(
         &mut self,
         session: &mut Session,
-        (since, signal): (Awake, Signal),
+        since: Awake,
+        signal: Signal,
         at: Moment,
         fx: &mut Effects,
     ) {

@@ -49,25 +49,25 @@ impl State {
                 // Time alone must not bring back a moment that is over.
                 let until = until.max(at.awake.plus_ms(1));
                 self.header.machine.end(session.key);
-                wait(session, (obstacle, &stop.why), until, at, fx);
+                wait(session, obstacle, &stop.why, until, at, fx);
             }
             Then::Close => {
                 let why = stop.why;
-                self.close(session, (stop.rule, Ending::Closed { why }), at, fx);
+                self.close(session, stop.rule, Ending::Closed { why }, at, fx);
             }
             // Only a reset lifts the limit: then what is pending is tried again.
             Then::Limit if !session.may_live() => {
                 self.header.machine.end(session.key);
                 flag(session, stop.rule, &stop.why, at, fx);
                 mark_as_limit(session);
-                wait(session, (Obstacle::Limit, &stop.why), NEVER, at, fx);
+                wait(session, Obstacle::Limit, &stop.why, NEVER, at, fx);
             }
             then @ (Then::Limit | Then::Operator) => {
                 flag(session, stop.rule, &stop.why, at, fx);
                 if then == Then::Limit {
                     mark_as_limit(session);
                 }
-                self.close(session, (stop.rule, Ending::Failed { why: stop.why }), at, fx);
+                self.close(session, stop.rule, Ending::Failed { why: stop.why }, at, fx);
             }
         }
     }
@@ -76,7 +76,8 @@ impl State {
     pub(super) fn close(
         &mut self,
         session: &mut Session,
-        (rule, ending): (&'static str, Ending),
+        rule: &'static str,
+        ending: Ending,
         at: Moment,
         fx: &mut Effects,
     ) {
@@ -125,7 +126,8 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
 /// The recovery waits; what it did not wait for before is a decision.
 pub(super) fn wait(
     session: &mut Session,
-    (obstacle, why): (Obstacle, &str),
+    obstacle: Obstacle,
+    why: &str,
     until: Awake,
     at: Moment,
     fx: &mut Effects,

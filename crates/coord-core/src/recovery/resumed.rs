@@ -162,7 +162,8 @@ impl State {
         &mut self,
         session: &mut Session,
         process: ProcessRef,
-        (since, asked): (Awake, Option<u64>),
+        since: Awake,
+        asked: Option<u64>,
         at: Moment,
         fx: &mut Effects,
     ) {
@@ -198,14 +199,13 @@ impl State {
         }
     }
 
-    pub(super) fn on_started(
-        &mut self,
-        session: &mut Session,
-        process: ProcessRef,
-        (since, asked, is_sole): (Awake, Option<u64>, bool),
-        at: Moment,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn on_started(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
+        let pending = session.recovery.pending.as_ref();
+        let Some(Stage::Started { process, since, asked, is_sole }) =
+            pending.map(|pending| pending.stage.clone())
+        else {
+            return;
+        };
         if self.has_ended(session, at, fx) || matches!(session.presence, Presence::Dying { .. }) {
             return;
         }
@@ -238,7 +238,7 @@ impl State {
             Presence::Alive | Presence::Dying { .. } => return false,
             Presence::Ended { reason: Some(reason), .. } if reason != EndReason::Other => {
                 let why = "its user ended it at once".into();
-                self.close(session, ("G6", Ending::Closed { why }), at, fx);
+                self.close(session, "G6", Ending::Closed { why }, at, fx);
             }
             Presence::Ended { .. }
             | Presence::Interrupted { .. }
@@ -278,7 +278,8 @@ impl State {
     pub(super) fn on_sole_look(
         &mut self,
         session: &mut Session,
-        (process, since): (ProcessRef, Awake),
+        process: ProcessRef,
+        since: Awake,
         proof: &Proof,
         at: Moment,
         fx: &mut Effects,
@@ -332,7 +333,7 @@ impl State {
         harm::tell(session, fx);
         tell_dropped_mode(session, fx);
         self.go_on(session, at, fx);
-        self.close(session, ("H-33", Ending::Verified), at, fx);
+        self.close(session, "H-33", Ending::Verified, at, fx);
     }
 
     /// H-33: going on is a step of its own: an unattended session whose work was cut off is told once, by

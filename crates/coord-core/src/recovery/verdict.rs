@@ -321,7 +321,7 @@ fn way(
             elsewhere("its shell's line is not empty, or shows no prompt that is known as one")
         }
         PaneState::Shell { prompt: Some(prompt), .. } => {
-            shell(session, pending, (proof, *prompt), at).map_or_else(
+            shell(session, pending, proof, *prompt, at).map_or_else(
                 |stop| if stop.is_final() { elsewhere(&stop.why) } else { Err(stop) },
                 |()| Ok(Way::Shell),
             )
@@ -333,7 +333,8 @@ fn way(
 fn shell(
     session: &Session,
     pending: &Pending,
-    (proof, prompt): (&Proof, Prompt),
+    proof: &Proof,
+    prompt: Prompt,
     at: Moment,
 ) -> Result<(), Stop> {
     let not = |why: &str| Err(Stop::operator("H-18", why));

@@ -241,11 +241,10 @@ impl<W: World> Coordinator<W> {
         match self.engine.state().admits(&new) {
             Admitted::Folded(_) | Admitted::OtherText(_) => (),
             Admitted::New => {
-                if let Err(response) = self.accept(new, text, now) {
+                if let Err(error) = self.accept(new, text, now) {
                     // The next look at the session that ended, or the next start, tries again.
-                    let why = String::from_utf8_lossy(&response.body).into_owned();
-                    tracing::error!(?about, why, "an end was not told");
-                    let text = format!("the end of a session was not told: {why}");
+                    tracing::error!(?about, %error, "an end was not told");
+                    let text = format!("the end of a session was not told: {error}");
                     self.conditions.raise(Condition::EndNotice, text);
                 } else {
                     self.conditions.clear(Condition::EndNotice);

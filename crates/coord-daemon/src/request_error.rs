@@ -1,0 +1,137 @@
+//! Why a request is not carried out. `routes` says it in HTTP.
+
+use std::fmt;
+
+use coord_core::Refused;
+use coord_model::MessageId;
+use coord_store::AppendError;
+use coord_view::lookup::LookupError;
+
+/// Why a request is not carried out.
+#[derive(Debug)]
+pub enum RequestError {
+    /// It says something that cannot be: what, and what to say instead.
+    Bad(String),
+    /// It names no session, or several.
+    Session(LookupError),
+    /// The beginning of a message's id is too short to be looked for.
+    IdTooShort {
+        /// What was given.
+        id: String,
+        /// How much is needed, characters.
+        min: usize,
+    },
+    /// The beginning of a message's id fits several.
+    AmbiguousId {
+        /// What was given.
+        id: String,
+        /// Two that it fits.
+        found: [MessageId; 2],
+    },
+    /// It names no message.
+    NoSuchMessage(String),
+    /// The message, or its lease, is not in the state that the request takes it to be in (S4-13).
+    Message(Refused),
+    /// Its key was used for another text (S4-26).
+    KeyInUse(MessageId),
+    /// As many messages wait for the receiver as may (`queue.per_receiver`).
+    ReceiverFull {
+        /// How many.
+        waiting: u32,
+        /// The receiver, in words.
+        receiver: String,
+    },
+    /// The texts of all messages would take too much room (H-29, `queue.texts_mib`).
+    TextsFull {
+        /// What they would take, bytes.
+        bytes: u64,
+        /// What they may take, MiB.
+        limit_mib: u64,
+    },
+    /// Another session that lives has this task directory (S1-26).
+    TaskTaken {
+        /// The directory.
+        dir: String,
+        /// That session.
+        session_id: String,
+    },
+    /// A message that agents led to is let pass by a person alone (H-21).
+    OnlyAPerson,
+    /// Whoever asks may not (H-22, H-50).
+    Forbidden {
+        /// The word for programs.
+        code: &'static str,
+        /// Why, and what a person does instead.
+        why: String,
+    },
+    /// A text could not be kept.
+    NotKept(std::io::Error),
+    /// The disk is full (H-29).
+    DiskFull,
+    /// The journal did not take it.
+    NotRecorded(AppendError),
+}
+
+impl RequestError {
+    pub(crate) fn bad(why: impl fmt::Display) -> Self {
+        Self::Bad(why.to_string())
+    }
+}
+
+impl From<LookupError> for RequestError {
+    fn from(error: LookupError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<Refused> for RequestError {
+    fn from(error: Refused) -> Self {
+        Self::Message(error)
+    }
+}
+
+impl From<AppendError> for RequestError {
+    fn from(error: AppendError) -> Self {
+        Self::NotRecorded(error)
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(why) | Self::Forbidden { why, .. } => f.write_str(why),
+            Self::Session(error) => error.fmt(f),
+            Self::IdTooShort { id, min } => {
+                write!(f, "{id:?} is too short: give {min} letters or more of an id")
+            }
+            Self::AmbiguousId { id, found: [one, other] } => {
+                write!(f, "{id:?} begins several ids: {one}, {other}")
+            }
+            Self::NoSuchMessage(id) => write!(f, "no message {id:?}; `coord queue` lists them"),
+            Self::Message(refused) => refused.fmt(f),
+            Self::KeyInUse(id) => {
+                write!(f, "this key was used for another text ({id}): take another key")
+            }
+            Self::ReceiverFull { waiting, receiver } => write!(
+                f,
+                "{waiting} messages wait for {receiver} already (queue.per_receiver): nothing was sent"
+            ),
+            Self::TextsFull { bytes, limit_mib } => write!(
+                f,
+                "the texts of all messages would take {bytes} bytes, the limit is {limit_mib} MiB (queue.texts_mib): nothing was sent; take messages out with `coord queue work` or drop them with `coord queue drop`"
+            ),
+            Self::TaskTaken { dir, session_id } => write!(
+                f,
+                "{dir} is the task directory of session {session_id}; end that one first, or take another"
+            ),
+            Self::OnlyAPerson => f.write_str(
+                "only a person at a terminal of their own lets a message pass that agents led to (H-21)",
+            ),
+            Self::NotKept(error) => write!(f, "the text could not be kept: {error}"),
+            Self::DiskFull => f.write_str("the disk is full: free some space"),
+            Self::NotRecorded(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
