@@ -113,7 +113,7 @@ impl<W: World> Coordinator<W> {
 
     /// Whether the texts of all messages leave room for one more (H-29).
     fn has_room_for_text(&self, bytes: usize) -> Result<(), Response> {
-        let mib = self.config.count("queue.texts_mib");
+        let mib = self.config.queue.texts_mib.0;
         let total = self.bodies.total().saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if total <= mib.saturating_mul(1024 * 1024) {
             return Ok(());
@@ -333,7 +333,7 @@ impl<W: World> Coordinator<W> {
 
     fn lease_ms(&self, asked: Option<u64>) -> Result<u64, Response> {
         match asked {
-            None => Ok(self.config.ms("queue.lease")),
+            None => Ok(self.config.queue.lease.0),
             Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
             Some(_) => Err(bad("a lease lasts up to 24 hours: renew it for longer work")),
         }
