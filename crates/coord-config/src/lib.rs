@@ -243,6 +243,7 @@ mod tests {
             [
                 "log.level",
                 "recovery.signatures",
+                "tracking.clients",
                 "tracking.config_dirs",
                 "tracking.tmux",
                 "tracking.tmux_sockets"

@@ -328,7 +328,7 @@ config! {
     "tracking" tracking: Tracking {
         // H-44
         /// Executables and scripts that are Claude Code under another name; absolute paths.
-        clients: Paths = Paths(Vec::new());
+        clients: Paths = Paths(Vec::new()), restart;
         // H-14
         /// Claude Code's configuration directories to read although `COORD_HOME` is set; absolute paths.
         config_dirs: Paths = Paths(Vec::new()), restart;
