@@ -223,9 +223,7 @@ fn the_agents_are_shown_with_the_configuration() {
         run(command, &task.home.tmp(), "config").expect_success().stdout
     };
     let text = show(&[]);
-    assert!(
-        text.contains("\n[[loop.agent]]\nname = 'first'  # line 5: what the agent is called\n")
-    );
+    assert!(text.contains("\n[[loop.agent]]\nname = 'first'  # line 5: Name of the agent: "));
     let json: serde_json::Value = serde_json::from_str(&show(&["--json"])).unwrap();
     assert_eq!(json["loop.agent.first.name"]["value"], "'first'");
     assert_eq!(json["loop.max_iterations"]["origin"], "default");

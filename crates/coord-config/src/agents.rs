@@ -3,13 +3,17 @@
 //! A prompt is one argument or the standard input, never a part of a shell's text.
 
 use coord_core::Provider;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize as _;
+use toml::de::{DeValue, ValueDeserializer};
+use toml::{Spanned, Value};
 
-use super::{ConfigError, TEXT_CHARS_MIN, duration_ms, line_of, nearest, text_of};
+use crate::error::{Place, line_of};
+use crate::kinds::{Kind, Ms, PromptBy, Texts, Word};
+use crate::tables::AgentTable;
+use crate::{ConfigError, Effective};
 
 /// The name of the array of tables.
-pub(super) const ARRAY: &str = "loop.agent";
+pub(crate) const AGENTS: &str = "loop.agent";
 
 /// Less is an ordinary pause of that client.
 const CLAUDE_CONFIRM_MS_MIN: u64 = 20_000;
@@ -19,86 +23,8 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ksh", "fish", "ash"];
 const NAME: &str = "loop.agent.name";
 const COMMAND: &str = "loop.agent.command";
 const RESUME: &str = "loop.agent.resume";
-const INPUT: &str = "loop.agent.input";
-const PROVIDER: &str = "loop.agent.provider";
-const LIMIT_TEXTS: &str = "loop.agent.limit_texts";
 const CONFIRM: &str = "loop.agent.confirm";
 const TIMEOUT: &str = "loop.agent.timeout";
-
-/// A key of an agent's table.
-#[derive(Debug)]
-pub struct AgentKey {
-    /// With the name of the table.
-    pub name: &'static str,
-    /// What it takes.
-    pub wanted: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-/// All keys of an agent.
-pub const AGENT_KEYS: [AgentKey; 8] = [
-    AgentKey {
-        name: NAME,
-        wanted: "a name of its own, of letters, digits, '.', '_' and '-', 32 at most",
-        about: "what the agent is called",
-    },
-    AgentKey {
-        name: COMMAND,
-        wanted: "a list of texts, the program first",
-        about: "what is run; {prompt}, {dir}, {status} and {handoff} stand for themselves",
-    },
-    AgentKey {
-        name: RESUME,
-        wanted: "a list of texts, the program first, with {session} among them",
-        about: "the same to go on with a conversation after a crash",
-    },
-    AgentKey {
-        name: INPUT,
-        wanted: "one of \"argument\", \"stdin\"",
-        about: "how the prompt is given; by {prompt} if left out",
-    },
-    AgentKey {
-        name: PROVIDER,
-        wanted: "one of \"claude\", \"other\"",
-        about: "whose client it is; by the program's name if left out",
-    },
-    AgentKey {
-        name: LIMIT_TEXTS,
-        wanted: "a list of texts of 8 characters or more",
-        about: "texts on standard error that mean a used-up limit (S2-17)",
-    },
-    AgentKey {
-        name: CONFIRM,
-        wanted: "a duration such as \"20s\"",
-        about: "silence that confirms a hang behind a known error (S2-05)",
-    },
-    AgentKey {
-        name: TIMEOUT,
-        wanted: "a duration such as \"3h\"",
-        about: "a run lasts no longer; run.timeout if left out (S2-20)",
-    },
-];
-
-/// How an agent gets its prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromptBy {
-    /// In the place of `{prompt}`.
-    Argument,
-    /// On its standard input.
-    Stdin,
-}
-
-/// A key as it stands in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// With the name of the table.
-    pub key: &'static str,
-    /// As written.
-    pub text: String,
-    /// Line, from 1.
-    pub line: usize,
-}
 
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,120 +45,90 @@ pub struct AgentConfig {
     pub confirm_ms: Option<u64>,
     /// Its longest run.
     pub timeout_ms: Option<u64>,
-    /// What stands in the file.
-    pub written: Vec<Written>,
+    /// What stands in the file, by line.
+    pub written: Vec<Effective>,
 }
 
-/// Reads the array.
-pub(super) fn parse(
-    value: &DeValue<'_>,
+/// Reads the array, whose key stands in `line`.
+pub(crate) fn parse(
+    array: Spanned<DeValue<'_>>,
     text: &str,
     line: usize,
 ) -> Result<Vec<AgentConfig>, ConfigError> {
     let no_tables = || ConfigError::BadValue {
         line,
-        key: ARRAY,
+        key: AGENTS,
         wanted: "tables of its own, each headed [[loop.agent]]".to_owned(),
     };
-    let DeValue::Array(items) = value else { return Err(no_tables()) };
+    let DeValue::Array(items) = array.into_inner() else { return Err(no_tables()) };
     let mut agents: Vec<AgentConfig> = Vec::new();
     for item in items {
-        let DeValue::Table(table) = item.get_ref() else { return Err(no_tables()) };
-        let of = Table { keys: table, text, line: line_of(text, item.span().start) };
-        let agent = of.agent()?;
+        let DeValue::Table(keys) = item.get_ref() else { return Err(no_tables()) };
+        let places = Place::all("loop.agent.", keys, text);
+        let of = Source { places, text, line: line_of(text, item.span().start) };
+        let agent = of.agent(item)?;
         if agents.iter().any(|other| other.name == agent.name) {
-            return Err(of.wrong(NAME, wanted(NAME)));
+            return Err(of.wrong(NAME, &Name::takes()));
         }
         agents.push(agent);
     }
     Ok(agents)
 }
 
-/// One agent's table.
-struct Table<'a> {
-    keys: &'a DeTable<'a>,
+/// Where one agent's table stands.
+struct Source<'a> {
+    places: Vec<Place>,
     text: &'a str,
     line: usize,
 }
 
-impl<'a> Table<'a> {
-    fn agent(&self) -> Result<AgentConfig, ConfigError> {
-        let written = self.written()?;
-        let name = self.take(NAME, |value| text_of(value).filter(|name| is_name(name)))?;
-        let command = self.take(COMMAND, command)?;
-        let (Some(name), Some(command)) = (name, command) else {
-            let missing = if name.is_none() { NAME } else { COMMAND };
-            return Err(self.wrong(missing, &format!("{}; it is missing", wanted(missing))));
-        };
-        let resume = self.take(RESUME, command_to_resume)?;
-        let prompt_by = self.take(INPUT, |value| match text_of(value)? {
-            "argument" => Some(PromptBy::Argument),
-            "stdin" => Some(PromptBy::Stdin),
-            _ => None,
-        })?;
-        let provider = self.take(PROVIDER, |value| match text_of(value)? {
-            "claude" => Some(Provider::Claude),
-            "other" => Some(Provider::Other),
-            _ => None,
-        })?;
-        let provider = provider.unwrap_or_else(|| provider_of(&command));
-        let prompt_by = prompt_by.unwrap_or(PromptBy::Argument);
+impl Source<'_> {
+    fn agent(&self, table: Spanned<DeValue<'_>>) -> Result<AgentConfig, ConfigError> {
+        let table = AgentTable::deserialize(ValueDeserializer::from(table))
+            .map_err(|error| ConfigError::at(&error, &self.places, self.text))?;
+        let missing = |key, wanted: String| self.wrong(key, &format!("{wanted}; it is missing"));
+        let Name(name) = table.name.ok_or_else(|| missing(NAME, Name::takes()))?;
+        let Command(command) =
+            table.command.ok_or_else(|| missing(COMMAND, Command::<false>::takes()))?;
+        let resume = table.resume.map(|Command(resume)| resume);
+        let prompt_by = table.input.map_or(PromptBy::Argument, |Word(input)| input);
         self.check_prompt(COMMAND, &command, prompt_by)?;
         if let Some(resume) = &resume {
             self.check_prompt(RESUME, resume, prompt_by)?;
         }
-        let confirm_ms = self.take(CONFIRM, ms)?;
+        let provider = table.provider.map_or_else(|| provider_of(&command), |Word(one)| one);
+        let confirm_ms = table.confirm.map(|Ms(ms)| ms);
         if provider == Provider::Claude && confirm_ms.is_some_and(|ms| ms < CLAUDE_CONFIRM_MS_MIN) {
-            let why = "\"20s\" or more for provider \"claude\", whose silence proves nothing so soon (H-09)";
+            // H-09
+            let why =
+                "\"20s\" or more for provider \"claude\", whose silence proves nothing so soon";
             return Err(self.wrong(CONFIRM, why));
         }
+        let timeout_ms = table.timeout.map(|Ms(ms)| ms);
+        if timeout_ms == Some(0) {
+            return Err(self.wrong(TIMEOUT, &format!("{}, above 0", Ms::takes())));
+        }
+        let mut written: Vec<_> =
+            self.places.iter().filter_map(|place| place.written(self.text)).collect();
+        // As they stand in the file; the parser has them by name.
+        written.sort_by_key(|one| one.line);
+        let limit_texts = table.limit_texts.map(|Texts(texts)| texts).unwrap_or_default();
         Ok(AgentConfig {
-            name: name.to_owned(),
+            name,
             command,
             resume,
             prompt_by,
             provider,
-            limit_texts: self.take(LIMIT_TEXTS, limit_texts)?.unwrap_or_default(),
+            limit_texts,
             confirm_ms,
-            timeout_ms: self.take(TIMEOUT, |value| ms(value).filter(|ms| 0 < *ms))?,
+            timeout_ms,
             written,
         })
     }
 
-    fn written(&self) -> Result<Vec<Written>, ConfigError> {
-        let mut written = Vec::new();
-        for (name, value) in self.keys {
-            let line = line_of(self.text, name.span().start);
-            let full = format!("{ARRAY}.{}", name.get_ref());
-            let Some(key) = AGENT_KEYS.iter().find(|key| key.name == full) else {
-                return Err(ConfigError::UnknownKey { line, nearest: nearest(&full), key: full });
-            };
-            let text = self.text.get(value.span()).unwrap_or_default().to_owned();
-            written.push(Written { key: key.name, text, line });
-        }
-        // As they stand in the file; the parser has them by name.
-        written.sort_by_key(|one| one.line);
-        Ok(written)
-    }
-
-    fn entry(&self, key: &str) -> Option<(&'a Spanned<DeValue<'a>>, usize)> {
-        let bare = key.rsplit_once('.').map_or(key, |(_, bare)| bare);
-        let (name, value) = self.keys.iter().find(|(name, _)| name.get_ref() == bare)?;
-        Some((value, line_of(self.text, name.span().start)))
-    }
-
-    fn take<T>(
-        &self,
-        key: &'static str,
-        read: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
-    ) -> Result<Option<T>, ConfigError> {
-        self.entry(key)
-            .map(|(value, _)| read(value.get_ref()).ok_or_else(|| self.wrong(key, wanted(key))))
-            .transpose()
-    }
-
     fn wrong(&self, key: &'static str, wanted: &str) -> ConfigError {
-        let line = self.entry(key).map_or(self.line, |(_, line)| line);
+        let place = self.places.iter().find(|place| place.name == key);
+        let line = place.map_or(self.line, |place| place.line);
         ConfigError::BadValue { line, key, wanted: wanted.to_owned() }
     }
 
@@ -259,15 +155,6 @@ impl<'a> Table<'a> {
         };
         Err(self.wrong(key, why))
     }
-}
-
-fn wanted(key: &str) -> &'static str {
-    AGENT_KEYS.iter().find(|one| one.name == key).map_or("", |one| one.wanted)
-}
-
-fn is_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_plain)
 }
 
 fn is_whole(argument: &str) -> bool {
@@ -299,31 +186,48 @@ fn provider_of(command: &[String]) -> Provider {
     if is_claude { Provider::Claude } else { Provider::Other }
 }
 
-fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
-    let DeValue::Array(items) = value else { return None };
-    items.iter().map(|item| text_of(item.get_ref()).map(str::to_owned)).collect()
+/// An agent's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name(String);
+
+impl Kind for Name {
+    fn takes() -> String {
+        format!("a name of its own, of letters, digits, '.', '_' and '-', {NAME_CHARS_MAX} at most")
+    }
+
+    fn read(toml: Value) -> Option<Self> {
+        let name = toml.as_str()?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_plain);
+        is_name.then(|| Self(name.to_owned()))
+    }
+
+    fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
 }
 
-fn command(value: &DeValue<'_>) -> Option<Vec<String>> {
-    let command = texts(value).filter(|words| !words.iter().any(|word| word.contains('\0')))?;
-    let has_program = command.first().is_some_and(|program| !program.is_empty());
-    let is_fresh = !command.iter().any(|word| word.contains("{session}"));
-    (has_program && is_fresh).then_some(command)
-}
+/// A program and its arguments, with `{session}` among them or without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Command<const RESUMES: bool>(Vec<String>);
 
-fn command_to_resume(value: &DeValue<'_>) -> Option<Vec<String>> {
-    let command = texts(value).filter(|words| !words.iter().any(|word| word.contains('\0')))?;
-    let has_program = command.first().is_some_and(|program| !program.is_empty());
-    let has_session = command.iter().any(|word| word.contains("{session}"));
-    (has_program && has_session).then_some(command)
-}
+impl<const RESUMES: bool> Kind for Command<RESUMES> {
+    fn takes() -> String {
+        let session = if RESUMES { ", with {session} among them" } else { "" };
+        format!("a list of texts, the program first{session}")
+    }
 
-fn limit_texts(value: &DeValue<'_>) -> Option<Vec<String>> {
-    texts(value).filter(|all| all.iter().all(|one| TEXT_CHARS_MIN <= one.chars().count()))
-}
+    fn read(toml: Value) -> Option<Self> {
+        let words: Vec<String> = toml.try_into().ok()?;
+        let has_program = words.first().is_some_and(|program| !program.is_empty());
+        let has_session = words.iter().any(|word| word.contains("{session}"));
+        let is_safe = !words.iter().any(|word| word.contains('\0'));
+        (has_program && is_safe && has_session == RESUMES).then_some(Self(words))
+    }
 
-fn ms(value: &DeValue<'_>) -> Option<u64> {
-    duration_ms(text_of(value)?)
+    fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
 }
 
 #[cfg(test)]
@@ -359,8 +263,8 @@ limit_texts = ["used up for today"]
         assert_eq!((claude.prompt_by, claude.timeout_ms), (PromptBy::Argument, Some(3_600_000)));
         assert_eq!(claude.resume.as_ref().unwrap().len(), 5);
         assert_eq!(claude.written.len(), 4);
-        let name = Written { key: NAME, text: "\"claude\"".into(), line: 5 };
-        assert_eq!(claude.written.iter().find(|one| one.key == NAME), Some(&name));
+        let name = &claude.written[0];
+        assert_eq!((name.key.name, name.text.as_str(), name.line), (NAME, "\"claude\"", Some(5)));
         assert_eq!((second.provider, second.prompt_by), (Provider::Other, PromptBy::Stdin));
         assert_eq!((second.confirm_ms, second.limit_texts.len()), (Some(0), 1));
         let wrapped =
@@ -402,6 +306,20 @@ limit_texts = ["used up for today"]
                 &format!("{agent}command = [\"x\"]"),
                 "line 3: loop.agent.command takes {prompt} as one of its arguments, or input = \"stdin\" beside it",
             ),
+            (
+                &format!("{agent}command = [\"x\", \"{{prompt}}\"]\ntimeout = \"0s\""),
+                "line 4: loop.agent.timeout takes a duration such as \"30s\", \"5m\", \"2h\" or \"30d\", above 0",
+            ),
+            (
+                "loop.agent = [7]",
+                "line 1: loop.agent takes tables of its own, each headed [[loop.agent]]",
+            ),
+            (
+                &format!(
+                    "{agent}command = [\"x\", \"{{prompt}}\"]\n[[loop.agent]]\nprovider = \"no\""
+                ),
+                "line 5: loop.agent.provider takes one of \"claude\", \"other\"",
+            ),
         ] {
             assert_eq!(error(text), message, "{text}");
         }
@@ -441,7 +359,7 @@ limit_texts = ["used up for today"]
         let agent = "[[loop.agent]]\nname = \"a\"\nconfirm = \"0s\"\ncommand = [\"claude\", \"{prompt}\"]\n";
         assert_eq!(
             error(agent),
-            "line 3: loop.agent.confirm takes \"20s\" or more for provider \"claude\", whose silence proves nothing so soon (H-09)"
+            "line 3: loop.agent.confirm takes \"20s\" or more for provider \"claude\", whose silence proves nothing so soon"
         );
         assert!(Config::parse(&format!("{agent}provider = \"other\"")).is_ok());
     }

@@ -43,7 +43,7 @@ impl<W: World> Coordinator<W> {
         if old.mode() != Mode::Observe && self.mode() == Mode::Observe {
             self.drop_acts("recovery.mode", now);
         }
-        self.shares.set_tools_per_minute(self.config.count("store.tool_events_per_minute"));
+        self.shares.set_tools_per_minute(self.config.store.tool_events_per_minute.0);
         self.config_changed =
             Some((now.wall_ms, changes.iter().map(ToString::to_string).collect()));
         self.show_restart();

@@ -147,7 +147,7 @@ impl<W: World> Coordinator<W> {
             waiters: Waiters::default(),
             offered: None,
             leaving: VecDeque::new(),
-            shares: Shares::new(config.count("store.tool_events_per_minute")),
+            shares: Shares::new(config.store.tool_events_per_minute.0),
             counted: 0,
             counted_at_ns: 0,
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),

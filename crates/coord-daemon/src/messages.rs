@@ -107,7 +107,7 @@ impl<W: World> Coordinator<W> {
 
     /// Whether the texts of all messages leave room for one more (H-29).
     fn has_room_for_text(&self, bytes: usize) -> Result<(), RequestError> {
-        let limit_mib = self.config.count("queue.texts_mib");
+        let limit_mib = self.config.queue.texts_mib.0;
         let texts = u64::try_from(bytes).unwrap_or(u64::MAX);
         let bytes = self.bodies.total().saturating_add(texts);
         if bytes <= limit_mib.saturating_mul(1024 * 1024) {
@@ -324,7 +324,7 @@ impl<W: World> Coordinator<W> {
 
     fn lease_ms(&self, asked: Option<u64>) -> Result<u64, RequestError> {
         match asked {
-            None => Ok(self.config.ms("queue.lease")),
+            None => Ok(self.config.queue.lease.0),
             Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
             Some(_) => {
                 Err(RequestError::bad("a lease lasts up to 24 hours: renew it for longer work"))

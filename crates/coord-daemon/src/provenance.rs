@@ -92,7 +92,7 @@ impl<W: World> Coordinator<W> {
 
     /// Whether a directory is a configuration directory by more than this event's word.
     fn is_known_dir(&self, dir: &str) -> bool {
-        let named = self.config.paths("tracking.config_dirs");
+        let named = &self.config.tracking.config_dirs.0;
         self.engine.state().header().config_dirs.contains_key(dir)
             || self.client_dirs.contains(dir)
             || named.iter().any(|named| named.as_os_str() == dir)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use coord_config::Config;
+use coord_config::{Config, Paths as ConfigPaths};
 use coord_host::clients::Clients;
 use coord_host::executor::{Tools, Transcripts};
 use coord_host::here::Here;
@@ -80,17 +80,14 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     RealDisk.create_dir(&paths.run).with_context(|| paths.run.display().to_string())?;
     let _lock = take_lock(&paths.coordinator_lock())?;
     log::abort_on_panic(paths.logs());
-    log::start(
-        &paths.logs(),
-        log_filter.as_deref().unwrap_or_else(|| config.state_of("log.level")),
-    )?;
+    log::start(&paths.logs(), log_filter.as_deref().unwrap_or(config.log.level.0))?;
     let (engine, findings) = Engine::open(disk, &paths.state, &paths.journal())?;
     for finding in &findings {
         tracing::warn!(finding, "store");
     }
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-    coord_screen::add_signatures(config.texts("recovery.signatures").to_vec());
+    coord_screen::add_signatures(config.recovery.signatures.0.clone());
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
     let (sources, tools) = adapters(root.as_ref(), &config, &paths);
@@ -154,27 +151,27 @@ fn install_record(paths: &Paths) -> Option<InstallRecord> {
 /// The programs that count as clients: what install found, and what the configuration names.
 fn clients(config: &Config, paths: &Paths) -> Clients {
     let recorded = install_record(paths).and_then(|record| record.client).map(PathBuf::from);
-    Clients::new(config.paths("tracking.clients").iter().cloned().chain(recorded))
+    Clients::new(config.tracking.clients.0.iter().cloned().chain(recorded))
 }
 
 /// What panes and transcripts are looked at with, and what is acted with.
 pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Sources, Tools) {
-    let readable =
-        |named: &str| Readable { root: root.cloned(), named: config.paths(named).to_vec() };
+    let readable = |named: &ConfigPaths| Readable { root: root.cloned(), named: named.0.clone() };
+    let tracking = &config.tracking;
     let recorded = install_record(paths);
     let (coord, tmux) = recorded.map_or((None, None), |one| (Some(one.coord), one.tmux));
     let places: Vec<PathBuf> =
-        config.paths("tracking.tmux").iter().cloned().chain(tmux.map(PathBuf::from)).collect();
-    let tmux = Tmux::new(places.clone(), readable("tracking.tmux_sockets"), coord_screen::read);
+        tracking.tmux.0.iter().cloned().chain(tmux.map(PathBuf::from)).collect();
+    let tmux = Tmux::new(places.clone(), readable(&tracking.tmux_sockets), coord_screen::read);
     let tools = Tools {
-        asker: Asker::new(places, readable("tracking.tmux_sockets")),
-        readable: readable("tracking.config_dirs"),
+        asker: Asker::new(places, readable(&tracking.tmux_sockets)),
+        readable: readable(&tracking.config_dirs),
         state_dir: paths.state.clone(),
         coordctl: coordctl(coord.map(PathBuf::from)),
         root: root.map(|root| root.to_string_lossy().into_owned()),
         transcripts: Transcripts::default(),
     };
-    (Sources { tmux, readable: readable("tracking.config_dirs") }, tools)
+    (Sources { tmux, readable: readable(&tracking.config_dirs) }, tools)
 }
 
 /// The path of `coordctl`, which lies beside `coord`: where it was installed, else beside this program.
@@ -200,7 +197,7 @@ fn raise_file_limit() {
 fn known_config_dirs(has_default: bool, config: &Config) -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").filter(|_| has_default).map(PathBuf::from);
     let default = home.filter(|home| home.is_absolute()).map(|home| home.join(".claude"));
-    config.paths("tracking.config_dirs").iter().cloned().chain(default).collect()
+    config.tracking.config_dirs.0.iter().cloned().chain(default).collect()
 }
 
 /// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the

@@ -146,7 +146,7 @@ impl<W: World> Coordinator<W> {
             return;
         };
         let keep = coord_store::journal::Retention {
-            age_ms_max: self.config.ms("store.journal_kept"),
+            age_ms_max: self.config.store.journal_kept.0,
             ..coord_store::journal::Retention::default()
         };
         if let Err(error) = self.engine.journal().prune(through_seq, now.wall_ms, keep) {

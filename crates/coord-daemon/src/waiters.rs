@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use coord_config::Wake;
 use coord_core::{Session, is_armed};
 use coord_host::process::Caller;
 use coord_model::{Kind, Now, ProcessRef, SessionKey};
@@ -221,7 +222,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn verdict(&self, ask: &Ask) -> Verdict {
-        if self.config.state_of("queue.wake") == "never" {
+        if self.config.queue.wake.0 == Wake::Never {
             return Verdict::Unwanted;
         }
         match self.awaited(ask) {
@@ -249,7 +250,7 @@ impl<W: World> Coordinator<W> {
     /// Whether messages may come to an idle session by a wake.
     fn may_be_woken(&self, session: &Session) -> bool {
         let is_a_person_s = session.kind != Some(Kind::Headless) && !session.is_foreign;
-        let is_wanted = self.config.state_of("queue.wake") == "always"
+        let is_wanted = self.config.queue.wake.0 == Wake::Always
             || is_armed(&session.marks)
             || session.inbox.was_sent
             || self.engine.state().is_unattended(session)

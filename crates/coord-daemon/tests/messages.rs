@@ -37,7 +37,7 @@ impl Place {
     fn on(disk: FakeDisk) -> Self {
         let machine = SharedMachine::new(NOW, Pace { disk: 1..2, look: 1..2 }, Random::new(1));
         machine.get().disk = disk;
-        let serving = Serving::start(&machine, &Config::defaults()).unwrap();
+        let serving = Serving::start(&machine, &Config::default()).unwrap();
         Self { machine, serving }
     }
 

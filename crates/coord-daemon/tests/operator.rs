@@ -79,7 +79,7 @@ fn event(machine: &SharedMachine, session: &str, n: u32, client: ProcessRef) -> 
 fn serving() -> (SharedMachine, Serving) {
     let now = Now { mono_ns: 3_600_000_000_000, wall_ms: 1_700_000_000_000 };
     let machine = SharedMachine::new(now, Pace { disk: 1..2, look: 1..2 }, Random::new(1));
-    let mut serving = Serving::start(&machine, &Config::defaults()).unwrap();
+    let mut serving = Serving::start(&machine, &Config::default()).unwrap();
     for (n, id) in (1..).zip(["aaaa1111", "aaaa2222", "bbbb3333"]) {
         // No real process has these pids.
         let client = machine.get().spawn((1 << 22) + n, Kind::Interactive, 7);

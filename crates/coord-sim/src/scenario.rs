@@ -55,7 +55,7 @@ impl Scenario {
             fields.text(name)?;
         }
         fields.texts("proves")?;
-        let config = fields.value("config").map_or(Ok(Config::defaults()), config)?;
+        let config = fields.value("config").map_or(Ok(Config::default()), config)?;
         let world = fields.value("world").map_or(Ok(Words::default()), Words::parse)?;
         let mut steps: Vec<Step> = Vec::new();
         for (index, value) in fields.needed("steps", fields.list("steps"))?.iter().enumerate() {

@@ -180,7 +180,7 @@ impl Simulation {
             format!("[store]\njournal_kept = \"5m\"\n[recovery]\nmode = {:?}\n", habits.mode);
         let mut simulation = Self {
             machine,
-            config: Config::parse(&text).unwrap_or_else(|_| Config::defaults()),
+            config: Config::parse(&text).unwrap_or_else(|_| Config::default()),
             serving: None,
             time: 0,
             booted_at: -i128::from(UPTIME),

@@ -32,7 +32,7 @@ fn recorded(machine: &SharedMachine) -> Vec<u64> {
 fn gaps_after(awake_ms: u64, wall_ms: i64) -> Vec<u64> {
     let now = Now { mono_ns: 1_000_000_000_000, wall_ms: 1_767_225_600_000 };
     let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
-    let mut serving = Serving::start(&machine, &Config::defaults()).unwrap();
+    let mut serving = Serving::start(&machine, &Config::default()).unwrap();
     serving.turn(&[], false);
     for (awake_ms, wall_ms) in [(awake_ms, wall_ms), (5_000, 5_000), (5_000, 5_000)] {
         let mut one = machine.get();

@@ -31,7 +31,7 @@ fn marks(machine: &SharedMachine) -> usize {
 fn marks_of_five_minutes(has_session: bool) -> usize {
     let now = Now { mono_ns: 100 * SECOND, wall_ms: 1_767_225_600_000 };
     let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
-    let mut serving = Serving::start(&machine, &Config::defaults()).unwrap();
+    let mut serving = Serving::start(&machine, &Config::default()).unwrap();
     if has_session {
         let process = machine.get().spawn(1000, Kind::Headless, 0);
         let hook = Hook {

@@ -41,7 +41,7 @@ impl World {
         let now = Now { mono_ns: 100 * SECOND, wall_ms: 1_767_225_600_000 };
         let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
         machine.get().set_registry(CONFIG_DIR, true);
-        let serving = Serving::start(&machine, &Config::defaults()).unwrap();
+        let serving = Serving::start(&machine, &Config::default()).unwrap();
         let (clients, turns, well) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { machine, serving, clients, hooks: 0, turns, woken: Vec::new(), well }
     }

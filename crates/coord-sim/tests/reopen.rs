@@ -26,7 +26,7 @@ impl World {
     fn new() -> Self {
         let now = Now { mono_ns: 1_000_000_000_000, wall_ms: 1_767_225_600_000 };
         let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
-        let serving = Serving::start(&machine, &Config::defaults()).unwrap();
+        let serving = Serving::start(&machine, &Config::default()).unwrap();
         let mut world = Self { machine, serving, events: 0 };
         world.pass(1_000);
         world

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use coord_config::{AGENT_KEYS, Config, KEYS};
+use coord_config::{Config, Effective};
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, print_json};
@@ -57,21 +57,17 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
     let config = load(&file)?;
     let mut out = std::io::stdout().lock();
     if json {
-        let entry = |name: String, text: &str, line: Option<usize>| {
-            let origin = match line {
+        let entry = |name: String, one: &Effective| {
+            let origin = match one.line {
                 Some(line) => format!("{}:{line}", file.display()),
                 None => "default".to_owned(),
             };
-            (name, serde_json::json!({"value": text, "origin": origin}))
+            (name, serde_json::json!({"value": one.text, "origin": origin}))
         };
-        let keys =
-            config.effective().map(|(name, value)| entry(name.to_owned(), &value.text, value.line));
+        let keys = config.effective().map(|one| entry(one.key.name.to_owned(), &one));
         let agents = config.agents().iter().flat_map(|agent| {
-            agent.written.iter().map(move |one| {
-                let key = one.key.rsplit_once('.').map_or(one.key, |(_, key)| key);
-                let name = format!("loop.agent.{}.{key}", agent.name);
-                entry(name, &one.text, Some(one.line))
-            })
+            let named = |one| entry(format!("loop.agent.{}.{}", agent.name, bare(one)), one);
+            agent.written.iter().map(named)
         });
         let keys: serde_json::Map<_, _> = keys.chain(agents).collect();
         return print_json(&mut out, &keys);
@@ -79,31 +75,29 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
     let painter = Painter::for_stdout();
     let state = if file.exists() { "" } else { " (not there: all defaults)" };
     writeln!(out, "# {}{state}", file.display())?;
-    let mut table = "";
-    for key in &KEYS {
-        let Some((_, value)) = config.effective().find(|(name, _)| *name == key.name) else {
-            continue;
-        };
-        let (of, name) = key.name.split_once('.').unwrap_or(("", key.name));
-        if of != table {
-            writeln!(out, "\n[{of}]")?;
-            table = of;
-        }
-        let origin = match value.line {
-            Some(line) => format!("line {line}"),
-            None => "default".to_owned(),
-        };
-        let note = format!("# {origin}: {}", key.about);
-        writeln!(out, "{name} = {}  {}", value.text, painter.paint(Colour::Dim, &note))?;
+    let line = |out: &mut dyn Write, one: &Effective| {
+        let origin = one.line.map_or_else(|| "default".to_owned(), |line| format!("line {line}"));
+        let note = painter.paint(Colour::Dim, &format!("# {origin}: {}", one.key.about));
+        writeln!(out, "{} = {}  {note}", bare(one), one.text)
+    };
+    let effective: Vec<_> = config.effective().collect();
+    for of in effective.chunk_by(|one, next| table(one) == table(next)) {
+        of.first().map_or(Ok(()), |one| writeln!(out, "\n[{}]", table(one)))?;
+        of.iter().try_for_each(|one| line(&mut out, one))?;
     }
     for agent in config.agents() {
         writeln!(out, "\n[[loop.agent]]")?;
-        for one in &agent.written {
-            let key = one.key.rsplit_once('.').map_or(one.key, |(_, key)| key);
-            let about = AGENT_KEYS.iter().find(|known| known.name == one.key);
-            let note = format!("# line {}: {}", one.line, about.map_or("", |known| known.about));
-            writeln!(out, "{key} = {}  {}", one.text, painter.paint(Colour::Dim, &note))?;
-        }
+        agent.written.iter().try_for_each(|one| line(&mut out, one))?;
     }
     Ok(())
+}
+
+/// The table of a key.
+fn table(one: &Effective) -> &'static str {
+    one.key.name.rsplit_once('.').map_or("", |(table, _)| table)
+}
+
+/// A key without its table.
+fn bare(one: &Effective) -> &'static str {
+    one.key.name.rsplit_once('.').map_or(one.key.name, |(_, key)| key)
 }

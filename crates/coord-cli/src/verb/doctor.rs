@@ -120,7 +120,7 @@ impl<'a> Setup<'a> {
         let file = context.paths.config_file();
         let (config, config_error) = match Config::load(&file) {
             Ok(config) => (config, None),
-            Err(error) => (Config::defaults(), Some(error.to_string())),
+            Err(error) => (Config::default(), Some(error.to_string())),
         };
         let hooks_place = match &args.hooks_dir {
             Some(dir) => Some(std::path::absolute(dir)?),
@@ -155,7 +155,7 @@ impl<'a> Setup<'a> {
     fn readable(&self) -> Readable {
         Readable {
             root: self.context.root.clone(),
-            named: self.config.paths("tracking.config_dirs").to_vec(),
+            named: self.config.tracking.config_dirs.0.clone(),
         }
     }
 

@@ -176,12 +176,10 @@ pub(crate) fn read_store(
     let config_file = context.paths.config_file();
     let (config, bad_config) = match Config::load(&config_file) {
         Ok(config) => (config, None),
-        Err(error) => (Config::defaults(), Some(format!("{}: {error}", config_file.display()))),
+        Err(error) => (Config::default(), Some(format!("{}: {error}", config_file.display()))),
     };
-    let readable = Readable {
-        root: context.root.clone(),
-        named: config.paths("tracking.config_dirs").to_vec(),
-    };
+    let readable =
+        Readable { root: context.root.clone(), named: config.tracking.config_dirs.0.clone() };
     let machine = ThisMachine { here: &context.here, readable };
     let store = offline::read(&context.paths, &machine, id, context.now)?;
     Ok((store, bad_config))

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut machine = Machine::new(
         spec.dir.clone(),
         paths.clone(),
-        config.count("loop.min_free_memory_mb"),
+        config.task_loop.min_free_memory_mb.0,
         supervise,
         |session: &str| quarantine::is_quarantined(&paths, session),
         |note| progress.note(note),

@@ -110,7 +110,7 @@ impl<W: World> Coordinator<W> {
 
     /// Records that it leaves; its fence.
     fn record_handed(&mut self, id: MessageId, delivery: DeliveryPath, now: Now) -> Option<u64> {
-        let lease_ms = self.config.ms("queue.lease");
+        let lease_ms = self.config.queue.lease.0;
         let what = format!("handed over by {}", delivery.event());
         self.note_message(id, &what, QueueEvent::Handed { id, delivery, lease_ms }, now);
         self.engine.state().message(id)?.lease().map(|lease| lease.fence)

@@ -3,8 +3,7 @@
 
 use super::{Target, assert_is_one_line};
 use crate::mutate::as_text;
-use coord_config::{Config, ConfigError, KEYS};
-use std::collections::BTreeMap;
+use coord_config::{Config, ConfigError, Effective};
 
 pub(super) const TARGET: Target = Target {
     name: "config",
@@ -30,21 +29,15 @@ pub(super) const TARGET: Target = Target {
 };
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for key in &KEYS {
-        let (table, name) = key.name.split_once('.').unwrap_or((key.name, ""));
-        tables
-            .entry(table)
-            .or_default()
-            .push(format!("{name} = {} # {}\n", key.default, key.about));
-    }
-    let written = |(table, keys): (&str, Vec<String>)| [format!("[{table}]\n"), keys.concat()];
-    let all: Vec<String> = tables.into_iter().flat_map(written).collect();
+    let line = |one: Effective| format!("{} = {} # {}\n", one.key.name, one.text, one.key.about);
+    let all: String = Config::default().effective().map(line).collect();
     vec![
-        all.concat().into_bytes(),
+        all.into_bytes(),
         b"[tracking]\nsettle = \"5s\"\n".to_vec(),
         b"[queue]\n".to_vec(),
         b"[tracking]\ntmux_sockets = ['/tmp/A', \"/tmp/\\u00e9\"]\n".to_vec(),
+        b"[[loop.agent]]\nname = \"a\"\ncommand = [\"a\", \"{prompt}\"]\nconfirm = \"1h 30m\"\n"
+            .to_vec(),
     ]
 }
 
@@ -57,20 +50,18 @@ fn run(input: &[u8]) -> String {
             return wrong(&error, text.lines().count());
         }
     };
-    let mut set = Vec::new();
-    for (name, value) in config.effective() {
-        let (table, key) = name.split_once('.').expect("every key has a table");
-        let shown = format!("[{table}]\n{key} = {}\n", value.text);
-        let again = Config::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
-        assert_eq!(again.ms(name), config.ms(name), "{shown:?}");
-        assert_eq!(again.count(name), config.count(name), "{shown:?}");
-        assert_eq!(again.state_of(name), config.state_of(name), "{shown:?}");
-        assert_eq!(again.paths(name), config.paths(name), "{shown:?}");
-        assert!(config.paths(name).iter().all(|path| path.is_absolute()), "{shown:?}");
-        set.extend(value.line.map(|_| name));
+    let shown = |one: Effective| format!("{} = {}\n", one.key.name, one.text);
+    let shown: String = config.effective().map(shown).collect();
+    let again = Config::parse(&shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
+    assert_eq!(config.changes_to(&again), [], "{shown:?}");
+    assert_eq!(config.settings(), again.settings(), "{shown:?}");
+    let tracking = &config.tracking;
+    for paths in [&tracking.clients, &tracking.config_dirs, &tracking.tmux, &tracking.tmux_sockets]
+    {
+        assert!(paths.0.iter().all(|path| path.is_absolute()), "{paths:?}");
     }
-    config.settings();
-    format!("{:?}, {} set", config.mode(), set.len().min(12))
+    let set = config.effective().filter(|one| one.line.is_some()).count();
+    format!("{:?}, {} set, {} agents", config.mode(), set.min(12), config.agents().len().min(2))
 }
 
 fn wrong(error: &ConfigError, lines: usize) -> String {

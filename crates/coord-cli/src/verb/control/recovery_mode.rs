@@ -83,7 +83,7 @@ fn write(file: &Path, wanted: Word) -> anyhow::Result<bool> {
     };
     let text = before.as_deref().unwrap_or_default();
     let standing = Config::parse(text).with_context(shown)?;
-    let stands = standing.effective().any(|(name, one)| name == KEY && one.line.is_some());
+    let stands = standing.effective().any(|one| one.key.name == KEY && one.line.is_some());
     if stands && standing.mode() == wanted.mode() {
         return Ok(false);
     }

@@ -27,7 +27,7 @@ const SESSION: &str = "coord";
 pub(super) fn readable(context: &Context) -> anyhow::Result<Readable> {
     let file = context.paths.config_file();
     let config = Config::load(&file).with_context(|| file.display().to_string())?;
-    let named = config.paths("tracking.tmux_sockets").to_vec();
+    let named = config.tracking.tmux_sockets.0;
     Ok(Readable { root: context.root.clone(), named })
 }
 

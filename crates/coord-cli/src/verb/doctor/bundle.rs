@@ -59,9 +59,9 @@ fn versions(context: &Context) -> String {
 }
 
 fn configuration(setup: &Setup<'_>) -> String {
-    let line = |(name, value): (&str, &coord_config::Effective)| {
-        let origin = value.line.map_or_else(|| "default".to_owned(), |line| format!("line {line}"));
-        format!("{name} = {}  # {origin}\n", value.text)
+    let line = |one: coord_config::Effective| {
+        let origin = one.line.map_or_else(|| "default".to_owned(), |line| format!("line {line}"));
+        format!("{} = {}  # {origin}\n", one.key.name, one.text)
     };
     let error = setup.config_error.iter().map(|why| format!("# the file is wrong: {why}\n"));
     error.chain(setup.config.effective().map(line)).collect()

@@ -27,7 +27,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
         .filter_map(|one| Some(one.tmux.as_ref()?.socket.clone().into()))
         .collect();
     findings.push(tmux(find_program(&tmux_places(setup)), !sockets.is_empty()));
-    let named = setup.config.paths("tracking.tmux_sockets").to_vec();
+    let named = setup.config.tracking.tmux_sockets.0.clone();
     findings.extend(tmux_sockets(&Readable { named, ..setup.readable() }, sockets));
     findings
 }
@@ -102,7 +102,7 @@ fn tmux_places(setup: &Setup<'_>) -> Vec<PathBuf> {
     let record = read_small_file(&setup.context.paths.install_record(), SMALL_FILE_BYTES_MAX).ok();
     let record = record.and_then(|text| serde_json::from_slice::<InstallRecord>(&text).ok());
     let recorded = record.and_then(|record| record.tmux).map(PathBuf::from);
-    setup.config.paths("tracking.tmux").iter().cloned().chain(recorded).collect()
+    setup.config.tracking.tmux.0.iter().cloned().chain(recorded).collect()
 }
 
 /// Judges where tmux is; without a session in a pane it is not missed.
