@@ -4,7 +4,7 @@
 //! Looking is always allowed, where looking is safe is the adapters' matter (H-27). The match has
 //! no wildcard: an effect that acts cannot be added without deciding here what it needs.
 
-use coord_model::{Action, Effect, Mode};
+use coord_model::{Action, ActionClass, Effect, Mode};
 
 /// The gate's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,32 +38,11 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
 }
 
 fn admit_action(mode: Mode, action: &Action) -> Admission {
-    match (action, mode) {
-        (
-            Action::Prove { .. } | Action::Release { .. },
-            Mode::Observe | Mode::Signature | Mode::Act,
-        )
-        | (
-            Action::End { .. }
-            | Action::TypeResume { .. }
-            | Action::RespawnPane { .. }
-            | Action::NewWindow { .. }
-            | Action::Wake { .. }
-            | Action::WriteStop { .. }
-            | Action::RemoveStop { .. }
-            | Action::Notify { .. },
-            Mode::Signature | Mode::Act,
-        ) => Admission::Perform,
-        (
-            Action::End { .. }
-            | Action::TypeResume { .. }
-            | Action::RespawnPane { .. }
-            | Action::NewWindow { .. }
-            | Action::Wake { .. }
-            | Action::WriteStop { .. }
-            | Action::RemoveStop { .. }
-            | Action::Notify { .. },
-            Mode::Observe,
-        ) => Admission::RecordOnly,
+    match (action.class(), mode) {
+        (ActionClass::Look, Mode::Observe | Mode::Signature | Mode::Act)
+        | (ActionClass::Notice | ActionClass::Once(_), Mode::Signature | Mode::Act) => {
+            Admission::Perform
+        }
+        (ActionClass::Notice | ActionClass::Once(_), Mode::Observe) => Admission::RecordOnly,
     }
 }

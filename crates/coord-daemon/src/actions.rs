@@ -4,7 +4,7 @@
 use coord_core::{PlacedResume, Way, resume_words};
 use coord_host::executor::Reply;
 use coord_host::process::Caller;
-use coord_model::{Action, EffectClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
+use coord_model::{Action, ActionClass, Event, Intent, Now, Outcome, ProcessRef, SessionKey};
 use coord_wire::api::{ResumeClaim, ResumeOrder};
 
 use crate::coordinator::Coordinator;
@@ -14,12 +14,12 @@ use crate::world::World;
 
 impl<W: World> Coordinator<W> {
     /// Does an action, or has it wait for the disk.
-    pub(crate) fn perform_action(&mut self, action: Action, class: EffectClass) {
+    pub(crate) fn perform_action(&mut self, action: Action) {
         // A lock is given back behind the acts that it is held for (H-13).
         let is_behind = matches!(action, Action::Release { .. }) && !self.acts.is_empty();
-        match class {
-            EffectClass::Idempotent if !is_behind => self.world.act(action),
-            EffectClass::Idempotent | EffectClass::Once => {
+        match action.class() {
+            ActionClass::Look | ActionClass::Notice if !is_behind => self.world.act(action),
+            ActionClass::Look | ActionClass::Notice | ActionClass::Once(_) => {
                 let decided = self.engine.journal().next_seq().saturating_sub(1);
                 self.acts.push_back((decided, action));
             }
@@ -28,19 +28,9 @@ impl<W: World> Coordinator<W> {
 
     /// What the gate refused is recorded as such: nothing waits for it.
     pub(crate) fn observe_action(&mut self, action: &Action, now: Now) {
-        match action {
-            Action::End { intent, .. }
-            | Action::TypeResume { intent, .. }
-            | Action::RespawnPane { intent, .. }
-            | Action::NewWindow { intent, .. }
-            | Action::Wake { intent, .. } => {
-                self.record_outcome(*intent, Outcome::Observed, now);
-            }
-            Action::Prove { .. }
-            | Action::Release { .. }
-            | Action::WriteStop { .. }
-            | Action::RemoveStop { .. }
-            | Action::Notify { .. } => {
+        match action.class() {
+            ActionClass::Once(intent) => self.record_outcome(intent, Outcome::Observed, now),
+            ActionClass::Look | ActionClass::Notice => {
                 tracing::info!(?action, "not performed: observing");
             }
         }

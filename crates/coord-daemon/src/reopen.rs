@@ -3,7 +3,7 @@
 //! Meanwhile nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
 //! decision is acted on. The spool is taken in as soon as the journal takes records again.
 
-use coord_model::{Action, Event, Intent, Now, Outcome};
+use coord_model::{ActionClass, Event, Now, Outcome};
 use coord_store::Reopened;
 
 use crate::background::Job;
@@ -126,26 +126,10 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn drop_acts(&mut self, what: &str, now: Now) {
         let changed = Outcome::Changed { what: what.to_owned() };
         for (_, action) in std::mem::take(&mut self.acts) {
-            match intent_of(&action) {
-                Some(intent) => self.record_outcome(intent, changed.clone(), now),
-                None => self.world.act(action),
+            match action.class() {
+                ActionClass::Once(intent) => self.record_outcome(intent, changed.clone(), now),
+                ActionClass::Look | ActionClass::Notice => self.world.act(action),
             }
         }
-    }
-}
-
-/// The intent of an act; none of what only looks, tells or gives back.
-fn intent_of(action: &Action) -> Option<Intent> {
-    match action {
-        Action::End { intent, .. }
-        | Action::TypeResume { intent, .. }
-        | Action::RespawnPane { intent, .. }
-        | Action::NewWindow { intent, .. }
-        | Action::Wake { intent, .. } => Some(*intent),
-        Action::Prove { .. }
-        | Action::Release { .. }
-        | Action::WriteStop { .. }
-        | Action::RemoveStop { .. }
-        | Action::Notify { .. } => None,
     }
 }

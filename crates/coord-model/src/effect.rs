@@ -106,27 +106,6 @@ pub enum Effect {
     Act(Box<Action>),
 }
 
-impl Effect {
-    /// Its class.
-    pub fn class(&self) -> EffectClass {
-        match self {
-            Self::WatchProcess { .. }
-            | Self::ReadRegistry { .. }
-            | Self::WatchRegistry { .. }
-            | Self::CapturePane { .. }
-            | Self::ReadTranscript { .. }
-            | Self::ReadTask { .. }
-            | Self::RemoveBody { .. }
-            | Self::Offer { .. }
-            | Self::SeekMessages { .. }
-            | Self::SeekLast { .. }
-            | Self::Tell { .. }
-            | Self::LockConfigDir { .. } => EffectClass::Idempotent,
-            Self::Act(action) => action.class(),
-        }
-    }
-}
-
 /// What is done to a session. Each is answered once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
@@ -213,19 +192,18 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its class.
-    pub fn class(&self) -> EffectClass {
+    /// Its class: all that anybody has to know of it but the executor that does it.
+    pub fn class(&self) -> ActionClass {
         match self {
-            Self::Prove { .. }
-            | Self::Release { .. }
-            | Self::WriteStop { .. }
-            | Self::RemoveStop { .. }
-            | Self::Notify { .. } => EffectClass::Idempotent,
-            Self::End { .. }
-            | Self::TypeResume { .. }
-            | Self::RespawnPane { .. }
-            | Self::NewWindow { .. }
-            | Self::Wake { .. } => EffectClass::Once,
+            Self::Prove { .. } | Self::Release { .. } => ActionClass::Look,
+            Self::WriteStop { .. } | Self::RemoveStop { .. } | Self::Notify { .. } => {
+                ActionClass::Notice
+            }
+            Self::End { intent, .. }
+            | Self::TypeResume { intent, .. }
+            | Self::RespawnPane { intent, .. }
+            | Self::NewWindow { intent, .. }
+            | Self::Wake { intent, .. } => ActionClass::Once(*intent),
         }
     }
 }
@@ -252,11 +230,13 @@ pub enum Look {
     AfterDeath,
 }
 
-/// Whether an effect may be repeated.
+/// What an action does to the world, and whether it may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EffectClass {
-    /// It may.
-    Idempotent,
-    /// Once, or a person decides.
-    Once,
+pub enum ActionClass {
+    /// It looks, or gives back what a look took. It may be repeated.
+    Look,
+    /// It leaves a notice for people. It may be repeated, and nothing waits for it.
+    Notice,
+    /// It acts on a session: once, or a person decides. This step waits for its outcome.
+    Once(Intent),
 }

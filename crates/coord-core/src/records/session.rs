@@ -393,28 +393,36 @@ impl Session {
         }
         // What unverified events said of nobody's session is said of no owner (H-44).
         if former.is_some() || (was_nobodys && self.last.is_some()) {
-            self.edge = None;
-            self.edge_at.wall_ms = 0;
-            self.last = None;
-            self.turn = Turn::None;
-            self.waits.clear();
-            self.over.clear();
-            self.background = Background::default();
-            self.registry = RegistryFact::Unknown;
-            self.turn_id = None;
-            self.left = None;
-            self.tmux = None;
-            self.pane = PaneFact::Unknown;
-            self.retire_signature();
-            self.old_signatures.retain(|one| one.is_content == Some(true));
-            self.forked_from = None;
-            self.kind = None;
-            self.launch = None;
-            self.old_pane = None;
-            self.recovery.nothing_left = None;
+            self.forget_process();
         }
         self.owner = Some(Owner::begin(id));
         self.presence = Presence::Alive;
+    }
+
+    /// Forgets what was said of one process. Names every field, so that nobody adds one without deciding whether it
+    /// outlives its process.
+    fn forget_process(&mut self) {
+        self.retire_signature();
+        #[rustfmt::skip]
+        let Self {
+            edge, edge_at, last, turn, turn_id, waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
+            forked_from, kind, launch, recovery,
+            // These outlive it, or end by what the new one says.
+            key: _, session_id: _, previous_ids: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
+            signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, reminded_at: _, failure: _, cwd: _,
+            transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
+            starter: _, inbox: _, held: _, counts: _, shown: _,
+        } = self;
+        (*edge, *last, *turn_id, *left, *tmux, *old_pane) = (None, None, None, None, None, None);
+        (*forked_from, *kind, *launch, recovery.nothing_left) = (None, None, None, None);
+        edge_at.wall_ms = 0;
+        *turn = Turn::None;
+        *background = Background::default();
+        *registry = RegistryFact::Unknown;
+        *pane = PaneFact::Unknown;
+        waits.clear();
+        over.clear();
+        old_signatures.retain(|one| one.is_content == Some(true));
     }
 
     /// Whether a hook of its owner told of it: what nobody confirms is none (H-44).

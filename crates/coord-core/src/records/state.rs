@@ -16,10 +16,10 @@ use super::clocks::{Clocks, clocks};
 use super::hold::Hold;
 use super::host_event::DeadServer;
 use super::machine::Machine;
+use super::messages::{Messages, QueueHead};
 use super::owner::OwnerId;
 use super::seen::SeenIds;
 use super::session::{EarlyEnd, Session};
-use super::shelf::{QueueHead, Shelf};
 use super::support::Support;
 
 /// Configuration directories remembered; a user has a handful.
@@ -99,7 +99,7 @@ pub struct Header {
 pub struct State {
     pub(crate) header: Header,
     pub(crate) seen: SeenIds,
-    pub(crate) messages: Shelf,
+    pub(crate) messages: Messages,
     records: BTreeMap<SessionKey, Record>,
     /// Keys ascend, so that a state answers alike however it was put together.
     by_id: BTreeMap<String, Vec<SessionKey>>,

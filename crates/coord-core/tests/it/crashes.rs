@@ -278,7 +278,7 @@ impl World {
 }
 
 pub(crate) fn is_act(action: &Action) -> bool {
-    action.class() == coord_model::EffectClass::Once
+    matches!(action.class(), coord_model::ActionClass::Once(_))
 }
 
 pub(crate) fn intent_of(action: &Action) -> Intent {

@@ -59,7 +59,7 @@ struct Line {
 
 /// All messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct Messages {
     /// Boxed: a message is large, and the map moves its neighbours when one comes or goes.
     messages: BTreeMap<MessageId, Box<Message>>,
     indexes: Indexes,
@@ -82,7 +82,7 @@ enum Alike {
     Text(u64),
 }
 
-impl Shelf {
+impl Messages {
     /// A message.
     pub(crate) fn get(&self, id: MessageId) -> Option<&Message> {
         self.messages.get(&id).map(|message| &**message)
