@@ -1,9 +1,7 @@
 //! G1, G10: the life of a coordinator, cut at every operation on its disk.
 
-mod workload;
-
+use crate::workload::{self, Log, disk};
 use coord_testkit::{Damage, FakeDisk, Fault};
-use workload::{Log, disk};
 
 /// Lives with the power cut at every operation in turn, and once without; returns how many there
 /// are.

@@ -1,10 +1,8 @@
 //! G1, H-29: every single operation of a coordinator's life fails once; and the disk fills up.
 
-mod workload;
-
+use crate::workload::{Log, disk};
 use coord_testkit::{Damage, FakeDisk, Fault};
 use std::io::ErrorKind;
-use workload::{Log, disk};
 
 /// The coordinator lives on, is started anew, and the power goes: each time the log holds.
 #[track_caller]
