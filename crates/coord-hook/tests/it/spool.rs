@@ -1,8 +1,7 @@
 //! The spool under the hooks: many writers, stopped and killed ones, no room, no right.
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
-mod world;
-
+use crate::world::{self, EVENT, SESSION_START, STOP, World, envelope, payload_of, records};
 use coord_wire::frame;
 use coord_wire::limits::{SPOOL_BYTES_MAX, SPOOL_SESSION_BYTES_MAX};
 use coord_wire::spool::{
@@ -13,7 +12,6 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use world::{EVENT, SESSION_START, STOP, World, envelope, payload_of, records};
 
 fn current(world: &World) -> File {
     OpenOptions::new().read(true).write(true).open(world.paths.spool().join(CURRENT)).unwrap()

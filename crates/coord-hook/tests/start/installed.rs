@@ -1,5 +1,4 @@
 //! A root with an install record, and a harness on a terminal.
-#![allow(dead_code, reason = "each test program uses its own part of this")]
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
 use crate::world::{self, World, payload_of};
@@ -8,17 +7,23 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A stand-in for `coord` that says how it was started. One in each test program: it collects the
-/// children of the whole process.
+/// Who has this is the only test that runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A stand-in for `coord` that says how it was started. One at a time: it collects the children of the
+/// whole process.
 pub(crate) struct Installed {
     pub(crate) world: World,
     pub(crate) coord: PathBuf,
     started: PathBuf,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Installed {
     pub(crate) fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // What a hook leaves behind becomes a child of this process and can be waited for.
         set_child_subreaper(Some(getpid())).unwrap();
         let world = World::new();
@@ -28,7 +33,7 @@ impl Installed {
         let script = format!("#!/bin/sh\n{report} > \"$4/started\"\n");
         std::fs::write(&coord, script).unwrap();
         world::set_mode(&coord, 0o755);
-        let installed = Self { world, coord, started };
+        let installed = Self { world, coord, started, _alone: alone };
         installed.record(|_| ());
         installed
     }

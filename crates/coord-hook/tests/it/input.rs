@@ -1,13 +1,11 @@
 //! Input that no client should send, and streams that are not as they should be.
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
-mod world;
-
+use crate::world::{self, Answer, EVENT, Ended, NO_CONTENT, STOP, World, envelope, payload_of};
 use coord_wire::limits::{MALFORMED_BYTES_MAX, MALFORMED_RECORDS_MAX};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use world::{Answer, EVENT, Ended, NO_CONTENT, STOP, World, envelope, payload_of};
 
 const SECRET: &str = "Tr0ub4dor";
 

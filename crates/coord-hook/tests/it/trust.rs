@@ -1,7 +1,8 @@
 //! Whom a hook believes: not the environment, not another user's files, not a stranger's socket.
 
-mod world;
-
+use crate::world::{
+    self, Answer, Ended, NO_CONTENT, SESSION_START, STOP, World, envelope, payload_of,
+};
 use coord_model::Kind;
 use coord_wire::limits::MISS_MEMORY;
 use std::io::IsTerminal as _;
@@ -9,7 +10,6 @@ use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use world::{Answer, Ended, NO_CONTENT, SESSION_START, STOP, World, envelope, payload_of};
 
 /// Runs a hook as the child of a harness that was started with `started_with`; `project` is what the
 /// project's settings add to the environment of hooks.

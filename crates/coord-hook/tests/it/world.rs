@@ -1,5 +1,4 @@
 //! A root of its own for one test, a coordinator of a few lines, and a way to run a hook.
-#![allow(dead_code, reason = "each test program uses its own part of this")]
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
 use coord_model::envelope::Envelope;

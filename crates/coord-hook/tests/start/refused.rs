@@ -1,12 +1,8 @@
-//! When SessionStart does not start the coordinator. One test in a program of its own, see
-//! [`installed::Installed`].
+//! When SessionStart does not start the coordinator.
 
-mod installed;
-mod world;
-
+use crate::installed::Installed;
+use crate::world::{self, EVENT, SESSION_START};
 use coord_wire::api::InstallRecord;
-use installed::Installed;
-use world::{EVENT, SESSION_START};
 
 #[track_caller]
 fn assert_not_started(installed: &Installed, hook: &str, event: &str, arguments: &str) {

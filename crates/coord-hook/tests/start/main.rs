@@ -1,6 +1,9 @@
-//! How SessionStart starts the coordinator.
+//! How SessionStart starts the coordinator. A program of its own, see [`installed::Installed`].
 
 mod installed;
+mod refused;
+#[allow(dead_code, reason = "this program uses a part of it")]
+#[path = "../it/world.rs"]
 mod world;
 
 use installed::Installed;

@@ -1,13 +1,11 @@
 //! Every payload of the real client through every hook, with a coordinator in every mood.
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
-mod world;
-
+use crate::world::{self, Answer, Ended, HOOKS, NO_CONTENT, STOP, World};
 use coord_model::envelope::Envelope;
 use coord_wire::limits::{SPOOL_BYTES_MAX, SPOOL_RESERVE_BYTES, is_folded, is_reserved};
 use coord_wire::spool::{CURRENT, FOLDED_AT, HEADER_BYTES, HEADER_MAGIC};
 use serde_json::Value;
-use world::{Answer, Ended, HOOKS, NO_CONTENT, STOP, World};
 
 /// Stands in the fixtures wherever a prompt, a message, a tool input or a tool output had text.
 const PRIVATE: &str = "PRIVATE";

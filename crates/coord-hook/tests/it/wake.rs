@@ -2,15 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its ground is missing")]
 
-mod world;
-
+use crate::world::{self, Ended, World, payload_of, request_body};
 use coord_wire::limits::WAKE_BYTES_MAX;
 use std::fs::read_to_string;
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use world::{Ended, World, payload_of, request_body};
 
 const WAKE: &str = env!("CARGO_BIN_EXE_coord-hook-wake");
 
