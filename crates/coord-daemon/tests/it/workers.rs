@@ -111,7 +111,7 @@ fn the_coordinator_itself() {
 
 fn start(root: &Path) -> Child {
     let mut coordinator = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_coordinator_itself", "--nocapture"])
+        .args(["--exact", "workers::the_coordinator_itself", "--nocapture"])
         .env(ROOT, root)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
