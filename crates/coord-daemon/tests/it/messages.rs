@@ -9,9 +9,9 @@ use coord_core::ANSWER_BYTES_MAX;
 use coord_daemon::http::{Request, Response};
 use coord_daemon::routes::Route;
 use coord_host::process::Caller;
-use coord_model::{Harness, Kind, MarkChange, Now, ProcessRef};
+use coord_model::{Kind, MarkChange, Now, ProcessRef};
 use coord_sim::hooks::{Hook, envelope};
-use coord_sim::machine::{PID_NS, Pace, SharedMachine};
+use coord_sim::machine::{Pace, SharedMachine};
 use coord_sim::serving::{CONFIG_DIR, Serving, WakeHook, paths};
 use coord_store::Disk;
 use coord_testkit::fake_disk::{Damage, FakeDisk, Fault};
@@ -118,20 +118,7 @@ impl Place {
             "transcript_path".to_owned(),
             json!(format!("{CONFIG_DIR}/projects/p/{session}.jsonl")),
         );
-        let now = self.machine.get().now;
-        let boot = self.machine.get().boot.clone();
-        let ProcessRef { pid, start_time } = client;
-        let kind = Some(Kind::Interactive);
-        let hook = Hook {
-            id: (u128::from(now.wall_ms) << 80) | u128::from(now.mono_ns),
-            pid: pid + 1,
-            mono_ns: now.mono_ns,
-            wall_ms: now.wall_ms,
-            boot,
-            harness: Some(Harness { pid, start_time, pid_ns: PID_NS, tty: 34_816, kind }),
-            tmux: None,
-            config_dir: CONFIG_DIR.to_owned(),
-        };
+        let hook = Hook::of_client(&self.machine.get(), client);
         let request = Request {
             method: "POST".to_owned(),
             path: "/v1/events".to_owned(),
@@ -139,7 +126,7 @@ impl Place {
             body: serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap(),
             keep_alive: false,
         };
-        self.serving.route(&request, Caller { pid: pid + 1, parent: Some(pid) })
+        self.serving.route(&request, Caller { pid: hook.pid, parent: Some(client.pid) })
     }
 
     /// A hook that is answered with nothing.

@@ -4,11 +4,11 @@
 
 use coord_config::Config;
 use coord_host::process::Caller;
-use coord_model::{Event, Harness, Kind, Now, Record};
+use coord_model::{Event, Kind, Now, Record};
 use coord_sim::SharedMachine;
 use coord_sim::hooks::{Hook, envelope};
-use coord_sim::machine::{PID_NS, Pace};
-use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
+use coord_sim::machine::Pace;
+use coord_sim::serving::{Post, Serving, paths};
 use coord_store::journal::read_segments;
 use coord_testkit::Random;
 use coord_view::history::{self, Wanted};
@@ -34,22 +34,7 @@ fn marks_of_five_minutes(has_session: bool) -> usize {
     let mut serving = Serving::start(&machine, &Config::defaults()).unwrap();
     if has_session {
         let process = machine.get().spawn(1000, Kind::Headless, 0);
-        let hook = Hook {
-            id: u128::from(now.wall_ms) << 80,
-            pid: 1001,
-            mono_ns: now.mono_ns,
-            wall_ms: now.wall_ms,
-            boot: machine.get().boot.clone(),
-            harness: Some(Harness {
-                pid: process.pid,
-                start_time: process.start_time,
-                pid_ns: PID_NS,
-                tty: 0,
-                kind: Some(Kind::Headless),
-            }),
-            tmux: None,
-            config_dir: CONFIG_DIR.to_owned(),
-        };
+        let hook = Hook::of_client(&machine.get(), process);
         let payload =
             json!({"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup"});
         let body = serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap();

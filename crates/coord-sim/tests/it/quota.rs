@@ -53,23 +53,12 @@ impl World {
     /// A hook of a client, with the wake hook that it starts beside some of them.
     fn fire(&mut self, process: ProcessRef, event: &str, about: (&str, &str)) {
         self.hooks += 1;
-        let (now, pid) = (self.machine.get().now, 1_000_000 + self.hooks);
-        let hook = Hook {
-            id: (u128::from(now.wall_ms) << 80) | u128::from(self.hooks),
-            pid,
-            mono_ns: now.mono_ns,
-            wall_ms: now.wall_ms,
-            boot: self.machine.get().boot.clone(),
-            harness: Some(Harness {
-                pid: process.pid,
-                start_time: process.start_time,
-                pid_ns: PID_NS,
-                tty: 40_000 + u64::from(process.pid),
-                kind: (event == "SessionStart").then_some(Kind::Interactive),
-            }),
-            tmux: None,
-            config_dir: CONFIG_DIR.to_owned(),
-        };
+        let pid = 1_000_000 + self.hooks;
+        let known = Hook::of_client(&self.machine.get(), process);
+        let id = (u128::from(known.wall_ms) << 80) | u128::from(self.hooks);
+        let kind = (event == "SessionStart").then_some(Kind::Interactive);
+        let harness = known.harness.map(|harness| Harness { kind, ..harness });
+        let hook = Hook { id, pid, harness, ..known };
         let session_id = self.clients[&process].clone();
         let payload = json!({"session_id": session_id, "hook_event_name": event, about.0: about.1});
         let body = serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap();

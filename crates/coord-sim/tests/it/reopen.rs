@@ -5,11 +5,11 @@ use coord_config::Config;
 use coord_daemon::engine::Engine;
 use coord_host::process::Caller;
 use coord_model::stamp::rfc3339;
-use coord_model::{Event, Harness, Kind, Now, ProcessRef, Record};
+use coord_model::{Event, Kind, Now, ProcessRef, Record};
 use coord_sim::SharedMachine;
 use coord_sim::hooks::{Hook, envelope};
-use coord_sim::machine::{PID_NS, Pace};
-use coord_sim::serving::{CONFIG_DIR, Post, Serving, paths};
+use coord_sim::machine::Pace;
+use coord_sim::serving::{Post, Serving, paths};
 use coord_store::Disk;
 use coord_store::disk::DiskFile;
 use coord_store::journal::read_segments;
@@ -61,23 +61,10 @@ impl World {
 
     /// A client's first hook; the status it is answered with.
     fn begin(&mut self, client: ProcessRef) -> u16 {
-        let now = self.machine.get().now;
-        let boot = self.machine.get().boot.clone();
-        let ProcessRef { pid, start_time } = client;
-        let kind = Some(Kind::Interactive);
-        let hook = Hook {
-            id: u128::from(now.wall_ms) << 80,
-            pid: pid + 1,
-            mono_ns: now.mono_ns,
-            wall_ms: now.wall_ms,
-            boot,
-            harness: Some(Harness { pid, start_time, pid_ns: PID_NS, tty: 34_816, kind }),
-            tmux: None,
-            config_dir: CONFIG_DIR.to_owned(),
-        };
+        let hook = Hook::of_client(&self.machine.get(), client);
         let payload = json!({"hook_event_name": "SessionStart", "session_id": "of-client", "source": "startup"});
         let body = serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap();
-        let caller = Caller { pid: pid + 1, parent: Some(pid) };
+        let caller = Caller { pid: hook.pid, parent: Some(client.pid) };
         self.serving.turn(&[Post { body, caller }], false)[0]
     }
 
