@@ -1,7 +1,7 @@
 //! `coord up`, `coord down`, and who may start a coordinator (R-15, R-16, H-15, H-37, H-41).
 
-use crate::harness::{Harness, Tmux, programs_of};
-use crate::wire::{client_event, here, post};
+use super::harness::{Harness, Tmux, programs_of};
+use super::wire::{client_event, here, post};
 use coord_model::SessionState;
 use coord_tests::coord::{coord, health, install, programs, session, session_when};
 use coord_tests::home::Home;

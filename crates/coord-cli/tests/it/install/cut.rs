@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use coord_tests::wait::readable;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 
 const KILLS: u32 = 200;
 

@@ -9,7 +9,7 @@ use coord_tests::coord::{coord, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::copy_program;
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 
 // an older client runs the line in a shell without its arguments, or drops the whole file.
 #[test]

@@ -1,8 +1,8 @@
 //! Attacks on who is believed (H-44 to H-47): each forges what another process would have to say, with the
 //! real programs, and changes nothing that it must not change.
 
-use crate::harness::Harness;
-use crate::wire::{event, here, post, with};
+use super::harness::Harness;
+use super::wire::{event, here, post, with};
 use coord_host::process::stat;
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session, session_when};

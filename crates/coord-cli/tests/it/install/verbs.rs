@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 
 const SETTINGS: &str = "{\r\n\t\"model\": \"opus\",\r\n\t\"env\": {\"A\":  \"1\"}\r\n}";
 

@@ -1,7 +1,7 @@
 //! The store and its locks, as a user meets them: one coordinator, private files, and a store that
 //! is refused where going on would lose something. Holds G1, G11, H-15, H-29.
 
-use crate::wire::{Wire, ask, event, here, post};
+use super::wire::{Wire, ask, event, here, post};
 use coord_model::STORE_VERSION;
 use coord_tests::coord::{Coordinator, coord, events, health, programs, session};
 use coord_tests::home::Home;
@@ -162,7 +162,7 @@ fn g11_another_user_is_refused_by_modes_and_by_the_peer_check() {
     let finished = run(curl, &home.tmp(), "curl");
     assert!(!finished.status.success(), "{finished:?}");
     assert_eq!(finished.stdout, "", "{finished:?}");
-    Wire::open(&home).send(crate::wire::request("GET", "/healthz", "")).answer().expect("ours");
+    Wire::open(&home).send(super::wire::request("GET", "/healthz", "")).answer().expect("ours");
 }
 
 // H-29: `sudo coord` must leave no file of root where the user's coordinator cannot write.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use coord_tests::coord::programs;
 use serde_json::{Value, json};
 
-use crate::scratch::put_program;
+use super::scratch::put_program;
 
 /// Where everything is, below one directory.
 struct Place {

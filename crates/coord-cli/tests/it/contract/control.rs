@@ -3,8 +3,8 @@
 //! A person's terminal is a pane of a tmux server, which has no ancestor but the system: the tests
 //! themselves may run below an agent.
 
-use crate::harness::{Harness, Tmux};
-use crate::wire::{ask, client_event, post};
+use super::harness::{Harness, Tmux};
+use super::wire::{ask, client_event, post};
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, events, install, programs, session_when};
 use coord_tests::home::Home;

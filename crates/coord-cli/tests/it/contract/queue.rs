@@ -1,9 +1,9 @@
 //! Messages to programs (S4), through the command line and the socket: what was accepted is handed out, to
 //! one consumer at a time, whatever ends meanwhile.
 
-use crate::disk::SmallDisk;
-use crate::harness::Harness;
-use crate::wire::ask;
+use super::disk::SmallDisk;
+use super::harness::Harness;
+use super::wire::ask;
 use coord_tests::coord::{Coordinator, coord, events, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, Running};

@@ -1,8 +1,8 @@
 //! What people and scripts see of the command line (interfaces.md, CLI; H-26): tables that fit,
 //! strings that cannot steer a terminal, exit codes, and one line per error.
 
-use crate::harness::Harness;
-use crate::wire::{ask, client_event, event, post, with};
+use super::harness::Harness;
+use super::wire::{ask, client_event, event, post, with};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};

@@ -1,8 +1,8 @@
 //! What a death means (H-05, H-10, H-14, H-15, S0-25f, S0-28a, R-09), with harnesses that really
 //! die.
 
-use crate::harness::{Harness, Tmux};
-use crate::wire::{ask, event, here, post, with};
+use super::harness::{Harness, Tmux};
+use super::wire::{ask, event, here, post, with};
 use coord_model::{SessionState, Status};
 use coord_tests::coord::{Coordinator, coord, events, install, programs, session, session_when};
 use coord_tests::home::Home;

@@ -1,6 +1,6 @@
 //! Coordinator and caller in different pid namespaces (H-15).
 
-use crate::wire::{ask, event};
+use super::wire::{ask, event};
 use coord_tests::coord::{coord, install, programs};
 use coord_tests::home::Home;
 use coord_tests::process::{Running, run};

@@ -1,15 +1,15 @@
 //! The combined flood of H-49, with the real coordinator, real hooks and a recognized client:
 //!
 //! ```sh
-//! cargo test --release -p coord-cli --test contract -- flood:: --nocapture
+//! cargo test --release -p coord-cli --test it -- contract::flood:: --nocapture
 //! ```
 //!
 //! prints the memory, the delay of the real session's events, and what is kept of its history. The delay
 //! is measured and not asserted: it depends on what else the machine does.
 
-use crate::harness::Harness;
-use crate::limits::{peak_mib, spool};
-use crate::wire::{Wire, ask, event, post, request};
+use super::harness::Harness;
+use super::limits::{peak_mib, spool};
+use super::wire::{Wire, ask, event, post, request};
 use coord_model::{Event, Record, Via};
 use coord_store::RealDisk;
 use coord_store::journal::Cursor;

@@ -2,7 +2,7 @@
 //! not recorded is visible, and it heals by itself. The state lies on a small file system of its own,
 //! in a mount namespace that goes with the test.
 
-use crate::wire::{ask, client_event, post, with};
+use super::wire::{ask, client_event, post, with};
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, events, hook_events, programs, session};
 use coord_tests::home::Home;

@@ -1,7 +1,7 @@
 //! HTTP over the socket (interfaces.md), byte by byte: every route, every refusal, and peers that
 //! stop in the middle. Holds G2 and G11.
 
-use crate::wire::{Wire, ask, client_event, event, post, request, with};
+use super::wire::{Wire, ask, client_event, event, post, request, with};
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, events, health, programs, session};
 use coord_tests::home::Home;

@@ -1,6 +1,6 @@
 //! Each set-up that is broken in one way is named, with its remedy.
 
-use crate::place::{Place, chmod, put_hooks};
+use super::place::{Place, chmod, put_hooks};
 use coord_host::here::Here;
 use coord_model::stamp::rfc3339;
 use coord_store::now;

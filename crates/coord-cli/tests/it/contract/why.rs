@@ -1,7 +1,7 @@
 //! `coord explain`, `coord wait` and `coord events --follow` (G9): why, until when, and what next.
 
-use crate::harness::Harness;
-use crate::wire::{client_event, post};
+use super::harness::Harness;
+use super::wire::{client_event, post};
 use coord_tests::coord::{Coordinator, coord, programs};
 use coord_tests::home::Home;
 use coord_tests::process::Running;

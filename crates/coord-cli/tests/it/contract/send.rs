@@ -1,8 +1,8 @@
 //! Messages to sessions, through the command line (S4-24 to S4-26, H-04, H-21): whom they are for, what they wait
 //! for and how that is said, with a coordinator and without.
 
-use crate::harness::{Harness, Tmux};
-use crate::wire::{event, here, post, with};
+use super::harness::{Harness, Tmux};
+use super::wire::{event, here, post, with};
 use coord_model::SessionState;
 use coord_tests::coord::{Coordinator, coord, install, programs, session_when};
 use coord_tests::home::Home;

@@ -1,9 +1,9 @@
 //! Floods by one sender, against a real coordinator (H-49): memory stays bounded, nobody else waits, and
 //! nothing that was accepted is lost.
 
-use crate::disk::SmallDisk;
-use crate::harness::Harness;
-use crate::wire::{Wire, ask, event, post, request, with};
+use super::disk::SmallDisk;
+use super::harness::Harness;
+use super::wire::{Wire, ask, event, post, request, with};
 use coord_tests::coord::{Coordinator, coord, health, hook_events, programs, session};
 use coord_tests::home::Home;
 use coord_tests::process::run;

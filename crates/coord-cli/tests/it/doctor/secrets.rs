@@ -1,6 +1,6 @@
 //! The report for others has what helps, and no prompt, no secret and no value of the environment.
 
-use crate::place::Place;
+use super::place::Place;
 use coord_tests::coord::Coordinator;
 use serde_json::json;
 use std::fs;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::scratch::Scratch;
+use super::scratch::Scratch;
 
 /// The files of one folder with their names.
 #[track_caller]

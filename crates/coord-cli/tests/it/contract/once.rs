@@ -1,7 +1,7 @@
 //! Every event takes effect exactly once, however it comes and however often (G1, G2, H-31, H-37).
 
-use crate::harness::{Harness, spool_is_empty};
-use crate::wire::{ask, client_event, post, with};
+use super::harness::{Harness, spool_is_empty};
+use super::wire::{ask, client_event, post, with};
 use coord_model::SessionState;
 use coord_tests::coord::{
     Coordinator, coord, events, health, hook_events, install, session, session_when,

@@ -1,6 +1,6 @@
 //! `--fix` repairs what is safe to repair, says what it did, and lifts no `coord down`.
 
-use crate::place::{Place, chmod};
+use super::place::{Place, chmod};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
