@@ -30,9 +30,10 @@ error: 2 targets failed:
     `-p coord-core --lib`
     `-p coord-tests --test wake`
 ";
-const TOOLS: [&str; 18] = [
+const TOOLS: [&str; 19] = [
     "apt-get",
     "cc",
+    "c++",
     "readelf",
     "git",
     "tmux",

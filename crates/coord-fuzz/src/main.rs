@@ -1,100 +1,85 @@
-//! `coord-fuzz`: the targets for as long as wanted, or one input once more.
+//! `coord-fuzz`: a target for as long as wanted, or all of them.
+
+mod engine;
 
 use anyhow::{Context, bail};
-use coord_fuzz::{Budget, Counting, Report, TARGETS, Target, fuzz, replay};
+use coord_fuzz::{Counting, TARGETS, Target};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// Stack of a run: what a thread of the coordinator has.
-const STACK_BYTES: usize = 2 * 1024 * 1024;
+const STACK_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Run coord's parsers on hostile input
 #[derive(Debug, clap::Parser)]
 #[command(
-    after_help = "Examples:\n  coord-fuzz --minutes 10\n  coord-fuzz --target settings --minutes 60 --keep\n  coord-fuzz --target settings --replay crates/coord-fuzz/corpus/settings/1f2e3d4c\n\nIf the program itself dies, its last input is the file coord-fuzz-TARGET-*/current below the temporary directory."
+    after_help = "Examples:\n  coord-fuzz --minutes 10\n  coord-fuzz settings --minutes 60\n  coord-fuzz settings -- target/fuzz/settings/crash-1f2e3d4c\n\nAn input that fails is written to DIR/TARGET. Copy it to crates/coord-fuzz/corpus/TARGET to keep it. If the program\ndies without a word, its last input is DIR/TARGET/current."
 )]
 struct Args {
-    /// Only this one: hook, envelope, http, journal, snapshot, spool, settings, registry, transcript,
-    /// screen, tmux, config
-    #[arg(long)]
+    /// Parser to run [default: all, one after the other]
     target: Option<String>,
-    /// How long in all
-    #[arg(long, default_value_t = 1.0)]
-    minutes: f64,
-    /// The same seed makes the same inputs [default: a random one]
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Run the target on this input once, and say what came out
-    #[arg(long, value_name = "FILE", requires = "target")]
-    replay: Option<PathBuf>,
-    /// Put an input that fails into the corpus of this repository
-    #[arg(long)]
-    keep: bool,
+    /// Time limit, for all targets together [default: none]
+    #[arg(long, required_unless_present = "target")]
+    minutes: Option<f64>,
+    /// Seed of the mutations; 0 draws one
+    #[arg(long, default_value_t = 0)]
+    seed: u32,
+    /// Directory for inputs; what was found there before is mutated further
+    #[arg(long, default_value = "target/fuzz")]
+    dir: PathBuf,
+    /// Options of libFuzzer (-help=1 lists them), and files to run instead of mutated inputs
+    #[arg(last = true)]
+    libfuzzer: Vec<String>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
+    let limit = getrlimit(Resource::Stack);
+    if limit.current != Some(STACK_BYTES) {
+        setrlimit(Resource::Stack, Rlimit { current: Some(STACK_BYTES), ..limit })?;
+        // The main thread has its limit from the start of the program.
+        let program = std::env::current_exe().context("the path of this program")?;
+        return Err(Command::new(program).args(std::env::args_os().skip(1)).exec().into());
+    }
     let args: Args = clap::Parser::parse();
-    let run = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&args))?;
-    run.join().map_err(|_| anyhow::anyhow!("the run itself panicked"))?
-}
-
-fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let is_wanted = |target: &&Target| args.target.as_ref().is_none_or(|name| name == target.name);
-    let targets: Vec<&'static Target> = TARGETS.iter().filter(is_wanted).collect();
-    let Some(first) = targets.first() else {
+    let Some(name) = &args.target else { return all(&args) };
+    let Some(target) = TARGETS.iter().find(|target| target.name == name) else {
         let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
-        bail!("no such target; there are {}", names.join(", "));
+        bail!("no target {name}: there are {}", names.join(", "));
     };
-    let mut out = std::io::stdout();
-    if let Some(file) = &args.replay {
-        let input = std::fs::read(file).with_context(|| file.display().to_string())?;
-        let result = replay(first, &input)?;
-        let code = if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-        let (Ok(said) | Err(said)) = result;
-        writeln!(out, "{}: {said}", first.name)?;
-        return Ok(code);
-    }
-    let seed = match args.seed {
-        Some(seed) => seed,
-        None => {
-            let mut bytes = [0; 8];
-            rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-            u64::from_le_bytes(bytes)
-        }
-    };
-    writeln!(out, "seed {seed}")?;
-    let all = Duration::try_from_secs_f64(args.minutes * 60.0).context("--minutes")?;
-    let each = all / u32::try_from(targets.len()).unwrap_or(1);
-    let mut has_failed = false;
-    for target in targets {
-        let report = fuzz(target, seed, Budget::Until(Instant::now() + each), args.keep)?;
-        has_failed |= report.failure.is_some();
-        print(&mut out, target, &report)?;
-    }
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let mut options = vec![format!("-seed={}", args.seed)];
+    // 0 would be no limit.
+    let seconds = args.minutes.map(|minutes| (minutes * 60.0).ceil().max(1.0));
+    options.extend(seconds.map(|seconds| format!("-max_total_time={seconds}")));
+    options.extend(args.libfuzzer);
+    let code = engine::fuzz(target, &args.dir, options)?;
+    Ok(if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(out: &mut impl Write, target: &Target, report: &Report) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "{}: {} executions, pool {}, {} outcomes",
-        target.name,
-        report.executions,
-        report.pool,
-        report.outcomes.len()
-    )?;
-    let mut outcomes: Vec<_> = report.outcomes.iter().collect();
-    outcomes.sort_by_key(|(_, n)| core::cmp::Reverse(**n));
-    for (outcome, n) in outcomes.iter().take(20) {
-        writeln!(out, "  {n:>9}  {outcome:?}")?;
+/// Each target in a process of its own, since libFuzzer ends it.
+fn all(args: &Args) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    let mut failed = Vec::new();
+    for Target { name, .. } in &TARGETS {
+        let mut command = Command::new(&program);
+        let minutes = args.minutes.unwrap_or_default() / f64::from(u32::try_from(TARGETS.len())?);
+        command.arg(name).arg(format!("--minutes={minutes}")).arg(format!("--seed={}", args.seed));
+        command.arg("--dir").arg(&args.dir).arg("--").args(&args.libfuzzer);
+        if !command.status().context("this program")?.success() {
+            failed.push(*name);
+        }
     }
-    if let Some(failure) = &report.failure {
-        writeln!(out, "  FAILED: {}\n  input: {}", failure.message, failure.input.display())?;
+    // As libFuzzer does, so that it stands behind what that says.
+    let mut out = std::io::stderr();
+    if failed.is_empty() {
+        writeln!(out, "{} targets held", TARGETS.len())?;
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(())
+    writeln!(out, "FAILED: {}; inputs are in {}", failed.join(", "), args.dir.display())?;
+    Ok(ExitCode::FAILURE)
 }

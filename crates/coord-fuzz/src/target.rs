@@ -15,6 +15,9 @@ mod stream;
 mod tmux;
 mod transcript;
 
+use crate::inputs;
+use crate::memory::measured;
+
 /// A parser, and what must hold of it.
 #[derive(Debug)]
 pub struct Target {
@@ -25,9 +28,31 @@ pub struct Target {
     /// Words that its inputs are made of.
     pub(crate) dictionary: &'static [&'static str],
     /// Makes a mutated input pass the first check, such as a checksum, that would hide the others.
-    pub(crate) repair: Option<fn(&mut Vec<u8>)>,
+    pub repair: Option<fn(&mut Vec<u8>)>,
     /// Runs it; panics where something does not hold. Gives back what came out, in a word or two.
     pub(crate) run: fn(&[u8]) -> String,
+}
+
+impl Target {
+    /// The first inputs, among them those that once failed.
+    pub fn inputs(&self) -> Vec<Vec<u8>> {
+        inputs::first(self)
+    }
+
+    /// Words that its inputs are made of, as a dictionary of libFuzzer.
+    pub fn words(&self) -> String {
+        inputs::words(self)
+    }
+
+    /// Runs it on an input. Gives back what came out, in a word or two.
+    ///
+    /// # Panics
+    /// Where something does not hold, and where it takes more memory than it may.
+    pub fn run(&self, input: &[u8]) -> String {
+        let (outcome, held) = measured(input.len(), || (self.run)(input));
+        assert_eq!(held, None, "bytes held at once");
+        outcome
+    }
 }
 
 /// All of them.

@@ -3,21 +3,33 @@
 //! `COORD_TEST_SEED` makes other inputs. Holds the random half of G1, G7, G8, G11, H-16, H-26 and
 //! S4-07.
 
-use coord_fuzz::{Budget, Counting, TARGETS, fuzz};
+use coord_fuzz::TARGETS;
+use std::process::Command;
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+/// Lines of a failed run that are shown.
+const LINES_SHOWN: usize = 60;
 
 #[track_caller]
 fn check(name: &str, executions: u64) {
-    let seed =
-        std::env::var("COORD_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
-    let report = fuzz(target, seed, Budget::Executions(executions), false).expect("a run");
-    assert_eq!(report.failure, None, "COORD_TEST_SEED={seed}");
-    assert!(1 < report.outcomes.len(), "all inputs fare alike: {:?}", report.outcomes);
+    let seed = std::env::var("COORD_TEST_SEED").unwrap_or_else(|_| "1".to_owned());
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_coord-fuzz"));
+    run.args([name, "--seed", &seed, "--dir"]).arg(dir.path()).env("TMPDIR", dir.path());
+    let output = run.args(["--", &format!("-runs={executions}")]).output().expect("a run");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    if !output.status.success() {
+        let lines: Vec<&str> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n");
+        panic!(
+            "COORD_TEST_SEED={seed}, {}, inputs are in {}\n{end}",
+            output.status,
+            dir.keep().display()
+        );
+    }
+    let outcomes = text.lines().filter(|line| line.starts_with("outcome: ")).count();
+    assert!(1 < outcomes, "all inputs fare alike:\n{text}");
 }
-
 macro_rules! bounded {
     ($($test:ident $name:literal $executions:literal;)*) => {
         $(#[test]

@@ -1,4 +1,4 @@
-//! A program of its own: what is added stays for its life.
+//! Signatures of a user, beside the known ones.
 
 // S0-01: the list of signatures can be extended by the user.
 #[test]

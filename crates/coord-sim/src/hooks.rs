@@ -7,16 +7,17 @@
 use std::io;
 use std::path::Path;
 
-use coord_model::Harness;
 use coord_model::envelope::{ENVELOPE_VERSION, Envelope, TmuxClaim};
 use coord_model::stamp::rfc3339;
+use coord_model::{Harness, ProcessRef};
 use coord_store::disk::{Disk, DiskFile};
 use coord_testkit::FakeDisk;
 use coord_wire::{frame, spool};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::machine::MACHINE;
+use crate::machine::{MACHINE, Machine, PID_NS};
+use crate::serving::CONFIG_DIR;
 
 /// The events at which an interactive client starts its wake hook as well (H-02).
 pub const ARMING: [&str; 3] = ["SessionStart", "Stop", "StopFailure"];
@@ -40,6 +41,31 @@ pub struct Hook {
     pub tmux: Option<TmuxClaim>,
     /// The client's configuration directory.
     pub config_dir: String,
+}
+
+impl Hook {
+    /// A hook that a client starts now, outside tmux: its child, with the pid after its own. The id is made
+    /// of the time alone.
+    pub fn of_client(machine: &Machine, client: ProcessRef) -> Self {
+        let ProcessRef { pid, start_time } = client;
+        let running = machine.processes.get(&pid).filter(|_| machine.is_alive(client));
+        Self {
+            id: (u128::from(machine.now.wall_ms) << 80) | u128::from(machine.now.mono_ns),
+            pid: pid + 1,
+            mono_ns: machine.now.mono_ns,
+            wall_ms: machine.now.wall_ms,
+            boot: machine.boot.clone(),
+            harness: running.map(|process| Harness {
+                pid,
+                start_time,
+                pid_ns: PID_NS,
+                tty: process.tty,
+                kind: Some(process.kind),
+            }),
+            tmux: None,
+            config_dir: CONFIG_DIR.to_owned(),
+        }
+    }
 }
 
 /// The envelope that a hook makes of a payload.

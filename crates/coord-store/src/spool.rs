@@ -292,12 +292,13 @@ impl<D: Disk> Spool<D> {
 
     /// Records that wait in the spool, by the files' own counters.
     pub fn pending(&self) -> io::Result<u64> {
-        let mut pending = 0;
+        let mut pending = 0_u64;
         for name in self.names()? {
             if name == CURRENT || name.starts_with(DRAIN_PREFIX) {
-                pending += self.header_count(&name, RECORDS_AT)?;
+                // A damaged header may count to the end of its type.
+                pending = pending.saturating_add(self.header_count(&name, RECORDS_AT)?);
             } else if name.starts_with(SOLO_PREFIX) {
-                pending += 1;
+                pending = pending.saturating_add(1);
             }
         }
         Ok(pending)

@@ -1,5 +1,4 @@
-//! G11: the state is its owner's alone, whatever the umask. Alone in its program, because the
-//! umask belongs to the whole process.
+//! G11: the state is its owner's alone, whatever the umask.
 
 use coord_store::{CoordinatorLock, Disk, RealDisk};
 use rustix::fs::Mode;

@@ -2,7 +2,7 @@
 //! is wrong is said in one line with its place.
 
 use super::{Target, assert_is_one_line};
-use crate::mutate::as_text;
+use crate::inputs::as_text;
 use coord_config::{Config, ConfigError, Effective};
 
 pub(super) const TARGET: Target = Target {

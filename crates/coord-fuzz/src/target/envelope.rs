@@ -2,7 +2,7 @@
 //! it is written and read again; what is refused is refused in one line.
 
 use super::{Target, assert_is_one_line};
-use crate::mutate::as_text;
+use crate::inputs::as_text;
 use coord_model::envelope::Envelope;
 use coord_model::stamp::rfc3339;
 

@@ -3,7 +3,7 @@
 //! (G11); or a diagnosis that has no content in it (S4-07).
 
 use super::Target;
-use crate::corpus::files;
+use crate::inputs::files;
 use coord_hook::trial::{Trial, trial};
 use coord_model::envelope::Envelope;
 use coord_wire::limits::MALFORMED_BYTES_MAX;

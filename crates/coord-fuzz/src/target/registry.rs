@@ -1,7 +1,7 @@
 //! An entry of the client's registry: of that process and bounded, or strange; never an error.
 
 use super::{Target, assert_is_one_line};
-use crate::mutate::as_text;
+use crate::inputs::as_text;
 use coord_host::registry::parse;
 use coord_model::{Registry, RegistryEntry};
 use std::path::Path;

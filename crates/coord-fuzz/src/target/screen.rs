@@ -2,8 +2,7 @@
 //! what the box says (R-10, H-05).
 
 use super::Target;
-use crate::corpus::files;
-use crate::mutate::as_text;
+use crate::inputs::{as_text, files};
 use coord_screen::{Farewell, Screen, question_in, read};
 
 pub(super) const TARGET: Target = Target {

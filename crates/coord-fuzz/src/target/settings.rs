@@ -13,8 +13,7 @@ mod layout;
 mod registration;
 
 use super::Target;
-use crate::corpus::files;
-use crate::mutate::as_text;
+use crate::inputs::{as_text, files};
 use coord_wire::paths::Paths;
 use edit::Rest;
 use registration::{Registration, events};

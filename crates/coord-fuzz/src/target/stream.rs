@@ -2,8 +2,7 @@
 //! pieces changes nothing.
 
 use super::Target;
-use crate::corpus::files;
-use crate::mutate::as_text;
+use crate::inputs::{as_text, files};
 use coord_core::StreamFact;
 use coord_run::lines::{Line, Lines};
 use coord_run::stream::facts_of;

@@ -2,8 +2,7 @@
 //! it (R-01, S0-29), and what it says at its end is the client's and the agent's own (S1-13, H-40).
 
 use super::Target;
-use crate::corpus::files;
-use crate::mutate::as_text;
+use crate::inputs::{as_text, files};
 use coord_host::transcript::{Tail, arrived_in, tail_of};
 use coord_model::MessageId;
 use coord_screen::Question;

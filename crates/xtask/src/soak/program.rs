@@ -5,10 +5,10 @@ use crate::root;
 use anyhow::Context;
 use std::process::Command;
 
-/// The fuzzer, for some minutes.
+/// The fuzzer, built with coverage, for some minutes.
 pub(super) fn fuzz(minutes: u64, seed: u64) -> anyhow::Result<Report> {
     let (minutes, seed) = (minutes.to_string(), seed.to_string());
-    run("coord-fuzz", &["--minutes", &minutes, "--seed", &seed])
+    run("coord-fuzz", &["fuzz-guided"], &["--minutes", &minutes, "--seed", &seed])
 }
 
 /// The simulation from a fresh seed on, with some seeds or until sessions have lived for so long.
@@ -21,12 +21,13 @@ pub(super) fn simulation(
         Some(hours) => ("--session-hours", hours),
         None => ("--seeds", seeds),
     };
-    run("coord-sim", &["run", option, &n.to_string(), "--from", &from.to_string()])
+    let cargo =
+        ["run", "--quiet", "--release", "--package", "coord-sim", "--bin", "coord-sim", "--"];
+    run("coord-sim", &cargo, &["run", option, &n.to_string(), "--from", &from.to_string()])
 }
 
-/// Builds and runs a program of the package of its name.
-fn run(name: &str, arguments: &[&str]) -> anyhow::Result<Report> {
-    let cargo = ["run", "--quiet", "--release", "--package", name, "--bin", name, "--"];
+/// Builds and runs a program, by these words of cargo.
+fn run(name: &str, cargo: &[&str], arguments: &[&str]) -> anyhow::Result<Report> {
     let mut command = Command::new(env!("CARGO"));
     let output =
         command.args(cargo).args(arguments).current_dir(root()).output().context("cargo")?;

@@ -92,7 +92,6 @@ const ALLOWED: [Arrows; 18] = [
             "coord-model",
             "coord-run",
             "coord-screen",
-            "coord-sim",
             "coord-store",
             "coord-testkit",
             "coord-wire",

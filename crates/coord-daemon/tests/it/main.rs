@@ -1,0 +1,7 @@
+//! The coordinator, topic by topic: one program, so that a change is compiled and linked once.
+
+mod failing_disk;
+mod messages;
+mod operator;
+mod restarts;
+mod workers;
