@@ -87,9 +87,6 @@ impl State {
     }
 
     fn judge_rest(&mut self, session: &mut Session, proof: &Proof, at: Moment, fx: &mut Effects) {
-        if session.recovery.pending.is_none() {
-            fx.do_it(Action::Release { session_id: session.session_id.clone() });
-        }
         if !self.is_at_rest(session) || self.operators_hold(session, at.awake).is_some() {
             return;
         }

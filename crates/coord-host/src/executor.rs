@@ -104,7 +104,12 @@ impl Tools {
     fn do_action(&mut self, action: Action) -> Option<Reply> {
         let (intent, outcome) = match action {
             Action::Prove { intent, subject } => {
-                return Some(Reply::Proved(intent, Box::new(self.look(&subject).proof)));
+                let proof = Box::new(self.look(&subject).proof);
+                if subject.reads_last_words {
+                    // No act follows for which the lock would have to last (H-13).
+                    self.transcripts.release(&subject.session_id);
+                }
+                return Some(Reply::Proved(intent, proof));
             }
             Action::End { intent, subject, proof, signal } => {
                 (intent, self.end(&subject, &proof, signal))

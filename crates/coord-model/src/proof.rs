@@ -43,7 +43,8 @@ pub struct Subject {
     /// The directory of its task, where it has one.
     #[serde(default)]
     pub task_dir: Option<String>,
-    /// Whether the end of its conversation is to be read too (H-40).
+    /// Whether the end of its conversation is to be read too (H-40). Such a look keeps no lock: no act follows from
+    /// it, but a wake.
     #[serde(default)]
     pub reads_last_words: bool,
 }

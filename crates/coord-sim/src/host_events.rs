@@ -322,12 +322,13 @@ impl Simulation {
         self.stalled_until = 0;
         self.turn()?;
         let Some(serving) = self.serving.take() else { return Ok(()) };
-        // What is due by now belongs to what was shown, though the disk refused to take it down until the end.
         let (mut state, now) = (serving.coordinator().state().clone(), self.now());
-        if state.is_due(now) {
-            coord_core::step(&mut state, &coord_model::Event::Due, now);
-        }
         let shown = image_of(&state);
+        // What is due by now is recorded on the way out, unless the disk refuses it until the end.
+        let due = state.is_due(now).then(|| {
+            coord_core::step(&mut state, &coord_model::Event::Due, now);
+            image_of(&state)
+        });
         self.arm_disk();
         let ended = serving.end();
         self.hang_up();
@@ -336,7 +337,9 @@ impl Simulation {
         let disk = self.machine.get().disk.clone();
         self.follow_disk_fault()?;
         self.start_later();
-        self.check_reopened(&disk.after_crash(Damage::Kept), &shown)
+        let disk = disk.after_crash(Damage::Kept);
+        let is_kept = self.check_reopened(&disk, &shown);
+        due.filter(|_| is_kept.is_err()).map_or(is_kept, |due| self.check_reopened(&disk, &due))
     }
 
     /// G10: what a coordinator showed is what the files show.

@@ -90,7 +90,11 @@ impl Machine {
     fn do_action(&mut self, action: Action) -> Option<Reply> {
         let (intent, outcome) = match action {
             Action::Prove { intent, subject } => {
-                return Some(Reply::Proved(intent, Box::new(self.look(&subject))));
+                let proof = Box::new(self.look(&subject));
+                if subject.reads_last_words {
+                    self.held_transcripts.remove(&subject.session_id);
+                }
+                return Some(Reply::Proved(intent, proof));
             }
             Action::End { intent, subject, proof, signal } => {
                 (intent, self.send_signal(&subject, &proof, signal))

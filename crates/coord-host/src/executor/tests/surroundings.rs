@@ -124,3 +124,20 @@ fn the_transcript_is_locked_until_its_release() {
     assert_eq!(other.look(&readable, &subject), TranscriptState::Held);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Locked);
 }
+
+// H-13, H-40: a look at a session at rest leads to no act, and locks its transcript for nobody.
+#[test]
+fn a_look_at_a_session_at_rest_keeps_no_lock() {
+    let mut world = World::new();
+    let subject = Subject { pane: None, ..world.subject(process_of(std::process::id()), true) };
+    let intent = coord_model::Intent { session: coord_model::SessionKey(1), number: 1 };
+    for (reads_last_words, left) in
+        [(true, TranscriptState::Held), (false, TranscriptState::Locked)]
+    {
+        let subject = Subject { reads_last_words, ..subject.clone() };
+        let prove = coord_model::Action::Prove { intent, subject: subject.clone() };
+        assert!(world.tools.do_action(prove).is_some());
+        let mut other = Transcripts::default();
+        assert_eq!(other.look(&Readable::default(), &subject), left);
+    }
+}
