@@ -30,7 +30,7 @@ pub struct Recovery {
     pub cooldown: Option<Hold>,
     /// Number of detections that were dropped (S0-14).
     pub dropped: u32,
-    /// When a recovery was last verified: a death soon after that is a failure (H-06).
+    /// When a recovery was last verified, to recognize a death soon after (H-06).
     pub verified_at: Option<Awake>,
     /// The dead harness whose conversation continued in another process (H-42).
     #[serde(default)]
