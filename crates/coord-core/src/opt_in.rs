@@ -7,7 +7,7 @@ use crate::records::{Cause, Pending, Session, Stage, State};
 pub(crate) enum StaysAway {
     /// It died again soon after a recovery: a person has to look.
     DiedAgain,
-    /// Neither its user nor its marks asked for it.
+    /// Nobody asked for it.
     NotAskedFor,
 }
 
