@@ -56,7 +56,7 @@ pub(crate) enum Doing {
 /// The conclusion from all sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What it is doing.
+    /// What the session is doing.
     pub(crate) doing: Doing,
     /// The source that says so.
     pub(crate) by: Source,
@@ -64,7 +64,7 @@ pub(crate) struct Verdict {
     pub(crate) against: Option<Source>,
 }
 
-/// Weighs the sources.
+/// Weighs the sources of a living session.
 pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let hooks = by_hooks(session);
     let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
@@ -150,7 +150,7 @@ pub(crate) fn newest_edge(session: &Session) -> Moment {
     Moment { wall_ms: waits.chain(edges).max().unwrap_or(0), ..session.edge_at }
 }
 
-/// What it is doing, as hooks tell.
+/// What the session is doing, as hooks report it.
 pub(crate) fn by_hooks(session: &Session) -> Doing {
     let asks = |kind| session.waits.iter().any(|wait| wait.kind == kind);
     if asks(WaitKind::Permission) {
@@ -167,8 +167,8 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     }
 }
 
-/// The registry says `busy` for a background subagent and `idle` beside a scheduled wake-up, and it
-/// calls a plan a permission: what kind of work or prompt it is, hooks know.
+/// Combines the registry with the hooks. The registry says `busy` for a background subagent, and `idle` during a
+/// scheduled wake-up; it calls a plan a permission. So hooks decide which kind of work or prompt it is.
 fn by_level(status: RegistryStatus, hooks: Doing) -> Doing {
     match (status, hooks) {
         (

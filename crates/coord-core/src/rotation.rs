@@ -236,7 +236,7 @@ impl Rotation {
     }
 
     /// Continues a loop that is started again with this pool (G10). A run that was in progress is judged as
-    /// interrupted, and blocked agents are tried again. Crashes in a row are counted anew; the total is not.
+    /// interrupted, and blocked agents are tried again. Crashes in a row are counted from zero; the total stays.
     pub fn restart<'a>(&mut self, agents: impl IntoIterator<Item = &'a str>, now: Moment) {
         self.interrupted(now);
         let turn = self.agents.get(self.current).map(|agent| agent.name.clone());

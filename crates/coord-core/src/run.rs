@@ -119,7 +119,7 @@ pub struct Run {
     last_result: Option<(Awake, ResultSeen)>,
     results: u32,
     eof: Option<Awake>,
-    /// When what deferred the countdowns ended. They begin anew from here (S3-05).
+    /// When what deferred the countdowns ended. They start again from here (S3-05).
     rearmed: Awake,
     tools: Vec<u64>,
     /// Open requests, and the calls that they concern.
@@ -358,7 +358,7 @@ impl Run {
 
     fn gap(&mut self, now: Moment, acts: &mut Vec<RunAct>) {
         self.settles_until = now.awake.plus_ms(self.limits.settle_ms);
-        // Every fact has to be observed anew (H-32).
+        // Every fact has to be observed again (H-32).
         (self.tree, self.sample) = (None, None);
         (self.activity, self.activity_since) = (Activity::Unknown, now.awake);
         acts.push(note("gap", false, "time passed unseen; nothing is done for a while"));
@@ -514,7 +514,7 @@ impl Run {
         let Some(ending) = self.ending.clone() else { return };
         if !ending.is_recorded {
             if ending.record_again.is_some_and(|again| again <= at) {
-                // Whatever the run does by now, the decision has to be made anew.
+                // Whatever the run does by now, the decision has to be made again.
                 self.ending = None;
                 self.pass_time(now, acts);
             }

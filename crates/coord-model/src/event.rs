@@ -65,7 +65,7 @@ pub enum Event {
     },
     /// Events that were only counted, because the spool or a share was full (H-29).
     SpoolFolded {
-        /// How many.
+        /// Number of events.
         events: u64,
     },
     /// Something arrived that is not a valid event.
@@ -213,7 +213,7 @@ pub enum Event {
         /// Whether this coordinator holds the lock; without it nothing acts there.
         held: bool,
     },
-    /// What the rules decided. A replay derives it anew; people read it (G9). Changes no state.
+    /// What the rules decided. A replay derives it again; people read it (G9). Changes no state.
     Decision(Decision),
 }
 

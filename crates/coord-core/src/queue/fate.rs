@@ -235,7 +235,7 @@ impl State {
         self.messages.next_deadline().into_iter().chain(self.sweep_at()).min()
     }
 
-    /// Adapts the messages to a new boot, whose clock began anew. Holders of messages are gone, and a retention
+    /// Adapts the messages to a new boot, whose clock restarted. Holders of messages are gone, and a retention
     /// period keeps its remaining time (H-32).
     pub(crate) fn rebase_messages(&mut self, at: Moment, fx: &mut Effects) {
         self.header.queue.swept = at.awake;

@@ -81,7 +81,7 @@ impl Budget {
         self.this_turn = 0;
     }
 
-    /// Restarts a delay at `now` after a reboot, because the clock began anew.
+    /// Restarts a delay at `now` after a reboot, because the clock restarted.
     pub fn rebase(&mut self, now: Awake) {
         self.last = self.last.map(|_| now);
     }

@@ -39,7 +39,7 @@ obstacles! {
     TurnOpen => "S0-08",
     /// A prompt waits for its user.
     Prompt => "S0-15",
-    /// Background work goes on.
+    /// Background work continues.
     Background => "S0-20",
     /// Its account is at a usage limit, or blocked.
     Limited => "R-11",

@@ -63,7 +63,7 @@ impl Recovery {
         self.pending.as_ref().is_some_and(|pending| pending.claimed == Some(process))
     }
 
-    /// A prompt of the user's opened a turn. The limits per turn begin anew (G5), and an attempt is over if its
+    /// A prompt of the user's opened a turn. The limits per turn start again (G5), and an attempt is over if its
     /// living harness outlived it.
     pub(crate) fn begin_turn(&mut self) {
         self.budget.next_turn();

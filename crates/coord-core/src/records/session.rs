@@ -59,7 +59,7 @@ pub enum Presence {
     },
     /// A host event ended it (H-10).
     Interrupted {
-        /// Which.
+        /// The host event.
         by: HostEvent,
         /// When.
         at: Moment,
@@ -382,7 +382,7 @@ impl Session {
         self.owner.as_ref().is_some_and(|mine| mine.id.is_same(owner))
     }
 
-    /// Sets a new owner. Stamps, turn and registry entry begin anew (H-31, H-42).
+    /// Sets a new owner. Stamps, turn and registry entry start again (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
         let was_nobodys = self.is_nobodys();
         let former = self.owner.take().map(|owner| owner.id);
@@ -486,7 +486,7 @@ impl Session {
         }
     }
 
-    /// Begins a new boot. Its pane is another one, and what was counted on the old boot's clock begins anew
+    /// Begins a new boot. Its pane is another one, and what was counted on the old boot's clock begins again
     /// (H-32).
     pub(crate) fn begin_boot(&mut self) {
         self.old_pane = self.proved_pane().map(|(pane, _)| pane);

@@ -311,7 +311,7 @@ impl State {
         Some(Taken { session, indexed })
     }
 
-    /// Puts a record in. Its deadline is derived anew before anything that is due is served.
+    /// Puts a record in. Its deadline is derived again before anything that is due is served.
     pub(crate) fn put(&mut self, taken: Taken) {
         let Taken { session, indexed } = taken;
         let key = session.key;
@@ -365,13 +365,13 @@ impl State {
         }
     }
 
-    /// Notes records whose deadlines have to be derived anew. A change that concerns all of them, such as a hold
+    /// Notes records whose deadlines have to be derived again. A change that concerns all of them, such as a hold
     /// or a lock, moves deadlines of records that did not change themselves.
     pub(crate) fn note_stale(&mut self, keys: &[SessionKey]) {
         self.stale.extend(keys.iter().filter(|key| self.records.contains_key(key)));
     }
 
-    /// Takes the records whose deadlines have to be derived anew, each once.
+    /// Takes the records whose deadlines have to be derived again, each once.
     pub(crate) fn take_stale(&mut self) -> BTreeSet<SessionKey> {
         core::mem::take(&mut self.stale)
     }

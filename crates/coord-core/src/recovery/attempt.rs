@@ -440,7 +440,7 @@ impl State {
         let shows_life = since < session.sign;
         let still = session.recovery.pending.as_mut().and_then(|pending| pending.still.as_mut());
         let stop = match (was_sent, signal, still) {
-            // The coordinator was not running when the signal was to be sent. The step is decided anew, on a new
+            // The coordinator was not running when the signal was to be sent. The step is decided again, on a new
             // look.
             (false, ..) => {
                 let why = "whether its harness was sent the signal is not known";
@@ -449,7 +449,7 @@ impl State {
             (true, Signal::Term, Some(_)) if shows_life => {
                 if let Some(pending) = &mut session.recovery.pending {
                     pending.still = None;
-                    // The attempt is over: the next one is charged anew.
+                    // The attempt is over: the next one is charged again.
                     pending.begun = None;
                 }
                 let why = "its harness showed life after SIGTERM";

@@ -39,7 +39,7 @@ impl Pending {
     }
 
     /// Stores what was last seen of the main thread. If a case is withdrawn after SIGTERM, its attempt is over:
-    /// the next one is charged anew (G5).
+    /// the next one is charged again (G5).
     pub(super) fn set_still(&mut self, still: Option<Still>) {
         let is_asked =
             |still: &Option<Still>| still.as_ref().is_some_and(|one| one.asked_at.is_some());

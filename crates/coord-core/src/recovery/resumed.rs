@@ -130,7 +130,7 @@ impl State {
         Some(key)
     }
 
-    /// The record whose resume this process claimed, if that recovery is under way.
+    /// The record whose resume this process claimed, if that recovery is in progress.
     pub(crate) fn key_claimed_by(&self, process: ProcessRef) -> Option<SessionKey> {
         let claims = |session: &Session| session.recovery.claimed_by(process);
         let mut keys = self.header.machine.under_way.iter().copied();

@@ -126,7 +126,7 @@ fn has_live_work(run: &Run) -> bool {
 
 pub(super) fn verdict(run: &Run, now: Awake) -> Verdict {
     let due = TIERS.into_iter().filter_map(|tier| Some((tier, tier.base(run)?)));
-    // The wait that ends first: then the run is decided anew.
+    // The wait that ends first: then the run is decided again.
     let mut first: Option<(&'static str, Awake)> = None;
     for (tier, base) in due.filter(|(_, base)| *base <= now) {
         match decide(run, tier, base, now) {

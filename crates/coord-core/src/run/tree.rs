@@ -28,7 +28,7 @@ pub enum Role {
 /// One process of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeProcess {
-    /// Which.
+    /// The process.
     pub process: ProcessRef,
     /// Pid of its parent.
     pub parent: u32,
