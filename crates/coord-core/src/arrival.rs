@@ -1,7 +1,7 @@
 //! Decides whether a hook's event takes effect, on which record, and in which order (G2, H-31).
 //!
-//! A second arrival changes nothing. An event is history if it lay in a spool for longer than ids are remembered,
-//! or if it comes from a former owner: it is counted, and not applied. A stamp later than the arrival counts as
+//! A second arrival changes nothing. An event is history if it comes from a former owner, or lay in a spool for
+//! longer than ids are remembered. History is counted, and not applied. A stamp later than the arrival counts as
 //! the arrival.
 
 use alloc::vec::Vec;

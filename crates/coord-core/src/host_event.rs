@@ -165,8 +165,8 @@ impl State {
         together
     }
 
-    /// Marks a session as interrupted if the server may have ended it: its end came after the server was last
-    /// seen, less the time by which clients may be ahead of the server.
+    /// Marks a session as interrupted if the server may have ended it: the end came after the server was last
+    /// seen. Clients may be ahead of the server by a certain time, which is allowed for.
     fn interrupt_if_taken(
         &mut self,
         key: SessionKey,

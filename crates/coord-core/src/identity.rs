@@ -211,9 +211,9 @@ impl State {
         self.put(session);
     }
 
-    /// H-46: a process that is not recognized as a client, and that only its own registry entry ties to a
-    /// conversation, yields that conversation to a client that is proved to have it. Returns the records that
-    /// changed.
+    /// H-46: has an unrecognized process yield its conversation to a client that is proved to have it. Such a
+    /// process is not recognized as a client, and only its own registry entry ties it to the conversation. Returns
+    /// the records that changed.
     pub(crate) fn make_way(
         &mut self,
         key: SessionKey,

@@ -1,5 +1,5 @@
-//! Decides with which command line a session is resumed (S0-25d, H-18, H-19): that of its harness, as far as coord
-//! understands it, and never with a wider permission mode than the last one seen.
+//! Decides with which command line a session is resumed (S0-25d, H-18, H-19). It is that of the session's harness,
+//! as far as coord understands it, and never has a wider permission mode than the last one seen.
 
 use alloc::string::String;
 use alloc::vec::Vec;

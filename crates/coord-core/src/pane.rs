@@ -130,8 +130,8 @@ impl State {
 }
 
 impl State {
-    /// Whether a look found something that has to be recorded: another pane or screen, a signature, a heartbeat,
-    /// or the same screen again that confirms or contradicts the hooks.
+    /// Whether a look found something that has to be recorded. That is another pane or screen, a signature, a
+    /// heartbeat, or the same screen again that confirms or contradicts the hooks.
     pub fn is_news(&self, session: &Session, found: &PaneFound, awake: Awake) -> bool {
         let is_heartbeat = match found {
             PaneFound::Found(PaneSeen { digest: Some(digest), .. }) => {

@@ -1,9 +1,8 @@
 //! Decides what coord tells an unattended session that has come to rest (S1-07 to S1-11, S1-13 to S1-16, S1-23,
-//! H-40): the answer to a prompt, once, or the request to leave a summary before its context is full.
+//! H-40). It answers a prompt, once, or requests a summary before the session's context is full.
 //!
-//! Only what a look finds at that moment is matched, together with the end of the conversation: what the agent
-//! said last, not what is on its screen. Nothing is typed. An answer is a wake, whose frame says that it is no
-//! consent.
+//! Only what a look finds at that moment is matched, with the end of the conversation. That is what the agent said
+//! last, not what is on the screen. Nothing is typed. An answer is a wake, whose frame says that it is no consent.
 
 use alloc::format;
 use alloc::string::String;

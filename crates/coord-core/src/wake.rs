@@ -14,8 +14,8 @@ use crate::records::{Marks, Session, Starter, State};
 /// Maximum length of a crash description, in characters.
 const CRASH_CHARS_MAX: usize = 200;
 
-/// Whether these marks make a session one that receives messages, so that a waiter is kept for it (H-02,
-/// `queue.wake = "auto"`): it is unattended, or has a name or a parent.
+/// Whether these marks make a session one that receives messages: it is unattended, or has a name or a parent. A
+/// waiter is kept for such a session (H-02, `queue.wake = "auto"`).
 pub fn is_armed(marks: &Marks) -> bool {
     marks.unattended == Some(true) || marks.name.is_some() || marks.parent.is_some()
 }

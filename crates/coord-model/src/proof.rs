@@ -59,7 +59,7 @@ pub struct Proof {
     /// Since when its registry entry says idle for this session id, milliseconds since 1970; none if the entry
     /// says anything else or nothing.
     pub idle_since_ms: Option<u64>,
-    /// CPU time of its main thread so far, nanoseconds; none if unknown, or if the process is stopped by Ctrl-Z, a
+    /// CPU time of its main thread so far, nanoseconds. None if unknown, or if the process is stopped by Ctrl-Z, a
     /// debugger or a frozen control group (H-07).
     #[serde(default)]
     pub ran_ns: Option<u64>,
@@ -70,8 +70,8 @@ pub struct Proof {
     pub children: Vec<ProcessRef>,
     /// The state of its pane.
     pub pane: PaneState,
-    /// Wall time of the newest key of a client that may have reached this pane, milliseconds since 1970
-    /// and to the second; none if no client ever could.
+    /// Wall time of the newest key of a client that may have reached this pane, milliseconds since 1970 with a
+    /// resolution of one second. None if no client ever could.
     pub key_ms: Option<u64>,
     /// Wall time of the newest key of any client of the server, in the same unit (H-08).
     pub any_key_ms: Option<u64>,

@@ -1,5 +1,5 @@
-//! What the user set for a session, or for all sessions of a directory (H-06): whether it is unattended, whether
-//! it comes back by itself, and whether it is on hold.
+//! What the user set for a session, or for all sessions of a directory (H-06). This includes whether it is
+//! unattended, whether it comes back by itself, and whether it is on hold.
 
 use alloc::string::String;
 use alloc::vec::Vec;

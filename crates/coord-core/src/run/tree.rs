@@ -1,10 +1,10 @@
 //! Decides which processes belong to a run (H-20), and whether its tree is busy (S3-21).
 //!
-//! A run consists of its process, of what descends from it by an unbroken chain of parents, and of what stayed in
-//! its process group, or lost its parent and stayed in its session. A process that left the session and was
-//! adopted is listed and left alone, unless it holds the run's output. A coordinator, a tmux or screen server, and
-//! another session's harness never belong to it. Neither does anything below these, nor what existed before the
-//! run's own process.
+//! A run consists of its process and of what descends from that by an unbroken chain of parents. What stayed in
+//! its process group belongs to it too, and so does what lost its parent and stayed in its session. A process that
+//! left the session and was adopted is listed and left alone, unless it holds the run's output. A coordinator, a
+//! tmux or screen server, and another session's harness never belong to it. Neither does anything below these, nor
+//! what existed before the run's own process.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
