@@ -59,7 +59,7 @@ pub struct RunLimits {
     pub busy_ms: u64,
     /// How long a scheduled wake-up is waited for (S3-12).
     pub wakeup_ms: u64,
-    /// Use of a core, in percent, from which on a tree without its client counts as busy.
+    /// Use of a core by the tree without its client, in percent, from which on the tree is busy.
     pub busy_percent: u64,
     /// How long nothing is done after a suspend, a clock step or a gap (H-32).
     pub settle_ms: u64,

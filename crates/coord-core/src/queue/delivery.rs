@@ -243,7 +243,7 @@ impl State {
         fx.decide_about(id.to_string(), "H-30", saw, "delivered");
     }
 
-    /// Returns a message to the queue that the last look did not find. It may have been read.
+    /// Gives back a message that the last look did not find. It may have been read.
     pub(super) fn missed(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         if self.messages.get(id).and_then(Message::sought).is_some_and(|sought| sought.is_last) {
             self.forget_wake(id);
@@ -326,7 +326,7 @@ impl State {
         true
     }
 
-    /// The messages of a session that may have arrived without being seen to.
+    /// The messages of a session that may have arrived unnoticed.
     pub fn on_their_way(&self, key: SessionKey) -> Vec<&Message> {
         self.messages.open(key).filter(|message| 0 < message.attempts).collect()
     }

@@ -123,7 +123,7 @@ pub struct LastEvent {
     pub stamp: Stamp,
     /// Whether its sender was proved (H-25).
     pub verified: bool,
-    /// How it arrived: over the socket or from the spool.
+    /// How it arrived: over the socket or through the spool.
     pub via: Via,
 }
 

@@ -59,7 +59,8 @@ impl State {
         is_unoccupied(session, pending, proof, at)?;
         match proof.idle_since_ms {
             Some(since_ms) => {
-                // An idle time that lies in the future, because the clock was set back, is older than that change.
+                // If the clock was set back, an idle time that lies in the future is from before that change, and
+                // so long enough ago.
                 let was_set = self.header.clock_set_at.is_some();
                 let is_past = |ms: &u64| *ms <= at.wall_ms || !was_set;
                 let since_ms = Some(since_ms).filter(is_past);
