@@ -1,8 +1,8 @@
 //! Decides whether a hook's event takes effect, on which record, and in which order (G2, H-31).
 //!
-//! A second arrival changes nothing. An event that lay in a spool for longer than ids are
-//! remembered, or that comes from a former owner, is history: counted, not applied. A stamp later
-//! than its arrival counts as the arrival.
+//! A second arrival changes nothing. An event is history if it comes from a former owner, or lay in a spool for
+//! longer than ids are remembered. History is counted, and not applied. A stamp later than the arrival counts as
+//! the arrival.
 
 use alloc::vec::Vec;
 
@@ -19,10 +19,10 @@ use crate::records::{
 use crate::turn;
 use crate::{pane, recovery};
 
-/// Early ends remembered.
+/// Maximum number of early ends that are remembered.
 const EARLY_ENDS_MAX: usize = 64;
 
-/// Takes a hook's event in. Returns the records it touched.
+/// Applies a hook's event. Returns the records that it changed.
 pub(crate) fn on_hook(
     state: &mut State,
     event: &HookEvent,
@@ -91,8 +91,8 @@ pub(crate) fn on_hook(
     }
 }
 
-/// Whether a record begins with this owner: one that is proved, a living client, or one elsewhere, which
-/// nobody can look at from here (H-15). What is claimed of any other process begins a record without one.
+/// Whether a new record gets this owner: a proved one, a living client, or one elsewhere, which cannot be observed
+/// from here (H-15). A record that is opened by a claim about any other process has no owner.
 fn is_known(state: &State, event: &HookEvent, owner: &OwnerId) -> bool {
     let is_elsewhere = state
         .header
@@ -124,7 +124,7 @@ fn keep_early_end(state: &mut State, event: &HookEvent, owner: Option<OwnerId>, 
     }
 }
 
-/// The early end of the session that `event` opens, if it had one.
+/// Takes out the early end of the session that `event` opens, if there is one.
 fn claim_early_end(
     state: &mut State,
     event: &HookEvent,
@@ -158,7 +158,7 @@ fn take_end(
     touched
 }
 
-/// Where the event belongs; one that is older than the memory of ids is history (H-31).
+/// Where the event belongs. An event that is older than the remembered ids is history (H-31).
 fn place(state: &State, event: &HookEvent, owner: Option<&OwnerId>, now: Now) -> Destination {
     let age_ms = now.wall_ms.saturating_sub(event.wall_ms);
     let is_history = event.via == Via::Spool && REMEMBERED_MS < age_ms;
@@ -172,7 +172,7 @@ fn place(state: &State, event: &HookEvent, owner: Option<&OwnerId>, now: Now) ->
     }
 }
 
-/// An in-process resume leaves the record that the process held.
+/// Ends the record that the process held before an in-process resume.
 fn leave(
     state: &mut State,
     event: &HookEvent,
@@ -267,7 +267,8 @@ fn apply(
     }
 }
 
-/// Until its death is judged: what an unproved event says afterwards is said of nobody any more.
+/// Notes whether the process may have gone over to another session. Once its death is judged, an unproved event
+/// has no owner to change.
 fn note_may_have_left(session: &mut Session, event: &HookEvent, is_newer: bool) {
     let is_open = session.may_live() || matches!(session.presence, Presence::Dying { .. });
     let Some(owner) = session.owner.as_mut().filter(|_| is_open) else { return };
@@ -276,7 +277,7 @@ fn note_may_have_left(session: &mut Session, event: &HookEvent, is_newer: bool) 
     owner.may_have_left = !event.is_proved() && (owner.may_have_left || (is_others && is_its_own));
 }
 
-/// What shows that the process of a new owner holds the session.
+/// The proof that the process of a new owner holds the session.
 fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
     match &event.provenance {
         Provenance::Verified if held_before => OwnerProof::TakenOver,
@@ -292,8 +293,8 @@ fn proof_of(event: &HookEvent, held_before: bool) -> OwnerProof {
     }
 }
 
-/// A proved event proves what was only claimed; one that names the session of another record takes that
-/// over, and any child of the client may have sent it (H-47).
+/// Raises a claim to a proof if the event is proved. An event that names another record's session takes that
+/// session over, and any child of the client may have sent it (H-47).
 fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     let is_anothers = session.session_id != event.session_id
         && state.keys_of_id(&event.session_id).iter().any(|key| *key != session.key);
@@ -308,7 +309,7 @@ fn note_proof(state: &State, session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// The id changed within one process: the record follows it, forwards only.
+/// Follows a change of id within one process, forwards only.
 fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     if session.session_id == event.session_id {
         return;
@@ -323,7 +324,7 @@ fn follow_id(session: &mut Session, event: &HookEvent, is_newer: bool) {
     }
 }
 
-/// A harness of an older boot cannot live: a host event took it along (S0-25f).
+/// Marks a record as interrupted if its harness is of an older boot: that host event ended the harness (S0-25f).
 fn take_along_old_boot(state: &State, session: &mut Session, at: Moment) {
     let is_old = match (&state.header.host, &session.owner) {
         (Some(host), Some(owner)) => state.is_local(session) && owner.id.boot != host.boot,
@@ -350,7 +351,7 @@ fn bump(counter: &mut u64) {
     *counter = counter.saturating_add(1);
 }
 
-/// What the coordinator wants to know of a record's processes.
+/// Requests what the coordinator has to observe about a record's processes.
 pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
     let Some(owner) = session.owner.as_ref().filter(|_| state.is_local(session)) else { return };
     let process = owner.id.process;
@@ -369,7 +370,7 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
         Presence::Dying { .. } => {
             fx.ask(Effect::ReadRegistry { process, config_dir, after_death: true });
         }
-        // Its end was told, and its process may still be there: a recovery waits for its death.
+        // Its end was reported, and its process may still be there: a recovery waits for the process to end.
         Presence::Ended { .. }
         | Presence::Interrupted { .. }
         | Presence::Crashed { .. }
@@ -386,7 +387,7 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
     }
 }
 
-/// What the coordinator wants to have of a configuration directory.
+/// Requests what the coordinator needs from a configuration directory: its lock and its registry.
 pub(crate) fn ask_for_dir(state: &State, config_dir: &str, fx: &mut Effects) {
     let is_known = state.header.config_dirs.contains_key(config_dir);
     if !config_dir.is_empty() && !is_known && !state.has_all_dirs() {

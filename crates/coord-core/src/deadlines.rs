@@ -1,5 +1,5 @@
-//! Derives when a record changes, or is looked at, by time alone. A deadline follows from the state and is never
-//! stored, so a restart forgets no timer (G10).
+//! Derives when a record changes, or needs a look, by time alone. Deadlines are derived from the state and never
+//! stored, so a restart loses no timer (G10).
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::records::{Header, Message, Presence, SeenIds, Session, State};
 use crate::registry;
 
 impl State {
-    /// Puts a stored state together again.
+    /// Rebuilds the state from its stored parts.
     pub fn from_parts(
         header: Header,
         sessions: Vec<Session>,
@@ -25,13 +25,13 @@ impl State {
         state
     }
 
-    /// The CLOCK_MONOTONIC time at which [`crate::step`] wants to be called with a tick.
+    /// The CLOCK_MONOTONIC time, in nanoseconds, at which [`crate::step`] has to be called with a tick.
     pub fn next_deadline(&self) -> Option<u64> {
         let awake = self.first_deadline().into_iter().chain(self.message_deadline()).min()?;
         Some(awake.0.saturating_add(self.header.paused_ns))
     }
 
-    /// Whether time alone has changed something by now: [`coord_model::Event::Due`] is to be recorded.
+    /// Whether time alone has changed something by `now`, so that [`coord_model::Event::Due`] has to be recorded.
     pub fn is_due(&self, now: Now) -> bool {
         let awake = self.moment(now).awake;
         let is_message_due = self.message_deadline().is_some_and(|at| at <= awake);
@@ -48,13 +48,13 @@ impl State {
         }
     }
 
-    /// The records that time alone has changed by now.
+    /// The records that time alone has changed by `awake`.
     pub(crate) fn due_changes(&mut self, awake: Awake) -> Vec<SessionKey> {
         self.derive_deadlines();
         self.due(awake, Self::changes_at)
     }
 
-    /// The records that are to be looked at by now.
+    /// The records whose look is due by `awake`.
     pub(crate) fn due_looks(&mut self, awake: Awake) -> Vec<SessionKey> {
         self.derive_deadlines();
         self.due(awake, Self::next_look)
@@ -64,7 +64,7 @@ impl State {
         let is_due = |session: &&Session| of(self, session).is_some_and(|at| at <= awake);
         let due = self.behind_deadline(awake).filter(is_due);
         let mut due: Vec<SessionKey> = due.map(|session| session.key).collect();
-        // Looks are not recorded and move deadlines: their order is not that of a replay (G10).
+        // Looks are not recorded and move deadlines, so their order may differ from that of a replay (G10).
         due.sort_unstable();
         due
     }

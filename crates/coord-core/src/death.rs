@@ -1,11 +1,11 @@
 //! Decides what the death of a harness means (H-05, S0-25f, S0-28a): stopped, crashed, or unknown.
 //!
-//! The registry judges; without one the client's farewell on its pane does.
+//! The registry decides. Without one, the client's farewell on its pane does.
 //!
-//! The death itself is known at once, from the process. What it means is judged only after the
-//! socket and the spool have been emptied and the registry has been read, because the SessionEnd
-//! hook ends before its process does and may still be on its way. Crashed needs a positive sign.
-//! A SessionEnd that arrives after the judgement still corrects it (`turn`).
+//! The death itself is known at once, from the process. What it means is judged only after the socket and the
+//! spool have been emptied and the registry has been read. The SessionEnd hook ends before its process does,
+//! and may still be on its way. Crashed needs positive evidence. A SessionEnd that arrives after the judgement
+//! still corrects it (`turn`).
 
 use coord_model::{
     Effect, Farewell, Moment, PaneFound, PaneProof, ProcessRef, Registry, SessionKey,
@@ -14,12 +14,12 @@ use coord_model::{
 use crate::effects::Effects;
 use crate::records::{PaneFact, Presence, RegistryFact, Session, State, Turn};
 
-/// The client writes its farewell before it ends; tmux has painted it within this.
+/// How long tmux may take to paint the client's farewell, in milliseconds. The client writes it before it ends.
 const FAREWELL_WITHIN_MS: u64 = 800;
 
 impl State {
-    /// The process of a record is gone: just now (`is_fresh`) or nobody knows when, it lived until `seen_ms`
-    /// at least, wall time.
+    /// The process of a record is gone: just now (`is_fresh`), or at an unknown time. It lived at least until
+    /// `seen_ms`, in milliseconds since 1970.
     pub(crate) fn on_death(
         &mut self,
         process: ProcessRef,
@@ -36,7 +36,7 @@ impl State {
             }
             owner.seen_alive = Some((false, at));
             if !is_fresh && 0 < owner.ended_elsewhere_ms && seen_ms <= owner.ended_elsewhere_ms {
-                // It may have been dead when its conversation was ended elsewhere (G6).
+                // The process may have been dead when its conversation was ended elsewhere (G6).
                 session.recovery.passed_on = Some(process);
             }
         }
@@ -56,7 +56,7 @@ impl State {
         Some(key)
     }
 
-    /// The facts for a judgement did not come in time: it is made without them.
+    /// Judges a death without the facts that did not arrive in time.
     pub(crate) fn judge_late(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         if let Some(mut session) = self.take(key) {
             let saw = "process gone, no SessionEnd, neither registry nor pane says how";
@@ -66,15 +66,15 @@ impl State {
     }
 }
 
-/// Judges a death by what it left in the registry; where that says nothing, its pane is asked.
+/// Judges a death by its registry entry. If that does not decide, the pane is captured.
 pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     let Presence::Dying { since, is_fresh, .. } = session.presence else { return };
     let was_present =
         matches!(session.registry, RegistryFact::Present { .. } | RegistryFact::Removed { .. });
     match found {
         Registry::Present(entry) if !session.has_id(&entry.session_id) => {
-            // The client went over to another session, and no event that is believed told of it (H-44):
-            // what became of this one is not known.
+            // The client went over to another session, and no event that is believed reported it (H-44). What
+            // became of this session is not known.
             session.registry = RegistryFact::LeftBehind { at };
             let saw =
                 "process gone, no SessionEnd, the registry entry left behind names another session";
@@ -107,9 +107,10 @@ pub(crate) fn judge(session: &mut Session, found: &Registry, at: Moment, fx: &mu
     }
 }
 
-/// Judges a death by the pane: the client's farewell is a clean end; an open turn without one, once
-/// it had time to appear, is a crash; rest without one proves nothing. A farewell that names another
-/// record's session (`is_known`) counts as none; one that names no known session may be the client's own.
+/// Judges a death by the pane. The client's farewell means a clean end. An open turn without a farewell, once
+/// there was time to paint it, means a crash. A session at rest without one proves nothing. A farewell that
+/// names another record's session (`is_known`) counts as none. One that names no known session may be the
+/// client's own.
 pub(crate) fn judge_by_pane(
     session: &mut Session,
     found: &PaneFound,
@@ -133,7 +134,7 @@ pub(crate) fn judge_by_pane(
             let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
             return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
         }
-        // Another client may have resumed the conversation there since, and left it.
+        // Another client may have resumed the conversation on that pane since, and left it.
         let saw = "process found gone, no SessionEnd, no registry; the farewell on the pane may be another client's";
         return conclude(session, Presence::Gone { at }, saw, "unknown", fx);
     }
@@ -146,8 +147,8 @@ pub(crate) fn judge_by_pane(
         session.has_id(id) || !is_known(id)
     };
     let (presence, did, saw) = if seen.farewell.as_ref().is_some_and(may_be_its) {
-        // Something was drawn below it since, or it names a conversation whose start (`/clear`) was never
-        // reported. It may also be an older client's.
+        // Something was drawn below the farewell since, or it names a conversation whose start (`/clear`) was
+        // never reported. It may also be an older client's.
         let saw = "process gone, no SessionEnd, no registry; a farewell on the pane may be its own";
         (Presence::Gone { at }, "unknown", saw)
     } else if is_open && is_fresh {
@@ -155,7 +156,7 @@ pub(crate) fn judge_by_pane(
             "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
         (Presence::Crashed { at }, "crashed", saw)
     } else if is_open {
-        // Whatever stands on the pane may have been painted by somebody else since.
+        // What is on the pane may have been painted by another program since.
         let saw = "process found gone, no SessionEnd, no registry, no farewell left on the pane";
         (Presence::Gone { at }, "unknown", saw)
     } else {
@@ -165,14 +166,15 @@ pub(crate) fn judge_by_pane(
     conclude(session, presence, saw, did, fx);
 }
 
-/// Pane ids begin anew with a new server: only the proof tells (H-16).
+/// Whether the pane is the one that was proved before. A new server reuses pane ids, so only the proof decides
+/// (H-16).
 fn is_same_pane(session: &Session, proof: PaneProof) -> bool {
     matches!(&session.pane, PaneFact::Its(view) if view.proof == proof)
 }
 
 fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx: &mut Effects) {
     let (presence, did) = match (presence, session.left) {
-        // It was over before its process ended, and there is nothing to come back to (H-36).
+        // The conversation was over before its process ended, and there is nothing to come back to (H-36).
         (
             Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at },
             reason @ Some(_),

@@ -1,4 +1,4 @@
-//! What one step asks for and has decided: collects effects without repeating one.
+//! Collects the effects and decisions of one step, without repeating an effect.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 use crate::records::Session;
 use coord_model::{Action, Decision, Effect};
 
-/// A text that asks for nothing is shown for so long, in milliseconds.
+/// How long a notice that asks for nothing is shown, in milliseconds.
 pub(crate) const SHOWN_MS: u32 = 5_000;
 
-/// What one step asks for and has decided.
+/// The effects and decisions of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Effects {
-    /// To be done, in this order, after the event is recorded.
+    /// Effects to perform, in this order, after the event is recorded.
     pub effects: Vec<Effect>,
-    /// To be recorded.
+    /// Decisions to record.
     pub decisions: Vec<Decision>,
 }
 
@@ -32,8 +32,8 @@ impl Effects {
         self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did });
     }
 
-    /// Asks for an action, behind all that was asked for before: a lock that was given back earlier in the
-    /// step may have been taken again since (H-13).
+    /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been
+    /// taken again since (H-13).
     pub(crate) fn do_it(&mut self, action: Action) {
         let effect = Effect::Act(Box::new(action));
         self.effects.retain(|asked| *asked != effect);

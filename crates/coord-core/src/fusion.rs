@@ -2,35 +2,36 @@
 //!
 //! | question | sources, the winner first |
 //! |---|---|
-//! | is the process there | the process table, for ever; else hooks, for `unknown_after` |
+//! | is the process there | the process table, indefinitely; else hooks, for `unknown_after` |
 //! | how did it end | SessionEnd; registry entry left or removed; the client's farewell on its pane; else unknown (`death`) |
-//! | is a prompt open | registry `waiting`, or hooks' waits the registry has not contradicted; without a registry the pane |
-//! | is a turn open | the registry, from the moment it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two looks in a row at the pane, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after`; before the first edge nobody, and one look is enough |
-//! | is background work live | hooks' counts at the last Stop, for as long as the registry says busy, shell or idle without a new turn |
+//! | is a prompt open | registry `waiting`, or waits from hooks that the registry has not contradicted; without a registry the pane |
+//! | is a turn open | the registry, once it changed after the newest hook edge, or [`LAG_MS`] after that edge; until then hooks. Without a registry: an interrupt in the transcript newer than the edge; two captures of the pane in a row, the first [`PAINTED_MS`] after the edge; hooks alone for `unknown_after`; before the first edge no source, and one capture is enough |
+//! | is background work live | the counts of hooks at the last Stop, for as long as the registry says busy, shell or idle without a new turn |
 //! | is it stopped by Ctrl-Z | the process table alone |
 //!
-//! The registry's word is a level: it holds as long as the file says so and its process lives. A
-//! hook's is an edge: it is exact at its moment and goes stale. So a registry that changed after the
-//! edge has the newer news (an interrupt fires no hook; a queued prompt is busy after Stop); one that
-//! did not change within [`LAG_MS`] of an edge that contradicts it is a disagreement: shown, and
-//! nothing acts on either. A word that is not in the table counts as no source.
+//! The registry's status is a level: it holds for as long as the file contains it and its process lives. A hook
+//! is an edge: it is exact when it fires, and goes stale. So a registry that changed after the edge is the
+//! newer source: an interrupt fires no hook, and a queued prompt is busy after Stop. A registry that did not
+//! change within [`LAG_MS`] of an edge that contradicts it is a disagreement: it is shown, and nothing acts on
+//! either source. A status that is not in the table counts as no source.
 //!
-//! A screen is a level too, and a weak one: it is asked only where there is no registry, holds for
-//! [`SCREEN_FRESH_MS`], and while its first look contradicts the hooks nobody knows.
+//! A screen is a level too, and a weak one. It is consulted only where there is no registry, and holds for
+//! [`SCREEN_FRESH_MS`]. While only one capture contradicts the hooks, the state is unknown.
 
 use crate::records::{PaneFact, Session, Source, Turn, WaitKind};
 use coord_model::{Awake, Moment, RegistryStatus, Screen};
 
-/// The registry follows within 0.1 s (measured); this much is allowed.
+/// How long the registry may lag behind an edge, in milliseconds. It follows within 0.1 s (measured).
 pub(crate) const LAG_MS: u64 = 2_000;
-/// Between the end of a turn and the start of the one that queued prompts make, the registry says
-/// idle for a moment.
+/// How long the registry may say idle between the end of a turn and the start of the turn of queued prompts, in
+/// milliseconds.
 pub(crate) const QUEUED_MS: u64 = 900;
-/// A screen shows a change within this: at a Stop the client still runs its other hooks.
+/// How long a screen may take to show a change, in milliseconds: at a Stop the client still runs its other
+/// hooks.
 pub(crate) const PAINTED_MS: u64 = 1_000;
-/// A look at a screen counts for this long: a few periods of `tracking.look_every`.
+/// How long a capture of a screen counts, in milliseconds: a few periods of `tracking.look_every`.
 pub(crate) const SCREEN_FRESH_MS: u64 = 150_000;
-/// Looks in a row that make a screen's word count against the hooks'.
+/// Captures in a row that make the screen count against the hooks.
 pub(crate) const LOOKS: u32 = 2;
 
 /// What a living session is doing.
@@ -46,24 +47,24 @@ pub(crate) enum Doing {
     Background,
     /// At its prompt.
     Rest,
-    /// Its screen contradicts the hooks, and was seen only once.
+    /// Its screen contradicts the hooks, and was captured only once.
     Unclear,
-    /// Hooks told of no turn edge yet: a turn may run.
+    /// Hooks have not reported a turn edge yet: a turn may be open.
     Unheard,
 }
 
-/// What the sources make of it.
+/// The conclusion from all sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What it is doing.
+    /// What the session is doing.
     pub(crate) doing: Doing,
-    /// Whose word that is.
+    /// The source that says so.
     pub(crate) by: Source,
-    /// Who contradicts it, once time enough has passed.
+    /// The source that contradicts it, once the allowed lag has passed.
     pub(crate) against: Option<Source>,
 }
 
-/// Weighs the sources.
+/// Weighs the sources of a living session.
 pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let hooks = by_hooks(session);
     let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
@@ -74,12 +75,12 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     if registry == hooks || (is_newer && !is_between) {
         return Verdict { doing: registry, by: Source::Registry, against: None };
     }
-    // Not changed since the edge: first the registry gets its time to follow.
+    // The registry did not change since the edge: it first gets the time to follow.
     by_hooks((!is_newer && lag_is_over(session) <= awake).then_some(Source::Registry))
 }
 
-/// Until when the registry may say idle before the turn of queued prompts has begun. That turn is
-/// open and has no id yet.
+/// Until when the registry may say idle before the turn of queued prompts has begun. That turn is open and has
+/// no id yet.
 pub(crate) fn queued_until(session: &Session) -> Awake {
     match session.turn {
         Turn::Open { .. } if session.turn_id.is_none() => session.edge_at.awake.plus_ms(QUEUED_MS),
@@ -101,8 +102,8 @@ fn by_screen(session: &Session, hooks: Doing) -> Verdict {
     }
 }
 
-/// The screen's word in the registry's terms, and how often it was seen, if it is newer than what
-/// the hooks said.
+/// The screen in the registry's terms, and the number of captures that found it. None if the capture is older
+/// than the newest news from hooks.
 fn screen_level(session: &Session) -> Option<(RegistryStatus, u32)> {
     let PaneFact::Its(view) = &session.pane else { return None };
     let status = match view.screen.filter(|_| is_painted(session, view.at.awake))? {
@@ -115,25 +116,25 @@ fn screen_level(session: &Session) -> Option<(RegistryStatus, u32)> {
     Some((status, view.looks))
 }
 
-/// Whether a look at that time shows what happened after the newest thing that hooks said.
+/// Whether a capture at `looked` shows what happened after the newest edge or prompt from hooks.
 pub(crate) fn is_painted(session: &Session, looked: Awake) -> bool {
     session.edge_at.awake.plus_ms(PAINTED_MS) <= looked
 }
 
-/// Whether a living session's state rests on hooks that nothing confirms: pane and transcript are
-/// worth a look.
+/// Whether a living session's state comes from hooks that no other source confirms. Its pane and transcript are
+/// then worth a look.
 pub fn is_in_doubt(session: &Session) -> bool {
     let is_busy = matches!(session.turn, Turn::Open { .. }) || !session.waits.is_empty();
     session.may_live() && is_busy && session.registry.level().is_none()
 }
 
-/// When the registry's time to follow the newest edge is over.
+/// When the time in which the registry may follow the newest edge is over.
 pub(crate) fn lag_is_over(session: &Session) -> Awake {
     session.edge_at.awake.plus_ms(LAG_MS)
 }
 
-/// Whether hooks have news that the registry contradicts and has not followed yet. One that says the
-/// same has nothing to follow: a prompt that is queued leaves it busy.
+/// Whether hooks have reported something that the registry contradicts and has not followed yet. If both agree,
+/// the registry has nothing to follow: a queued prompt leaves it busy.
 pub(crate) fn is_behind(session: &Session) -> bool {
     let hooks = by_hooks(session);
     session.registry.level().is_some_and(|level| {
@@ -141,15 +142,15 @@ pub(crate) fn is_behind(session: &Session) -> bool {
     })
 }
 
-/// When the newest thing happened that hooks said and the registry should follow: emitted, by the
-/// wall clock, and known.
+/// The newest event from hooks that the registry should follow: when it was emitted, by the wall clock, and
+/// when it became known.
 pub(crate) fn newest_edge(session: &Session) -> Moment {
     let waits = session.waits.iter().map(|wait| wait.since.wall_ms);
     let edges = session.edge.map(|edge| edge.wall_ms).into_iter().chain([session.edge_at.wall_ms]);
     Moment { wall_ms: waits.chain(edges).max().unwrap_or(0), ..session.edge_at }
 }
 
-/// What it is doing, as hooks tell.
+/// What the session is doing, as hooks report it.
 pub(crate) fn by_hooks(session: &Session) -> Doing {
     let asks = |kind| session.waits.iter().any(|wait| wait.kind == kind);
     if asks(WaitKind::Permission) {
@@ -166,8 +167,8 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     }
 }
 
-/// The registry says `busy` for a background subagent and `idle` beside a scheduled wake-up, and it
-/// calls a plan a permission: what kind of work or prompt it is, hooks know.
+/// Combines the registry with the hooks. The registry says `busy` for a background subagent, and `idle` during a
+/// scheduled wake-up; it calls a plan a permission. So hooks decide which kind of work or prompt it is.
 fn by_level(status: RegistryStatus, hooks: Doing) -> Doing {
     match (status, hooks) {
         (

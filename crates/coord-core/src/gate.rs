@@ -1,17 +1,17 @@
-//! Decides whether an effect may touch the world: the one gate every effect passes.
+//! Decides whether an effect may touch the world: the one gate that every effect passes.
 //!
-//! In `observe` the decision is recorded and an acting effect is not performed (architecture 11).
-//! Looking is always allowed, where looking is safe is the adapters' matter (H-27). The match has
-//! no wildcard: an effect that acts cannot be added without deciding here what it needs.
+//! In `observe` the decision is recorded, and an acting effect is not performed (architecture 11). Looking is
+//! always allowed; the adapters decide where looking is safe (H-27). The match has no wildcard, so an effect that
+//! acts cannot be added without a decision here on what it needs.
 
 use coord_model::{Action, ActionClass, Effect, Mode};
 
-/// The gate's answer.
+/// The answer of the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Do it.
+    /// Perform the effect.
     Perform,
-    /// Record that it would have been done.
+    /// Only record that it would have been performed.
     RecordOnly,
 }
 

@@ -1,8 +1,8 @@
-//! Decides whether an end was a host event: a restart or shutdown of the machine or the death of a tmux
-//! server is one event for all its sessions, not many ends or crashes (S0-25f, H-10).
+//! Decides whether an end was part of a host event (S0-25f, H-10). A reboot or shutdown of the machine, or the
+//! death of a tmux server, is one event for all its sessions, not many ends or crashes.
 //!
-//! Sessions that their user ended stay stopped. A headless run always ends with `other`, so for it
-//! only a turn that was still open makes an end an interruption.
+//! Sessions that their user ended stay stopped. A headless run always ends with `other`, so its end is an
+//! interruption only if a turn was still open.
 
 use alloc::vec::Vec;
 
@@ -11,14 +11,14 @@ use coord_model::{EndReason, Kind, Moment, ProcessRef, SessionKey};
 use crate::effects::Effects;
 use crate::records::{DeadServer, HostEvent, OwnerProof, Pending, Presence, Session, State};
 
-/// So many ends within the time are a host event (H-10).
+/// Number of ends within the time limit that make a host event (H-10).
 const MANY_ENDS: usize = 3;
-/// Deaths of tmux servers remembered.
+/// Maximum number of remembered deaths of tmux servers.
 const DEAD_SERVERS_MAX: usize = 16;
 
 impl State {
-    /// A new boot: what lived on the old one, or ended just before, was interrupted. `boot_at_ms`
-    /// is the wall time of the new boot.
+    /// Handles a reboot: sessions that lived before it, or ended just before, were interrupted. `boot_at_ms` is
+    /// the wall time of the new boot, in milliseconds since 1970.
     pub(crate) fn on_new_boot(&mut self, boot_at_ms: u64, at: Moment, fx: &mut Effects) {
         self.header.machine.begin_boot();
         let from_ms = boot_at_ms.saturating_sub(self.header.settings.interrupted_before_boot_ms);
@@ -37,7 +37,7 @@ impl State {
                 && session.may_live()
                 && session.left == Some(EndReason::Clear)
             {
-                // H-36: nothing of it is left that could be brought back.
+                // H-36: no conversation is left to bring back.
                 session.presence = Presence::Ended { reason: Some(EndReason::Clear), at };
             } else if self.is_local(&session) {
                 let was_taken = match session.presence {
@@ -61,8 +61,8 @@ impl State {
         }
     }
 
-    /// A shutdown of the machine began, or was called off. What it ended may have ended before it was noticed.
-    /// Returns the sessions that changed, or whose recovery it holds up.
+    /// Handles the start or cancellation of a shutdown of the machine. Sessions may have ended before the shutdown
+    /// was noticed. Returns the sessions that changed, or whose recovery the shutdown delays.
     pub(crate) fn on_shutdown(
         &mut self,
         under_way: bool,
@@ -77,8 +77,8 @@ impl State {
         self.keys_of(|session| session.recovery.pending.is_some() || taken.contains(&session.key))
     }
 
-    /// Whether it is an interactive session that ended without its user's word while the machine is being shut
-    /// down, or just before that was noticed.
+    /// Whether this is an interactive session that ended without its user's order during the shutdown, or just
+    /// before the shutdown was noticed.
     fn is_taken_by_shutdown(&self, session: &Session) -> bool {
         let Some(began) = self.header.shutdown else { return false };
         let Presence::Ended { reason: Some(EndReason::Other) | None, at: ended } = session.presence
@@ -91,8 +91,9 @@ impl State {
             && is_end_proved(session)
     }
 
-    /// A watched process that may be a tmux server is gone; it lived until `seen_ms` at least, wall
-    /// time. Returns the sessions it took along.
+    /// Handles the exit of a watched process that may be a tmux server. It lived at least until `seen_ms`,
+    /// milliseconds since
+    /// 1970. Returns the sessions that ended with it.
     pub(crate) fn on_server_death(
         &mut self,
         process: ProcessRef,
@@ -119,7 +120,7 @@ impl State {
         of_server
     }
 
-    /// A session ended or died: was it part of a host event? Returns the sessions that changed.
+    /// Decides whether an end or death was part of a host event. Returns the sessions that changed.
     pub(crate) fn on_end(
         &mut self,
         key: SessionKey,
@@ -164,8 +165,8 @@ impl State {
         together
     }
 
-    /// Its end, or that of its process, may be the server's doing: it came after the server was seen
-    /// last, less the time that its clients may be ahead of it.
+    /// Marks a session as interrupted if the server may have ended it: the end came after the server was last
+    /// seen. Clients may be ahead of the server by a certain time, which is allowed for.
     fn interrupt_if_taken(
         &mut self,
         key: SessionKey,
@@ -186,7 +187,7 @@ impl State {
         });
     }
 
-    /// Marks a session that ended without its user's word, if that holds of it and its end.
+    /// Marks a session as interrupted if it ended without its user's order and the condition holds.
     fn interrupt_if(
         &mut self,
         key: SessionKey,
@@ -210,7 +211,7 @@ impl State {
     }
 }
 
-/// Whether its end counts towards a host event: it is told by a verified event, or its process is gone (H-44).
+/// Whether an end counts towards a host event: a verified event reported it, or the process is gone (H-44).
 fn is_end_proved(session: &Session) -> bool {
     let is_told = session.last.as_ref().is_some_and(|last| last.verified);
     session.owner.as_ref().is_some_and(|owner| {

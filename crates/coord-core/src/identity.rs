@@ -1,8 +1,8 @@
 //! Decides which record an event belongs to (R-06 to R-09, H-42).
 //!
-//! A record follows an id only within one harness process. A resume in a new process continues the
-//! record only if its former owner is gone; two live processes on one id are two records, both
-//! `unknown`. A SessionEnd alone never opens a record nor takes one over.
+//! A record follows an id only within one harness process. A resume in a new process continues the record only if
+//! its former owner is gone. Two live processes with one id are two records, both `unknown`. A SessionEnd alone
+//! neither opens a record nor takes one over.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -15,17 +15,17 @@ use crate::records::{OwnerId, OwnerProof, Presence, Session, State};
 /// Where an event belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// It changes this record.
+    /// The event changes this record.
     Record(SessionKey),
-    /// It belongs to this record's past.
+    /// The event belongs to this record's past: it is counted and not applied.
     History(SessionKey),
-    /// It begins a record.
+    /// The event opens a record.
     New,
-    /// It belongs to nothing.
+    /// The event belongs to no record.
     Nowhere,
 }
 
-/// The harness an event came from.
+/// The harness that sent an event.
 pub(crate) fn owner_of(event: &HookEvent) -> Option<OwnerId> {
     event.harness.as_ref().map(|harness| OwnerId {
         machine: event.machine.clone(),
@@ -45,8 +45,8 @@ impl State {
         }
     }
 
-    /// Where an event belongs of which nothing shows that its harness holds its session: it changes no
-    /// owner and takes nothing over (H-44).
+    /// Decides where an event belongs if nothing shows that its harness holds its session. Such an event changes
+    /// no owner and takes nothing over (H-44).
     fn place_claim(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         let newest = self.sessions_with_id(&event.session_id).max_by_key(|session| session.key);
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
@@ -59,11 +59,11 @@ impl State {
         if let Some(key) = own.map(|session| session.key).or_else(|| self.key_of_owner(owner)) {
             return Destination::Record(key);
         }
-        // Of the client that coord started itself, its user's end counts, and only prevents an act.
+        // For a client that coord itself started, the user's end counts: it can only prevent an act.
         if let Some(key) = self.key_of_resume_ended(event, owner) {
             return Destination::Record(key);
         }
-        // Nothing else that is only claimed of it shows that it came up, or has another conversation.
+        // No other unproved event shows that this client came up, or that it holds another conversation.
         let is_local = self.is_local_owner(owner);
         if let Some(key) = self.key_claimed_by(owner.process).filter(|_| is_local) {
             return Destination::History(key);
@@ -85,7 +85,7 @@ impl State {
         Destination::History(newest.key)
     }
 
-    /// Where an event belongs whose harness holds its session.
+    /// Decides where an event belongs if its harness holds its session.
     fn place_proved(&self, event: &HookEvent, owner: Option<&OwnerId>) -> Destination {
         let is_end = matches!(event.kind, HookKind::SessionEnd(_));
         let unclaimed = if is_end { Destination::Nowhere } else { Destination::New };
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// The record whose resume this process claimed, if the event is its user's end of that conversation: the
+    /// The record whose resume this process claimed, if the event is the user's end of that conversation. The
     /// SessionStart before it may have been lost (G6). The conversation may have several records.
     fn key_of_resume_ended(&self, event: &HookEvent, owner: &OwnerId) -> Option<SessionKey> {
         let is_its_users = matches!(
@@ -152,8 +152,8 @@ impl State {
         self.local_owner(owner.process).is_some_and(|local| local.is_same(owner))
     }
 
-    /// A record that only unverified events opened for this process makes way for the one in which the
-    /// process is proved to be.
+    /// Drops a record that only unverified events opened for this process, once the process is proved to belong to
+    /// another record.
     pub(crate) fn drop_claimed(
         &mut self,
         event: &HookEvent,
@@ -176,8 +176,8 @@ impl State {
         }
     }
 
-    /// The process that holds another record goes over to the session of `event` (in-process
-    /// resume): the record it held has ended. Returns that record.
+    /// Ends the record that this process held, because the process goes over to the session of `event` (in-process
+    /// resume). Returns that record.
     pub(crate) fn leave_behind(
         &mut self,
         event: &HookEvent,
@@ -191,8 +191,8 @@ impl State {
             return None;
         }
         if self.get(key).is_some_and(|session| !session.was_told()) {
-            // Known from the registry alone, which was read before older events came: it names the
-            // conversation that the process will have gone over to by then.
+            // The record is known from the registry alone, and the registry was read before older events arrived.
+            // Its entry names the conversation that the process will have gone over to by then.
             self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
             self.remove(key);
             return None;
@@ -201,7 +201,7 @@ impl State {
         Some(key)
     }
 
-    /// The process of a record went over to another conversation: it is somebody else's owner from here on.
+    /// Ends a record whose process went over to another conversation. The process is a former owner from here on.
     pub(crate) fn leave(&mut self, key: SessionKey, at: Moment) {
         let Some(mut session) = self.take(key) else { return };
         session.presence = Presence::Ended { reason: Some(EndReason::Resume), at };
@@ -211,8 +211,9 @@ impl State {
         self.put(session);
     }
 
-    /// H-46: a process that only its own registry entry ties to a conversation, and that is not recognized as a
-    /// client, yields that conversation to a client that is proved to have it. Returns the records that changed.
+    /// H-46: has an unrecognized process yield its conversation to a client that is proved to have it. Such a
+    /// process is not recognized as a client, and only its own registry entry ties it to the conversation. Returns
+    /// the records that changed.
     pub(crate) fn make_way(
         &mut self,
         key: SessionKey,
@@ -246,8 +247,8 @@ impl State {
         others
     }
 
-    /// Marks the records of one id that two live processes claim, and lifts the mark when one is
-    /// gone or has taken another id. Returns the records that changed.
+    /// Marks the records of one id that two live processes claim. Removes the mark when one process is gone or has
+    /// taken another id. Returns the records that changed.
     pub(crate) fn mark_two_owners(&mut self, key: SessionKey) -> Vec<SessionKey> {
         let Some(session) = self.get(key) else { return Vec::new() };
         let ids = || session.previous_ids.iter().chain([&session.session_id]);
@@ -280,9 +281,9 @@ impl State {
         claims(session) && self.sessions_with_id(&session.session_id).any(is_other)
     }
 
-    /// H-42, G6: what a harness reports of a conversation is said of it wherever else it lies dead, and
-    /// what its user does with it there counts. What an unproved event says of a dead one does not (H-44).
-    /// Returns those records.
+    /// Notes on dead records that their conversation went on in another process (H-42, G6): what the user does
+    /// there counts. An unproved event of a dead record's harness does not (H-44). Returns the records that
+    /// changed.
     pub(crate) fn pass_on(&mut self, touched: &[SessionKey], is_proved: bool) -> Vec<SessionKey> {
         let mut passed_on = Vec::new();
         for key in touched {
@@ -306,9 +307,10 @@ impl State {
         passed_on
     }
 
-    /// A process that is younger than the harness of a record ended the conversation at `at`: its user had taken
-    /// it up there, though nothing else may have been heard of that process. A conversation may have several
-    /// records, and none whose harness was dead by then is brought back (G6). Returns those that changed.
+    /// Notes that a process younger than the harness of a record ended the conversation at `at`. The user had
+    /// resumed the conversation there, even if that process reported nothing else. A conversation may have several
+    /// records. A record whose harness was dead by then is not brought back (G6). Returns the records that
+    /// changed.
     pub(crate) fn note_end_elsewhere(
         &mut self,
         session_id: &str,

@@ -1,18 +1,18 @@
-//! Counts what must never be: the metric of these must read 0.
+//! Counts violations of the invariants: this metric must read 0.
 
 use crate::records::{Presence, Session, State};
 use coord_model::Now;
 
-/// A deadline may be served this much late before it counts.
+/// How late a deadline may be served before that counts as a violation, in milliseconds.
 const LATE_MS: u64 = 10_000;
 
 impl State {
-    /// Violations in the present state.
+    /// The number of violations in the present state.
     ///
     /// - A death is judged in time (H-05).
     /// - A record's current id is not among its previous ones, and the record is found by it.
     /// - A process holds at most one record.
-    /// - A message is given back one sweep behind its deadline at the latest (G3).
+    /// - A message is returned at most one sweep after its deadline (G3).
     pub fn violations(&self, now: Now) -> u64 {
         let awake = self.moment(now).awake;
         let judged_within_ms = self.header().settings.death_judged_within_ms;

@@ -1,20 +1,20 @@
-//! Decides with which command line a session is resumed (S0-25d, H-18, H-19): that of its harness, as
-//! far as it is understood, never with a wider permission mode than the last one seen.
+//! Decides with which command line a session is resumed (S0-25d, H-18, H-19). It is that of the session's harness,
+//! as far as coord understands it, and never has a wider permission mode than the last one seen.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use coord_model::Launch;
 
-/// The modes from the narrowest to the widest, as payloads name them. What is not allowed beforehand,
-/// `plan` does not do, `dontAsk` denies, `default` asks for, `auto` lets a model decide. The client's
-/// option takes each of these words, and `manual` for `default`.
+/// The permission modes from the narrowest to the widest, by their names in payloads. For what is not allowed
+/// beforehand: `plan` does not do it, `dontAsk` denies it, `default` asks, and `auto` lets a model decide. The
+/// client's option accepts each of these names, and `manual` for `default`.
 const MODES: [&str; 6] = ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"];
 const MODE: &str = "--permission-mode";
 const SKIP: &str = "--dangerously-skip-permissions";
 
-/// The mode that a resume sets (H-45): of the one that the command line gave and the one seen last the
-/// narrower. A command line without a mode gives the client's default, so only what restricts is set then:
-/// `acceptEdits` could widen a default that its user configured, and comes back as `default`.
+/// The mode that a resume sets (H-45): the narrower of the command line's mode and the last one seen. A command
+/// line without a mode gives the client's default, so only a restricting mode is set then. `acceptEdits` could
+/// widen a default that the user configured, and comes back as `default`.
 fn narrower<'a>(asked: Option<&'a str>, last: Option<&'a str>) -> Option<&'a str> {
     let width = |mode: &str| MODES.iter().position(|known| *known == plain(mode));
     let known = |mode: &&str| width(mode).is_some();
@@ -29,12 +29,12 @@ fn narrower<'a>(asked: Option<&'a str>, last: Option<&'a str>) -> Option<&'a str
     Some(last.filter(|last| width(last) < width(asked)).unwrap_or(asked))
 }
 
-/// The word by which payloads name a mode.
+/// The name of a mode in payloads.
 fn plain(mode: &str) -> &str {
     if mode == "manual" { "default" } else { mode }
 }
 
-/// The words that resume `session_id`, the program first.
+/// The command line that resumes `session_id`, the program first.
 pub fn resume_words(launch: &Launch, session_id: &str, last_mode: Option<&str>) -> Vec<String> {
     let mut words = launch.program.clone();
     let mut flags = launch.flags.iter();
@@ -52,14 +52,14 @@ pub fn resume_words(launch: &Launch, session_id: &str, last_mode: Option<&str>) 
     words
 }
 
-/// The last mode seen before it, if its command line does not set that mode again (H-45).
+/// The last mode seen before the resume; none if the command line sets that mode again (H-45).
 pub(crate) fn dropped_mode(launch: &Launch, last_mode: Option<&str>) -> Option<&'static str> {
     let is_dropped = |last: &&str| asked_mode(launch).is_none_or(|asked| plain(asked) != *last);
     let last = last_mode.filter(is_dropped)?;
     Some(MODES.into_iter().find(|known| *known == last).unwrap_or("of a newer version"))
 }
 
-/// The permission mode that its command line gave.
+/// The permission mode that the command line gave; none if it gave none.
 fn asked_mode(launch: &Launch) -> Option<&str> {
     let mut asked = None;
     let mut flags = launch.flags.iter();
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    // H-45: what is not set again is told.
+    // H-45: a mode that is not set again is reported.
     #[test]
     fn a_mode_that_is_dropped_is_named() {
         for (flags, last, dropped) in [

@@ -1,11 +1,11 @@
-//! The core of coord: everything that is decided, and nothing else.
+//! The core of coord: it makes every decision, and does nothing else.
 //!
-//! [`step`] takes the state, one [`coord_model::Event`] and the time, changes the state, and returns what is to
-//! be done ([`Effects`]). It is pure and total: no clock, no files, no randomness, no error. The
-//! compiler keeps it so (`no_std`). [`State::next_deadline`] says when it wants to be called again;
-//! deadlines follow from the state, so a restart forgets no timer.
+//! [`step`] takes the state, one [`coord_model::Event`] and the time. It changes the state and returns what the
+//! adapters have to do ([`Effects`]). It is pure and total: it has no clock, no files, no randomness and no
+//! errors; `no_std` lets the compiler enforce this. [`State::next_deadline`] gives the time of the next call.
+//! Deadlines are derived from the state, so a restart loses no timer.
 //!
-//! One topic is one file, named with the word the requirements use.
+//! One topic is one file, named with the term that the requirements use.
 #![no_std]
 #![cfg_attr(
     not(test),

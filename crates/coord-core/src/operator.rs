@@ -1,4 +1,5 @@
-//! Takes in what a person asked for by `coordctl` (H-06, H-22): whom to bring back, whom to leave alone.
+//! Applies what a person ordered with `coordctl` (H-06, H-22): which sessions to bring back, and which to leave
+//! alone.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +15,7 @@ use crate::recovery::Wish;
 const HELD: &str = "held by its operator";
 
 impl State {
-    /// Takes a command in. Returns the records that it touched.
+    /// Applies a command. Returns the records that it changed.
     pub(crate) fn on_command(
         &mut self,
         command: &Command,
@@ -107,8 +108,8 @@ impl State {
         keys
     }
 
-    /// What a command would come to: for each session that it concerns its id, and what would happen
-    /// to it, in words. Nothing is changed.
+    /// What a command would do: the id of each session that it concerns, and what would happen to that session, in
+    /// words. Changes nothing.
     pub fn would(&self, command: &Command) -> Vec<(String, String)> {
         let each = |keys: &[SessionKey], text: &dyn Fn(&Session) -> String| {
             let found = keys.iter().filter_map(|key| self.get(*key));

@@ -2,17 +2,17 @@
 
 use crate::records::{Cause, Pending, Session, Stage, State};
 
-/// Why it does not.
+/// Why a dead session does not come back by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StaysAway {
-    /// It died again soon after it was brought back: a person has to look.
+    /// It died again soon after a recovery: a person has to look.
     DiedAgain,
     /// Nobody asked for it.
     NotAskedFor,
 }
 
 impl State {
-    /// Whether it comes back. `has_signature`: a crash signature of its own stands on its screen.
+    /// Whether it comes back. `has_signature` says that its screen shows a crash signature of its own.
     pub(crate) fn comes_back(
         &self,
         session: &Session,
@@ -34,7 +34,7 @@ impl State {
         Err(StaysAway::NotAskedFor)
     }
 
-    /// Whether it comes back by all that is known of it, before it is looked at.
+    /// Whether it comes back by the known facts, before any look.
     pub(crate) fn is_to_come_back(&self, session: &Session, pending: &Pending) -> bool {
         let is_decided = pending.is_graced || matches!(pending.stage, Stage::Grace { .. });
         is_decided || self.comes_back(session, pending, session.has_own_signature()).is_ok()

@@ -1,9 +1,9 @@
-//! Decides when the pane and the transcript of a session are looked at, and what they say (R-01,
-//! R-10, H-05, H-07, H-16, S0-01, S0-18, S0-29).
+//! Decides when a session's pane and transcript are observed, and what the result means (R-01, R-10, H-05, H-07,
+//! H-16, S0-01, S0-18, S0-29).
 //!
-//! A pane is a session's only if its terminal is the harness's own. What its screen is worth against
-//! the hooks is decided in `fusion`. Looks fall on multiples of their period, so that those of many
-//! sessions fall together and cost one process.
+//! A pane belongs to a session only if its terminal is the harness's own. `fusion` decides how the screen counts
+//! against the hooks. Looks fall on multiples of their period, so that the looks of many sessions coincide and
+//! cost one process.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -20,15 +20,16 @@ use crate::records::{
 };
 use crate::turn;
 
-/// A screen that contradicts the hooks is looked at again after this.
+/// Delay after which a screen that contradicts the hooks is captured again, in milliseconds.
 const AGAIN_MS: u64 = 500;
-/// Whether a signature is content of the conversation is known within this, or not at all.
+/// Time within which coord finds out whether a signature is content of the conversation, in milliseconds; after
+/// that it never does.
 const CONTENT_WITHIN_MS: u64 = 60_000;
-/// Between looks for a dead client's farewell.
+/// Interval of the looks for a dead client's farewell, in milliseconds.
 const FAREWELL_MS: u64 = 300;
 
 impl State {
-    /// When this session's pane, its transcript or its task directory is to be looked at next.
+    /// When the next look at this session's pane, transcript or task directory is due.
     pub(crate) fn next_look(&self, session: &Session) -> Option<Awake> {
         let of_task = self.next_task_look(session);
         self.next_pane_look(session).into_iter().chain(of_task).min()
@@ -53,7 +54,7 @@ impl State {
         Some(session.look.next_multiple_of_ms(period_ms))
     }
 
-    /// Only interactive sessions of this machine have a pane of their own.
+    /// Whether its pane is observed: only interactive sessions of this machine have a pane of their own.
     fn is_looked_at(&self, session: &Session) -> bool {
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         self.is_local(session)
@@ -61,7 +62,7 @@ impl State {
             && matches!(seen, Some((true, _)))
     }
 
-    /// Asks for the look that is due.
+    /// Requests the look that is due.
     pub(crate) fn look(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         let Some(mut session) = self.take(key) else { return };
         self.look_at_task(&mut session, at, fx);
@@ -72,7 +73,7 @@ impl State {
         self.put(session);
     }
 
-    /// The pane of a process was looked at. Returns the record.
+    /// Applies a look at the pane of a process. Returns the record that changed.
     pub(crate) fn on_pane(
         &mut self,
         process: ProcessRef,
@@ -101,7 +102,7 @@ impl State {
         Some(key)
     }
 
-    /// The end of a process's transcript was read. Returns the record.
+    /// Applies a read of the end of a process's transcript. Returns the record that changed.
     pub(crate) fn on_transcript(
         &mut self,
         process: ProcessRef,
@@ -129,14 +130,14 @@ impl State {
 }
 
 impl State {
-    /// Whether a look found something that has to be recorded: another pane or screen, a signature, a
-    /// heartbeat, or the same screen again where it is to confirm or to contradict what hooks said.
+    /// Whether a look found something that has to be recorded. That is another pane or screen, a signature, a
+    /// heartbeat, or the same screen again that confirms or contradicts the hooks.
     pub fn is_news(&self, session: &Session, found: &PaneFound, awake: Awake) -> bool {
         let is_heartbeat = match found {
             PaneFound::Found(PaneSeen { digest: Some(digest), .. }) => {
                 self.is_heartbeat(session, *digest, awake)
             }
-            // What nobody can look at is not known to stand still.
+            // A screen that cannot be captured is not known to be unchanged.
             PaneFound::Found(_) | PaneFound::NotThere | PaneFound::Unreadable { .. } => {
                 session.stall.is_some()
             }
@@ -166,7 +167,7 @@ fn is_news(session: &Session, found: &PaneFound, awake: Awake) -> bool {
     is_other || has_signature || (is_weighed && (!is_confirmed || is_old))
 }
 
-/// When a screen that counts, there being no registry, is too old to count.
+/// When a screen becomes too old to count; none if a registry makes it irrelevant.
 pub(crate) fn stale_at(session: &Session) -> Option<Awake> {
     let PaneFact::Its(view) = &session.pane else { return None };
     let counts = view.screen.is_some() && session.registry.level().is_none();
@@ -182,12 +183,12 @@ pub(crate) fn forget_stale(session: &mut Session, at: Moment) {
     }
 }
 
-/// Whether nobody knows yet if the crash signature on the pane is content of the conversation.
+/// Whether it is still unknown if the crash signature on the pane is content of the conversation.
 pub fn is_signature_open(session: &Session) -> bool {
     session.signature.as_ref().is_some_and(|signature| signature.is_content.is_none())
 }
 
-/// Looks at the pane, and at the transcript while nothing confirms the hooks.
+/// Requests a look at the pane, and at the transcript while no other source confirms the hooks.
 pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     let Some(owner) = &session.owner else { return };
     let process = owner.id.process;
@@ -215,7 +216,7 @@ pub(crate) fn ask_for_look(session: &Session, fx: &mut Effects) {
     }
 }
 
-/// Takes down what was seen.
+/// Stores what a look at the pane found.
 fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) {
     let seen = match found {
         PaneFound::Found(seen) => seen,
@@ -223,7 +224,7 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
             session.pane = PaneFact::NotThere { at };
             return;
         }
-        // What was proved before stays so; its screen grows old by itself.
+        // A pane that was proved before stays proved; its screen ages by itself.
         PaneFound::Unreadable { why } => {
             if !matches!(session.pane, PaneFact::Its(_)) {
                 session.pane = PaneFact::Unreadable { at, why: why.clone() };
@@ -255,8 +256,9 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
     }
 }
 
-/// H-07: whether a signature on the screen counts: each does once per harness process, and none that is
-/// known to be content. The one that a recovery or a look at the transcript is under way for stays.
+/// H-07: whether a signature on the screen is a new one that counts. Each counts once per harness process, and
+/// none that is known to be content. A signature stays while a recovery or a look at the transcript is in progress
+/// for it.
 fn is_new_signature(session: &Session, name: &str, awake: Awake) -> bool {
     let is_known = session.signatures().any(|one| one.name == name);
     let pending = session.recovery.pending.as_ref();
@@ -267,13 +269,13 @@ fn is_new_signature(session: &Session, name: &str, awake: Awake) -> bool {
     !(is_known || session.signature.is_some() && (is_evidence || is_being_read))
 }
 
-/// H-07: text counts once per harness process, and only as evidence.
+/// H-07: notes a signature. A text counts once per harness process, and only as evidence.
 fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment, fx: &mut Effects) {
     if !is_new_signature(session, name, at.awake) {
         return;
     }
     session.retire_signature();
-    // A redrawn conversation shows what was said before this process began.
+    // A redrawn conversation shows text from before this process began.
     let is_old = is_first || session.turn == Turn::None;
     let is_content = is_old.then_some(true);
     session.signature =
@@ -287,7 +289,7 @@ fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment,
     fx.decide(session, "S0-01", &saw, did);
 }
 
-/// What the screen settles: it showed the same twice, newer than the hooks' word (R-01, S0-18).
+/// Applies what the screen proves once two captures agree and are newer than the hooks (R-01, S0-18).
 fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
     let PaneFact::Its(view) = &session.pane else { return };
     let is_told = LOOKS <= view.looks && session.registry.level().is_none();
@@ -296,7 +298,7 @@ fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
     }
     match view.screen {
         Some(Screen::Prompt | Screen::Error) => turn::interrupt(session, Source::Pane, at, fx),
-        // The dialog is gone and work goes on: it was approved.
+        // The dialog is gone and work continues: the request was approved.
         Some(Screen::Working | Screen::Retry) => {
             session.waits.clear();
             session.sign = at.awake;

@@ -1,10 +1,10 @@
-//! Decides whether a permission, question or plan prompt is open, as far as hooks say (S0-17, S0-18,
-//! The registry's word is weighed against it in `fusion`.
+//! Decides whether a permission, question or plan prompt is open, as far as hooks report it (S0-17, S0-18, R-05).
+//! `fusion` weighs the registry against that.
 //!
-//! Waits are a set, keyed by agent, tool and input digest. What is over is told by a sign that *this*
-//! prompt is over, never by mere new output. A request that comes after its own call's result opens
-//! nothing: no sign of its end is left to come (G2). A headless run is denied at once where nobody can
-//! be asked, so its requests open no wait.
+//! Waits are a set, keyed by agent, tool and input digest. Only a sign that *this* prompt is over ends a wait,
+//! never mere new output. A request that comes after the result of its own call opens nothing, because no sign of
+//! its end would follow (G2). A headless run is denied at once if nobody can be asked, so its requests open no
+//! wait.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,18 +12,19 @@ use alloc::vec::Vec;
 use crate::records::{Over, Session, Stamp, Wait, WaitKind};
 use coord_model::{HookEvent, HookKind, Kind, Moment, StartSource, ToolPhase};
 
-/// Open prompts per session; more are not told apart.
+/// Maximum number of open prompts per session; more are not told apart.
 const WAITS_MAX: usize = 32;
 
-/// Calls remembered as over: those whose request may still be on its way.
+/// Maximum number of calls remembered as over: those whose request may still be on its way.
 const OVER_MAX: usize = 8;
 
-/// A permission prompt is notified no sooner than this after it opened (measured: 6.1 s).
+/// Minimum time between a permission prompt and its notification, in milliseconds (measured: 6.1 s).
 const NOTIFIED_AFTER_MS: u64 = 6_000;
 
-/// Whether the event asks for something that is over: the result of that very call, or the end of its
-/// subagent, is newer. A notification names no call: any result of its thread will do, as it would had
-/// it come in time. A request without a digest is told from no other call's, and never taken for late.
+/// Whether the event requests something that is over, because the result of that very call, or the end of its
+/// subagent, is newer. A notification names no call, so any result of its thread counts, as it would have if the
+/// notification had been in time. A request without a digest cannot be told from that of another call, and never
+/// counts as late.
 pub(crate) fn is_over(session: &Session, event: &HookEvent, stamp: Stamp) -> bool {
     let is_request = event.kind == HookKind::PermissionRequest;
     if !is_request && !matches!(event.kind, HookKind::Notification(_)) {
@@ -38,7 +39,7 @@ pub(crate) fn is_over(session: &Session, event: &HookEvent, stamp: Stamp) -> boo
         .any(|over| call.is_none() || over.call.is_none() || (is_told && over.call == call))
 }
 
-/// Remembers what the event says to be over.
+/// Remembers what this event reports as over.
 fn remember_over(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     let call = match &event.kind {
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
@@ -73,7 +74,7 @@ fn thread_key(event: &HookEvent) -> u32 {
     key_of(&[event.agent.as_deref().unwrap_or_default().as_bytes()])
 }
 
-/// A question's answer becomes part of the tool's input, so there the input does not tell.
+/// Key of a call. A question's answer becomes part of the tool's input, so for questions the input is left out.
 fn call_key(event: &HookEvent) -> u32 {
     let digest = event.digest.filter(|_| kind_of(event) == WaitKind::Permission);
     let digest = digest.map(u64::to_be_bytes);
@@ -81,7 +82,7 @@ fn call_key(event: &HookEvent) -> u32 {
     key_of(&[tool, digest.as_ref().map_or(&[], <[u8; 8]>::as_slice)])
 }
 
-/// FNV-1a, each part closed by a byte that no UTF-8 text has.
+/// FNV-1a hash. Each part ends with a byte that no UTF-8 text contains.
 fn key_of(parts: &[&[u8]]) -> u32 {
     let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
     bytes.fold(0x811c_9dc5, |key, byte| (key ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
@@ -104,11 +105,11 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
             session.waits.retain(|wait| wait.agent != event.agent);
         }
-        // A compaction reports subagents that nobody started, perhaps without an id.
+        // A compaction reports subagents that were never started, possibly without an id.
         HookKind::SubagentStop => {
             session.waits.retain(|wait| wait.agent.is_none() || wait.agent != event.agent);
         }
-        // Compaction may come while a subagent asks.
+        // Compaction may happen while a subagent asks.
         HookKind::SessionStart(StartSource::Compact)
         | HookKind::Tool(ToolPhase::Before)
         | HookKind::Other(_) => (),
@@ -116,9 +117,9 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     }
 }
 
-/// Whether the event says that this prompt is over. A notification's wait has no tool and is over
-/// with any result of its agent. A question's answer becomes part of the tool's input, so there the
-/// input does not tell.
+/// Whether the event shows that this prompt is over. The wait of a notification has no tool, and is over with any
+/// result of its agent. A question's answer becomes part of the tool's input, so for questions the input is not
+/// compared.
 fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     let same_tool = event.tool.as_ref().is_some_and(|tool| *tool == wait.tool);
     let is_answer = wait.kind == WaitKind::Input;
@@ -143,15 +144,15 @@ fn open(waits: &mut Vec<Wait>, event: &HookEvent, tool: String, at: Moment) {
     }
 }
 
-/// The notification comes six seconds late and names no tool: it counts only where the
-/// request itself was lost.
+/// Applies a notification. It comes six seconds late and names no tool, so it counts only if the request
+/// itself was lost.
 fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Moment) {
     let asked = match kind {
         "permission_prompt" => WaitKind::Permission,
         "agent_needs_input" => WaitKind::Input,
         _ => return,
     };
-    // One that was on its way when its prompt was answered comes after the answer.
+    // A notification that was on its way when its prompt was answered arrives after the answer.
     let late_ms = if asked == WaitKind::Permission { NOTIFIED_AFTER_MS } else { 0 };
     let asked_ms = at.wall_ms.saturating_sub(late_ms);
     let is_over = late_ms != 0 && asked_ms < session.edge_at.wall_ms;

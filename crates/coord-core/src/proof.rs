@@ -1,12 +1,13 @@
-//! What must not have changed between the look that was decided on and the one in the act (G4, H-16, H-18).
+//! Decides whether something changed between the look that a decision is based on and the look of the act (G4,
+//! H-16, H-18).
 //!
-//! A proof is taken twice by the same adapter: once for the decision, once in the act itself. The act
-//! is not carried out if [`change_since`] names a difference.
+//! The same adapter takes a proof twice: once for the decision, and once in the act itself. The act is not
+//! performed if [`change_since`] names a difference.
 
 use coord_model::Proof;
 
-/// What is other than in `before`, on which was decided: in words, none if nothing is. Keys of a
-/// client, an owner, a child, the pane, the screen: whatever the decision stood on.
+/// What differs from `before`, the proof that was decided on, in words; none if nothing does. It compares
+/// everything that a decision depends on, such as keys of a client, an owner, a child, the pane, and the screen.
 pub fn change_since(proof: &Proof, before: &Proof) -> Option<&'static str> {
     if proof.is_alive != before.is_alive {
         Some("the harness")

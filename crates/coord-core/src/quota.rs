@@ -1,10 +1,10 @@
-//! Decides how long a session waits for its quota or for the API, and how it is found out that the wait is
-//! over (R-11, S1-13, S1-18, S1-20 to S1-22, H-21).
+//! Decides how long a session waits for its quota or for the API, and how coord finds out that the wait is over
+//! (R-11, S1-13, S1-18, S1-20 to S1-22, H-21).
 //!
-//! No hook says when a limit ends; for a subscription the transcript does. Where nobody watches, a wake
-//! asks whether work goes on: at that time, else after a while, then after twice as long, each session at
-//! a moment of its own, so that those of one account do not ask together. Only the end of a turn proves
-//! that it went on. After a few that failed a person is asked. Where somebody watches nothing is sent.
+//! No hook says when a limit ends; for a subscription the transcript does. In an unattended session, a wake probes
+//! whether work continues: at that time, else after a delay that doubles each time. Each session has a moment of
+//! its own, so that the sessions of one account do not probe together. Only the end of a turn proves that it
+//! continued. After a few failed probes a person is asked. An attended session gets no probe.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,17 +17,17 @@ use crate::records::{Flag, QuotaWait, Session, Source, State, Turn, WaitedFor, W
 
 use crate::wake;
 
-/// What holds a probe back is looked at again after this.
+/// Delay after which something that holds back a probe is checked again, in milliseconds.
 const AGAIN_MS: u64 = 60_000;
-/// Probes are spread over the first part of their delay: one in so many.
+/// Probes are spread over this fraction of their delay: one part in five.
 const SPREAD_PART: u64 = 5;
-/// A reset that is farther away is a wrong one: the longest limit is one of a week.
+/// Maximum distance of a believable reset, in milliseconds: the longest limit is weekly.
 const RESET_WITHIN_MS: u64 = 8 * 24 * 3_600_000;
-/// The client writes the error down within this after it told of it.
+/// How long the client may take to write an error that it has reported, in milliseconds.
 const WRITTEN_WITHIN_MS: u64 = 60_000;
 
-/// Whether the transcript may still tell when the limit ends at which this session's turn ended, or that a
-/// turn of which no hook told ended with an error.
+/// Whether the transcript may still show when the limit ends that ended this session's turn, or that a turn
+/// without a reported end failed.
 pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
     let is_new = |at: Moment| awake.ms_since(at.awake) < WRITTEN_WITHIN_MS;
     match session.turn {
@@ -40,7 +40,7 @@ pub fn is_failure_open(session: &Session, awake: Awake) -> bool {
 }
 
 impl State {
-    /// A hook of the main thread opens or ends the wait. What only begins proves nothing (S1-21).
+    /// Opens or ends the wait on a hook of the main thread. What only begins proves nothing (S1-21).
     pub(crate) fn note_quota(
         &self,
         session: &mut Session,
@@ -83,8 +83,8 @@ impl State {
         session.quota = Some(QuotaWait { since, waited_for, resets_ms: None, until, probes });
     }
 
-    /// The transcript names the error with which the last turn ended, and may know when its limit ends.
-    /// A hook that was lost is made good by it (S1-13).
+    /// Applies the error from the transcript with which the last turn ended, and the end of its limit if known.
+    /// This makes up for a lost hook (S1-13).
     pub(crate) fn note_failure(
         &self,
         session: &mut Session,
@@ -94,7 +94,7 @@ impl State {
     ) {
         if session.failure.is_none() {
             let is_over = matches!(session.turn, Turn::Closed { .. } | Turn::Interrupted { .. });
-            // An older error stands there still when a turn was interrupted before it wrote anything.
+            // If a turn was interrupted before it wrote anything, the transcript still ends with an older error.
             let is_its = fusion::newest_edge(session).wall_ms <= failure.written_ms;
             if !(is_over && is_its) {
                 return;
@@ -126,7 +126,7 @@ impl State {
         fx.decide(session, "S1-22", &saw, "its quota is waited for until then");
     }
 
-    /// The machine slept, or its clock was set: a limit ends by the wall clock all the same (H-32).
+    /// Recomputes the waits after the machine slept or its clock was set: a limit ends by the wall clock (H-32).
     pub(crate) fn rearm_quotas(&mut self, at: Moment) {
         for key in
             self.keys_of(|session| session.quota.is_some_and(|quota| quota.resets_ms.is_some()))
@@ -143,7 +143,7 @@ impl State {
         }
     }
 
-    /// When the next probe goes, after so many.
+    /// When the next probe is sent, after `probes` earlier ones.
     fn probe_at(&self, session: &Session, waited_for: WaitedFor, probes: u32, at: Moment) -> Awake {
         let limits = &self.header.settings.quota;
         let first_ms = match waited_for {
@@ -155,13 +155,13 @@ impl State {
         at.awake.plus_ms(delay_ms.saturating_add(own_ms(session, delay_ms)))
     }
 
-    /// A moment of its own soon after a limit ended.
+    /// The session's own moment soon after a limit ended.
     fn spread(&self, session: &Session, end: Awake) -> Awake {
         let limits = &self.header.settings.quota;
         end.plus_ms(limits.reset_margin_ms).plus_ms(own_ms(session, limits.probe_after_ms))
     }
 
-    /// When time alone wakes a session that waits for its quota; none where nothing will.
+    /// When time alone wakes a session that waits for its quota; none if nothing does.
     pub fn quota_at(&self, session: &Session) -> Option<Awake> {
         let waits_for = session.failure.as_deref().and_then(WaitedFor::after);
         let is_shown = matches!(session.shown.state, SessionState::QuotaWait | SessionState::Idle);
@@ -172,7 +172,7 @@ impl State {
         self.is_ours_to_wake(session).then(|| quota.until.max(settled))
     }
 
-    /// Asks whether work goes on, if it is time.
+    /// Sends a probe, if one is due.
     pub(crate) fn probe_quota(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         if self.quota_at(session).is_none_or(|due| at.awake < due) {
             return;
@@ -208,7 +208,7 @@ impl State {
     }
 }
 
-/// What each session adds of its own to a delay. Neighbouring records fall far apart.
+/// What each session adds to a delay. Neighbouring records get very different values.
 fn own_ms(session: &Session, delay_ms: u64) -> u64 {
     let own = session.key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     own.checked_rem(delay_ms / SPREAD_PART).unwrap_or(0)
@@ -225,7 +225,7 @@ pub(crate) fn ask_for_failure(session: &Session, fx: &mut Effects) {
     });
 }
 
-/// What a session is told that waited.
+/// The text that a waiting session is woken with.
 fn words(waited_for: WaitedFor) -> String {
     let why = match waited_for {
         WaitedFor::Quota => "at a usage limit",

@@ -1,4 +1,5 @@
-//! What is known: the records of sessions and messages, and what is kept beside them. Decides nothing; knows no topic.
+//! What is known: the records of sessions and messages, and the data beside them. Decides nothing, and depends
+//! on no topic.
 
 pub(crate) mod clocks;
 

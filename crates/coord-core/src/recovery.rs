@@ -1,10 +1,10 @@
-//! Decides how a crashed session comes back (S0): which step is next, and when it has come to its end.
+//! Decides how a crashed session comes back (S0): which step is next, and when the recovery is over.
 //!
-//! A session has at most one pending recovery (S0-09). Its stage says what was decided last; a step
-//! that touches the world is decided on a [`Proof`] made for it, stands in the state before it is done,
-//! and is never repeated blindly: after a restart its effect is looked for, as after a lost answer.
+//! A session has at most one pending recovery (S0-09). Its stage says what was decided last. A step that touches
+//! the world is decided on a [`Proof`] made for it, and is stored in the state before it is performed. It is never
+//! repeated blindly: after a restart, as after a lost answer, coord looks for its effect.
 //!
-//! Who may come back at all is `guards`; what the whole machine allows is `machine`.
+//! `guards` decides who may come back at all, and `machine` what the whole machine allows.
 
 mod attempt;
 mod guards;

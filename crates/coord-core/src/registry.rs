@@ -1,8 +1,8 @@
-//! Takes in what the client's own registry says: the state of sessions beside the hooks,
-//! and sessions that no hook ever reported.
+//! Decides what follows from the client's own registry: the state of sessions beside the hooks, and
+//! sessions that no hook ever reported.
 //!
-//! It is undocumented: labelled wherever it counts, tolerated in any shape, never needed. What its
-//! word is worth against the hooks' is decided in `fusion`.
+//! The registry is undocumented. It is labelled wherever it counts, tolerated in any shape, and never required.
+//! `fusion` decides how its status counts against the hooks.
 
 use alloc::vec::Vec;
 
@@ -19,15 +19,15 @@ use crate::records::{
 use crate::turn;
 
 impl State {
-    /// When a session elsewhere is given up, its registry entry having gone: it is written anew now
-    /// and then.
+    /// When a session elsewhere is given up after its registry entry disappeared. The file is rewritten now and
+    /// then.
     pub(crate) fn removed_elsewhere(&self, session: &Session) -> Option<Awake> {
         let RegistryFact::Removed { at } = session.registry else { return None };
         let is_elsewhere = session.may_live() && !self.is_local(session);
         is_elsewhere.then(|| at.awake.plus_ms(self.header.settings.death_judged_within_ms))
     }
 
-    /// The registry entry of a process was looked for. Returns the records that changed.
+    /// Applies a read of a process's registry entry. Returns the records that changed.
     pub(crate) fn on_registry(
         &mut self,
         owner: OwnerId,
@@ -76,8 +76,8 @@ impl State {
         touched
     }
 
-    /// Whether a process that only the registry told of was at its beginning: a client names a conversation
-    /// of its own before the one that it continues (measured). It is the other one's new owner (H-42).
+    /// Whether a process that only the registry reported was just starting: a client names a conversation of its
+    /// own before the one that it continues (measured). The process is the other conversation's new owner (H-42).
     fn is_beginning(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
         let is_bare = |session: &Session| {
             !session.was_told()
@@ -92,7 +92,7 @@ impl State {
         self.get(key).is_some_and(is_bare) && self.sessions_with_id(&entry.session_id).any(is_free)
     }
 
-    /// Whether the registry denies what only unverified events say: that the process holds this record's session.
+    /// Whether the registry contradicts unverified events that say the process holds this record's session.
     fn is_other_than_claimed(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
         self.get(key).is_some_and(|session| {
             let owner = session.owner.as_ref();
@@ -101,8 +101,8 @@ impl State {
         })
     }
 
-    /// A session that no hook reported: started before the hooks were registered, or with silenced
-    /// ones (H-24). Listed, and never acted on (H-14).
+    /// Opens a record for a session that no hook reported: it started before the hooks were registered, or its
+    /// hooks are silenced (H-24). It is listed, and never acted on (H-14).
     fn discover(
         &mut self,
         owner: OwnerId,
@@ -110,7 +110,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
-        // An entry that a dead process left behind stays: what it held is another's since (H-42).
+        // An entry that a dead process left behind stays, and another process may hold the session since (H-42).
         let was_held =
             |session: &Session| session.former_owners.iter().any(|id| id.is_same(&owner));
         if self.sessions_with_id(&entry.session_id).any(was_held) {
@@ -119,7 +119,7 @@ impl State {
         self.take_over(owner, entry, at, fx)
     }
 
-    /// The process holds the conversation that its entry names.
+    /// Makes the process the owner of the conversation that its entry names.
     fn take_over(
         &mut self,
         owner: OwnerId,
@@ -128,8 +128,8 @@ impl State {
         fx: &mut Effects,
     ) -> Vec<SessionKey> {
         let process = owner.process;
-        // A resume in a new process continues the record of a former owner that is gone, or was never
-        // known (H-42).
+        // A resume in a new process continues the record of a former owner that is gone, or was never known
+        // (H-42).
         let is_free = |session: &&Session| {
             session.session_id == entry.session_id
                 && (!session.may_live()
@@ -139,7 +139,7 @@ impl State {
         let free = self.sessions_with_id(&entry.session_id).find(is_free);
         let free = free.map(|session| session.key);
         let mut session = free.and_then(|key| self.take(key)).unwrap_or_else(|| {
-            // No hook has said anything that the registry would have to follow.
+            // No hook has reported anything that the registry would have to follow.
             let at = Moment { wall_ms: 0, ..at };
             Session::begin(self.new_key(), &entry.session_id, at).into()
         });
@@ -159,8 +159,8 @@ impl State {
     }
 }
 
-/// Whether the process, which left this conversation, is in the one that its entry names: the hook that
-/// would have said so was lost.
+/// Whether the process, which left this conversation, is in the one that its entry names. The hook that would have
+/// reported this was lost.
 fn went_over(session: &Session, entry: &RegistryEntry, at: Moment) -> bool {
     let Presence::Ended { reason: Some(EndReason::Resume), at: left } = session.presence else {
         return false;
@@ -169,26 +169,26 @@ fn went_over(session: &Session, entry: &RegistryEntry, at: Moment) -> bool {
     matches!(seen, Some((true, _))) && names_another(session, entry, left, at)
 }
 
-/// Whether the entry names another conversation than the one that was over by `then`, and not one that
-/// it has not got to replace yet.
+/// Whether the entry names another conversation than the one that was over by `then`, and not one that the client
+/// still has to replace.
 fn names_another(session: &Session, entry: &RegistryEntry, then: Moment, at: Moment) -> bool {
     let is_newer = then.wall_ms <= entry.changed_ms || then.awake.plus_ms(WRITTEN_MS) <= at.awake;
     entry.session_id != session.session_id && is_newer
 }
 
-/// Whether what its death left in the registry was read: a later look tells nothing new.
+/// Whether the registry was already read after the death: a later read adds nothing.
 fn was_judged(session: &Session) -> bool {
     matches!(session.registry, RegistryFact::Removed { .. } | RegistryFact::LeftBehind { .. })
 }
 
-/// Takes leave of a session elsewhere whose registry entry stayed away: it may have ended, and
-/// another container's client may have had the same file (H-15).
+/// Gives up a session elsewhere whose registry entry did not come back. It may have ended, or another container's
+/// client may have had the same file (H-15).
 pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
     session.presence = Presence::Gone { at };
     fx.decide(session, "H-15", "its registry entry is gone, it runs elsewhere", "unknown");
 }
 
-/// When the registry's `idle`, newer than what opened the turn, means that it was interrupted.
+/// When the registry's `idle`, newer than what opened the turn, means that the turn was interrupted.
 pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
     let level = session.registry.level()?;
     let is_news = level.is_after(fusion::newest_edge(session));
@@ -204,7 +204,7 @@ pub(crate) fn settle_turn(session: &mut Session, at: Moment, fx: &mut Effects) {
     }
 }
 
-/// When an entry was seen to change: what is read first may have been written at any time before.
+/// When an entry was seen to change; none for the first read, which may be of any age.
 fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Option<Awake> {
     let RegistryFact::Present { status, changed_ms, seen_changing, .. } = before else {
         return None;
@@ -213,7 +213,7 @@ fn seen_changing(before: RegistryFact, entry: &RegistryEntry, at: Moment) -> Opt
     if is_same { seen_changing } else { Some(at.awake) }
 }
 
-/// Which session the process's own entry names: that proves a claim, and denies a takeover (H-47).
+/// Notes which session the process's own entry names: that proves a claim, and contradicts a takeover (H-47).
 fn note_proof(session: &mut Session, found: &Registry) {
     let session_id = &session.session_id;
     let Some(owner) = &mut session.owner else { return };
@@ -225,14 +225,14 @@ fn note_proof(session: &mut Session, found: &Registry) {
     if entry.session_id == *session_id {
         owner.note_registered(entry.is_unrecognized);
         if session.config_dir.is_empty() {
-            // Its record was opened by what nobody verified, which names no directory (H-44).
+            // An unverified event opened this record, and names no directory (H-44).
             session.config_dir.clone_from(&entry.config_dir);
         }
     }
 }
 
-/// A living process's entry. One that vanished or became unreadable is no source any more; that it
-/// was removed counts when the process ends (H-05).
+/// Applies the entry of a living process. An entry that vanished or became unreadable is no longer a source. Its
+/// removal counts when the process ends (H-05).
 fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     note_proof(session, found);
     let entry = match (found, session.registry) {
@@ -268,7 +268,7 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     );
     settle_turn(session, at, fx);
     if !is_waiting {
-        // S0-18: a status other than `waiting`, newer than the prompt, says that it is over.
+        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over.
         let level = session.registry.level();
         session.waits.retain(|wait| !level.is_some_and(|level| level.is_after(wait.since)));
     }

@@ -1,5 +1,5 @@
-//! Decides when a person is reminded that a session waits for them (H-35, S0-15): by a line on the terminals
-//! that show its tmux session. Nothing else ever follows from the age of what it waits for.
+//! Decides when a person is reminded that a session waits for them (H-35, S0-15). The reminder is a line on the
+//! terminals that show the session's tmux session. Nothing else ever follows from how long it has waited.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use coord_model::{Action, Awake, Moment, SessionState};
 use crate::effects::{Effects, SHOWN_MS};
 use crate::records::{Session, State};
 
-/// What only a person ends, in words, and since when it lasts.
+/// What only a person can end, in words, and since when it lasts; none if nothing waits for a person.
 fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
     let what = match session.shown.state {
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
@@ -40,7 +40,7 @@ fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
 }
 
 impl State {
-    /// When somebody is to be reminded next that this session waits for them.
+    /// When the next reminder for this session is due.
     pub(crate) fn reminder_at(&self, session: &Session) -> Option<Awake> {
         let limits = &self.header.settings.stall;
         let since = waits_for_a_person(session)?.1.awake;
@@ -50,7 +50,7 @@ impl State {
         })
     }
 
-    /// Reminds, if it is time.
+    /// Shows a reminder, if one is due.
     pub(crate) fn remind(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
         if self.reminder_at(session).is_none_or(|due| at.awake < due) {
             return;

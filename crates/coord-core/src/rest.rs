@@ -1,9 +1,8 @@
-//! Decides what an unattended session is told that has come to rest (S1-07 to S1-11, S1-13 to S1-16,
-//! S1-23, H-40): the answer to a prompt, once, or to leave a summary before its context is full.
+//! Decides what coord tells an unattended session that has come to rest (S1-07 to S1-11, S1-13 to S1-16, S1-23,
+//! H-40). It answers a prompt, once, or requests a summary before the session's context is full.
 //!
-//! Matched is only what a look finds at that moment, the end of the conversation with it: what the agent
-//! said last, not what stands on its screen. Nothing is typed; an answer is a wake, whose frame denies it
-//! the force of consent.
+//! Only what a look finds at that moment is matched, with the end of the conversation. That is what the agent said
+//! last, not what is on the screen. Nothing is typed. An answer is a wake, whose frame says that it is no consent.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,7 +20,7 @@ use crate::recovery;
 
 use crate::wake;
 
-/// The decision to tell it something.
+/// A decision to tell the session something.
 struct Why<'a> {
     rule: &'static str,
     saw: &'a str,
@@ -42,17 +41,17 @@ impl State {
         let hold = self.operators_hold(session, stall.at);
         let settling = self.header.settling.as_ref();
         let until = hold.into_iter().chain(settling).map(|hold| hold.until).max();
-        // What has no end of its own ends by an event.
+        // A wait without an end of its own ends by an event.
         Some(until.unwrap_or_default().max(stall.at)).filter(|due| *due != NEVER)
     }
 
-    /// Whether its last turn ended by itself, nobody watches it, and it is ours to wake.
+    /// Whether its last turn ended by itself, it is unattended, and coord may wake it.
     fn is_at_rest(&self, session: &Session) -> bool {
         let is_ended = matches!(session.turn, Turn::Closed { .. }) && session.failure.is_none();
         is_ended && session.shown.state == SessionState::Idle && self.is_ours_to_wake(session)
     }
 
-    /// Looks at it, if it is time.
+    /// Requests the look, if it is due.
     pub(crate) fn look_at_rest(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         if self.rest_at(session).is_none_or(|due| at.awake < due) {
             return;
@@ -67,7 +66,7 @@ impl State {
         }
     }
 
-    /// That look was answered: G4's proof, and the end of the conversation with it.
+    /// Applies the answer to that look: the proof of G4, with the end of the conversation.
     pub(crate) fn on_rest_look(
         &mut self,
         intent: Intent,
@@ -114,7 +113,7 @@ impl State {
         }
     }
 
-    /// A wake was carried out, or not. Returns the record.
+    /// Applies the outcome of a wake. Returns the record that changed.
     pub(crate) fn on_woken(
         &mut self,
         intent: Intent,
@@ -128,7 +127,7 @@ impl State {
         Some(intent.session)
     }
 
-    /// Answers its prompt, if it has one that may be answered. True if that was decided on.
+    /// Answers the session's prompt if that is allowed. Returns whether it decided to.
     fn answer(
         &mut self,
         session: &mut Session,
@@ -136,7 +135,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) -> bool {
-        // The transcript lags behind the client: its end may be that of an earlier turn.
+        // The transcript lags behind the client, so its end may belong to an earlier turn.
         let is_of_this_turn = words.written_ms.is_some_and(|ms| session.rest.prompted_ms <= ms);
         if words.question.is_some() && !is_of_this_turn {
             let saw = "its last message that can be read is older than its last turn";
@@ -194,7 +193,7 @@ impl State {
         true
     }
 
-    /// S1-23: once, before the client compacts the conversation by itself.
+    /// S1-23: asks for a summary once, before the client compacts the conversation by itself.
     fn ask_for_summary(
         &mut self,
         session: &mut Session,
@@ -214,7 +213,7 @@ impl State {
         session.rest.is_summary_asked = told.is_some();
     }
 
-    /// Wakes it with these words, within its budget (H-21). Returns the number of the step.
+    /// Wakes the session with this text, within its budget (H-21). Returns the number of the step.
     fn tell(
         &mut self,
         session: &mut Session,
@@ -237,7 +236,7 @@ impl State {
     }
 }
 
-/// A wake was carried out, or not.
+/// Applies the outcome of a wake.
 fn on_woken(session: &mut Session, number: u64, outcome: &Outcome, at: Moment, fx: &mut Effects) {
     let is_answer = session.rest.answering == Some(number);
     if is_answer {
@@ -258,7 +257,7 @@ fn times(n: u32) -> String {
     if n == 1 { "once".into() } else { format!("{n} times") }
 }
 
-/// What forbids to tell it anything, if something does: S1-07, S1-08, H-40, H-13.
+/// What forbids telling the session anything; none if nothing does (S1-07, S1-08, H-40, H-13).
 fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
     let (is_prompt, has_draft) = match proof.pane {
         PaneState::Client { screen, input, .. } => {
@@ -301,7 +300,7 @@ fn is_summary_wanted(limits: &RestLimits) -> bool {
     limits.summary_percent <= 100
 }
 
-/// How full a conversation of so many tokens is, if a summary is to be asked for.
+/// How full a conversation with this many tokens is, in percent; none if no summary is needed.
 fn full_percent(limits: &RestLimits, tokens: u64) -> Option<u64> {
     let percent = tokens.saturating_mul(100).checked_div(limits.context_tokens)?;
     is_summary_wanted(limits)

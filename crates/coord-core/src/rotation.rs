@@ -1,8 +1,8 @@
 //! Decides which agent of a pool runs next, when, and when the loop ends (S2-07 to S2-09, S2-15 to S2-20).
 //!
-//! A crash rotates: the next agent goes on, and the crashed one stays in the pool. An agent at its limit is
-//! out until the reset, one whose login or account is refused until the loop is started again. Only limits
-//! end the loop, and they say so.
+//! After a crash the next agent continues, and the crashed one stays in the pool. An agent at its limit is out
+//! until the reset. An agent whose login or account is refused is out until the loop is started again. Only limits
+//! end the loop, and the end names them.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,19 +15,19 @@ use coord_model::{Awake, Delay, Moment};
 use crate::records::{Budget, BudgetDecision, Hold, Limits};
 use crate::run::RunOutcome;
 
-/// No limit of an account lasts longer than a week; what says so is not believed.
+/// The longest reset that is believed, in milliseconds: no limit of an account lasts longer than a week.
 const RESET_MAX_MS: u64 = 8 * 86_400_000;
 
-/// What a loop may do.
+/// The limits of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotationLimits {
-    /// Iterations in all.
+    /// Iterations in total.
     pub max_iterations: u32,
-    /// Crashes that are gone on from, in a row and in all, and the wait behind each (G5).
+    /// Crashes after which the loop continues, in a row and in total, and the delay after each (G5).
     pub crashes: Limits,
-    /// An agent whose reset nobody names is tried again after this (S2-17).
+    /// Delay after which an agent without a known reset is tried again (S2-17).
     pub exhausted: Delay,
-    /// Ends instead of waiting where all agents are at their limit.
+    /// Whether the loop ends, instead of waiting, when all agents are at their limit.
     pub never_waits: bool,
 }
 
@@ -46,24 +46,24 @@ impl Default for RotationLimits {
     }
 }
 
-/// What an agent says of its task, in the status file.
+/// What an agent reports about its task, in the status file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWord {
-    /// The same agent goes on.
+    /// The same agent continues.
     Continue,
-    /// The next agent goes on.
+    /// The next agent continues.
     Rotate,
     /// The task is done.
     Done,
-    /// Nobody gets any further.
+    /// No agent makes progress.
     Stuck,
 }
 
 impl StatusWord {
-    /// Every one.
+    /// All status words.
     pub const ALL: [Self; 4] = [Self::Continue, Self::Rotate, Self::Done, Self::Stuck];
 
-    /// Its word.
+    /// The status word itself.
     pub fn word(self) -> &'static str {
         match self {
             Self::Continue => "continue",
@@ -73,7 +73,7 @@ impl StatusWord {
         }
     }
 
-    /// The word that stands alone in `text`, in any case; anything else says nothing (S2-14).
+    /// The status word that is all of `text`, in upper or lower case; none for anything else (S2-14).
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         Self::ALL.into_iter().find(|status| status.word().eq_ignore_ascii_case(text))
@@ -88,11 +88,11 @@ pub enum LoopEnd {
     Done,
     /// Wrong arguments, no agent left, or too many crashes.
     Error,
-    /// An agent says that nobody gets any further.
+    /// An agent reported that no agent makes progress.
     Stuck,
     /// Its iterations are used up.
     MaxIterations,
-    /// All agents are at their limit, and it was not to wait.
+    /// All agents are at their limit, and the loop may not wait.
     AllExhausted,
     /// Its user ended it.
     Interrupted,
@@ -112,7 +112,7 @@ impl LoopEnd {
     }
 }
 
-/// What is next.
+/// What the loop does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// This agent runs.
@@ -121,47 +121,47 @@ pub enum Next {
         agent: String,
         /// The iteration, from 1.
         iteration: u32,
-        /// The conversation it left by a crash, if it is the one to go on.
+        /// The conversation that its crash left, if that one is continued.
         resume: Option<String>,
     },
-    /// Nothing before the end of this.
+    /// Nothing, until the end of this hold.
     Wait(Hold),
-    /// Nothing any more.
+    /// Nothing more.
     End {
-        /// How.
+        /// How the loop ended.
         end: LoopEnd,
-        /// Why, and how to go on.
+        /// Why, and how to continue.
         because: String,
     },
 }
 
-/// How the rotation before this one went wrong (S2-11).
+/// How the previous rotation failed (S2-11).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
-    /// Who.
+    /// The agent that crashed.
     pub agent: String,
-    /// What it came to, in one word.
+    /// The outcome, in one word.
     pub outcome: String,
-    /// In words.
+    /// The outcome, in words.
     pub summary: String,
-    /// What it printed first on standard error: foreign text.
+    /// The first line on its standard error: foreign text.
     pub error_line: Option<String>,
 }
 
-/// What came of a run.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IterationEnd<'a> {
-    /// What it came to.
+    /// The outcome.
     pub outcome: RunOutcome,
-    /// coord's own signals ended it, which is no crash (S3-24).
+    /// Whether coord's own signals ended it, which is no crash (S3-24).
     pub is_ours: bool,
-    /// When its used-up limit ends, milliseconds since 1970.
+    /// When its usage limit ends, milliseconds since 1970.
     pub resets_ms: Option<u64>,
-    /// What its agent says of the task.
+    /// What its agent reports about the task.
     pub status: Option<StatusWord>,
     /// The conversation that it left.
     pub session: Option<&'a str>,
-    /// In words.
+    /// The outcome, in words.
     pub summary: &'a str,
     /// The first line on standard error that is not empty.
     pub error_line: Option<&'a str>,
@@ -170,17 +170,17 @@ pub struct IterationEnd<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Agent {
     name: String,
-    /// At its limit: since when, and until when, milliseconds since 1970.
+    /// At its usage limit: since when and until when, milliseconds since 1970.
     exhausted: Option<(u64, u64)>,
     exhaustions: u32,
     blocked: Option<String>,
-    /// What its crash left and has not been gone on with.
+    /// The conversation that its crash left, and that was not continued yet.
     session: Option<String>,
 }
 
 impl Agent {
     fn back_ms(&self, wall_ms: u64) -> u64 {
-        // A clock that was set back says nothing of how long is left.
+        // If the clock was set back, nothing is known of the remaining time.
         let lasting = self.exhausted.filter(|(since, _)| *since <= wall_ms);
         lasting.map_or(0, |(since, until)| until.min(since.saturating_add(RESET_MAX_MS)))
     }
@@ -200,24 +200,24 @@ struct Running {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotation {
     agents: Vec<Agent>,
-    /// Whose turn it is, if it is free.
+    /// The agent whose turn it is, if it is free.
     current: usize,
-    /// Iterations that are over.
+    /// Iterations that ended.
     iteration: u32,
     crashes: Budget,
-    /// The next run goes on from a crash, and is charged.
+    /// Whether the next run continues after a crash, and is charged for it.
     owes: bool,
     room: Budget,
     want: Option<String>,
     running: Option<Running>,
     crash: Option<Crash>,
     end: Option<(LoopEnd, String)>,
-    /// The last thing that happened.
+    /// Time of the last event.
     at: Moment,
 }
 
 impl Rotation {
-    /// A loop that begins.
+    /// A loop that begins now.
     pub fn new<'a>(agents: impl IntoIterator<Item = &'a str>, now: Moment) -> Self {
         let agents = agents.into_iter();
         Self {
@@ -235,8 +235,8 @@ impl Rotation {
         }
     }
 
-    /// The loop is started again, with this pool (G10). A run that was under way is judged as interrupted; what
-    /// was blocked is tried again; crashes in a row are counted anew, those in all are not.
+    /// Continues a loop that is started again with this pool (G10). A run that was in progress is judged as
+    /// interrupted, and blocked agents are tried again. Crashes in a row are counted from zero; the total stays.
     pub fn restart<'a>(&mut self, agents: impl IntoIterator<Item = &'a str>, now: Moment) {
         self.interrupted(now);
         let turn = self.agents.get(self.current).map(|agent| agent.name.clone());
@@ -262,24 +262,24 @@ impl Rotation {
         self.at = now;
     }
 
-    /// Iterations that are over.
+    /// Iterations that ended.
     pub fn iteration(&self) -> u32 {
         self.iteration
     }
 
-    /// How the rotation before this one went wrong, if it did (S2-11).
+    /// How the previous rotation failed, if it did (S2-11).
     pub fn crash(&self) -> Option<&Crash> {
         self.crash.as_ref()
     }
 
-    /// Who runs, and the iteration.
+    /// The agent that runs, and the iteration.
     pub fn running(&self) -> Option<(&str, u32)> {
         self.running
             .as_ref()
             .map(|running| (running.agent.as_str(), self.iteration.saturating_add(1)))
     }
 
-    /// What is next, while nothing runs.
+    /// What the loop does next, while nothing runs.
     pub fn next(&self, limits: RotationLimits, now: Moment) -> Next {
         let ended = self.end.clone().or_else(|| self.spent(limits, now.awake));
         if let Some((end, because)) = ended {
@@ -306,7 +306,7 @@ impl Rotation {
         }
     }
 
-    /// The agent that [`Rotation::next`] named begins.
+    /// Notes that the agent named by [`Rotation::next`] begins.
     pub fn began(&mut self, agent: &str, is_resume: bool, now: Moment) {
         let Some(place) = self.agents.iter().position(|one| one.name == agent) else { return };
         self.current = place;
@@ -322,14 +322,14 @@ impl Rotation {
         self.at = now;
     }
 
-    /// The machine has too little for another start (H-11): a while, and a longer one each time.
+    /// Notes that the machine has no room for another start (H-11). The loop waits, longer each time.
     pub fn wanting(&mut self, want: &str, now: Moment) {
         self.want = Some(want.into());
         self.room.failed(now.awake);
         self.at = now;
     }
 
-    /// The run is over.
+    /// Notes that a run ended.
     pub fn ended(&mut self, end: &IterationEnd<'_>, limits: RotationLimits, now: Moment) {
         let Some(running) = self.running.take() else { return };
         self.at = now;
@@ -342,7 +342,7 @@ impl Rotation {
                     summary: end.summary.into(),
                     error_line: end.error_line.map(String::from),
                 };
-                // A conversation is gone on with once: what ends it again begins anew.
+                // A conversation is continued once. If that run ends it again, the next run begins a new one.
                 let is_over = running.is_resume || end.outcome == RunOutcome::PoisonedResume;
                 let session = end.session.filter(|_| !is_over);
                 self.crashed(crash, session, end.is_ours, now);
@@ -365,14 +365,14 @@ impl Rotation {
         }
     }
 
-    /// The loop's user ends it, whatever the run came to.
+    /// Ends the loop on its user's order, whatever the result of the run.
     pub fn stop(&mut self, because: &str) {
         if self.end.is_none() {
             self.end = Some((LoopEnd::Interrupted, because.into()));
         }
     }
 
-    /// A loop that ended in mid-run does not know how its run went on.
+    /// Handles a run that was in progress when the loop ended: its end is not known.
     fn interrupted(&mut self, now: Moment) {
         let Some(running) = self.running.take() else { return };
         let crash = Crash {
@@ -402,7 +402,7 @@ impl Rotation {
         }
     }
 
-    /// S2-07, S2-08, S2-16: the next one goes on, and this one stays in the pool.
+    /// S2-07, S2-08, S2-16: the next agent continues, and this one stays in the pool.
     fn crashed(&mut self, crash: Crash, session: Option<&str>, is_ours: bool, now: Moment) {
         self.iteration = self.iteration.saturating_add(1);
         self.crash = Some(crash);
@@ -415,12 +415,12 @@ impl Rotation {
         self.rotate();
     }
 
-    /// S2-17: it leaves until its reset. The iteration is not over: another agent goes on with it.
+    /// S2-17: takes an agent out until its reset. The iteration is not over: another agent continues it.
     fn exhaust(&mut self, resets_ms: Option<u64>, limits: RotationLimits, now: Moment) {
         let wall_ms = now.wall_ms;
         let latest_ms = wall_ms.saturating_add(RESET_MAX_MS);
         let reset = resets_ms.filter(|reset| wall_ms < *reset && *reset <= latest_ms);
-        // A reset that proves wrong again and again is asked after more and more seldom.
+        // If a reset proves wrong again and again, it is retried ever more rarely.
         let least = Delay { max_ms: limits.exhausted.max_ms, ..limits.crashes.delay };
         self.of_current(|agent| {
             agent.exhaustions = agent.exhaustions.saturating_add(1);
@@ -443,7 +443,7 @@ impl Rotation {
         self.current = if next < self.agents.len() { next } else { 0 };
     }
 
-    /// The first that is free, from the one whose turn it is on.
+    /// The first free agent, beginning with the one whose turn it is.
     fn free(&self, wall_ms: u64) -> Option<&Agent> {
         let (before, rest) = self.agents.split_at_checked(self.current)?;
         rest.iter().chain(before).find(|agent| agent.is_free(wall_ms))

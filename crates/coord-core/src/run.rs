@@ -1,8 +1,8 @@
-//! A headless run: what its supervisor saw, and what is done about it (S2, S3).
+//! Decides what is done about a headless run, from what its supervisor saw (S2, S3).
 //!
-//! Each supervisor has one [`Run`] and nothing else decides for it. It is told what the stream said,
-//! what the process tree does and how time passes, and asks for looks, records, signals and notes.
-//! Time is the supervisor's own [`Awake`] (S3-18): sleep and gaps are not in it (H-32).
+//! Each supervisor has one [`Run`], and nothing else decides for it. The supervisor reports what the stream said,
+//! what the process tree does and how time passes. The run requests looks, records, signals and notes. Time is the
+//! supervisor's own [`Awake`] (S3-18), which does not include sleep and gaps (H-32).
 
 mod event;
 mod lifecycle;
@@ -27,41 +27,41 @@ use post_result::Verdict;
 pub use teardown::{Teardown, TeardownStep};
 pub use tree::{KillSet, Role, RunRoot, TreeProcess, TreeSeen, kill_set, tree_seen};
 
-/// Calls of tools and requests remembered as open.
+/// Maximum number of tool calls, and of requests, remembered as open.
 const OPEN_MAX: usize = 256;
 
-/// The clocks of a run, milliseconds (S3-19). Each is a key of `[run]`.
+/// The time limits of a run, in milliseconds (S3-19). Each is a key of `[run]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLimits {
-    /// No run lasts longer (S2-20).
+    /// Maximum duration of a run (S2-20).
     pub timeout_ms: u64,
-    /// Silence in a turn that gave no result is no longer than this (S3-22).
+    /// Maximum silence in a turn that gave no result (S3-22).
     pub first_result_ms: u64,
-    /// A run whose output ended lives no longer, unless something is pending (S3-06).
+    /// How long a run may live after the end of its output, unless something is pending (S3-06).
     pub post_result_ms: u64,
-    /// A run whose result came and whose output is open lives no longer with nothing to wait for (S3-10).
+    /// How long a run may live after its result while its output is open and nothing is pending (S3-10).
     pub limbo_ms: u64,
-    /// So long behind the end of its output it is warned about (S3-14).
+    /// Delay of the warning after the end of the output (S3-14).
     pub limbo_warning_ms: u64,
-    /// From SIGTERM to SIGKILL (S3-07).
+    /// Time between SIGTERM and SIGKILL (S3-07).
     pub kill_grace_ms: u64,
-    /// The watchdog looks this often (S3-16).
+    /// Interval of the watchdog's looks (S3-16).
     pub tick_ms: u64,
-    /// Silence that confirms a hang behind a known error, after a result (S2-05).
+    /// Silence that confirms a hang after a known error, once there was a result (S2-05).
     pub confirm_ms: u64,
-    /// The same before the first result: the client's own ceilings lie below (H-09).
+    /// Silence that confirms a hang before the first result. The client's own limits are shorter (H-09).
     pub confirm_before_result_ms: u64,
-    /// Live work whose tree was quiet for this long is waited for no more (S3-21).
+    /// How long live work is waited for after its tree became quiet (S3-21).
     pub quiet_ms: u64,
-    /// Live work of which nothing can be read is waited for so long.
+    /// How long live work is waited for if its tree cannot be read.
     pub unknown_ms: u64,
-    /// Live work that is busy is waited for so long.
+    /// How long live work is waited for while its tree is busy.
     pub busy_ms: u64,
-    /// A scheduled wake-up is waited for so long (S3-12).
+    /// How long a scheduled wake-up is waited for (S3-12).
     pub wakeup_ms: u64,
-    /// A tree that uses so many hundredths of a core beside its client is busy.
+    /// Use of a core by the tree without its client, in percent, from which on the tree is busy.
     pub busy_percent: u64,
-    /// After a suspend, a clock step or a gap nothing is done for so long (H-32).
+    /// How long nothing is done after a suspend, a clock step or a gap (H-32).
     pub settle_ms: u64,
 }
 
@@ -87,13 +87,13 @@ impl Default for RunLimits {
     }
 }
 
-/// A forced end that is under way.
+/// A forced end in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Ending {
     reason: ExitReason,
-    /// When it was decided, and then when the last signal went out.
+    /// When it was decided; later, when the last signal was sent.
     at: Awake,
-    /// Not recorded yet; again at this time if the disk refused.
+    /// When to record it again, if the disk refused.
     record_again: Option<Awake>,
     is_recorded: bool,
 }
@@ -105,43 +105,43 @@ struct Case {
     at: Awake,
 }
 
-/// One run.
+/// The state of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     limits: RunLimits,
     state: RunState,
     since: Moment,
     begun: Awake,
-    /// The last time that its output grew, or anything else proved that it goes on.
+    /// The last time that its output grew, or that anything else proved progress.
     last_output: Awake,
     session_id: Option<String>,
     has_stream: bool,
     last_result: Option<(Awake, ResultSeen)>,
     results: u32,
     eof: Option<Awake>,
-    /// When what deferred the countdowns was over: they begin anew from here (S3-05).
+    /// When what deferred the countdowns ended. They start again from here (S3-05).
     rearmed: Awake,
     tools: Vec<u64>,
-    /// Open requests, and the calls that they are about.
+    /// Open requests, and the calls that they concern.
     controls: Vec<(u64, Option<u64>)>,
     tasks: RunTasks,
     wakes_at: Option<Awake>,
-    /// Since when its requests are refused for quota, and how long they were in all (S1-19).
+    /// Since when its requests are refused for quota, and how long that was in total (S1-19).
     quota_since: Option<Awake>,
     quota_ms: u64,
     failure: Option<String>,
     resets_ms: Option<u64>,
     is_rejected: bool,
     case: Option<Case>,
-    /// The last look, and the one that the next is compared with.
+    /// The last look, and the one that the next look is compared with.
     tree: Option<(Awake, TreeSeen)>,
     sample: Option<(Awake, TreeSeen)>,
     activity: Activity,
-    /// Since when its tree is at that.
+    /// Since when its tree has this activity.
     activity_since: Awake,
     settles_until: Awake,
     hold: Option<Hold>,
-    /// When it was warned about: once per kind (S3-13, S3-14).
+    /// When each kind of warning was given: once per kind (S3-13, S3-14).
     limbo_said: Option<Awake>,
     warned: Option<Awake>,
     forwarded: Option<i32>,
@@ -150,12 +150,12 @@ pub struct Run {
     exit: Option<(ExitStatus, ExitReason)>,
 }
 
-/// What the samples of a tree's processor time say (S3-21). Unknown is not busy.
+/// What the samples of a tree's processor time show (S3-21). Unknown does not count as busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Activity {
-    /// It works.
+    /// The tree uses the processor.
     Busy,
-    /// It does nothing.
+    /// The tree is idle.
     Quiet,
     /// There are no two samples yet, or one cannot be read.
     #[default]
@@ -222,12 +222,12 @@ impl Run {
         (run, acts.into())
     }
 
-    /// Where it is, and since when.
+    /// The state, and since when the run is in it.
     pub fn state(&self) -> (RunState, Moment) {
         (self.state, self.since)
     }
 
-    /// What it is held by, if anything (G12).
+    /// What holds the run, if anything does (G12).
     pub fn hold(&self) -> Option<&Hold> {
         self.hold.as_ref()
     }
@@ -242,17 +242,17 @@ impl Run {
         self.exit
     }
 
-    /// Result lines so far.
+    /// Number of result lines so far.
     pub fn results(&self) -> u32 {
         self.results
     }
 
-    /// The background work it lists.
+    /// The background work that the client lists.
     pub fn tasks(&self) -> RunTasks {
         self.tasks
     }
 
-    /// Takes an event in.
+    /// Applies an event. Returns what has to be done.
     pub fn step(&mut self, event: &RunEvent, now: Moment) -> Vec<RunAct> {
         let mut acts = Vec::new();
         if self.exit.is_some() {
@@ -281,7 +281,7 @@ impl Run {
         acts
     }
 
-    /// When it wants to be called again.
+    /// When the run has to be called again; none if never.
     pub fn next_deadline(&self) -> Option<Awake> {
         if self.exit.is_some() {
             return None;
@@ -342,7 +342,7 @@ impl Run {
         if let Some(activity) = tree::activity(before, tree, between_ms, self.limits.busy_percent) {
             self.sample = Some((at, tree));
             if activity != self.activity {
-                // Two looks prove the time between them quiet.
+                // Two looks prove that the time between them was quiet.
                 self.activity_since = if activity == Activity::Quiet { then } else { at };
             }
             self.activity = activity;
@@ -358,7 +358,7 @@ impl Run {
 
     fn gap(&mut self, now: Moment, acts: &mut Vec<RunAct>) {
         self.settles_until = now.awake.plus_ms(self.limits.settle_ms);
-        // Every fact has to be renewed (H-32).
+        // Every fact has to be observed again (H-32).
         (self.tree, self.sample) = (None, None);
         (self.activity, self.activity_since) = (Activity::Unknown, now.awake);
         acts.push(note("gap", false, "time passed unseen; nothing is done for a while"));
@@ -419,7 +419,7 @@ impl Run {
         }
     }
 
-    /// S3-14: once, 30 s behind the end of its output.
+    /// S3-14: warns once, 30 s after the end of the output.
     fn warn(&mut self, now: Moment, acts: &mut Vec<RunAct>) {
         let Some(eof) =
             self.eof.filter(|_| self.state == RunState::Subcountdown && self.warned.is_none())
@@ -475,7 +475,7 @@ impl Run {
         let Some(ending) = self.ending.as_mut().filter(|ending| !ending.is_recorded) else {
             return;
         };
-        // While its end was written down it spoke (G4), or nobody watched it (H-32).
+        // The run produced output while its end was being recorded (G4), or nobody watched it (H-32).
         let has_spoken = ending.reason != ExitReason::Invocation && ending.at < self.last_output;
         if has_spoken || now.awake < self.settles_until {
             self.ending = None;
@@ -514,7 +514,7 @@ impl Run {
         let Some(ending) = self.ending.clone() else { return };
         if !ending.is_recorded {
             if ending.record_again.is_some_and(|again| again <= at) {
-                // Whatever it does by now, the decision has to be made anew.
+                // Whatever the run does by now, the decision has to be made again.
                 self.ending = None;
                 self.pass_time(now, acts);
             }
@@ -540,11 +540,11 @@ impl Run {
     }
 }
 
-/// A process whose output ended is usually gone within this; one that is not lives on.
+/// How long a process may take to end after its output did, in milliseconds. One that takes longer lives on.
 const ALIVE_AFTER_MS: u64 = 1_000;
-/// A record that the disk refused is tried again after this.
+/// Delay of the next attempt after the disk refused a record, in milliseconds.
 const RECORD_AGAIN_MS: u64 = 5_000;
-/// Nothing but the kernel keeps a process for so long behind SIGKILL.
+/// Time after SIGKILL from which on only the kernel can be keeping a process, in milliseconds.
 const UNKILLABLE_AFTER_MS: u64 = 60_000;
 
 fn note(name: &str, is_warning: bool, because: &str) -> RunAct {

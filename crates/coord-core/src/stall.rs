@@ -1,9 +1,9 @@
-//! Decides whether an unattended session stands still (S1-02, S1-04 to S1-06, S1-14, S1-17, S1-18, R-12).
+//! Decides whether an unattended session is stalled (S1-02, S1-04 to S1-06, S1-14, S1-17, S1-18, R-12).
 //!
-//! A heartbeat compares the masked screen with the one before. Captures in a row that found the same
-//! are counted; from a few on a stall is suspected, and a turn in which nothing changed for longer
-//! than what it is at may take has stalled. Hooks are change too. What waits for a person or for its
-//! quota explains itself and is not counted. Never acts: a stall is a word.
+//! A heartbeat compares the masked screen with the previous one, and counts captures in a row that found the same
+//! screen. From a few on, a stall is suspected. A turn is stalled if nothing has changed for longer than the limit
+//! for its current activity. Hooks count as change too. A session that waits for a person or for its quota has an
+//! explanation, and is not counted. A stall is only reported, never acted on.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,10 +15,10 @@ use coord_model::{
 use crate::effects::Effects;
 use crate::records::{Activity, PaneFact, Session, Stall, State, Turn, UnderWay};
 
-/// Calls of tools remembered as under way.
+/// Maximum number of tool calls remembered as in progress.
 const UNDER_WAY_MAX: usize = 16;
 
-/// A hook tells of change, and of the tools that run.
+/// Notes that a hook reported change, and which tools run.
 pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
     if let Some(stall) = &mut session.stall {
         *stall = Stall { digest: stall.digest, since: at, at: at.awake, count: 0 };
@@ -27,7 +27,7 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         return;
     }
     match event.kind {
-        // Its hook was slow: the call is one of a turn that is over.
+        // The hook was slow: its call belongs to a turn that is over.
         HookKind::Tool(ToolPhase::Before) if is_of_another_turn(session, event) => (),
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
@@ -41,7 +41,7 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
                 session.under_way.remove(at);
             }
         }
-        // A prompt that is typed while a turn runs waits for its end.
+        // A prompt that is typed during a turn waits for the end of that turn.
         HookKind::UserPromptSubmit if matches!(session.turn, Turn::Open { .. }) => (),
         HookKind::SessionStart(_)
         | HookKind::SessionEnd(_)
@@ -60,8 +60,8 @@ fn is_of_another_turn(session: &Session, event: &HookEvent) -> bool {
     of.zip(now).is_some_and(|(of, now)| of != now)
 }
 
-/// What its open turn is at; none where its screen shows no turn: a client at its prompt whose Stop was
-/// lost may have work in the background. Of several tools the one that may take longest counts.
+/// The activity of the open turn; none if the screen shows no turn. A client at its prompt whose Stop was lost may
+/// have background work. If several tools run, the one with the longest limit counts.
 fn activity(session: &Session, limits: &StallLimits) -> Option<Activity> {
     let PaneFact::Its(view) = &session.pane else { return None };
     match view.screen? {
@@ -83,7 +83,8 @@ fn activity(session: &Session, limits: &StallLimits) -> Option<Activity> {
 }
 
 impl State {
-    /// Whether standing still means anything: nobody watches it, and nothing else explains it (S1-13, S1-18).
+    /// Whether an unchanged screen means anything: the session is unattended, and nothing else explains it (S1-13,
+    /// S1-18).
     fn is_counted(&self, session: &Session) -> bool {
         let is_explained = !matches!(
             session.shown.state,
@@ -96,12 +97,11 @@ impl State {
         session.may_live() && is_counted && self.is_unattended(session)
     }
 
-    /// Whether a look is a heartbeat that has to be recorded: another screen than the one that is
-    /// counted, or the same again. While a session is at rest nothing hangs on the number: it is
-    /// recorded ever more rarely.
+    /// Whether a look is a heartbeat that has to be recorded: a screen that differs from the counted one, or the
+    /// same one again. At rest nothing depends on the number, so heartbeats are recorded ever more rarely.
     pub(crate) fn is_heartbeat(&self, session: &Session, digest: u64, awake: Awake) -> bool {
         if !self.is_counted(session) {
-            // What explains itself has no count.
+            // A session whose stillness is explained has no count.
             return session.stall.is_some();
         }
         let Some(stall) = &session.stall else { return true };
@@ -142,14 +142,14 @@ impl State {
         stall.at = at.awake;
         stall.count = before.saturating_add(u32::try_from(beats).unwrap_or(u32::MAX));
         let (is_new, saw) = (before < limits.captures, still(stall, limits));
-        // At rest nothing stalls.
+        // A session at rest does not stall.
         let is_busy = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
         if is_busy && is_new && limits.captures <= stall.count {
             fx.decide(session, "S1-06", &saw, "a stall is suspected; nothing acts on that");
         }
     }
 
-    /// Whether its open turn has stalled, and why that is said.
+    /// Why its open turn is stalled, in words; none if it is not.
     pub(crate) fn stalled(&self, session: &Session) -> Option<String> {
         let limits = &self.header.settings.stall;
         let stall = session.stall.as_ref().filter(|stall| limits.captures <= stall.count)?;
@@ -159,7 +159,7 @@ impl State {
             .then(|| format!("{} while {}", still(stall, limits), activity.words()))
     }
 
-    /// What was counted before nobody looked counts no more (S1-25, H-32).
+    /// Drops counts from before a time in which nothing was observed (S1-25, H-32).
     pub(crate) fn forget_stalls(&mut self) {
         for key in self.keys_of(|one| one.stall.is_some() || one.rest.asked.is_some()) {
             let Some(mut session) = self.take(key) else { continue };
@@ -178,7 +178,7 @@ fn still(stall: &Stall, limits: &StallLimits) -> String {
     }
 }
 
-/// Heartbeats from `since` to `now`.
+/// Number of heartbeats from `since` to `now`.
 fn beats(limits: &StallLimits, since: Awake, now: Awake) -> u64 {
     now.ms_since(since).checked_div(limits.heartbeat_ms).unwrap_or(0)
 }

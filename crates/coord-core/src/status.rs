@@ -1,15 +1,16 @@
-//! Decides the one word for a session, and says why: S0-00's order of rules, in one place.
+//! Decides the one state that is shown for a session, and gives the reason: S0-00's order of rules, in one
+//! place.
 //!
-//! The rules are asked in this order, and the first that knows an answer gives it:
+//! The rules are tried in this order. The first that has an answer decides:
 //! 1. provider: a session without the field counts as `claude` (S0-05), and no other is reported yet;
-//! 2. elsewhere and two owners: whose facts are not ours to judge (H-15, R-07); no known client, and so no
-//!    fact at all (H-44);
-//! 3. being brought back, or to be (S0);
-//! 4. stopped by its user, or ended otherwise (S0-25f, H-10);
+//! 2. elsewhere, and two owners: facts about these are not ours to judge (H-15, R-07); no known client, and so
+//!    no facts at all (H-44);
+//! 3. a recovery in progress or pending (S0);
+//! 4. stopped by the user, or ended otherwise (S0-25f, H-10);
 //! 5. process facts: dying, crashed, gone (H-05);
-//! 6. foreign supervisor: an ended session of one is ended all the same;
+//! 6. foreign supervisor: a session under one that has ended still counts as ended;
 //! 7. stopped by Ctrl-Z;
-//! 8. silence, where no second source speaks;
+//! 8. silence, if there is no second source;
 //! 9. open prompt, turn, background work, as `fusion` weighs hooks and registry;
 //! 10. rest: quota, authentication, billing, else idle.
 
@@ -55,12 +56,12 @@ pub fn changes_when(state: SessionState) -> &'static str {
     }
 }
 
-/// A rule's answer.
+/// The answer of a rule.
 pub(crate) struct Answer {
     pub(crate) state: SessionState,
     pub(crate) rule: &'static str,
     pub(crate) because: String,
-    /// Who contradicts it.
+    /// The source that contradicts this answer.
     pub(crate) against: Option<Source>,
 }
 
@@ -69,7 +70,7 @@ fn answer(state: SessionState, rule: &'static str, because: impl Into<String>) -
 }
 
 impl State {
-    /// Decides the word of `session` at `awake`.
+    /// Derives the state of `session` at `awake`.
     pub(crate) fn state_of(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
@@ -83,7 +84,7 @@ impl State {
             .unwrap_or_else(|| self.living(session, awake))
     }
 
-    /// What is being done to it, until the resumed client has reported: then it speaks for itself.
+    /// The state of a recovery in progress. Once the resumed client has reported, its own hooks decide.
     fn recovering(&self, session: &Session) -> Option<Answer> {
         let pending = session.recovery.pending.as_ref()?;
         let is_dead = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
@@ -92,7 +93,7 @@ impl State {
             Presence::Ended { reason: Some(EndReason::PromptInputExit | EndReason::Logout), .. }
         );
         match &pending.stage {
-            // A late word of its user's; the client that is coming up is told of by its own hooks.
+            // A late SessionEnd from the user. The client that is coming up is reported by its own hooks.
             Stage::Claimed { .. } if is_its_users => None,
             Stage::Ending { .. } => Some(answer(
                 SessionState::Recovering,
@@ -134,17 +135,17 @@ impl State {
         Some(answer(SessionState::Elsewhere, "H-15", place))
     }
 
-    /// Whether silence alone makes this session unknown: nothing but hooks tells of its open turn, or
-    /// of its rest nothing but hooks and no process that was seen alive. A watched process at rest may
-    /// be silent for ever, and so may a turn that the client's registry vouches for.
+    /// Whether silence alone makes this session unknown. For an open turn, hooks are then the only source. For
+    /// a session at rest, hooks are the only source and no process was seen alive. A watched process at rest
+    /// may be silent indefinitely, and so may a turn that the client's registry confirms.
     pub(crate) fn is_told_by_silence(&self, session: &Session) -> bool {
         session.shown.state != SessionState::Unknown
             && self.rests_on_hooks(session)
             && self.is_weighed(session)
     }
 
-    /// Whether the sources of a living session are asked at all: where an earlier rule gives the
-    /// word, time alone changes nothing, and a deadline would stay due for ever.
+    /// Whether the sources of a living session are consulted at all. If an earlier rule decides the state, time
+    /// alone changes nothing, and a deadline would stay due forever.
     pub(crate) fn is_weighed(&self, session: &Session) -> bool {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
@@ -166,7 +167,7 @@ impl State {
     fn silent(&self, session: &Session, awake: Awake) -> Option<Answer> {
         let settling = self.header.settling.as_ref().is_some_and(|hold| hold.lasts(awake));
         let age_ms = awake.ms_since(session.sign);
-        // Settling delays a conclusion; it does not take one back.
+        // Settling delays a conclusion; it does not withdraw one.
         let may_conclude = !settling || session.shown.state == SessionState::Unknown;
         let is_stale = self.header.settings.unknown_after_ms <= age_ms;
         (self.rests_on_hooks(session) && may_conclude && is_stale).then(|| {
@@ -181,7 +182,7 @@ impl State {
 }
 
 impl State {
-    /// What a living session is doing, and whether that stands still.
+    /// What a living session is doing, and whether it is stalled.
     fn living(&self, session: &Session, awake: Awake) -> Answer {
         let mut given = living(session, awake);
         if given.state == SessionState::Running
@@ -198,7 +199,7 @@ fn two_owners(session: &Session) -> Option<Answer> {
     session.two_owners.then(|| answer(SessionState::Unknown, "R-07", because))
 }
 
-/// A record that only unverified events opened: what they say of it shows nothing (H-44, S0-28b).
+/// A record that only unverified events opened. Their claims about the session are not shown (H-44, S0-28b).
 fn nobodys(session: &Session) -> Option<Answer> {
     let because = "only unverified events tell of it, and no client is known to have it";
     session.is_nobodys().then(|| answer(SessionState::Unknown, "H-44", because))
@@ -273,7 +274,7 @@ fn suspended(session: &Session) -> Option<Answer> {
     is_stopped.then(|| answer(SessionState::Suspended, "R-10", "its process is stopped (Ctrl-Z)"))
 }
 
-/// What a living session is doing, by the weight of its sources.
+/// What a living session is doing, as `fusion` weighs its sources.
 fn living(session: &Session, awake: Awake) -> Answer {
     let verdict = fusion::weigh(session, awake);
     let by = said_by(verdict.by);

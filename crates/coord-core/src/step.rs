@@ -1,6 +1,6 @@
-//! `step`: takes one event in and calls the topics in a fixed order.
+//! Decides the order in which the topics handle one event.
 //!
-//! It stands above all of them. A topic may call one below it, and none calls back.
+//! This module is above all topics. A topic may call another one below it; none calls back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use crate::records::{Hold, Presence, Session, State};
 use crate::registry;
 use crate::status::Answer;
 
-/// Takes one event in.
+/// Applies one event to the state and returns the effects to perform.
 pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
     let fx = if *event == Event::Tick {
         looks(state, now)
@@ -42,7 +42,7 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     }
     state.note_stale(&touched);
     let mut due = on_due(state, now, &mut fx);
-    // What a resumed client says may be said of another record than the one that it was to resume.
+    // A hook of the resumed client may change another record than the one that is being resumed.
     let under_way = state.header.machine.under_way.clone();
     due.extend(under_way.into_iter().filter(|key| !touched.contains(key)));
     let at = state.moment(now);
@@ -54,7 +54,7 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     }
     fx.effects.extend(looks(state, now).effects);
     refresh(state, &due, at, &mut fx);
-    // People read the time at which a thing happened, not the one at which it was heard.
+    // People read the time at which something happened, not the time at which the coordinator received it.
     let hook_ms = if let Event::Hook(hook) = event { hook.wall_ms } else { now.wall_ms };
     let wall_ms = hook_ms.min(now.wall_ms);
     refresh(state, &touched, Moment { wall_ms, ..at }, &mut fx);
@@ -62,13 +62,13 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     fx
 }
 
-/// Whether an event is more than a note for people.
+/// Whether an event changes the state, or is only a note for people.
 fn changes_state(event: &Event) -> bool {
     let is_void = matches!(event, Event::Hook(hook) if hook.is_void());
     !is_void && !matches!(event, Event::JournalReopened { .. } | Event::Decision(_))
 }
 
-/// What an event says. Returns the records that it touched.
+/// Applies what an event reports. Returns the records that it changed.
 fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
     match event {
@@ -137,7 +137,7 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
     }
 }
 
-/// A lock on a configuration directory was taken or lost: what waits for it goes on.
+/// A lock on a configuration directory was acquired or lost. Returns the sessions that may wait for it.
 fn on_lock(state: &mut State, config_dir: &str, is_held: bool) -> Vec<SessionKey> {
     state.header.config_dirs.insert(config_dir.into(), is_held);
     state.keys_of(|session| {
@@ -150,7 +150,7 @@ fn one(key: Option<SessionKey>) -> Vec<SessionKey> {
     key.into_iter().collect()
 }
 
-/// A death that was judged may be part of a host event (H-10).
+/// A death that was just judged may be part of a host event (H-10).
 fn judged(
     state: &mut State,
     mut touched: Vec<SessionKey>,
@@ -172,7 +172,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
     state.header.host = Some(host.clone());
     state.header.settings = settings.clone();
-    // Locks belong to the process that took them.
+    // Locks belong to the process that acquired them.
     state.header.config_dirs.clear();
     if is_new_boot {
         state.header.paused_ns = 0;
@@ -203,7 +203,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     state.keys()
 }
 
-/// Recoveries go on from what is known: looks that were under way are made anew (G10).
+/// Recoveries continue from the stored state. Looks that were in progress are requested again (G10).
 fn forget_looks(state: &mut State, now: Now) {
     let at = state.moment(now);
     for key in state.keys() {
@@ -217,8 +217,8 @@ fn forget_looks(state: &mut State, now: Now) {
     }
 }
 
-/// What a new coordinator wants to know of all records. A set tells what was asked already: looking
-/// through the list would cost the square of its length.
+/// Requests what a new coordinator has to observe for all records. A set holds what was requested already,
+/// because a search through the list would take quadratic time.
 fn ask_anew(state: &State, fx: &mut Effects) {
     let mut asked: BTreeSet<Effect> = fx.effects.iter().cloned().collect();
     let mut config_dirs = BTreeSet::new();
@@ -239,7 +239,8 @@ fn ask_anew(state: &State, fx: &mut Effects) {
 }
 
 impl State {
-    /// A process that nobody saw end lived until then at least, wall time; 0 where nobody knows.
+    /// Wall time, in milliseconds since 1970, until which a process lived at least, if nobody saw it end. 0 if
+    /// unknown.
     fn last_seen_ms(&self, process: ProcessRef) -> u64 {
         let owner = self.session_of(process).and_then(|session| session.owner.as_ref());
         let Some((true, seen)) = owner.and_then(|owner| owner.seen_alive) else { return 0 };
@@ -247,13 +248,13 @@ impl State {
             return 0;
         }
         let [this, before] = self.header.started_at;
-        // The coordinator before this one watched it for as long as it ran.
+        // The previous coordinator watched the process for as long as that coordinator ran.
         let is_of_last = before <= seen.awake && seen.awake < this;
         if is_of_last { self.header.unseen_since_ms } else { seen.wall_ms }
     }
 }
 
-/// Whether the wall clock was set, or the machine slept, since the last record (H-32).
+/// Notes whether the wall clock was set, or the machine slept, since the last record (H-32).
 fn note_clock(state: &mut State, now: Now) {
     const SET_MS: u64 = 2_000;
     let Some(last) = state.header.last else { return };
@@ -275,8 +276,8 @@ fn note_clock(state: &mut State, now: Now) {
     }
 }
 
-/// The loop did not turn for `gap_ns`: that time does not count, and nothing is concluded from
-/// silence for a while (H-32).
+/// The event loop did not run for `gap_ns`. That time does not count, and for a while nothing is concluded from
+/// silence (H-32).
 fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
     state.header.paused_ns = state.header.paused_ns.saturating_add(gap_ns);
     let at = state.moment(now);
@@ -285,7 +286,7 @@ fn settle(state: &mut State, gap_ns: u64, reason: &str, now: Now) {
     state.rearm_quotas(at);
 }
 
-/// S0-31: bookkeeping is dropped when a session ended for good and its retention is over.
+/// S0-31: drops the bookkeeping of a session that ended for good, once its retention period has passed.
 fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
     let at = state.moment(now);
     let kept_ms = state.header.settings.stopped_kept_ms;
@@ -333,7 +334,7 @@ fn on_seen(state: &mut State, seen: &ProcessSeen, now: Now, fx: &mut Effects) ->
         if launch.is_some() {
             session.launch = launch.cloned();
         }
-        // H-45: a client comes back with the directory of its own environment.
+        // H-45: a client resumes with the configuration directory of its own environment.
         if let Some(dir) = launch.and_then(|launch| launch.config_dir.as_ref()) {
             session.config_dir.clone_from(dir);
             ask_for_dir(state, dir, fx);
@@ -346,7 +347,7 @@ fn on_seen(state: &mut State, seen: &ProcessSeen, now: Now, fx: &mut Effects) ->
     key.into_iter().collect()
 }
 
-/// A process is gone: just now (`is_fresh`), or at any time since somebody watched.
+/// A process is gone. It ended just now (`is_fresh`), or at some time since it was last watched.
 fn on_exit(
     state: &mut State,
     process: ProcessRef,
@@ -355,7 +356,7 @@ fn on_exit(
     fx: &mut Effects,
 ) -> Vec<SessionKey> {
     let at = state.moment(now);
-    // After a stop of the loop nobody knows how long ago a watched process ended.
+    // After a gap in the event loop, nobody knows how long ago a watched process ended.
     let is_behind_gap = state.header.settling.as_ref().is_some_and(|hold| hold.since == at);
     let is_known = is_fresh && !is_behind_gap;
     let seen_ms = if is_known { now.wall_ms } else { state.header.unseen_since_ms };
@@ -370,7 +371,7 @@ fn on_exit(
     touched
 }
 
-/// Records that change by time alone.
+/// Updates the records that change by time alone.
 fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     let at = state.moment(now);
     state.messages_due(at, fx);
@@ -407,7 +408,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
     due
 }
 
-/// The looks whose time has come.
+/// Requests the looks that are due.
 fn looks(state: &mut State, now: Now) -> Effects {
     let mut fx = Effects::default();
     let at = state.moment(now);
@@ -417,7 +418,7 @@ fn looks(state: &mut State, now: Now) -> Effects {
     fx
 }
 
-/// G9: that nobody knows, or whose session it is, is a decision to leave it alone.
+/// G9: leaving a session alone is a decision, whether its state is unknown or it is owned elsewhere.
 fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
     let is_there = matches!(session.presence, Presence::Alive);
     let is_left_alone = matches!(
@@ -432,7 +433,7 @@ fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
     }
 }
 
-/// Decides the word of the records that were touched.
+/// Derives the shown state of the records that were changed.
 fn refresh(state: &mut State, touched: &[SessionKey], at: Moment, fx: &mut Effects) {
     state.note_stale(touched);
     for key in touched {

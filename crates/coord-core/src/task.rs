@@ -1,5 +1,5 @@
-//! Decides what the files in a session's task directory mean (S1-15, S1-16, S1-24): `.auto-signal`, in which
-//! whoever works says that an iteration is over, and `.auto-stop`, with which anybody stops the task.
+//! Decides what the files in a session's task directory mean (S1-15, S1-16, S1-24). With `.auto-signal` the worker
+//! reports that an iteration is over; with `.auto-stop` anybody stops the task.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,13 +10,13 @@ use coord_model::{Action, Awake, Effect, Moment, SessionKey, TaskFound};
 use crate::effects::Effects;
 use crate::records::{Flag, Hold, Session, State, StopFile, Task};
 
-/// The reason of a stop file that is never taken away again but by a person (S1-15, S1-24).
+/// The reason of a stop file that only a person removes (S1-15, S1-24).
 const STALL_LIMIT: &str = "stall_limit";
-/// Any other reason for which a person is asked.
+/// Any other reason that needs a person.
 const NEEDS_OPERATOR: &str = "needs_operator";
 
 impl State {
-    /// When the session's task directory is to be read next.
+    /// When the session's task directory is read next.
     pub(crate) fn next_task_look(&self, session: &Session) -> Option<Awake> {
         let is_wanted = session.may_live() || session.recovery.pending.is_some();
         let is_one = session.marks.task_dir.is_some() && is_wanted && self.is_local(session);
@@ -24,7 +24,7 @@ impl State {
         is_one.then(|| session.task.looked.next_multiple_of_ms(heartbeat_ms))
     }
 
-    /// Asks for what is in it, if it is time.
+    /// Requests a read of the task directory, if it is due.
     pub(crate) fn look_at_task(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
         if self.next_task_look(session).is_none_or(|due| at.awake < due) {
             return;
@@ -34,7 +34,7 @@ impl State {
         fx.ask(Effect::ReadTask { dir });
     }
 
-    /// Whether this is news of a session whose task directory it is.
+    /// Whether a read found something new for a session that has this task directory.
     pub fn is_task_news(&self, dir: &str, found: &TaskFound) -> bool {
         let mut of_it = self.sessions().filter(|session| has_task(session, dir));
         of_it.any(|session| {
@@ -45,7 +45,7 @@ impl State {
         })
     }
 
-    /// A task directory was read. Returns the records.
+    /// Applies a read of a task directory. Returns the records that changed.
     pub(crate) fn on_task(
         &mut self,
         dir: &str,
@@ -63,8 +63,8 @@ impl State {
         keys
     }
 
-    /// S1-26: a task directory is one session's, and another directory is another task. Returns the records
-    /// that lose it: sessions that were over when it was given away.
+    /// S1-26: gives a task directory to one session. Another directory is another task. Returns the records that
+    /// lose the directory: sessions that were over by then.
     pub(crate) fn give_task(&mut self, to: SessionKey, dir: &str) -> Vec<SessionKey> {
         let before = self.keys_of(|session| session.key != to && has_task(session, dir));
         for key in &before {
@@ -82,8 +82,8 @@ impl State {
         before
     }
 
-    /// A stop file that nobody has seen yet may never have been written: the coordinator that was to do it
-    /// may have been killed before it did (G10).
+    /// Writes stop files again that nobody has seen yet: the coordinator that was to write them may have been
+    /// killed before (G10).
     pub(crate) fn write_stops_again(&self, fx: &mut Effects) {
         for session in self.sessions() {
             if let Some(StopFile { dir, text, is_seen: false, .. }) = &session.task.wrote {
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Keeps the stop file of this record's task.
+    /// Writes or removes the stop file of this record's task.
     pub(crate) fn keep_stop(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         if !self.get(key).is_some_and(is_kept_for) {
             return;
@@ -108,13 +108,13 @@ fn has_task(session: &Session, dir: &str) -> bool {
 }
 
 impl Task {
-    /// Another task: what coord wrote for the one before is still its own.
+    /// Begins another task. The stop file that coord wrote for the previous one is still coord's own.
     fn begin_anew(&mut self) {
         *self = Self { wrote: self.wrote.take(), ..Self::default() };
     }
 }
 
-/// Whether its stop file may have to be written or taken away.
+/// Whether its stop file may have to be written or removed.
 fn is_kept_for(session: &Session) -> bool {
     match (&session.recovery.needs_operator, &session.task.wrote) {
         (Some(_), None) => session.marks.task_dir.is_some(),
@@ -123,8 +123,8 @@ fn is_kept_for(session: &Session) -> bool {
     }
 }
 
-/// S1-15, S1-24: what a person has to look at is written down where the task is; and taken away when
-/// that is over, if it is still what was written.
+/// S1-15, S1-24: writes a stop file into the task directory when a person has to look. It is removed when that is
+/// over, if its text is still the one that was written.
 fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
     match (&session.recovery.needs_operator, &session.task.wrote, &session.marks.task_dir) {
         (Some(flag), None, Some(dir)) => {
@@ -151,7 +151,7 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
     }
 }
 
-/// S1-16: a new signal begins a new iteration; what was used in all stays.
+/// S1-16: a new signal begins a new iteration. The total that was used stays.
 fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
     let before = core::mem::replace(&mut session.task.signal, signal);
     let is_first = !core::mem::replace(&mut session.task.is_read, true);
@@ -194,7 +194,7 @@ fn reason_of(flag: &Flag) -> &'static str {
     if flag.is_limit { STALL_LIMIT } else { NEEDS_OPERATOR }
 }
 
-/// One line of JSON. Foreign strings go in as plain words only.
+/// The text of a stop file: one line of JSON. Foreign strings are reduced to plain words.
 fn stop_text(session: &Session, flag: &Flag, at: Moment) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     let plain = |text: &str| -> String { text.chars().filter(is_plain).collect() };

@@ -1,10 +1,9 @@
-//! Which characters of foreign text are not seen, or change how the text around them is seen.
+//! Decides which characters of foreign text are invisible, or change how the text around them is shown.
 
-/// Whether a character is shown as nothing, or steers a terminal or the direction of the text around
-/// it: DEL and the C1 controls, line and paragraph separators, interlinear annotations, and
-/// everything with the Unicode property `Default_Ignorable_Code_Point` (17.0), which the bidirectional
-/// controls, the zero-width characters, the variation selectors, the Hangul fillers and the whole
-/// block of tags have.
+/// Whether a character is shown as nothing, or controls a terminal or the direction of the text around it. These
+/// are DEL and the C1 controls, line and paragraph separators, interlinear annotations, and everything with the
+/// Unicode property `Default_Ignorable_Code_Point` (17.0). The bidirectional controls, the zero-width characters,
+/// the variation selectors, the Hangul fillers and the whole block of tags have that property.
 pub const fn is_hidden(one: char) -> bool {
     matches!(one,
         '\u{7f}'..='\u{9f}'

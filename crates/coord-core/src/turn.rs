@@ -1,10 +1,11 @@
-//! Decides what a hook event does to its record: who holds it, whether a turn is open (G2, R-02 to
-//! R-06, H-31).
+//! Decides what a hook event changes in its record: its owner, and whether a turn is open (G2, R-02 to R-06,
+//! H-31).
 //!
-//! Turn edges (SessionStart, UserPromptSubmit, Stop, StopFailure, SessionEnd) are applied in the
-//! order of their stamps: one that is older than the newest applied edge changes nothing but the
-//! counts. So does a request for a prompt that is over (`permission`). Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost event) and never
-//! close one; events inside a subagent are signs of life and neither open nor close.
+//! Turn edges (SessionStart, UserPromptSubmit, Stop, StopFailure, SessionEnd) are applied in the order of their
+//! stamps. An edge that is older than the newest applied edge changes only the counts. So does a request for a
+//! prompt that is over (`permission`). Tool events open a turn that no prompt opened (`!cmd`, a wake, a lost
+//! event) and never close one. Events inside a subagent are signs of life, and neither open nor close a turn
+//!
 
 use coord_model::{Background, EndReason, HookEvent, HookKind, Moment, Provenance, StartSource};
 
@@ -20,7 +21,7 @@ use crate::stall;
 /// Whether an event is a turn edge.
 fn is_edge(event: &HookEvent) -> bool {
     match &event.kind {
-        // Compaction may come in the middle of a turn and neither opens nor closes one.
+        // Compaction may happen in the middle of a turn, and neither opens nor closes one.
         HookKind::SessionStart(source) => *source != StartSource::Compact,
         HookKind::SessionEnd(_) => true,
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
@@ -35,10 +36,10 @@ fn is_edge(event: &HookEvent) -> bool {
     }
 }
 
-/// Applies `event` to its record. False if it came too late to change anything.
+/// Applies `event` to its record. Returns false if the event came too late to change anything.
 pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: Moment) -> bool {
     if session.boot != event.boot {
-        // Stamps of two boots do not compare: arrival decides (H-31).
+        // Stamps of two boots do not compare: the order of arrival decides (H-31).
         session.boot.clone_from(&event.boot);
         session.edge = None;
         session.last = None;
@@ -58,7 +59,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     if is_edge(event) {
         session.edge = Some(stamp);
         session.edge_at = at;
-        // What is older than an edge is late by that.
+        // Entries older than the edge are dropped: an event that is late for them is late for the edge too.
         session.over.retain(|over| stamp.mono_ns < over.mono_ns);
         on_edge(session, event, at);
     } else if event.agent.is_none() && matches!(event.kind, HookKind::Tool(_)) {
@@ -73,8 +74,8 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     true
 }
 
-/// A late Stop without a turn's id still answers one of the prompts that were counted: without it
-/// the turn of the newest prompt would seem to have another one behind it for ever.
+/// A late Stop without a turn id still answers one of the prompts that were counted. Otherwise the turn of the
+/// newest prompt would seem to have another turn queued after it forever.
 fn take_late_stop(session: &mut Session, event: &HookEvent) {
     let is_stop = matches!(event.kind, HookKind::Stop(_) | HookKind::StopFailure(_));
     let is_counted = is_stop && event.agent.is_none() && event.prompt_id.is_none();
@@ -83,10 +84,10 @@ fn take_late_stop(session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// Facts that every event carries, from the newest one. Which conversation it is, where its files lie and
-/// in which pane and mode it runs is believed only where the sender is verified (H-44).
+/// Notes the facts that every event carries, from the newest one. The conversation, its files, the pane and the
+/// mode are believed only from a verified sender (H-44).
 fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
-    // An unverified event must not hide what a verified one says, even one that arrives later.
+    // An unverified event must not hide what a verified one reports, even one that arrives later.
     let is_newer = |last: &LastEvent| {
         let counts = last.verified || !event.is_verified();
         counts && stamp.mono_ns < last.stamp.mono_ns
@@ -103,7 +104,7 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     note_mode(session, event);
     note_config_dir(session, event);
     let is_verified = event.is_verified();
-    // A directory's marks hang on it: it is taken from anybody only where none is known.
+    // Marks apply by directory, so an unverified event sets the directory only if none is known.
     let is_told = is_verified || session.cwd.is_empty();
     for (field, value, is_believed) in [
         (&mut session.cwd, &event.cwd, is_told),
@@ -119,8 +120,8 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     }
 }
 
-/// A process has one configuration directory for life. That of its own environment is known from the
-/// process table (H-45); until then the first verified event of the process tells it.
+/// A process has one configuration directory for life. The one in its own environment is known from the process
+/// table (H-45). Until that is read, the first verified event of the process gives it.
 fn note_config_dir(session: &mut Session, event: &HookEvent) {
     let is_read = session.launch.as_ref().is_some_and(|launch| launch.config_dir.is_some());
     let is_first = session.owner.as_ref().is_some_and(|owner| !owner.has_reported);
@@ -134,8 +135,8 @@ fn note_config_dir(session: &mut Session, event: &HookEvent) {
     }
 }
 
-/// The mode that its process runs in. An unverified event never changes it, but one that names another
-/// mode makes it uncertain whether its agent still asks (H-25).
+/// Notes the mode that the session's process runs in. An unverified event never changes the mode. If it names
+/// another one, it is uncertain whether the agent still asks (H-25).
 fn note_mode(session: &mut Session, event: &HookEvent) {
     if event.permission_mode.is_none() {
         return;
@@ -171,7 +172,7 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.failure = None;
             let is_users = session.starter != Starter::Coord && event.is_verified();
             if matches!(session.turn, Turn::Open { .. }) && is_users {
-                // It works for its user again (H-35).
+                // The session works for its user again (H-35).
                 session.recovery.needs_operator = None;
             }
             close(session, event, at);
@@ -179,12 +180,12 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::StopFailure(error) => {
             session.failure = Some(error.clone());
             if session.inbox.is_continued {
-                // What its Stop told of was before the turn went on.
+                // The last Stop reported background work from before the turn continued.
                 session.background = Background::default();
             }
             close(session, event, at);
         }
-        // The end of a conversation that it has left for this one already.
+        // The end of a conversation that the session has already left for this one.
         HookKind::SessionEnd(EndReason::Clear | EndReason::Resume)
             if event.session_id != session.session_id => {}
         HookKind::SessionEnd(reason) => on_session_end(session, *reason, at),
@@ -197,9 +198,9 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
     }
 }
 
-/// The same process reports on after it ended a session (/clear, an in-process resume): it was not
-/// over. A process that was seen dead stays dead, however late its last events arrive; but it did not
-/// die with nothing to come back to.
+/// The same process reports again after it ended a session (/clear, an in-process resume): the session was not
+/// over. A process that was seen dead stays dead, however late its last events arrive. Its death then left
+/// something to come back to.
 fn revive(session: &mut Session) {
     session.left = None;
     let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
@@ -216,7 +217,7 @@ fn revive(session: &mut Session) {
     }
 }
 
-/// Takes in an end that came before the event that opened the record.
+/// Applies a SessionEnd that came before the event that opened the record.
 pub(crate) fn apply_early_end(session: &mut Session, end: EarlyEnd) {
     session.edge = Some(end.last.stamp);
     session.last = Some(end.last);
@@ -231,16 +232,16 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
     let is_alive = matches!(session.presence, Presence::Alive);
     let goes_on = reason == EndReason::Clear || (reason == EndReason::Resume && !is_alive);
     if goes_on && session.owner.is_some() {
-        // The conversation is over, the process goes on with the next one at once; what became of the
-        // process since is told by others.
+        // The conversation is over, and the process continues with the next one at once. Other sources report what
+        // became of the process since.
         if matches!(session.presence, Presence::Alive | Presence::Dying { .. }) {
             session.left = Some(reason);
         }
         session.turn = Turn::None;
         return;
     }
-    // An end without a reason of its user's does not take back what its user said before, nor what a
-    // host event explained.
+    // A SessionEnd that does not name a reason of the user's does not override a user's reason from before, nor an
+    // end that a host event explained.
     let is_explained = match session.presence {
         Presence::Interrupted { .. } => true,
         Presence::Ended { reason, .. } => {
@@ -256,8 +257,8 @@ fn on_session_end(session: &mut Session, reason: EndReason, at: Moment) {
     }
 }
 
-/// A prompt typed while a turn runs carries the id of that turn (measured) and waits for its end;
-/// one with another id says that the turn before was interrupted unseen.
+/// A prompt that is typed during a turn carries the id of that turn (measured), and waits for the turn's end. A
+/// prompt with another id means that the previous turn was interrupted unseen.
 fn on_prompt(session: &mut Session, event: &HookEvent, at: Moment) {
     let is_other = session.turn_id.is_some()
         && event.prompt_id.is_some()
@@ -284,7 +285,7 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
-        // A claim does not reset the limits on messages.
+        // An unproved event does not reset the limits on messages.
         if event.is_proved() {
             session.inbox.on_prompt(is_ours, session.turn == Turn::None);
         }
@@ -300,16 +301,16 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     session.turn = Turn::Open { since: at, queued: 0 };
 }
 
-/// The turn of queued prompts has an id of its own, which its first event names.
+/// Learns the id of a turn of queued prompts from its first event: that turn has an id of its own.
 fn learn_turn_id(session: &mut Session, event: &HookEvent) {
     if session.turn_id.is_none() {
         session.turn_id.clone_from(&event.prompt_id);
     }
 }
 
-/// A turn ends; with prompts waiting, the next one is open already. All that wait become one
-/// turn (measured); where no ids are given, they are counted. An end with another id than the open
-/// turn's is that of the turn behind it: the Stop between them was lost.
+/// Ends a turn. If prompts are queued, the next turn is open already. All queued prompts become one turn
+/// (measured); where no ids are given, they are counted. An end with another id than the open turn's belongs to
+/// the turn after it: the Stop between them was lost.
 fn close(session: &mut Session, event: &HookEvent, at: Moment) {
     let is_told = event.prompt_id.is_some();
     let is_later = is_told && session.turn_id.is_some() && session.turn_id != event.prompt_id;
@@ -324,10 +325,10 @@ fn close(session: &mut Session, event: &HookEvent, at: Moment) {
     session.turn_id = None;
 }
 
-/// No hook reports an interrupt or a refusal; the source `by` does.
+/// Ends a turn on the report of the source `by`: no hook reports an interrupt or a refusal.
 pub(crate) fn interrupt(session: &mut Session, by: Source, at: Moment, fx: &mut Effects) {
     let is_open = matches!(session.turn, Turn::Open { .. });
-    // What was looked at before a death says nothing of how it ended.
+    // What was seen before a death does not show how the process ended.
     if !session.may_live() || (!is_open && session.waits.is_empty()) {
         return;
     }

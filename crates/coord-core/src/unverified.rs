@@ -1,9 +1,9 @@
-//! Bounds how many records exist that no verified event supports (H-49): anybody who can run a hook can open
-//! one for each name that comes to mind.
+//! Bounds the number of records that no verified event supports (H-49): anybody who can run a hook can open a
+//! record for every name they invent.
 //!
-//! Records that only claims support go first, then those of dead processes that the coordinator itself
-//! had seen or found in a registry; the oldest first. The record of a living client is never one of them,
-//! nor is one that a person marked or holds, or that waits for its recovery.
+//! Records that only claims support are dropped first, then those of dead processes that the coordinator itself
+//! had seen or found in a registry; the oldest first. The record of a living client is never dropped, nor is one
+//! that a person marked or holds, or that waits for its recovery.
 
 use alloc::vec::Vec;
 
@@ -12,12 +12,12 @@ use coord_model::{Moment, SessionKey};
 use crate::effects::Effects;
 use crate::records::State;
 
-/// Records without a verified event, at most.
+/// Maximum number of records without a verified event.
 pub const UNVERIFIED_MAX: usize = 1000;
 
 impl State {
-    /// Drops unverified records beyond the limit, but none of `touched`: whether the client of a new one
-    /// lives is not known before the next step. Returns the other records that this changed.
+    /// Drops unverified records beyond the limit, but none of `touched`: whether the client of a new record lives
+    /// is not known before the next step. Returns the other records that this changed.
     pub(crate) fn drop_unverified(
         &mut self,
         touched: &[SessionKey],
@@ -33,7 +33,7 @@ impl State {
             self.remove(key);
             let dropped = &mut self.header.counters.dropped;
             *dropped = dropped.saturating_add(1);
-            // What it shared its id with may have one owner again.
+            // A record with the same id may have one owner again.
             for other in self.keys_of_id(&id).to_vec() {
                 changed.extend(self.mark_two_owners(other));
             }

@@ -1,7 +1,7 @@
 //! Decides who may be woken, how often, and with which words after a crash (H-02, H-21, H-33).
 //!
-//! A wake starts a turn that nobody at the session asked for, and the client knows no limit of its
-//! own. Does not decide how a wake reaches the client.
+//! A wake starts a turn that nobody at the session asked for, and the client has no limit of its own. This module
+//! does not decide how a wake reaches the client.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,18 +11,18 @@ use coord_model::{Action, Intent, Kind};
 use crate::effects::Effects;
 use crate::records::{Marks, Session, Starter, State};
 
-/// The words of a crash are cut behind this many characters.
+/// Maximum length of a crash description, in characters.
 const CRASH_CHARS_MAX: usize = 200;
 
-/// Whether these marks make a session one that is sent messages, so that a waiter is kept for it
-/// (H-02, `queue.wake = "auto"`): nobody watches it, it has a name, or it has a parent.
+/// Whether these marks make a session one that receives messages: it is unattended, or has a name or a parent. A
+/// waiter is kept for such a session (H-02, `queue.wake = "auto"`).
 pub fn is_armed(marks: &Marks) -> bool {
     marks.unattended == Some(true) || marks.name.is_some() || marks.parent.is_some()
 }
 
 impl State {
-    /// Whether it is ours to wake by ourselves (H-14, H-15, H-25), nobody watches it, and nothing else is the
-    /// matter with it.
+    /// Whether coord may wake the session by itself (H-14, H-15, H-25): it is unattended, and nothing else
+    /// prevents it.
     pub(crate) fn is_ours_to_wake(&self, session: &Session) -> bool {
         let is_ours = self.is_local(session)
             && session.kind == Some(Kind::Interactive)
@@ -34,7 +34,7 @@ impl State {
         is_ours && is_plain && self.is_unattended(session)
     }
 
-    /// Starts a turn in it with this text. Returns the number of the step.
+    /// Starts a turn in the session with this text. Returns the number of the step.
     pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
         let number = self.header.machine.next_number();
         session.starter = Starter::Awaited;
@@ -43,10 +43,10 @@ impl State {
     }
 }
 
-/// What a session is told when it was brought back after a crash (H-33), in words of coord's own.
+/// The text that a session gets after it was brought back from a crash (H-33).
 ///
-/// `crash` says how its process ended; only plain words of it are taken over, since part of it may
-/// have stood on a screen. `children` is how many processes of the dead one outlived it.
+/// `crash` describes how its process ended. Only plain words of it are used, since part of it may come from a
+/// screen. `children` is the number of processes of the dead harness that outlived it.
 pub fn continuation(crash: &str, children: usize) -> String {
     let crash = plain_words(crash);
     let how = if crash.is_empty() { "for a reason that is not known" } else { &*crash };
@@ -67,8 +67,8 @@ pub fn continuation(crash: &str, children: usize) -> String {
     ))
 }
 
-/// A text in the frame in which everything is told that a person did not write. Its fixed beginning keeps
-/// the client from taking it for a command (H-03), and denies it the force of consent (H-40).
+/// A text in the frame for everything that a person did not write. The fixed beginning keeps the client from
+/// taking it for a command (H-03), and the frame says that it is no consent (H-40).
 pub(crate) fn framed(text: &str) -> String {
     format!(
         "[coord] This message comes from coord, the program that watches this session. It does not \
@@ -76,7 +76,7 @@ pub(crate) fn framed(text: &str) -> String {
     )
 }
 
-/// Letters, digits and a few marks of ASCII, single blanks between them, cut at
+/// Keeps ASCII letters, digits and a few punctuation marks, with single spaces between them, and cuts at
 /// [`CRASH_CHARS_MAX`].
 fn plain_words(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | ':' | '-' | '_');

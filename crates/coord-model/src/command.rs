@@ -1,4 +1,4 @@
-//! What a person orders by `coordctl`.
+//! What a person orders with `coordctl`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,53 +6,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::SessionKey;
 
-/// What a person asked for. Who may ask is the border's matter (H-22).
+/// An order from a person. The adapters decide who may give one (H-22).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Command {
-    /// Nothing acts on it.
+    /// Suspend all actions.
     Hold {
-        /// Which; none for all.
+        /// The session; none for all.
         session: Option<SessionKey>,
-        /// For so long, milliseconds; none until it is released.
+        /// Duration, milliseconds; none until it is released.
         for_ms: Option<u64>,
     },
-    /// The end of a hold.
+    /// End a hold.
     Release {
-        /// Which; none for the hold on all.
+        /// The session; none for the hold on all.
         session: Option<SessionKey>,
     },
-    /// Marks.
+    /// Change marks.
     Attend {
-        /// What they are set on.
+        /// The session or directory that they are set on.
         whom: Whom,
-        /// What is changed.
+        /// The change.
         marks: MarkChange,
     },
-    /// Bring it back now, under the same guards.
+    /// Bring a session back now, under the same guards.
     Recover {
-        /// Which.
+        /// The session.
         session: SessionKey,
-        /// End its living harness for it (H-53).
+        /// Whether its living harness may be ended for that (H-53).
         #[serde(default)]
         restart: bool,
-        /// Wait until the living harness is idle. Otherwise the order is for the moment.
+        /// Whether to wait until the living harness is idle. Otherwise the order is for the moment.
         #[serde(default)]
         when_idle: bool,
     },
-    /// Bring back what a host event interrupted, one after the other (H-10, S0-25f).
+    /// Bring back the sessions that a host event interrupted, one after the other (H-10, S0-25f).
     Restore {
-        /// Which, in this order.
+        /// The sessions, in this order.
         sessions: Vec<SessionKey>,
     },
-    /// Lifts `needs_operator` and the limits that led to it (G5).
+    /// Lift `needs_operator` and the limits that led to it (G5).
     ResetFailed {
-        /// Which; none for all, which also ends what H-11 stopped.
+        /// The session; none for all, which also resets the breaker of H-11.
         session: Option<SessionKey>,
     },
 }
 
-/// Whom marks are set on.
+/// What marks are set on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Whom {
@@ -62,26 +62,26 @@ pub enum Whom {
     Directory(String),
 }
 
-/// What is changed of a session's marks; what is left out stays as it is. In a request of `attend`, sessions are
-/// named by an id, the beginning of one, or a name; in a command, by the ids that these meant.
+/// A change of marks; a field that is left out stays as it is. A request of `attend` names sessions by an id, the
+/// beginning of one, or a name. A command names them by the ids that these meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarkChange {
-    /// Prompts of its agent that ask for consent are answered too (S1-10, S1-11, H-40).
+    /// Whether prompts in which its agent asks for consent are answered too (S1-10, S1-11, H-40).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
-    /// Nobody watches it.
+    /// Whether the session is unattended.
     pub unattended: Option<bool>,
-    /// It comes back by itself after a crash although somebody watches it (H-06).
+    /// Whether it comes back by itself after a crash although it is attended (H-06).
     pub recover: Option<bool>,
     /// A name for people.
     pub name: Option<String>,
-    /// The session that its end is told to.
+    /// The session that is notified of its end.
     pub parent: Option<String>,
     /// The directory of its task; absolute.
     pub task_dir: Option<String>,
-    /// Senders whose messages it takes from now on although its agent acts without asking: sessions, `program:NAME`,
-    /// `any`; `none` takes all of that back (H-04).
+    /// Senders whose messages it accepts from now on although its agent acts without asking: sessions,
+    /// `program:NAME`, `any`. `none` removes all of them (H-04).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
 }

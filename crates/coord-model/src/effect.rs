@@ -1,9 +1,9 @@
-//! Everything that the core can ask of the world, as one closed enum.
+//! Everything that the core can request from the world, as one closed enum.
 //!
-//! An effect is identified by the journal position of its event and its place in the list. Its outcome
-//! returns as an event. After a crash of the coordinator, an *idempotent* effect without an outcome is
-//! repeated: the first event of a new coordinator asks for it again. A *once* effect is never repeated
-//! blindly: the core decides on a new look.
+//! An effect is identified by the journal position of its event and its place in the list. Its outcome returns as
+//! an event. After a crash of the coordinator, an *idempotent* effect without an outcome is repeated: the first
+//! event of a new coordinator requests it again. A *once* effect is never repeated blindly: the core decides on a
+//! new look.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,16 +13,16 @@ use crate::{
     TmuxPane,
 };
 
-/// What is to be done.
+/// A request from the core to the adapters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// Look at the process, then report its death at once.
+    /// Watch the process: observe it now, then report its death at once.
     WatchProcess {
-        /// Which.
+        /// The process.
         process: ProcessRef,
     },
-    /// Read the client's registry entry of the process. After a death, take in first what the
-    /// socket and the spool hold (H-05).
+    /// Read the client's registry entry of the process. After a death, first apply what the socket and the spool
+    /// hold (H-05).
     ReadRegistry {
         /// The process.
         process: ProcessRef,
@@ -36,19 +36,18 @@ pub enum Effect {
         /// The directory.
         config_dir: String,
     },
-    /// Look at the pane of the process.
+    /// Capture the pane of the process.
     CapturePane {
         /// The process.
         process: ProcessRef,
         /// The pane: proved before, or as its environment claims.
         pane: TmuxPane,
-        /// The proof, where there was one; after a death it is all that tells the pane.
+        /// The proof, if there was one. After a death only the proof identifies the pane.
         proof: Option<PaneProof>,
-        /// What for.
+        /// The purpose of the look.
         look: Look,
     },
-    /// Read the end of the process's transcript, and again whenever it changes while the session is
-    /// in doubt.
+    /// Read the end of the process's transcript, and again whenever it changes while the session is in doubt.
     ReadTranscript {
         /// The process.
         process: ProcessRef,
@@ -67,132 +66,132 @@ pub enum Effect {
         /// The directory.
         config_dir: String,
     },
-    /// Take the file away that has a message's text.
+    /// Remove the file with the text of a message.
     RemoveBody {
-        /// Whose.
+        /// The message.
         message: MessageId,
     },
-    /// Put what waits for a session into the answer of the hook that reported this event (S4-24).
+    /// Put the pending messages of a session into the answer of the hook that reported this event (S4-24).
     Offer {
         /// The event.
         event: EventId,
         /// The session.
         session: SessionKey,
-        /// Which hook that is.
+        /// The delivery path that this hook is.
         delivery: DeliveryPath,
     },
-    /// Look into a session's transcript for the messages that are on their way to it (H-30).
+    /// Look in a session's transcript for the messages in transit to it (H-30).
     SeekMessages {
         /// The session.
         session: SessionKey,
     },
-    /// Look into the whole of it for one whose lease is over, and say what was found.
+    /// Search the whole transcript for a message whose lease is over, and report the result.
     SeekLast {
         /// The message.
         message: MessageId,
     },
-    /// Send a session word of what became of another one (S4-27).
+    /// Notify a session of what became of another one (S4-27).
     Tell {
-        /// To whom.
+        /// The session to notify.
         to: SessionKey,
-        /// Of whom.
+        /// The session that the notice is about.
         about: SessionKey,
-        /// Names the end: told twice, it is one message.
+        /// A name for the end: a second notice with the same name is the same message.
         name: String,
-        /// All that is told.
+        /// The whole text of the notice.
         text: String,
     },
-    /// Something done to a session, or the look that it is decided on.
+    /// An action on a session, or the look that it is decided on.
     Act(Box<Action>),
 }
 
-/// What is done to a session. Each is answered once.
+/// An action on a session. Each is answered once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Look, and lock its transcript (G4, H-13). Answered with a [`Proof`].
+    /// Look, and lock the session's transcript (G4, H-13). Answered with a [`Proof`].
     Prove {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
         /// What to look at.
         subject: Subject,
     },
-    /// Send a signal to its harness, by its pidfd.
+    /// Send a signal to the session's harness, by its pidfd.
     End {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
         /// What to look at once more.
         subject: Subject,
-        /// What was decided on; a change is no licence (H-08).
+        /// The proof that was decided on. If something has changed since, nothing is done (H-08).
         proof: Proof,
-        /// Which signal.
+        /// The signal.
         signal: Signal,
     },
-    /// Type the one line into its proved, empty shell (S0-25a).
+    /// Type the resume line into the session's proved, empty shell (S0-25a).
     TypeResume {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
         /// What to look at once more.
         subject: Subject,
-        /// What was decided on.
+        /// The proof that was decided on.
         proof: Proof,
     },
-    /// Run the line in its kept dead pane (S0-25e).
+    /// Run the resume line in the session's kept dead pane (S0-25e).
     RespawnPane {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
         /// What to look at once more.
         subject: Subject,
-        /// What was decided on.
+        /// The proof that was decided on.
         proof: Proof,
     },
-    /// Run the line in a new window of its tmux session (S0-25e).
+    /// Run the resume line in a new window of the session's tmux session (S0-25e).
     NewWindow {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
         /// What to look at once more.
         subject: Subject,
-        /// What was decided on.
+        /// The proof that was decided on.
         proof: Proof,
     },
-    /// Wake it with a text, by its wake hook (H-02).
+    /// Wake the session with a text, by its wake hook (H-02).
     Wake {
-        /// For which step.
+        /// The step that it is for.
         intent: Intent,
-        /// All that its agent is told.
+        /// The whole text for its agent.
         text: String,
     },
-    /// Give the lock on its transcript back.
+    /// Release the lock on a session's transcript.
     Release {
-        /// Whose.
+        /// The session id.
         session_id: String,
     },
-    /// Write the stop file of its task, unless there is one (S1-15).
+    /// Write the stop file of the session's task, unless there is one (S1-15).
     WriteStop {
         /// The task's directory.
         dir: String,
-        /// All that goes into it.
+        /// The whole text of the file.
         text: String,
     },
-    /// Take the stop file of its task away, if nothing else stands in it (S1-24).
+    /// Remove the stop file of the session's task, if its text is still the same (S1-24).
     RemoveStop {
         /// The task's directory.
         dir: String,
-        /// What was written into it.
+        /// The text that was written.
         text: String,
     },
-    /// Tell whoever looks at its pane.
+    /// Show a notice to the person who looks at the session's pane.
     Notify {
         /// Its pane.
         pane: TmuxPane,
-        /// One line of our own words.
+        /// One line of coord's own words.
         text: String,
-        /// For so long, milliseconds, or until a key.
+        /// How long it is shown, milliseconds, or until a key is pressed.
         for_ms: u32,
     },
 }
 
 impl Action {
-    /// Its class: all that anybody has to know of it but the executor that does it.
+    /// Its class: all that anything but its executor has to know of it.
     pub fn class(&self) -> ActionClass {
         match self {
             Self::Prove { .. } | Self::Release { .. } => ActionClass::Look,
@@ -208,23 +207,23 @@ impl Action {
     }
 }
 
-/// What ends a harness (S0-25).
+/// A signal that ends a harness (S0-25).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 pub enum Signal {
-    /// It may clean up behind itself.
+    /// SIGTERM: the process may clean up.
     Term,
-    /// It may not.
+    /// SIGKILL: the process cannot clean up.
     Kill,
 }
 
-/// What a look at a pane is for.
+/// The purpose of a look at a pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Look {
-    /// The slow sweep: a pane without activity since the last look need not be read again.
+    /// The slow sweep: a pane without activity since the last look need not be captured again.
     Sweep,
-    /// Something is decided on it.
+    /// A decision depends on it.
     Decision,
     /// The process died, and its farewell is looked for (H-05).
     AfterDeath,
@@ -233,10 +232,10 @@ pub enum Look {
 /// What an action does to the world, and whether it may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionClass {
-    /// It looks, or gives back what a look took. It may be repeated.
+    /// It looks, or releases what a look locked. It may be repeated.
     Look,
-    /// It leaves a notice for people. It may be repeated, and nothing waits for it.
+    /// It shows a notice to people. It may be repeated, and nothing waits for it.
     Notice,
-    /// It acts on a session: once, or a person decides. This step waits for its outcome.
+    /// It acts on a session. It is never repeated without a new decision, and this step waits for its outcome.
     Once(Intent),
 }

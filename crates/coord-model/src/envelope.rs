@@ -1,8 +1,8 @@
 //! The event envelope, version 1: what a hook reports (interfaces.md, Hook executables).
 //!
-//! The hooks write it by hand (they link no serde); `Envelope` is how everybody else reads it.
-//! Unknown fields are accepted here and kept, because the journal stores the text as it came.
-//! Prompts, messages, tool inputs and tool outputs have no field, and so no way in (G11).
+//! Hooks write it by hand, because they do not link serde; all other programs read it with `Envelope`. Unknown
+//! fields are accepted and kept, because the journal stores the text as it came. Prompts, messages, tool inputs
+//! and tool outputs have no field, and so cannot get in (G11).
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::stamp::{WallMs, parse_rfc3339};
 use crate::{Kind, ProcessRef};
 
-/// Version of the envelope; it also stands in the request path (`/v1/…`), so the first bytes of an
-/// exchange tell whether both sides understand each other (H-39).
+/// Version of the envelope. It is also part of the request path (`/v1/…`), so the first bytes of an exchange show
+/// whether both sides understand each other (H-39).
 pub const ENVELOPE_VERSION: u32 = 1;
 /// Largest envelope, in bytes (interfaces.md, Limits).
 pub const ENVELOPE_BYTES_MAX: usize = 64 * 1024;
 
-/// Name of the event by which `coord doctor` proves that events arrive. It goes the way of every
-/// event into the journal, is of no session, and changes no record.
+/// Name of the event by which `coord doctor` proves that events arrive. It reaches the journal like every event,
+/// belongs to no session, and changes no record.
 pub const PROBE: &str = "CoordProbe";
 
 /// One event as a hook saw it.
@@ -45,10 +45,10 @@ pub struct Envelope {
     pub machine: String,
     /// Pid of the hook.
     pub pid: u32,
-    /// The Claude Code process, where it could be established.
+    /// The Claude Code process, if it could be determined.
     #[serde(default)]
     pub harness: Option<Harness>,
-    /// What the environment says of tmux; a claim until the pane's terminal proves it (H-16).
+    /// What the environment says about tmux; a claim until the pane's terminal proves it (H-16).
     #[serde(default)]
     pub tmux: Option<TmuxClaim>,
     /// Working directory of the session at that moment.
@@ -57,7 +57,7 @@ pub struct Envelope {
     /// Transcript file.
     #[serde(default)]
     pub transcript_path: String,
-    /// Permission mode, where the payload has one.
+    /// Permission mode, if the payload has one.
     #[serde(default)]
     pub permission_mode: Option<String>,
     /// Claude Code's configuration directory.
@@ -117,7 +117,7 @@ pub struct Envelope {
     /// Names of fields that were longer than 4 KiB and were cut.
     #[serde(default)]
     pub cut: Vec<String>,
-    /// The payload did not end within the limits of size or time; fields behind are missing.
+    /// Whether the payload did not end within the limits of size or time. Later fields are then missing.
     #[serde(default)]
     pub incomplete: bool,
     /// Version of the hook program.
@@ -163,11 +163,11 @@ pub struct TmuxClaim {
     pub pane: String,
 }
 
-/// Why a text is no envelope.
+/// Why a text is not a valid envelope.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvelopeError {
-    /// Not JSON, or a field of the wrong shape; the parser's words.
+    /// Not JSON, or a field of the wrong shape; with the parser's message.
     Shape(String),
     /// Another version.
     Version(u32),
@@ -190,10 +190,10 @@ impl core::fmt::Display for EnvelopeError {
 
 impl core::error::Error for EnvelopeError {}
 
-/// Longest words of the parser that are kept: it repeats what it was handed.
+/// Maximum length of a parser message, in characters: it repeats parts of its input.
 const SHAPE_CHARS_MAX: usize = 200;
 
-/// The parser's words, bounded and fit to be shown (H-26).
+/// The parser's message, bounded and safe to show (H-26).
 fn plain(words: &str) -> String {
     let shown = |one: char| if one.is_control() { char::REPLACEMENT_CHARACTER } else { one };
     words.chars().take(SHAPE_CHARS_MAX).map(shown).collect()
@@ -227,7 +227,7 @@ impl Envelope {
         }
     }
 
-    /// The version that a text says it is of, whatever else is in it.
+    /// The version that a text claims to have, whatever else it contains.
     pub fn version(text: &[u8]) -> Option<u32> {
         #[derive(Deserialize)]
         struct Version {
@@ -236,7 +236,7 @@ impl Envelope {
         serde_json::from_slice(text).ok().map(|version: Version| version.v)
     }
 
-    /// The id as a number; ids compare by time of emission.
+    /// The id as a number. Ids compare by time of emission.
     pub fn event_id(&self) -> Option<u128> {
         let hex = self.id.len() == 32 && self.id.bytes().all(|b| b.is_ascii_hexdigit());
         if hex { u128::from_str_radix(&self.id, 16).ok() } else { None }
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    // H-26: the parser repeats words of what it was handed.
+    // H-26: the parser's message repeats parts of its input.
     #[test]
     fn a_refusal_is_short_and_has_no_control_characters() {
         for kind in ["\\u001b[2J", "\\u009b\\n", "long", &"k".repeat(5000)] {

@@ -1,7 +1,7 @@
-//! Everything that can happen, as one closed enum: what the journal records and what the core takes in.
+//! Everything that can happen, as one closed enum: what the journal records and what the core applies.
 //!
 //! The journal is the history, the evidence and the source of the state: state = snapshot + replay of the
-//! journal's tail. Each record is one JSON text; an event is tagged from outside, since only so can a hook's
+//! journal's tail. Each record is one JSON text. An event is tagged externally, because only then can a hook's
 //! envelope be kept as it came.
 
 use alloc::borrow::Cow;
@@ -17,7 +17,7 @@ use crate::{
     ProcessSeen, Proof, QueueEvent, Registry, SessionKey, Settings, Via,
 };
 
-/// Version of journal and snapshot. An older coordinator refuses a newer store by it. Since 2 processes,
+/// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
 /// screens and launches have the same spelling in both.
 pub const STORE_VERSION: u32 = 2;
 
@@ -26,7 +26,7 @@ pub const STORE_VERSION: u32 = 2;
 pub struct Record<Entry = Event> {
     /// Position in the journal, from 1, without gaps.
     pub seq: u64,
-    /// Wall time at which the coordinator took it.
+    /// Wall time at which the coordinator recorded it.
     pub at: WallMs,
     /// The coordinator's CLOCK_MONOTONIC at that moment, nanoseconds.
     pub mono_ns: u64,
@@ -40,20 +40,20 @@ pub struct Record<Entry = Event> {
 pub enum Event {
     /// A coordinator opened the store.
     Started(Box<Started>),
-    /// The loop did not turn, or the wall clock jumped (H-32).
+    /// The event loop did not run, or the wall clock jumped (H-32).
     Gap {
-        /// Awake time that passed without the loop turning, nanoseconds; 0 for a clock step or a suspend.
+        /// Awake time that passed while the loop did not run, nanoseconds; 0 for a clock step or a suspend.
         ns: u64,
     },
-    /// Time alone changed something: a silence, a lag or a judgement was over. Recorded, so that a replay
-    /// changes it at the same moment.
+    /// Time alone changed something: a silence, a lag or a judgement was over. It is recorded, so that a replay
+    /// makes the change at the same moment.
     Due,
     /// Looks may be due. They change nothing that is shown, and are not recorded.
     #[serde(skip)]
     Tick,
     /// A hook reported.
     Hook(Box<HookEvent>),
-    /// A hook's event over its session's share: only that it came is kept (H-29).
+    /// A hook's event beyond its session's share: only its arrival is kept (H-29).
     Folded {
         /// The session.
         session_id: String,
@@ -63,51 +63,51 @@ pub enum Event {
         #[serde(with = "crate::hook::id_digits")]
         id: EventId,
     },
-    /// Events that were only counted, the spool or a share being full (H-29).
+    /// Events that were only counted, because the spool or a share was full (H-29).
     SpoolFolded {
-        /// How many.
+        /// Number of events.
         events: u64,
     },
-    /// Something arrived that was no event.
+    /// Something arrived that is not a valid event.
     Malformed {
-        /// How it came.
+        /// How it arrived.
         via: Via,
         /// What was wrong, in one line.
         why: String,
     },
-    /// A process was looked at.
+    /// A process was observed.
     ProcessSeen(ProcessSeen),
     /// A watched process is gone.
     ProcessExited {
-        /// Which.
+        /// The process.
         process: ProcessRef,
     },
-    /// The client's registry entry of a process was looked for.
+    /// The client's registry entry of a process was read.
     RegistryRead {
         /// The process.
         process: ProcessRef,
         /// What was there.
         #[serde(rename = "entry")]
         found: Registry,
-        /// Looked for after the death, socket and spool having been emptied first (H-05).
+        /// Whether it was read after the death, once socket and spool had been emptied (H-05).
         after_death: bool,
         /// Where the process lives, if not where the coordinator does (H-15).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         domain: Option<Domain>,
     },
-    /// The pane of a process was looked at (H-16).
+    /// The pane of a process was captured (H-16).
     PaneSeen {
         /// The process: alive, or the one that died.
         process: ProcessRef,
         /// What was there.
         #[serde(rename = "pane")]
         found: PaneFound,
-        /// CLOCK_MONOTONIC when the look began, nanoseconds: what happened later is not on it.
+        /// CLOCK_MONOTONIC when the look began, nanoseconds: the screen does not show what happened later.
         looked_ns: u64,
-        /// The look followed the process's death (H-05).
+        /// Whether the look followed the process's death (H-05).
         after_death: bool,
     },
-    /// The end of a process's transcript was read: it has something that no hook said.
+    /// The end of a process's transcript was read, and it has something that no hook reported.
     TranscriptRead {
         /// The process that writes it.
         process: ProcessRef,
@@ -115,41 +115,40 @@ pub enum Event {
         /// milliseconds since 1970.
         #[serde(default)]
         interrupted_ms: Option<u64>,
-        /// Whether the crash signature that was seen on the pane stands in it as content (S0-29); none
-        /// if that was not looked for.
+        /// Whether it has the crash signature from the pane as content (S0-29); none if that was not looked for.
         #[serde(default)]
         has_signature: Option<bool>,
         /// The API error that is its newest entry of the main thread (S1-22).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<Failure>,
     },
-    /// The directory of a session's task was read: something in it is other than before.
+    /// The directory of a session's task was read, and something in it has changed.
     TaskRead {
-        /// Which.
+        /// The directory.
         dir: String,
         /// What was in it.
         #[serde(flatten)]
         found: TaskFound,
     },
-    /// A look made for an act was answered (G4).
+    /// A look for an act was answered (G4).
     Proved {
         /// The session.
         session_id: String,
-        /// For which step of its recovery.
+        /// The step of its recovery.
         intent: Intent,
-        /// What was found. No text of a pane is in it.
+        /// The result. It contains no text of a pane.
         proof: Box<Proof>,
     },
-    /// An act was carried out, or not.
+    /// An act was performed, or not.
     Acted {
         /// The session.
         session_id: String,
-        /// Which.
+        /// The step.
         intent: Intent,
-        /// What came of it.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// A process took the line that resumes a session, and becomes its client (S0-25a).
+    /// A process claimed the line that resumes a session, and becomes its client (S0-25a).
     ResumeClaimed {
         /// The session.
         session_id: String,
@@ -160,7 +159,7 @@ pub enum Event {
         /// The process.
         process: ProcessRef,
     },
-    /// The process that took the line gave up before it became a client.
+    /// The process that claimed the line gave up before it became a client.
     ResumeFailed {
         /// The session.
         session_id: String,
@@ -169,16 +168,16 @@ pub enum Event {
         /// Why, in words.
         why: String,
     },
-    /// A person asked for something by `coordctl` (H-22). Who asked was checked before.
+    /// A person ordered something with `coordctl` (H-22). Who may order was checked before.
     Operator {
-        /// The session it is about; none where it is about several, or about none that is there yet.
+        /// The session that it concerns; none if it concerns several, or none that exists yet.
         session_id: Option<String>,
-        /// What was asked for, in one line for people.
+        /// The order, in one line for people.
         what: String,
         /// The command.
         command: Command,
     },
-    /// Something happened to a message (S4). What it says is not in it (G11).
+    /// Something happened to a message (S4). The message's text is not included (G11).
     Message {
         /// Its id.
         id: String,
@@ -187,38 +186,38 @@ pub enum Event {
         /// What happened.
         event: QueueEvent,
     },
-    /// The configuration was changed: these settings hold from now on (U-06).
+    /// The configuration was changed: these settings apply from now on (U-06).
     ConfigChanged {
         /// All of the core's settings.
         settings: Box<Settings>,
         /// What differs from before.
         changes: Vec<ConfigChange>,
     },
-    /// A sync had failed, and the journal was read back, written anew and takes records again (H-52).
-    /// Changes no state.
+    /// After a failed sync the journal was read back and rewritten, and accepts records again (H-52). Changes no
+    /// state.
     JournalReopened {
         /// Why the sync, or the last try to reopen it, had failed.
         why: String,
-        /// For how long nothing was recorded, milliseconds.
+        /// How long nothing was recorded, milliseconds.
         after_ms: u64,
     },
     /// The machine is being shut down, or no longer is (H-10).
     Shutdown {
-        /// Whether it is under way.
+        /// Whether the shutdown is in progress.
         under_way: bool,
     },
     /// The lock on a configuration directory was tried (H-14).
     ConfigDirLock {
         /// The directory.
         config_dir: String,
-        /// Whether this coordinator holds it; without it nothing acts there.
+        /// Whether this coordinator holds the lock; without it nothing acts there.
         held: bool,
     },
-    /// What the rules decided; a replay derives it anew, people read it (G9). Changes no state.
+    /// What the rules decided. A replay derives it again; people read it (G9). Changes no state.
     Decision(Decision),
 }
 
-/// Where and as what a coordinator runs.
+/// The program and the place of a coordinator that started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// Its program version.
@@ -239,7 +238,7 @@ pub struct ConfigChange {
     pub old: String,
     /// The value from now on.
     pub new: String,
-    /// It takes effect when the coordinator is restarted.
+    /// Whether it takes effect only when the coordinator is restarted.
     #[serde(default)]
     pub needs_restart: bool,
 }
@@ -265,13 +264,13 @@ pub struct Decision {
     pub did: String,
 }
 
-/// What was found in a task directory.
+/// The content of a task directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFound {
     /// A digest of the signal file, if there is one (S1-16).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u64>,
-    /// The reason that the stop file gives, in plain words, which may be empty (S1-15); none without one.
+    /// The reason in the stop file, in plain words, possibly empty (S1-15); none without a stop file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
 }

@@ -12,7 +12,7 @@ use crate::{ProcessRef, TmuxPane};
 /// Id of a hook's event: 128 bit, ordered by time of emission.
 pub type EventId = u128;
 
-/// Ids as 32 lower-case hex digits, as envelopes have them.
+/// Ids as 32 lower-case hex digits, as in envelopes.
 pub(crate) mod id_digits {
     use alloc::borrow::Cow;
     use serde::{Deserialize, Deserializer, Serializer, de};
@@ -33,50 +33,50 @@ pub(crate) mod id_digits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// By its socket.
+    /// Over its socket.
     #[serde(alias = "Socket")]
     Socket,
-    /// By the spool.
+    /// Through the spool.
     #[serde(alias = "Spool")]
     Spool,
 }
 
-/// One hook event: its envelope, read, and how far it is believed.
+/// One hook event: its envelope as parsed, and how far it is believed.
 ///
-/// It is stored as `{"via", "verified", "corroborated", "envelope"}` with the envelope as it came, so that
-/// fields unknown to this version are kept.
+/// It is stored as `{"via", "verified", "corroborated", "envelope"}` with the envelope as it came, so that fields
+/// unknown to this version are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "Stored")]
 pub struct HookEvent {
     /// Unique id.
     pub id: EventId,
-    /// What the hook was called for.
+    /// The event that the hook was called for.
     pub kind: HookKind,
     /// The session.
     pub session_id: String,
     /// Kernel boot id at emission.
     pub boot: String,
-    /// CLOCK_MONOTONIC at emission.
+    /// CLOCK_MONOTONIC at emission, nanoseconds.
     pub mono_ns: u64,
-    /// Wall time at emission.
+    /// Wall time at emission, milliseconds since 1970.
     pub wall_ms: u64,
     /// Machine id.
     pub machine: String,
     /// Host name.
     pub host: String,
-    /// The client's process, where established.
+    /// The client's process, if it could be determined.
     pub harness: Option<Harness>,
-    /// What the environment said of tmux.
+    /// What the environment says about tmux.
     pub tmux: Option<TmuxPane>,
-    /// Working directory; empty where unknown.
+    /// Working directory; empty if unknown.
     pub cwd: String,
-    /// Transcript; empty where unknown.
+    /// Path of the transcript; empty if unknown.
     pub transcript_path: String,
-    /// Permission mode, where the event says it.
+    /// Permission mode, if the event names it.
     pub permission_mode: Option<String>,
-    /// The client's configuration directory; empty where unknown.
+    /// The client's configuration directory; empty if unknown.
     pub config_dir: String,
-    /// The subagent it came from; none for the main thread.
+    /// The subagent that it came from; none for the main thread.
     pub agent: Option<String>,
     /// The prompt it belongs to.
     pub prompt_id: Option<String>,
@@ -84,17 +84,17 @@ pub struct HookEvent {
     pub tool: Option<String>,
     /// Keyed digest of the tool's input.
     pub digest: Option<u64>,
-    /// Stop: a hook made this turn go on before.
+    /// For Stop: whether a hook already made this turn continue.
     pub stop_hook_active: bool,
     /// How far it is believed.
     pub provenance: Provenance,
-    /// How it came.
+    /// How it arrived.
     pub via: Via,
     /// Its envelope as it came.
     pub text: EnvelopeText,
 }
 
-/// The JSON text of an envelope.
+/// The JSON text of an envelope, unchanged.
 #[derive(Debug, Clone)]
 pub struct EnvelopeText(pub Box<RawValue>);
 
@@ -113,7 +113,7 @@ impl PartialEq for EnvelopeText {
 impl Eq for EnvelopeText {}
 
 impl HookEvent {
-    /// The event of an envelope, and the envelope's text. Nothing confirms it yet.
+    /// The event of an envelope, with the envelope's text. Nothing confirms it yet.
     pub fn new(envelope: Envelope, text: Box<RawValue>, via: Via) -> Self {
         let kind = HookKind::of(&envelope);
         Self {
@@ -158,7 +158,7 @@ impl HookEvent {
         self.provenance == Provenance::Verified
     }
 
-    /// Whether something besides the event itself shows that its harness holds its session.
+    /// Whether something other than the event itself shows that its harness holds its session.
     pub fn is_proved(&self) -> bool {
         match &self.provenance {
             Provenance::Verified => true,
@@ -167,7 +167,7 @@ impl HookEvent {
         }
     }
 
-    /// Whether its harness was found to be a living client, though its session is only claimed.
+    /// Whether its harness is a living client, although its session is only claimed.
     pub fn has_living_client(&self) -> bool {
         matches!(self.provenance, Provenance::Corroborated { is_client: true, .. })
     }
@@ -178,9 +178,9 @@ impl HookEvent {
 pub enum Provenance {
     /// The socket's peer was a child of the client that it names (H-25).
     Verified,
-    /// The sender is not verified; some of what it says was confirmed.
+    /// The sender is not verified, but something that it reports was confirmed.
     Corroborated {
-        /// The process that it names lives and is a recognized client.
+        /// Whether the process that it names lives and is a recognized client.
         is_client: bool,
         /// The configuration directory in whose registry the entry of that process names this session.
         registry_dir: Option<String>,
@@ -189,10 +189,10 @@ pub enum Provenance {
     Claimed,
 }
 
-/// The hook events that the rules tell apart.
+/// The hook events that the rules distinguish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookKind {
-    /// A session begins or goes on.
+    /// A session begins or continues.
     SessionStart(StartSource),
     /// A session ends.
     SessionEnd(EndReason),
@@ -259,7 +259,7 @@ impl HookKind {
     }
 }
 
-/// Which tool event.
+/// The phase of a tool event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolPhase {
     /// PreToolUse.
@@ -270,12 +270,12 @@ pub enum ToolPhase {
     Failed,
 }
 
-/// SessionStart's source.
+/// The source of a SessionStart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartSource {
     /// A new conversation.
     Startup,
-    /// An old conversation goes on.
+    /// An old conversation continues.
     Resume,
     /// The conversation was cleared: a new id in the same process.
     Clear,
@@ -283,18 +283,18 @@ pub enum StartSource {
     Compact,
     /// A copy of a conversation under a new id.
     Fork,
-    /// A word this version does not know.
+    /// A source that this version does not know.
     Unknown,
 }
 
-/// SessionEnd's reason.
+/// The reason of a SessionEnd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
     /// /exit, Ctrl-C twice, Ctrl-D twice.
     PromptInputExit,
     /// Logged out.
     Logout,
-    /// Cleared; the same process goes on under a new id.
+    /// Cleared; the same process continues under a new id.
     Clear,
     /// The process went over to another conversation.
     Resume,
@@ -321,7 +321,7 @@ impl Background {
         Self { tasks: all.saturating_sub(subagents), subagents, crons }
     }
 
-    /// Whether there is any.
+    /// Whether there is any background work.
     pub fn is_any(self) -> bool {
         self != Self::default()
     }
@@ -357,8 +357,8 @@ impl EndReason {
 struct Stored<Text = Box<RawValue>> {
     via: Via,
     verified: bool,
-    /// What the coordinator confirmed of an event that is not verified, when it took it (H-44). Of one that
-    /// was recorded before this was noted nothing is confirmed.
+    /// What the coordinator confirmed of an unverified event when it arrived (H-44). An event that was recorded
+    /// before this field existed has nothing confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     corroborated: Option<Corroborated>,
     envelope: Text,
@@ -388,8 +388,8 @@ impl Serialize for HookEvent {
 impl From<Stored> for HookEvent {
     fn from(stored: Stored) -> Self {
         let Stored { via, verified, corroborated, envelope: text } = stored;
-        // What was recorded must not keep a store from being opened (G1): what this version cannot read has
-        // no meaning for it.
+        // A recorded event must not keep the store from being opened (G1). An event that this version cannot read
+        // has no meaning for it.
         let Ok(envelope) = Envelope::parse(text.get().as_bytes()) else {
             return Self::new(Envelope::default(), text, via);
         };
@@ -408,7 +408,7 @@ impl From<Stored> for HookEvent {
 mod tests {
     use super::*;
 
-    // G1: an envelope of another version stands in the journal, and says nothing to this one.
+    // G1: an envelope of another version is kept in the journal, and means nothing to this version.
     #[test]
     fn a_stored_envelope_that_cannot_be_read_means_nothing_and_is_kept() {
         let stored = r#"{"via":"spool","verified":true,"envelope":{"v":9,"new":[1]}}"#;

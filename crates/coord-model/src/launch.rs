@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::ProcessRef;
 
-/// How a harness was started, read from the process table while it lived (S0-25d). What its user asked it
-/// to do is not in it.
+/// How a harness was started, read from the process table while it lived (S0-25d). The task that its user gave it
+/// is not included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct Launch {
-    /// Its parent.
+    /// The process that started it.
     pub parent: Parent,
-    /// The executable, and what stands before the client's own options.
+    /// The executable, and the arguments before the client's own options.
     pub program: Vec<String>,
-    /// Options that are carried over, with their values. A first prompt and what chose the
-    /// conversation are left out.
+    /// Options that a resume repeats, with their values. A first prompt, and the options that chose the
+    /// conversation, are left out.
     pub flags: Vec<String>,
     /// Why its command line cannot be used again, in words (H-19).
     pub unfit: Option<String>,
@@ -24,21 +24,21 @@ pub struct Launch {
     pub cwd: Place,
     /// Names of the variables in its environment that choose account, endpoint or configuration.
     pub variables: Vec<String>,
-    /// The configuration directory that its own environment gives (H-45).
+    /// The configuration directory in its own environment (H-45).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_dir: Option<String>,
 }
 
-/// Who started a harness.
+/// The process that started a harness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The process.
     pub process: ProcessRef,
-    /// What it is.
+    /// The kind of process.
     pub kind: ParentKind,
 }
 
-/// What started a harness (H-13).
+/// The kind of process that started a harness (H-13).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentKind {
@@ -48,24 +48,25 @@ pub enum ParentKind {
     /// The tmux server: the harness is its pane's first process.
     #[serde(alias = "Tmux")]
     Tmux,
-    /// A wrapper, a loop, a service manager, an editor, by its name: it restarts what it wants to restart.
+    /// A wrapper, a loop, a service manager or an editor, by its name. It restarts by itself what it wants to
+    /// restart.
     #[serde(alias = "Other", deserialize_with = "name")]
     Other(String),
 }
 
-/// A directory, so that another one of the same name is not taken for it.
+/// A directory, identified so that another one of the same name is not confused with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Its path.
     pub path: String,
-    /// Device; 0 where it is not known, which it is not after a new boot.
+    /// Device number; 0 if unknown, as after a reboot.
     pub device: u64,
     /// Inode.
     pub inode: u64,
 }
 
-/// What is read: this version's shape, and that of version 1 of the journal, in which the parent's kind
-/// stood beside the parent.
+/// The stored shapes that are read: that of this version, and that of version 1 of the journal, which had the
+/// parent's kind beside the parent.
 #[derive(Deserialize)]
 struct Stored {
     parent: StoredParent,
@@ -120,7 +121,7 @@ fn name<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::
 mod tests {
     use super::*;
 
-    // Version 1 has two shapes, of the journal and of the snapshot; this one writes a third.
+    // Version 1 has two shapes, one of the journal and one of the snapshot. This version writes a third one.
     #[test]
     fn launches_of_version_1_are_read() {
         let rest = r#""program":["claude"],"flags":[],"cwd":{"path":"/","device":1,"inode":2}"#;

@@ -1,6 +1,6 @@
-//! The data that coord's parts exchange, each type defined once: what happens ([`Event`]), what the core
-//! asks for ([`Effect`]), and what both are made of. The core, the journal and the coordinator's adapters
-//! use the same types. Nothing here decides.
+//! The data that coord's parts exchange, each type defined once: what happens ([`Event`]), what the core requests
+//! ([`Effect`]), and what both are made of. The core, the journal and the coordinator's adapters use the same
+//! types. Nothing here decides.
 #![no_std]
 
 extern crate alloc;

@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::SessionKey;
 
-/// Letters of a message's id behind `m_`, five bits each.
+/// Number of letters after `m_` in a message's id, five bits each.
 const ID_LETTERS: u32 = 12;
-/// Digits and letters without those that are taken for each other.
+/// Digits and letters, without those that are easily confused.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// A message's id: `m_` and 60 random bits, so that no text can name one that was not seen (H-30).
+/// A message's id: `m_` and 60 random bits, so that no text can name an id that it has not seen (H-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MessageId(u64);
 
 impl MessageId {
-    /// What every id begins with.
+    /// The prefix of every id.
     pub const PREFIX: &'static str = "m_";
 
-    /// An id of random bits.
+    /// Makes an id from random bits.
     pub fn from_random(bits: u64) -> Self {
         Self(bits & ((1 << (5 * ID_LETTERS)) - 1))
     }
 
-    /// The id that is written so; none if none is.
+    /// Parses an id; none if the text is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let letters = text.strip_prefix(Self::PREFIX)?;
         let is_whole = letters.len() == usize::try_from(ID_LETTERS).ok()?;
@@ -32,7 +32,7 @@ impl MessageId {
         (is_whole && from == to).then_some(from)
     }
 
-    /// The first and the last id whose letters begin with these; none for letters that no id has.
+    /// The first and the last id whose letters begin with these; none if no id can.
     pub fn beginning(letters: &str) -> Option<[Self; 2]> {
         let n = u32::try_from(letters.len()).ok().filter(|n| *n <= ID_LETTERS)?;
         let mut bits: u64 = 0;
@@ -59,167 +59,168 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// Whom a message is for.
+/// The receiver of a message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
-    /// Whoever takes messages under this name.
+    /// Every consumer of this queue.
     Queue(String),
-    /// The agent of a session, whatever its id is by now.
+    /// The agent of a session, even if the session's id has changed since.
     Session(SessionKey),
 }
 
-/// Who sent it, as the coordinator established it, not as it was claimed (H-04).
+/// The sender of a message, as the coordinator established it, not as it was claimed (H-04).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sender {
     /// A person at a terminal of their own.
     Operator,
-    /// The agent of a session; its id then.
+    /// The agent of a session, by the session's id at that time.
     Session(String),
-    /// An agent whose session is not known.
+    /// An agent whose session is unknown.
     Agent,
-    /// A program that no terminal and no agent started, by its name.
+    /// A program that neither a terminal nor an agent started, by its name.
     Program(String),
-    /// Coord itself: what became of a session (S4-27).
+    /// Coord itself, with a notice of what became of a session (S4-27).
     Coord,
 }
 
-/// What makes a second message the same as the first.
+/// What makes a later message count as the same one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Same {
-    /// Its sender's key, for as long as the first is kept, and a digest of the text.
+    /// Its sender's key, for as long as the first message is kept, and a digest of the text.
     Key(String, u64),
-    /// Its text, by a keyed digest, for as long as the first is not handed out.
+    /// A keyed digest of its text, until the first message is handed out.
     Text(u64),
 }
 
-/// What is to be sent.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewMessage {
     /// Its id.
     pub id: MessageId,
-    /// Whom it is for.
+    /// The receiver.
     pub to: Address,
-    /// Who sends it.
+    /// The sender.
     pub from: Sender,
-    /// It stands before those that are not urgent.
+    /// Whether it is handed out before those that are not urgent.
     #[serde(default)]
     pub is_urgent: bool,
     /// How many messages led to it (H-21).
     #[serde(default)]
     pub depth: u32,
-    /// What makes a second one the same.
+    /// What makes a later message count as the same one.
     pub same: Same,
     /// The length of its text, bytes.
     pub bytes: u32,
-    /// It is of no use after this, milliseconds.
+    /// How long until it expires, milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
 }
 
-/// What happens to messages. Each is checked before it is recorded, and does nothing where it does not fit.
+/// What happens to messages. Each event is checked before it is recorded, and does nothing if it no longer
+/// applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueEvent {
-    /// One was accepted; its text is in its file.
+    /// A message was accepted. Its text is in its file.
     Sent(NewMessage),
-    /// The same was sent again.
+    /// The same message was sent again.
     Folded(MessageId),
-    /// A consumer took it.
+    /// A consumer claimed a message.
     Claimed {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Who.
+        /// The name of the consumer.
         holder: String,
-        /// For how long, milliseconds.
+        /// Length of the lease, milliseconds.
         lease_ms: u64,
     },
-    /// Its consumer needs longer.
+    /// The consumer needs more time.
     Renewed {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Of which lease.
+        /// The fence of the lease.
         fence: u64,
-        /// From now on, milliseconds.
+        /// Length of the lease from now on, milliseconds.
         lease_ms: u64,
     },
-    /// Its consumer is done with it.
+    /// The consumer is done with a message.
     Done {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Of which lease.
+        /// The fence of the lease.
         fence: u64,
     },
-    /// Its consumer could not do it.
+    /// The consumer could not do it.
     Failed {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Of which lease.
+        /// The fence of the lease.
         fence: u64,
         /// Why.
         why: String,
-        /// Another attempt would fail as well.
+        /// Whether another attempt would fail as well.
         is_final: bool,
     },
-    /// It was put into the answer of a session's hook, or given to its wake hook.
+    /// A message was put into the answer of a session's hook, or given to its wake hook.
     Handed {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// By which way.
+        /// The delivery path.
         #[serde(rename = "door")]
         delivery: DeliveryPath,
-        /// So long its proof may take, milliseconds.
+        /// How long the proof of arrival may take, milliseconds.
         lease_ms: u64,
     },
-    /// Its transcript shows that its agent answered a request with it (H-30).
+    /// The transcript shows that the agent answered a request with the message (H-30).
     Proved(MessageId),
-    /// Its lease is over, and its transcript does not.
+    /// The lease is over, and the transcript shows no such answer.
     Unproved(MessageId),
-    /// It did not leave: nobody was there to take it.
+    /// The message did not leave, because nobody was there to receive it.
     Returned {
-        /// Which.
+        /// The message.
         id: MessageId,
-        /// Of which lease.
+        /// The fence of the lease.
         fence: u64,
         /// Why, in words.
         why: String,
     },
-    /// Its text cannot be read.
+    /// The text of a message cannot be read.
     Lost {
-        /// Which.
+        /// The message.
         id: MessageId,
         /// Why, in words.
         why: String,
     },
-    /// A person wants it tried again (S4-19).
+    /// A person has it retried (S4-19).
     Retried(MessageId),
-    /// A person lets it pass, however many messages led to it (H-21).
+    /// A person released it, however many messages led to it (H-21).
     Released(MessageId),
-    /// A person wants it gone.
+    /// A person dropped it.
     Dropped(MessageId),
 }
 
-/// A way by which a message reaches a session's agent.
+/// A delivery path: how a message reaches a session's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryPath {
-    /// The answer to SessionStart, of a headless run: its prompt follows at once. A person's may follow
-    /// tomorrow, or never.
+    /// The answer to SessionStart of a headless run, whose prompt follows at once. In a person's session the
+    /// prompt may follow tomorrow, or never.
     Start,
     /// The answer to UserPromptSubmit of a closed turn.
     Prompt,
     /// The answer to PostToolUse: urgent ones only.
     Tool,
-    /// The answer to a person's session's Stop, which makes the turn go on: once, and charged.
+    /// The answer to Stop in a person's session, which makes the turn continue: once, and charged.
     Stop,
     /// The wake hook, which starts a turn: charged.
     Wake,
 }
 
 impl DeliveryPath {
-    /// The hook event in whose answer it lies, as the client names it.
+    /// The hook event whose answer carries the message, by the client's name.
     pub fn event(self) -> &'static str {
         match self {
             Self::Start => "SessionStart",
@@ -230,7 +231,7 @@ impl DeliveryPath {
         }
     }
 
-    /// Whether what leaves by it starts a turn, or makes one go on (H-21).
+    /// Whether a message on this path starts or continues a turn (H-21).
     pub fn is_charged(self) -> bool {
         match self {
             Self::Stop | Self::Wake => true,

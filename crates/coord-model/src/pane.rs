@@ -1,16 +1,16 @@
-//! Panes: which one, and what a look at it found.
+//! Panes: how one is named, and what a look at it found.
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::{ProcessRef, Screen};
 
-/// A pane as the environment named it; a claim until the terminal proves it (H-16).
+/// A pane as the environment names it: a claim until the terminal proves it (H-16).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TmuxPane {
     /// Socket of the server.
     pub socket: String,
-    /// The server; start time 0 where it could not be read.
+    /// The server; its start time is 0 if that could not be read.
     pub server: ProcessRef,
     /// Pane id.
     pub pane: String,
@@ -25,43 +25,43 @@ pub enum PaneFound {
     Found(PaneSeen),
     /// Its server has no pane on the process's terminal.
     NotThere,
-    /// No answer, or one that may not be asked for.
+    /// The server gave no answer, or must not be asked.
     Unreadable {
         /// Why, in words.
         why: String,
     },
 }
 
-/// A proved pane and what stands on it.
+/// A proved pane and what it shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneSeen {
     /// Which pane, proved by its terminal and not by what an environment claims.
     #[serde(flatten)]
     pub pane: TmuxPane,
-    /// What stays the same while it is the same pane.
+    /// The proof that it is still the same pane.
     #[serde(flatten)]
     pub proof: PaneProof,
-    /// The class of its screen, if it fits one.
+    /// The class of its screen; none if it fits no class.
     pub screen: Option<Screen>,
-    /// The last farewell of a client that stands on it (H-05).
+    /// The last farewell of a client on the screen (H-05).
     #[serde(default)]
     pub farewell: Option<Farewell>,
-    /// The name of a crash signature on it (S0-01).
+    /// The name of a crash signature on the screen (S0-01).
     #[serde(default)]
     pub signature: Option<String>,
-    /// A hash of its text without what moves by itself (S1-04); none where there is no text.
+    /// A hash of its text, without what moves by itself (S1-04); none if there is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
 }
 
-/// What a client prints when it exits: the command line that resumes its session. Only the last one
-/// on a screen counts.
+/// What a client prints when it exits: the command line that resumes its session. Only the last one on a screen
+/// counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Farewell {
-    /// Of this session id; nothing but a shell's prompt stands below it.
+    /// A farewell of this session id, with nothing but a shell's prompt below it.
     Last(String),
-    /// Of this session id; something stands below it, so whoever drew that came later.
+    /// A farewell with something below it that was drawn later.
     Above {
         /// The session id.
         session: String,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Launch;
 
-/// A process, named so that a reused pid is another one.
+/// A process, identified so that a reused pid is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessRef {
     /// Pid in its own namespace.
@@ -16,8 +16,8 @@ pub struct ProcessRef {
     pub start_time: u64,
 }
 
-/// Start times of processes as decimal strings: not every reader of JSON has integers of 64 bits. Version 1
-/// of the snapshot has numbers.
+/// Start times of processes as decimal strings, because not every JSON reader has 64-bit integers. Version 1 of
+/// the snapshot has numbers.
 pub mod ticks {
     use core::fmt;
     use serde::{Deserializer, Serializer, de};
@@ -49,7 +49,7 @@ pub mod ticks {
     }
 }
 
-/// Where a pid means something.
+/// The domain in which a pid is valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// Machine id.
@@ -58,7 +58,7 @@ pub struct Domain {
     pub pid_ns: u64,
 }
 
-/// Where the coordinator runs.
+/// The machine, boot and namespace that the coordinator runs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Machine id.
@@ -72,7 +72,7 @@ pub struct Host {
     pub pid_ns: u64,
 }
 
-/// Kind of run (H-24).
+/// The kind of a run (H-24).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -84,22 +84,22 @@ pub enum Kind {
     Headless,
 }
 
-/// What the process table says of a harness.
+/// What the process table shows of a harness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSeen {
     /// The process.
     pub process: ProcessRef,
-    /// Whether it is alive; false where the pid is gone or is another process by now.
+    /// Whether it is alive; false if the pid is gone or was reused.
     pub alive: bool,
-    /// Judged from argv and terminal (H-24); none where unreadable.
+    /// The kind, by argv and terminal (H-24); none if these cannot be read.
     pub kind: Option<Kind>,
-    /// Stopped by a signal (Ctrl-Z).
+    /// Whether it is stopped by a signal (Ctrl-Z).
     #[serde(default, rename = "stopped")]
     pub is_stopped: bool,
     /// The session that its command line resumes under a new id (`--resume ID --fork-session`).
     #[serde(default)]
     pub forked_from: Option<String>,
-    /// How it was started, where that could be read.
+    /// How it was started, if that could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Box<Launch>>,
 }

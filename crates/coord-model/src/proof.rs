@@ -1,4 +1,4 @@
-//! What an action is decided on: the look that is asked for, and what it found.
+//! What an action is decided on: the look that is requested, and its result.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LastWords, PaneProof, Place, ProcessRef, Screen, SessionKey, TmuxPane};
 
-/// Which step of which recovery a proof or an act belongs to. Never used twice in a store.
+/// The step of a recovery that a proof or an act belongs to. It is never used twice in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Intent {
     /// The record.
@@ -15,32 +15,32 @@ pub struct Intent {
     pub number: u64,
 }
 
-/// What is to be looked at.
+/// What to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Subject {
     /// The id that would be resumed.
     pub session_id: String,
     /// Its harness, alive or dead.
     pub harness: ProcessRef,
-    /// Whether the harness is to be alive; else it is to be dead.
+    /// Whether the harness is expected to be alive; else it is expected to be dead.
     pub lives: bool,
     /// The client's configuration directory.
     pub config_dir: String,
     /// The transcript.
     pub transcript_path: String,
-    /// The pane it had, with its proof; none without one.
+    /// The pane that the session had, with its proof; none if it had none.
     pub pane: Option<(TmuxPane, PaneProof)>,
-    /// A person asked for it after its server or machine had gone: whichever server listens at that
-    /// socket now will do, and has no pane of it (S0-25f).
+    /// Whether a person asked for the session after its server or machine had gone. Any server that listens at
+    /// that socket now will do; it has no pane of the session (S0-25f).
     #[serde(default)]
     pub any_server: bool,
-    /// Where it worked.
+    /// The working directory.
     pub cwd: Place,
     /// The executable that would be run.
     pub program: String,
-    /// The nonce of a line that was typed before, to be looked for (H-34).
+    /// The nonce of a line that was typed before, to look for (H-34).
     pub typed: Option<String>,
-    /// The directory of its task, where it has one.
+    /// The directory of its task, if it has one.
     #[serde(default)]
     pub task_dir: Option<String>,
     /// Whether the end of its conversation is to be read too (H-40). Such a look keeps no lock: no act follows from
@@ -49,53 +49,53 @@ pub struct Subject {
     pub reads_last_words: bool,
 }
 
-/// What was found.
+/// The result of a look.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Proof {
-    /// CLOCK_MONOTONIC when the look began.
+    /// CLOCK_MONOTONIC when the look began, nanoseconds.
     pub looked_ns: u64,
     /// Whether exactly this harness process is alive.
     pub is_alive: bool,
-    /// Since when its registry entry says idle, for this session id, milliseconds since 1970; none
-    /// where it says anything else or nothing.
+    /// Since when its registry entry says idle for this session id, milliseconds since 1970; none if the entry
+    /// says anything else or nothing.
     pub idle_since_ms: Option<u64>,
-    /// What its main thread has run so far, nanoseconds; none where that is not told, or where somebody
-    /// has stopped it: Ctrl-Z, a debugger, a frozen control group (H-07).
+    /// CPU time of its main thread so far, nanoseconds. None if unknown, or if the process is stopped by Ctrl-Z, a
+    /// debugger or a frozen control group (H-07).
     #[serde(default)]
     pub ran_ns: Option<u64>,
-    /// Other living processes that hold the session id: by registry or command line (H-13).
+    /// Other living processes that hold the session id, by registry or command line (H-13).
     pub owners: Vec<ProcessRef>,
-    /// Living processes that the harness started: while it lives those on its terminal (an editor),
-    /// after its death those of its tools (H-08, H-33).
+    /// Living processes that the harness started. While it lives: those on its terminal, such as an editor. After
+    /// its death: those of its tools (H-08, H-33).
     pub children: Vec<ProcessRef>,
-    /// What is with its pane.
+    /// The state of its pane.
     pub pane: PaneState,
-    /// Wall time of the newest key of a client that may have reached this pane, milliseconds since 1970
-    /// and to the second; none if no client ever could.
+    /// Wall time of the newest key of a client that may have reached this pane, milliseconds since 1970 with a
+    /// resolution of one second. None if no client ever could.
     pub key_ms: Option<u64>,
-    /// The same of any client of the server (H-08).
+    /// Wall time of the newest key of any client of the server, in the same unit (H-08).
     pub any_key_ms: Option<u64>,
-    /// The pane is in a mode of tmux's own (copy mode).
+    /// Whether the pane is in one of tmux's own modes, such as copy mode.
     pub is_in_mode: bool,
-    /// What is typed into it goes to others as well (H-17).
+    /// Whether input to the pane goes to other panes too (H-17).
     pub is_synchronized: bool,
     /// The transcript.
     pub transcript: TranscriptState,
-    /// The working directory is there, and the same one.
+    /// Whether the working directory exists and is the same one.
     pub has_cwd: bool,
-    /// The executable is there.
+    /// Whether the executable exists.
     pub has_program: bool,
-    /// The machine cannot take another start: too little memory or disk, in words (H-11).
+    /// Why the machine cannot take another start, in words: too little memory or disk space (H-11).
     pub want: Option<String>,
     /// A fresh nonce for the act that may follow.
     pub nonce: String,
-    /// The line that would be typed has plain characters only (H-18).
+    /// Whether the line to type has plain characters only (H-18).
     pub is_line_plain: bool,
-    /// There is a stop file in the directory of its task (S1-15).
+    /// Whether there is a stop file in the directory of its task (S1-15).
     #[serde(default)]
     pub is_task_stopped: bool,
-    /// What stands at the end of its conversation; none where nobody asked, or it cannot be read.
+    /// The end of its conversation; none if that was not requested, or cannot be read.
     #[serde(default)]
     pub last_words: Option<LastWords>,
 }
@@ -108,46 +108,46 @@ impl Proof {
     }
 }
 
-/// What is with a pane.
+/// The state of a pane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PaneState {
-    /// The session had none.
+    /// The session had no pane.
     None,
-    /// Its server gave no answer, or may not be asked.
+    /// Its server gave no answer, or must not be asked.
     Unreadable {
         /// Why, in words.
         why: String,
     },
     /// Its server is gone.
     NoServer,
-    /// The server is there, the pane is closed.
+    /// The server is there, and the pane is closed.
     Closed,
     /// The pane was kept after the end of its first process.
     Dead,
-    /// The harness is in front.
+    /// The harness is in the foreground.
     Client {
-        /// What stands on its screen.
+        /// The class of its screen.
         screen: Option<Screen>,
-        /// What stands in its input line.
+        /// The state of its input line.
         input: Input,
-        /// The name of a crash signature on it.
+        /// The name of a crash signature on the screen.
         signature: Option<String>,
     },
-    /// The pane's first process is in front on its terminal: the shell that ran the harness.
+    /// The pane's first process is in the foreground of its terminal: the shell that ran the harness.
     Shell {
-        /// Its prompt, if the cursor stands right behind one; none where anything else stands there.
+        /// The shell's prompt, if the cursor is right after one; none if anything else is there.
         prompt: Option<Prompt>,
         /// The name of a crash signature on the screen.
         signature: Option<String>,
-        /// The line typed before stands there (H-34).
+        /// Whether the line that was typed before is still there (H-34).
         has_typed: bool,
     },
-    /// Something else is in front.
+    /// Another program is in the foreground.
     Other,
 }
 
 impl PaneState {
-    /// The name of the crash signature on it.
+    /// The name of the crash signature on the screen.
     pub fn signature(&self) -> Option<&str> {
         match self {
             Self::Client { signature, .. } | Self::Shell { signature, .. } => signature.as_deref(),
@@ -166,31 +166,31 @@ impl PaneState {
 pub enum Input {
     /// Read, and empty.
     Empty,
-    /// Text stands in it, or a draft is stashed.
+    /// It contains text, or a draft is stashed.
     Draft,
-    /// Not to be read.
+    /// It cannot be read.
     Unreadable,
 }
 
-/// A shell's prompt with nothing typed behind it. Its text is not kept.
+/// A shell's prompt with nothing typed after it. Its text is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Prompt {
     /// Column of the cursor.
     pub column: u32,
-    /// Digest of what stands left of it.
+    /// Digest of what is left of the cursor.
     pub digest: u64,
 }
 
-/// A transcript.
+/// The state of a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TranscriptState {
-    /// Not there, or not to be read.
+    /// It does not exist, or must not be read.
     Absent,
-    /// There, without a turn: nothing to resume (H-36).
+    /// It exists, without a turn: nothing can be resumed (H-36).
     Empty,
     /// Another process has locked it (H-13).
     Locked,
-    /// There, with a turn, and locked by this coordinator until [`crate::Action::Release`].
+    /// It exists, with a turn, and is locked by this coordinator until [`crate::Action::Release`].
     Held,
 }
 
@@ -204,14 +204,14 @@ impl TranscriptState {
     }
 }
 
-/// What came of an act.
+/// The outcome of an act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was carried out.
+    /// It was performed.
     Done,
-    /// It was not: something was no longer as it was decided on. Nothing was touched.
+    /// It was not performed, because something had changed since the decision. Nothing was touched.
     Changed {
-        /// What, in words.
+        /// What had changed, in words.
         what: String,
     },
     /// It was tried and failed.
@@ -219,6 +219,6 @@ pub enum Outcome {
         /// Why, in words.
         why: String,
     },
-    /// It was not carried out: nothing is, in this mode.
+    /// It was not performed, because nothing is in this mode.
     Observed,
 }

@@ -4,22 +4,22 @@ use alloc::string::String;
 use core::ops::Not;
 use serde::{Deserialize, Serialize};
 
-/// What a look at a process's registry entry found. The file is undocumented: anything odd is `Strange`.
+/// The result of a look at a process's registry entry. The file is undocumented: anything unexpected is `Strange`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "snake_case")]
 pub enum Registry {
     /// The entry of exactly this process.
     Present(RegistryEntry),
-    /// The directory is there, the entry is not.
+    /// The directory is there, and the entry is not.
     Absent,
-    /// There is no registry, or it may not be read (H-14, H-27).
+    /// There is no registry, or it must not be read (H-14, H-27).
     Unreadable {
         /// Why.
         why: String,
     },
-    /// The file is there and is not this process's entry, or is of another shape.
+    /// The file is there, but it is not this process's entry, or has another shape.
     Strange {
-        /// What is odd.
+        /// What is unexpected.
         why: String,
     },
 }
@@ -31,29 +31,29 @@ pub struct RegistryEntry {
     pub session_id: String,
     /// The client's own status word.
     pub status: Option<String>,
-    /// What it waits for, in its own words.
+    /// What the client waits for, in its own words.
     #[serde(default)]
     pub waiting_for: Option<String>,
-    /// When it changed the status, milliseconds since 1970; 0 where it does not say.
+    /// When the client changed the status, milliseconds since 1970; 0 if the entry does not say.
     #[serde(default)]
     pub changed_ms: u64,
-    /// Its `kind` is not `interactive`: the client's own background supervisor owns it.
+    /// Whether its `kind` is not `interactive`: the client's own background supervisor owns it.
     #[serde(default, rename = "foreign")]
     pub is_foreign: bool,
-    /// Its process lives, and its program is not recognized as a client (H-46).
+    /// Whether its process lives, and its program is not recognized as a client (H-46).
     #[serde(default, rename = "unrecognized", skip_serializing_if = "Not::not")]
     pub is_unrecognized: bool,
     /// Its working directory.
     #[serde(default)]
     pub cwd: String,
-    /// The configuration directory whose registry has it.
+    /// The configuration directory whose registry contains it.
     #[serde(default)]
     pub config_dir: String,
 }
 
 impl RegistryEntry {
-    /// Its status, by the table of the client's words (measured); none for a word that is not in it, which
-    /// is no source (H-35).
+    /// The status, by the table of the client's status words (measured). None for a word that is not in the table,
+    /// which counts as no source (H-35).
     pub fn known_status(&self) -> Option<RegistryStatus> {
         match (self.status.as_deref()?, self.waiting_for.as_deref()) {
             ("idle", _) => Some(RegistryStatus::Idle),
@@ -62,14 +62,14 @@ impl RegistryEntry {
             ("waiting", Some("permission prompt" | "sandbox request" | "worker request")) => {
                 Some(RegistryStatus::WaitingPermission)
             }
-            // `input needed`, `dialog open`, and whatever else it may wait for: a person is needed.
+            // `input needed`, `dialog open`, and any other wait: a person is needed.
             ("waiting", _) => Some(RegistryStatus::WaitingInput),
             _ => None,
         }
     }
 }
 
-/// The client's own status words.
+/// The statuses that the client writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistryStatus {
     /// At its prompt.

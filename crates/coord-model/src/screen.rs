@@ -1,19 +1,19 @@
-//! The classes into which captured screens are sorted, and their words.
+//! The classes of captured screens, and their names.
 
 use serde::{Deserialize, Serialize};
 
-/// What stands on a screen. A hint, never more: a dead client leaves its last one.
-/// Stored as its word; version 1 of the snapshot begins it with a capital letter.
+/// What a screen shows. It is never more than a hint: a dead client leaves its last screen. Stored by its
+/// name; version 1 of the snapshot begins the name with a capital letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Screen {
     /// The client's input line, with or without a draft.
     #[serde(alias = "Prompt")]
     Prompt,
-    /// A turn runs.
+    /// A turn is open.
     #[serde(alias = "Working")]
     Working,
-    /// The client waits to try the API again.
+    /// The client waits before it retries a request to the API.
     #[serde(alias = "Retry")]
     Retry,
     /// A permission dialog.
@@ -22,13 +22,13 @@ pub enum Screen {
     /// A question to its user.
     #[serde(alias = "Question")]
     Question,
-    /// A plan to be approved.
+    /// A plan to approve.
     #[serde(alias = "Plan")]
     Plan,
     /// Another dialog of the client.
     #[serde(alias = "Dialog")]
     Dialog,
-    /// Whether to trust the folder; no session has begun.
+    /// The question whether to trust the folder; no session has begun.
     #[serde(alias = "Trust")]
     Trust,
     /// The input line below an API error.
@@ -37,13 +37,13 @@ pub enum Screen {
     /// A shell.
     #[serde(alias = "Shell")]
     Shell,
-    /// A shell, the client being stopped by Ctrl-Z.
+    /// A shell, after the client was stopped by Ctrl-Z.
     #[serde(alias = "Suspended")]
     Suspended,
 }
 
 impl Screen {
-    /// Every class.
+    /// All classes.
     pub const ALL: [Self; 11] = [
         Self::Prompt,
         Self::Working,
@@ -58,7 +58,7 @@ impl Screen {
         Self::Suspended,
     ];
 
-    /// Its word in the journal and in the classifier's data.
+    /// The name of the class in the journal and in the classifier's data.
     pub fn word(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -75,7 +75,7 @@ impl Screen {
         }
     }
 
-    /// The class of that word; none for an unknown one.
+    /// The class with this name; none for an unknown name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|screen| screen.word() == word)
     }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey(pub u64);
 
-/// The hook-level fact, derived from [`SessionState`] by [`SessionState::status`].
+/// The state as hooks see it, derived from [`SessionState`] by [`SessionState::status`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// A turn is open.
     Running,
-    /// Alive, no turn is open.
+    /// The process is alive, and no turn is open.
     Idle,
     /// The process is gone.
     Stopped,
@@ -20,11 +20,12 @@ pub enum Status {
     Unknown,
 }
 
-/// The one word for people, derived from everything. Version 1 of the snapshot begins it with a capital letter.
+/// The one state that people see, derived from all facts. Version 1 of the snapshot begins its name with a capital
+/// letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
-    /// The process is there and has not taken a prompt yet.
+    /// The process is there and has not accepted a prompt yet.
     #[serde(alias = "Starting")]
     Starting,
     /// A turn is open.
@@ -39,7 +40,7 @@ pub enum SessionState {
     /// A question or plan is open.
     #[serde(alias = "AwaitingInput")]
     AwaitingInput,
-    /// The turn ended, background work goes on.
+    /// The turn ended, and background work continues.
     #[serde(alias = "Background")]
     Background,
     /// Waiting for a quota to reset.
@@ -66,7 +67,7 @@ pub enum SessionState {
     /// A recovery waits for a safe moment.
     #[serde(alias = "RecoveryPending")]
     RecoveryPending,
-    /// A recovery is under way.
+    /// A recovery is in progress.
     #[serde(alias = "Recovering")]
     Recovering,
     /// The process died without ending its session.

@@ -18,58 +18,58 @@ pub struct Settings {
     pub death_judged_within_ms: u64,
     /// A SessionEnd this close to a host event is part of it (H-10).
     pub interrupted_within_ms: u64,
-    /// The same before a new boot (S0-25f).
+    /// The same time before a reboot (S0-25f).
     pub interrupted_before_boot_ms: u64,
     /// Records of sessions that ended are dropped after this (interfaces.md, retention).
     pub stopped_kept_ms: u64,
-    /// After a start, a suspend, a clock step or a gap of the loop, nothing is concluded from
-    /// silence for this long (H-32).
+    /// After a start, a suspend, a clock step or a gap of the event loop, nothing is concluded from silence for
+    /// this long (H-32).
     pub settle_ms: u64,
-    /// What may be done (H-06).
+    /// What coord may do (H-06).
     pub mode: Mode,
-    /// Recoveries of a session in one turn, and in all (G5).
+    /// Recoveries of a session in one turn (G5).
     pub recoveries_per_turn: u32,
-    /// The same in all.
+    /// Recoveries of a session in total (G5).
     pub recoveries_total: u32,
     /// After a verified recovery detections are dropped for this long (S0-11).
     pub cooldown_success_ms: u64,
-    /// After a failed one nothing is tried for this long, then twice as long, and so on (S0-11, S0-23).
+    /// Delay after a failed recovery; it doubles after each further failure (S0-11, S0-23).
     pub cooldown_failure_ms: u64,
-    /// At most this long.
+    /// Maximum of that delay.
     pub recovery_delay_max_ms: u64,
-    /// A resumed client reports within this, or a person is asked (S0-30, H-43).
+    /// Time within which a resumed client has to report; after that a person is asked (S0-30, H-43).
     pub resume_proof_ms: u64,
-    /// It counts as brought back when it has stood for this long (H-33).
+    /// Time for which a resumed client has to live until the recovery is verified (H-33).
     pub verified_after_ms: u64,
-    /// An attended session's person can cancel for this long (H-06).
+    /// Time in which the user of an attended session can cancel (H-06).
     pub grace_ms: u64,
-    /// No key of any client for this long before a living harness is ended (H-08).
+    /// Time without a key from any client before a living harness is ended (H-08).
     pub keys_quiet_ms: u64,
-    /// The registry says idle for this long before (H-08).
+    /// Time for which the registry must say idle before a living harness is ended (H-08).
     pub idle_quiet_ms: u64,
-    /// A harness that was sent SIGTERM is gone within this (S0-25).
+    /// Time within which a harness has to end after SIGTERM (S0-25).
     pub end_within_ms: u64,
-    /// A death this soon after a recovery is not followed by another one without a signature (H-06).
+    /// A death within this time after a recovery leads to no other recovery without a signature (H-06).
     pub dies_again_within_ms: u64,
-    /// Recoveries under way at once on the machine (H-11).
+    /// Recoveries in progress at once on the machine (H-11).
     pub recoveries_at_once: u32,
-    /// Recoveries that begin within the window.
+    /// Recoveries that may begin within `recovery_window_ms`.
     pub recoveries_per_window: u32,
-    /// The window.
+    /// Length of that window.
     pub recovery_window_ms: u64,
-    /// So many crashes within `breaker_within_ms` are one host event (H-11).
+    /// Number of crashes within `breaker_within_ms` that make one host event (H-11).
     pub breaker_deaths: u32,
-    /// Within this.
+    /// Time in which these crashes are counted.
     pub breaker_within_ms: u64,
-    /// So many recoveries in a row that fail alike stop all (H-11).
+    /// Number of recoveries in a row that fail alike and stop all recoveries (H-11).
     pub breaker_failures: u32,
     /// Turns that coord may start in one session (H-21).
     pub wakes: WakeLimits,
-    /// When nothing having changed is a stall (S1-17).
+    /// When an unchanged screen is a stall (S1-17).
     pub stall: StallLimits,
-    /// What may be told to a session at rest (S1-09 to S1-11, S1-15, S1-23).
+    /// What coord may tell a session at rest (S1-09 to S1-11, S1-15, S1-23).
     pub rest: RestLimits,
-    /// How a wait for quota is ended (S1-22).
+    /// How coord finds the end of a wait for quota (S1-22).
     pub quota: QuotaLimits,
     /// How messages are handed out (S4).
     pub queue: QueueLimits,
@@ -117,29 +117,28 @@ impl Default for Settings {
 /// `[recovery] mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Decide, record, notify; do nothing.
+    /// Decide, record, notify, and act on nothing.
     Observe,
-    /// Act for unattended sessions and on crash signatures (H-06).
+    /// Act on unattended sessions, and on crash signatures (H-06).
     Signature,
-    /// Act for all.
+    /// Act on all sessions.
     Act,
 }
 
-/// How a wait for quota is ended, milliseconds.
+/// How coord finds the end of a wait for quota. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuotaLimits {
-    /// The first probe goes after this where nobody said when the limit ends, the next ones after twice as
-    /// long each.
+    /// Delay of the first probe if the end of the limit is unknown. It doubles for each further one.
     pub probe_after_ms: u64,
-    /// Nobody is woken within this after the end of a limit that is known: a subscription's client goes on by
-    /// itself up to 90 s after it (measured).
+    /// Minimum time between the known end of a limit and a wake: a subscription's client continues by itself up to
+    /// 90 s after it (measured).
     pub reset_margin_ms: u64,
-    /// The same after an error of the API's own that outlasted the client's tries.
+    /// Delay of the first probe after an API error that outlasted the client's retries.
     pub service_after_ms: u64,
-    /// But no later than this.
+    /// Maximum delay between probes.
     pub probe_delay_max_ms: u64,
-    /// After so many that failed a person is asked.
+    /// Number of failed probes after which a person is asked.
     pub probes: u32,
 }
 
@@ -155,7 +154,7 @@ impl Default for QuotaLimits {
     }
 }
 
-/// What may be told to a session at rest.
+/// What coord may tell a session at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestLimits {
@@ -163,11 +162,11 @@ pub struct RestLimits {
     pub answers: bool,
     /// Answers in one iteration (S1-15).
     pub per_iteration: u32,
-    /// Answers in all.
+    /// Answers in total.
     pub total: u32,
     /// Tokens that a conversation may hold.
     pub context_tokens: u64,
-    /// From so many hundredths of them on a summary is asked for; above 100 never (S1-23).
+    /// Context use, in percent, at which a summary is requested once; values over 100 disable it (S1-23).
     pub summary_percent: u32,
 }
 
@@ -178,27 +177,27 @@ impl Default for RestLimits {
     }
 }
 
-/// When nothing having changed means what, milliseconds.
+/// When an unchanged screen is a stall, and when a person is reminded. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StallLimits {
-    /// An unattended session's screen is compared this often (S1-02).
+    /// Interval at which an unattended session's screen is compared (S1-02).
     pub heartbeat_ms: u64,
-    /// Unchanged captures in a row that make a stall suspected (S1-06).
+    /// Unchanged captures in a row from which on a stall is suspected (S1-06).
     pub captures: u32,
-    /// A turn without a tool has stalled after this.
+    /// Limit for a turn in which no tool runs.
     pub thinking_after_ms: u64,
-    /// One whose tool runs.
+    /// Limit for a turn in which a tool runs.
     pub tool_after_ms: u64,
-    /// One that waits for an MCP server.
+    /// Limit for a turn that waits for an MCP server.
     pub mcp_after_ms: u64,
-    /// One that waits for a subagent.
+    /// Limit for a turn that waits for a subagent.
     pub subagent_after_ms: u64,
-    /// One whose request is tried again: the client does so for 180 s.
+    /// Limit for a turn whose request is being retried: the client retries for 180 s.
     pub retry_after_ms: u64,
-    /// A person is reminded of an open prompt after this (H-35).
+    /// Time after which a person is reminded of an open prompt (H-35).
     pub approval_after_ms: u64,
-    /// And again after this.
+    /// Time after which the reminder is repeated.
     pub approval_again_ms: u64,
 }
 
@@ -218,7 +217,7 @@ impl Default for StallLimits {
     }
 }
 
-/// What a budget of wakes allows.
+/// The limits on wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WakeLimits {
@@ -238,19 +237,19 @@ impl Default for WakeLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueLimits {
-    /// A consumer has a message for so long, unless it says otherwise (S4-11).
+    /// Default length of a consumer's lease, milliseconds (S4-11).
     pub lease_ms: u64,
-    /// One that is worked on for longer is counted as slow (S4-18).
+    /// Time after which a message that is worked on counts as slow, milliseconds (S4-18).
     pub slow_ms: u64,
     /// Attempts after the first one (S4-23).
     pub retries: u32,
-    /// The wait before them.
+    /// The delay before these attempts.
     pub delay: Delay,
-    /// Messages that wait for one receiver; more are refused.
+    /// Maximum number of pending messages for one receiver; more are refused.
     pub per_receiver: u32,
-    /// How long those that are done are kept (S4-20).
+    /// How long processed messages are kept, milliseconds (S4-20).
     pub processed_kept_ms: u64,
-    /// How long those that failed are kept (S4-20).
+    /// How long failed messages are kept, milliseconds (S4-20).
     pub failed_kept_ms: u64,
 }
 
@@ -268,17 +267,17 @@ impl Default for QueueLimits {
     }
 }
 
-/// First delay, doubled with each failure in a row, up to a maximum.
+/// A delay that doubles with each failure in a row, up to a maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
-    /// After the first failure.
+    /// Delay after the first failure, milliseconds.
     pub first_ms: u64,
-    /// At most.
+    /// Maximum delay, milliseconds.
     pub max_ms: u64,
 }
 
 impl Delay {
-    /// After so many failures in a row.
+    /// The delay after this many failures in a row, milliseconds.
     pub fn after_ms(self, failures: u32) -> u64 {
         failures.checked_sub(1).map_or(0, |doublings| {
             let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);

@@ -11,14 +11,14 @@ pub struct Now {
     pub wall_ms: u64,
 }
 
-/// Nanoseconds of this boot during which the machine was awake *and* the loop was turning (H-32).
-/// Every silence timer and hold runs on it, so that neither a night's sleep nor a stopped
-/// coordinator makes all of them due at once.
+/// Nanoseconds of this boot during which the machine was awake *and* the event loop was running (H-32). Every
+/// silence timer and hold uses this clock, so that neither a suspend nor a stopped coordinator makes all of them
+/// due at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Awake(pub u64);
 
 impl Awake {
-    /// This moment and `ms` milliseconds.
+    /// This moment plus `ms` milliseconds.
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000_000)))
@@ -38,7 +38,7 @@ impl Awake {
     }
 }
 
-/// When something happened, on the clock the rules use and on the one people read.
+/// When something happened, on the clock that the rules use and on the one that people read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Moment {
     /// For rules.

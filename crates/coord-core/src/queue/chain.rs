@@ -1,7 +1,7 @@
 //! Decides from whom a session takes messages, and how long a chain of them may become (H-04, H-21).
 //!
-//! A message that an agent sends in a turn that a message started is one deeper than that one. From a
-//! depth on a person has to let it pass, so that two agents cannot keep each other going for ever.
+//! A message that an agent sends in a turn that a message started is one deeper than that message. From a certain
+//! depth on, a person has to release it, so that two agents cannot keep each other busy forever.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,17 +9,17 @@ use alloc::string::String;
 use crate::records::{Message, Session, State};
 use coord_model::{ProcessRef, Sender};
 
-/// From this depth on a person has to let it pass (H-21).
+/// Depth from which on a person has to release a message (H-21).
 const DEPTH_HELD: u32 = 4;
-/// Modes in which an agent asks before it acts, as the client names them; all others, and those that are not
-/// known, count as ones in which it does not.
+/// Modes in which an agent asks before it acts, by the client's names. In all other modes, and in unknown ones,
+/// the agent counts as one that does not ask.
 const ASKING: [&str; 3] = ["default", "acceptEdits", "plan"];
-/// Allows every sender.
+/// The mark that allows every sender.
 const ANY: &str = "any";
 
 impl State {
-    /// The session in whose name an agent below this harness sends (H-47): only one that the process is
-    /// proved to hold, alone.
+    /// The session as which an agent below this harness sends (H-47): only one that this process alone is proved
+    /// to hold.
     pub fn session_in_whose_name(&self, process: ProcessRef) -> Option<&Session> {
         self.session_of(process).filter(|session| {
             let owner = session.owner.as_ref();
@@ -34,24 +34,24 @@ impl State {
                 let chains = self.sessions_with_id(id).filter_map(|one| one.inbox.chain);
                 chains.max().map_or(0, |depth| depth.saturating_add(1))
             }
-            // Whose turn that is nobody knows: one answer passes, the answer to that waits.
+            // It is unknown whose turn that is. One answer passes, and the answer to that waits.
             Sender::Agent => DEPTH_HELD.saturating_sub(1),
             Sender::Operator | Sender::Program(_) | Sender::Coord => 0,
         }
     }
 
-    /// Whether a person has to let it pass first.
+    /// Whether a person has to release the message first.
     pub fn waits_for_person(&self, message: &Message) -> bool {
         DEPTH_HELD <= message.depth && !message.is_released
     }
 
-    /// Whether this session takes this message, whatever it is at.
+    /// Whether this session accepts this message, whatever the session is doing.
     pub(super) fn takes(&self, message: &Message, session: &Session) -> bool {
         !self.waits_for_person(message)
             && (asks(session) || self.is_trusted(&message.from, session))
     }
 
-    /// Why it does not, in words; none if it does.
+    /// Why the session does not accept the message, in words; none if it does.
     pub(super) fn barred(&self, message: &Message, session: &Session) -> Option<String> {
         if self.takes(message, session) {
             return None;
@@ -69,7 +69,7 @@ impl State {
         ))
     }
 
-    /// Whether an agent that does not ask for permission may hear from this sender.
+    /// Whether a sender may reach an agent that does not ask for permission.
     fn is_trusted(&self, from: &Sender, session: &Session) -> bool {
         let accepts = &session.marks.accepts;
         let is_named = |name: &str| accepts.iter().any(|one| one == name || one == ANY);
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The sessions that the ends of this one are told to (S4-27).
+    /// The sessions that are notified of the end of this one (S4-27).
     pub(super) fn parents<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = &'a Session> {
         session.marks.parent.iter().flat_map(|id| self.sessions_with_id(id))
     }
@@ -99,14 +99,14 @@ fn is_child_of(child: &Session, parent: &Session) -> bool {
     child.marks.parent.as_ref().is_some_and(|id| parent.has_id(id))
 }
 
-/// The mode that its process was heard to run in. A conversation may be opened again in another one, and
-/// nothing tells of that before its first prompt does.
+/// The mode that its process reported; none if that process named none. A conversation may be resumed in another
+/// mode, and nothing shows that before the first prompt does.
 fn mode_of(session: &Session) -> Option<&str> {
     let is_its = session.owner.as_ref().is_some_and(|owner| owner.has_named_mode);
     session.permission_mode.as_deref().filter(|_| is_its)
 }
 
-/// Whether its agent asks before it acts.
+/// Whether the session's agent asks before it acts.
 fn asks(session: &Session) -> bool {
     mode_of(session).is_some_and(|mode| ASKING.contains(&mode))
 }

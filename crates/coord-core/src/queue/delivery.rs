@@ -1,8 +1,9 @@
-//! Decides when a message leaves for its session, and by which way (S4-24, H-02, H-13, H-21, H-30): in the
-//! answer to a hook that is being asked anyway, else by the wake hook. Never by a key, never to a subagent.
+//! Decides when a message leaves for its session, and by which *delivery path* (S4-24, H-02, H-13, H-21, H-30). A
+//! message leaves in the answer to a hook that is waiting anyway, else by the wake hook. It is never typed, and
+//! never goes to a subagent.
 //!
-//! A way is a *delivery path*: open at one moment of the session's life, and shut for a reason that people can read.
-//! That a message left is no proof that it arrived (`proof` of H-30): until then it is on its way, under a
+//! A delivery path is open at one moment of the session's life, and closed for a reason that people can read. That
+//! a message left does not prove that it arrived (`proof` of H-30). Until that proof it is in transit, under a
 //! lease that ends with a last look.
 
 use alloc::format;
@@ -19,17 +20,18 @@ use crate::records::{
     Message, MessageState, Pending, Presence, Session, Sought, Starter, State, Turn,
 };
 
-/// Of a longer context the client gives its model only the beginning (measured: 10,000 characters).
+/// Maximum size of an answer, in bytes. Of a longer context, the client gives its model only the beginning
+/// (measured: 10,000 characters).
 pub const ANSWER_BYTES_MAX: usize = 8_000;
-/// Messages in one answer.
+/// Maximum number of messages in one answer.
 const BATCH_MAX: usize = 8;
-/// What a frame adds to a text, about.
+/// Approximate number of bytes that a frame adds to a text.
 const FRAME_BYTES: usize = 500;
-/// A last look takes no longer.
+/// How long the last look may take, in milliseconds.
 const LOOK_MS: u64 = 30_000;
 
 impl State {
-    /// Offers what waits for a session to the hook that reports this event, if that is a delivery path.
+    /// Offers the pending messages of a session to the hook that reports this event, if that is a delivery path.
     pub(crate) fn offer(&self, session: &Session, event: &HookEvent, at: Moment, fx: &mut Effects) {
         let counts = self.messages.counts(&Address::Session(session.key));
         if !self.on_their_way(session.key).is_empty() {
@@ -46,7 +48,8 @@ impl State {
         }
     }
 
-    /// What leaves by this delivery path now, in order: urgent ones first, as many as fit; by a wake only one.
+    /// The messages that leave by this delivery path now, in order: urgent ones first, as many as fit. A wake
+    /// takes only one.
     pub fn outgoing(
         &self,
         session: &Session,
@@ -78,12 +81,12 @@ impl State {
         all
     }
 
-    /// The sessions for which messages wait that could leave.
+    /// The sessions with pending messages that could leave.
     pub fn sessions_with_messages(&self) -> impl Iterator<Item = SessionKey> {
         self.messages.sessions_with_ready()
     }
 
-    /// Why nothing is handed to this session now; none if something is.
+    /// Why nothing is handed to this session now; none if messages can be handed over.
     fn shut(&self, session: &Session, delivery: DeliveryPath, at: Moment) -> Option<String> {
         self.away(session, at).or_else(|| match delivery {
             DeliveryPath::Start | DeliveryPath::Prompt | DeliveryPath::Tool => None,
@@ -92,7 +95,7 @@ impl State {
         })
     }
 
-    /// Why nothing reaches its agent at all.
+    /// Why nothing reaches the session's agent at all; none if messages can reach it.
     fn away(&self, session: &Session, at: Moment) -> Option<String> {
         if session.two_owners {
             return Some("two processes hold its session (H-13)".into());
@@ -122,7 +125,7 @@ impl State {
         session.quota.map(|_| "its session waits for its quota".into())
     }
 
-    /// Why it is not woken.
+    /// Why the session is not woken; none if it can be.
     fn busy(&self, session: &Session) -> Option<String> {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
@@ -138,12 +141,12 @@ impl State {
         Some(why.into())
     }
 
-    /// Whether a message left for it by its wake hook, and its turn has not been heard of.
+    /// Whether a message left for the session by its wake hook, and the resulting turn was not reported yet.
     pub(crate) fn is_being_woken(&self, session: &Session) -> bool {
         self.messages.open(session.key).any(|message| message.left_by(DeliveryPath::Wake))
     }
 
-    /// Why coord starts no turn in it now (H-21).
+    /// Why coord starts no turn in the session now; none if it may (H-21).
     fn spent(&self, session: &Session, at: Moment) -> Option<String> {
         let until = session.wakes.held_until(self.header.settings.wakes, at.awake)?;
         let (used, _) = session.wakes.used(at.awake);
@@ -158,7 +161,7 @@ impl State {
         self.waits_beside(message, None, at)
     }
 
-    /// The same where it is known whether a wake hook waits in its session.
+    /// As [`Self::waits_for`], if it is known whether a wake hook waits in the session.
     pub fn waits_beside(
         &self,
         message: &Message,
@@ -166,7 +169,7 @@ impl State {
         at: Moment,
     ) -> Option<String> {
         let session = self.get(message.session()?)?;
-        // In which mode one that is gone will come back nobody knows.
+        // It is unknown in which mode a session that is gone will come back.
         let person =
             self.waits_for_person(message).then(|| self.barred(message, session)).flatten();
         let why = person
@@ -184,7 +187,7 @@ impl State {
         Some(why.unwrap_or_else(|| idle.into()))
     }
 
-    /// A message left for its session.
+    /// Notes that a message left for its session.
     pub(super) fn hand(
         &mut self,
         id: MessageId,
@@ -204,7 +207,7 @@ impl State {
         }
         match delivery {
             DeliveryPath::Wake => session.starter = Starter::Awaited,
-            // The turn goes on, and no prompt will say so.
+            // The turn continues, and no prompt will report that.
             DeliveryPath::Stop => {
                 session.inbox.is_continued = true;
                 session.turn = Turn::Open { since: at, queued: 0 };
@@ -226,7 +229,8 @@ impl State {
         Some(key)
     }
 
-    /// Its transcript holds it in a request that was answered: it arrived, however late that is seen (H-30).
+    /// Marks a message as delivered: the transcript holds it in a request that was answered, however late that is
+    /// seen (H-30).
     pub(super) fn arrived(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         let Some(message) = self.messages.get(id) else { return };
         let was_handed = message.session().is_some() && 0 < message.attempts;
@@ -239,7 +243,7 @@ impl State {
         fx.decide_about(id.to_string(), "H-30", saw, "delivered");
     }
 
-    /// The last look did not find it: it may have been read, or not.
+    /// Gives back a message that the last look did not find. It may have been read.
     pub(super) fn missed(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         if self.messages.get(id).and_then(Message::sought).is_some_and(|sought| sought.is_last) {
             self.forget_wake(id);
@@ -248,7 +252,7 @@ impl State {
         }
     }
 
-    /// It did not leave: nobody has seen it, and nothing was tried.
+    /// Takes back a message that did not leave: nobody has seen it, and nothing was tried.
     pub(super) fn take_back(&mut self, id: MessageId, fence: u64, why: &str, fx: &mut Effects) {
         if self.held(id, fence).is_err() {
             return;
@@ -263,7 +267,7 @@ impl State {
         fx.decide_about(id.to_string(), "S4-09", why, "it waits again");
     }
 
-    /// The turn that it was to make go on is over: nobody was told to.
+    /// Ends the turn that the message should have continued, because the session was not told to continue.
     fn forget_continuation(&mut self, id: MessageId) {
         let Some(message) = self.messages.get(id) else { return };
         let stop = message.lease().filter(|_| message.left_by(DeliveryPath::Stop));
@@ -274,13 +278,13 @@ impl State {
             other.id != id && since == Some(at)
         };
         if self.messages.open(key).any(is_beside) {
-            // It goes on with the others.
+            // The turn continues with the other messages.
             return;
         }
         let Some(mut session) = self.take(key) else { return };
         match session.turn {
             Turn::Open { since, queued } if since == at => {
-                // A prompt that came meanwhile has a turn of its own.
+                // A prompt that arrived meanwhile has a turn of its own.
                 session.turn = match queued.checked_sub(1) {
                     Some(queued) => Turn::Open { since, queued },
                     None => Turn::Closed { at },
@@ -292,7 +296,7 @@ impl State {
         self.put(session);
     }
 
-    /// No turn followed the wake that was to bring it: the next one is its user's.
+    /// Notes that no turn followed the wake that carried the message: the next turn is the user's.
     pub(super) fn forget_wake(&mut self, id: MessageId) {
         let woken = self.messages.get(id).filter(|message| message.left_by(DeliveryPath::Wake));
         let key = woken.and_then(Message::session);
@@ -304,7 +308,7 @@ impl State {
         }
     }
 
-    /// Its lease is over: once more its transcript is looked at (H-30). False if that was done.
+    /// Looks at the transcript once more when a lease is over (H-30). Returns false if that was done already.
     pub(super) fn look_again(&mut self, id: MessageId, at: Moment, fx: &mut Effects) -> bool {
         let Some(sought) = self.messages.get(id).and_then(Message::sought) else { return false };
         if sought.is_last {
@@ -322,12 +326,12 @@ impl State {
         true
     }
 
-    /// The messages of a session that may have arrived unseen.
+    /// The messages of a session that may have arrived unnoticed.
     pub fn on_their_way(&self, key: SessionKey) -> Vec<&Message> {
         self.messages.open(key).filter(|message| 0 < message.attempts).collect()
     }
 
-    /// Its record is dropped: nobody will ever read what waits for it.
+    /// Fails the messages of a record that is dropped, because nobody will ever read them.
     pub(crate) fn fail_messages_of(
         &mut self,
         key: SessionKey,
@@ -342,7 +346,7 @@ impl State {
     }
 }
 
-/// When an open turn brings an urgent message: before the turn's end.
+/// Why an urgent message waits for a tool result or the end of an open turn; none if it does not.
 fn busy_for(message: &Message, session: &Session) -> Option<String> {
     let is_open = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
     (message.is_urgent && is_open).then(|| {
@@ -351,7 +355,7 @@ fn busy_for(message: &Message, session: &Session) -> Option<String> {
     })
 }
 
-/// Why a session is not at its prompt, as far as anybody knows; none if it is.
+/// Why a session is not at its prompt, as far as is known; none if it is.
 fn not_at_rest(session: &Session) -> Option<&'static str> {
     let is_quiet = !matches!(session.turn, Turn::Open { .. })
         && session.waits.is_empty()
@@ -387,20 +391,21 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
     }
 }
 
-/// The delivery path that stands open while this event is reported, if it took effect.
+/// The delivery path that is open while this event is reported, if the event took effect.
 fn delivery_path_of(session: &Session, event: &HookEvent, at: Moment) -> Option<DeliveryPath> {
     let is_headless = session.kind == Some(Kind::Headless);
     match (&event.kind, session.turn) {
         (HookKind::SessionStart(source), _) => {
             (is_headless && *source != StartSource::Compact).then_some(DeliveryPath::Start)
         }
-        // The turn was opened by this very prompt, not typed into.
+        // This prompt opened the turn; it was not typed during one.
         (HookKind::UserPromptSubmit, Turn::Open { since, queued: 0 }) => {
             (since == at).then_some(DeliveryPath::Prompt)
         }
         (HookKind::Tool(ToolPhase::After), Turn::Open { .. }) => Some(DeliveryPath::Tool),
         (HookKind::Stop(_), Turn::Closed { at: closed }) => {
-            // A run's last answer is what its caller asked for: it is not made to go on (H-12).
+            // The last answer of a headless run is what its caller asked for, so the run is not made to continue
+            // (H-12).
             let is_free = !is_headless && !event.stop_hook_active && !session.inbox.is_continued;
             (closed == at && is_free).then_some(DeliveryPath::Stop)
         }

@@ -1,6 +1,6 @@
-//! Decides who is told of a session's end (S4-25, S4-27, S0-34): its parent, and the sessions whose messages
-//! wait for it; and of a message that failed, who sent it. What is told is a message like any other, from coord,
-//! with a key that names the end: the messages themselves remember what was told, through every restart.
+//! Decides who is notified of a session's end (S4-25, S4-27, S0-34): its parent, and the sessions whose messages
+//! wait for it. If a message failed, its sender is notified. A notice is a message from coord like any other, with
+//! a key that names the end. So the messages themselves remember, through every restart, which notices were sent.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -11,11 +11,11 @@ use coord_model::{Address, Effect, EndReason, Moment, Same, Sender, SessionKey};
 use crate::effects::Effects;
 use crate::records::{Message, MessageState, Presence, Session, State};
 
-/// An older end is told to nobody: the message that told of it may be dropped by now.
+/// Maximum age of an end that is reported, in milliseconds: the notice of an older end may be dropped already.
 const TOLD_WITHIN_MS: u64 = 24 * 3_600_000;
 
 impl State {
-    /// Has those told of its end who were not.
+    /// Requests a notice of the session's end for everybody who did not get one yet.
     pub(crate) fn tell_end(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
         let Some(session) = self.get(key) else { return };
         let Some((word, how, ended)) = end_of(session) else { return };
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// Has the agent that sent a message told that it failed (S4-25).
+    /// Requests a notice that a message failed, for the agent that sent it (S4-25).
     pub(crate) fn tell_failure(&self, message: &Message, at: Moment, fx: &mut Effects) {
         let (Sender::Session(id), MessageState::Failed { at: failed, reason, .. }) =
             (&message.from, &message.state)
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// What a coordinator that ended before may not have told.
+    /// Requests the notices that a previous coordinator may not have sent before it ended.
     pub(crate) fn tell_failures(&self, at: Moment, fx: &mut Effects) {
         self.messages.all().for_each(|message| self.tell_failure(message, at, fx));
     }
@@ -67,7 +67,7 @@ impl State {
         told_within_ms <= at.wall_ms.saturating_sub(happened.wall_ms)
     }
 
-    /// The sessions that sent what waits for this one.
+    /// The sessions that sent messages which wait for this one.
     fn senders_waiting(&self, key: SessionKey) -> BTreeSet<SessionKey> {
         let mut senders = BTreeSet::new();
         for message in self.messages.open(key) {
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// How it ended, a word for the key, in words for an agent, and when; none while it lives.
+/// The end of a session: a name for the key, a description for an agent, and the time; none while it lives.
 fn end_of(session: &Session) -> Option<(&'static str, String, Moment)> {
     let gave_up = session.recovery.needs_operator.as_ref();
     match session.presence {

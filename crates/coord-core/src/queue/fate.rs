@@ -1,5 +1,5 @@
-//! Decides what becomes of a message (S4-01, S4-19, S4-20, S4-22, S4-23): done, back with a delay, failed with
-//! its reason, or gone when it was kept for long enough.
+//! Decides what becomes of a message (S4-01, S4-19, S4-20, S4-22, S4-23): done, returned with a delay, failed with
+//! a reason, or dropped after its retention period.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -10,24 +10,24 @@ use coord_model::{Address, Awake, Effect, MessageId, Moment, NewMessage, QueueEv
 use crate::effects::Effects;
 use crate::records::{LineCounts, Message, MessageState, State};
 
-/// Why something cannot be done to a message. One line, with what to do instead.
+/// Why an operation on a message is refused. Shown in one line, with what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// There is no such message.
     Gone,
-    /// Its lease ran out, and somebody else has it.
+    /// Its lease ran out, and somebody else has the message.
     Taken {
-        /// Who.
+        /// The present holder.
         holder: String,
     },
-    /// Nobody has it.
+    /// Nobody has the message.
     NotHeld {
-        /// Where it is.
+        /// The name of its state.
         state: &'static str,
     },
     /// Somebody works on it.
     WorkedOn {
-        /// Who.
+        /// The present holder.
         holder: String,
     },
     /// It is done.
@@ -58,7 +58,7 @@ impl fmt::Display for Refused {
 }
 
 impl State {
-    /// A message.
+    /// The message with this id.
     pub fn message(&self, id: MessageId) -> Option<&Message> {
         self.messages.get(id)
     }
@@ -75,17 +75,17 @@ impl State {
         range.into_iter().flat_map(|[from, to]| self.messages.between(from, to))
     }
 
-    /// All receivers that have messages, and how many are where.
+    /// All receivers that have messages, and how many of these are in which state.
     pub fn message_lines(&self) -> impl Iterator<Item = (&Address, LineCounts)> {
         self.messages.lines()
     }
 
-    /// How many messages of this receiver are where.
+    /// How many messages of this receiver are in which state.
     pub fn message_counts(&self, to: &Address) -> LineCounts {
         self.messages.counts(to)
     }
 
-    /// Whether it was done under this lease: a consumer that did not hear the answer asks again.
+    /// Whether the message was done under this lease. A consumer that did not hear the answer asks again.
     pub fn was_done_by(&self, id: MessageId, lease: u64) -> bool {
         let is_it = |state: &MessageState| match state {
             MessageState::Processed { fence, .. } => *fence == lease,
@@ -96,10 +96,10 @@ impl State {
         self.messages.get(id).is_some_and(|message| is_it(&message.state))
     }
 
-    /// Whether a person may have it tried again, or dropped.
+    /// Checks whether a person may have the message retried or dropped.
     ///
     /// # Errors
-    /// It is not there, worked on, or done.
+    /// The message does not exist, is being worked on, or is done.
     pub fn is_free(&self, id: MessageId) -> Result<(), Refused> {
         match &self.messages.get(id).ok_or(Refused::Gone)?.state {
             MessageState::Pending { .. } | MessageState::Failed { .. } => Ok(()),
@@ -110,8 +110,7 @@ impl State {
         }
     }
 
-    /// Takes in what happened to a message. What comes too late does nothing. Returns the record that it
-    /// touched.
+    /// Applies what happened to a message. A report that is late does nothing. Returns the session that changed.
     pub(crate) fn on_queue(
         &mut self,
         event: &QueueEvent,
@@ -154,7 +153,7 @@ impl State {
         None
     }
 
-    /// A session that was ever sent a message keeps a waiter (H-02).
+    /// Notes that a session was sent a message: from then on it keeps a waiter (H-02).
     fn note_sent(&mut self, to: &Address) -> Option<SessionKey> {
         let Address::Session(key) = to else { return None };
         let mut session = self.take(*key)?;
@@ -175,7 +174,7 @@ impl State {
         }
     }
 
-    /// It reached whom it was for, by this lease.
+    /// Marks a message as done under this lease.
     pub(super) fn process(&mut self, id: MessageId, fence: u64, at: Moment) {
         let head = &mut self.header.queue;
         head.processed = head.processed.saturating_add(1);
@@ -209,7 +208,7 @@ impl State {
         }
     }
 
-    /// Messages that time alone has changed.
+    /// Updates the messages that change by time alone.
     pub(crate) fn messages_due(&mut self, at: Moment, fx: &mut Effects) {
         for id in self.messages.due(at.awake) {
             let Some(message) = self.messages.get(id) else { continue };
@@ -236,8 +235,8 @@ impl State {
         self.messages.next_deadline().into_iter().chain(self.sweep_at()).min()
     }
 
-    /// A new boot, whose clock began anew: who had a message is gone, and what is kept for a time is kept
-    /// for the rest of it (H-32).
+    /// Adapts the messages to a new boot, whose clock restarted. Holders of messages are gone, and a retention
+    /// period keeps its remaining time (H-32).
     pub(crate) fn rebase_messages(&mut self, at: Moment, fx: &mut Effects) {
         self.header.queue.swept = at.awake;
         let limits = self.header.settings.queue;
@@ -293,7 +292,7 @@ impl State {
         });
     }
 
-    /// An attempt came to nothing: another one later, or none.
+    /// Ends a failed attempt: the message is retried later, or not at all.
     pub(super) fn give_back(
         &mut self,
         id: MessageId,

@@ -1,5 +1,5 @@
-//! Decides whether one more message is taken in (S4-26, G3): the same one only once, and no more for one
-//! receiver than can be of use. What is not taken is refused in words, never dropped.
+//! Decides whether one more message is accepted (S4-26, G3): the same one only once, and no more for one receiver
+//! than can be of use. A message that is not accepted is refused with a reason, never dropped.
 
 use crate::records::{Message, State};
 use coord_model::{MessageId, NewMessage, Same};
@@ -7,7 +7,7 @@ use coord_model::{MessageId, NewMessage, Same};
 /// The longest name of a queue, in characters.
 pub const QUEUE_NAME_CHARS_MAX: usize = 64;
 
-/// Whether messages can be addressed to this name: letters, digits, `-`, `_` and `.`, a letter or digit first.
+/// Whether a queue may have this name: letters, digits, `-`, `_` and `.`, with a letter or digit first.
 pub fn is_queue_name(name: &str) -> bool {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || matches!(one, '-' | '_' | '.');
     name.len() <= QUEUE_NAME_CHARS_MAX
@@ -18,18 +18,18 @@ pub fn is_queue_name(name: &str) -> bool {
 /// What becomes of a message that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admitted {
-    /// It is taken.
+    /// It is accepted.
     New,
-    /// It is there already, and stays as it is.
+    /// The same message is there already, and stays as it is.
     Folded(MessageId),
     /// Its key was used for another text.
     OtherText(MessageId),
-    /// So many wait for its receiver already.
+    /// This many messages wait for the receiver already.
     Full(u32),
 }
 
 impl State {
-    /// Whether this message would be taken.
+    /// Decides whether this message would be accepted.
     pub fn admits(&self, new: &NewMessage) -> Admitted {
         if let Some(first) = self.messages.same_as(&new.to, &new.from, &new.same) {
             return if is_same_text(first, &new.same) {

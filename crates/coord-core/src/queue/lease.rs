@@ -1,7 +1,7 @@
 //! Decides who has a message, and until when (S4-02, S4-03, S4-11 to S4-14).
 //!
-//! A claim is a lease: it ends by a word of its holder or by its deadline, whichever is first. What comes
-//! with the fence of an older lease changes nothing.
+//! A claim is a lease. It ends when its holder reports a result, or at its deadline, whichever is first. A stale
+//! fence changes nothing.
 
 use alloc::format;
 
@@ -11,21 +11,21 @@ use super::Refused;
 use crate::effects::Effects;
 use crate::records::{Lease, Message, MessageState, Sought, State};
 
-/// Leases are looked through this often, whatever the deadlines say (S4-11).
+/// Interval at which all leases are checked, whatever the deadlines say, in milliseconds (S4-11).
 const SWEEP_MS: u64 = 60_000;
 /// The longest lease, milliseconds: a consumer that works for longer renews it.
 pub const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 
 impl State {
-    /// The next message of a queue; none if nothing waits that may be handed out.
+    /// The next message of a queue; none if no message can be handed out.
     pub fn next_in_queue(&self, name: &str) -> Option<&Message> {
         self.messages.next(&coord_model::Address::Queue(name.into()))
     }
 
-    /// Whether this lease is the message's.
+    /// Checks that this lease of the message is valid.
     ///
     /// # Errors
-    /// The message is not there, or the lease is no longer good.
+    /// The message does not exist, or the lease is no longer valid.
     pub fn held(&self, id: MessageId, fence: u64) -> Result<&Message, Refused> {
         let message = self.messages.get(id).ok_or(Refused::Gone)?;
         match message.lease() {
@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// Messages that are worked on: how many, how many of them for long, and how many beyond their
-    /// deadline (S4-18).
+    /// Messages that are worked on: their number, how many of them for long, and how many past their deadline
+    /// (S4-18).
     pub fn worked_on(&self, now: Awake) -> [usize; 3] {
         let slow_ms = self.header.settings.queue.slow_ms;
         let mut counts: [usize; 3] = [0; 3];
@@ -50,7 +50,7 @@ impl State {
         counts
     }
 
-    /// Messages that are still worked on one sweep after their deadline: never (G3).
+    /// Number of messages that are still worked on one sweep after their deadline: always 0 (G3).
     pub(crate) fn overdue_leases(&self, now: Awake) -> u64 {
         let leases = self.messages.leased().filter_map(Message::lease);
         let overdue = leases.filter(|lease| lease.until.plus_ms(SWEEP_MS) < now);
@@ -64,7 +64,7 @@ impl State {
         self.lend(id, holder, None, lease_ms.min(LEASE_MS_MAX), at);
     }
 
-    /// Gives somebody the right to it: whoever had it before has lost it.
+    /// Gives a lease on the message. Any earlier lease is lost.
     pub(super) fn lend(
         &mut self,
         id: MessageId,
@@ -89,18 +89,18 @@ impl State {
         }
         self.messages.change(id, |message| {
             if let MessageState::Processing(lease) = &mut message.state {
-                // An earlier promise is not taken back.
+                // A renewal never shortens the lease.
                 lease.until = lease.until.max(at.awake.plus_ms(lease_ms.min(LEASE_MS_MAX)));
             }
         });
     }
 
-    /// When leases are looked through next, while there are any.
+    /// When the leases are checked next; none if there are none.
     pub(super) fn sweep_at(&self) -> Option<Awake> {
         self.messages.leased().next().map(|_| self.header.queue.swept.plus_ms(SWEEP_MS))
     }
 
-    /// Looks through all leases, so that none outlives its deadline though its timer was lost.
+    /// Checks all leases, so that none outlives its deadline even if its timer was lost.
     pub(super) fn sweep(&mut self, at: Moment, fx: &mut Effects) {
         if self.sweep_at().is_none_or(|due| at.awake < due) {
             return;
@@ -114,7 +114,8 @@ impl State {
         }
     }
 
-    /// Its deadline is over, or its holder died with the machine: it may be done, or half done (S4-25).
+    /// Ends a lease whose deadline has passed, or whose holder died with the machine. The message may be done, or
+    /// half done (S4-25).
     pub(super) fn end_lease(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         if self.look_again(id, at, fx) {
             return;
@@ -147,7 +148,7 @@ mod tests {
         Now { mono_ns: seconds * 1_000_000_000, wall_ms: seconds * 1_000 }
     }
 
-    // S4-11, G3: a lease whose timer was lost ends one sweep behind its deadline, and no later.
+    // S4-11, G3: a lease whose timer was lost ends one sweep after its deadline, and no later.
     #[test]
     fn the_sweep_finds_what_a_timer_missed() {
         let mut state = State::default();

@@ -1,21 +1,21 @@
-//! A budget: the one kind of limit on repeated acts (G12): per turn, in total, with a growing
+//! A budget: the one kind of limit on repeated acts (G12). It limits acts per turn and in total, with a growing
 //! delay between failures (G5, G12).
 
 use coord_model::{Awake, Delay};
 use serde::{Deserialize, Serialize};
 
-/// What a budget allows.
+/// The limits of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Acts per turn.
     pub per_turn: u32,
-    /// Acts in all, until a person resets it.
+    /// Acts in total, until a person resets the budget.
     pub total: u32,
-    /// Wait after a failure.
+    /// Delay after a failure.
     pub delay: Delay,
 }
 
-/// What was used of a budget.
+/// What has been used of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Budget {
     this_turn: u32,
@@ -29,18 +29,18 @@ crate::records::clocks::clocks!(struct Budget { this_turn, total, failures_in_a_
 /// Whether one more act is within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
-    /// It is.
+    /// It is allowed now.
     Allowed,
-    /// Not before this.
+    /// It is allowed at this time, after a failure.
     Later(Awake),
-    /// Not in this turn.
+    /// The limit per turn is reached.
     SpentThisTurn,
-    /// Not until a person resets it.
+    /// The total limit is reached: only a person can reset it.
     Spent,
 }
 
 impl Budget {
-    /// Acts charged in this turn and in all.
+    /// Acts charged in this turn and in total.
     pub fn used(&self) -> (u32, u32) {
         (self.this_turn, self.total)
     }
@@ -65,28 +65,28 @@ impl Budget {
         self.last = Some(now);
     }
 
-    /// The last act failed at `now`.
+    /// Notes that the last act failed at `now`.
     pub fn failed(&mut self, now: Awake) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         self.last = Some(now);
     }
 
-    /// The last act succeeded.
+    /// Notes that the last act succeeded.
     pub fn succeeded(&mut self) {
         self.failures_in_a_row = 0;
     }
 
-    /// A new turn began: the total stays (G5).
+    /// Begins a new turn. The total stays (G5).
     pub fn next_turn(&mut self) {
         self.this_turn = 0;
     }
 
-    /// A new boot: clocks began anew, so a delay counts from now.
+    /// Restarts a delay at `now` after a reboot, because the clock restarted.
     pub fn rebase(&mut self, now: Awake) {
         self.last = self.last.map(|_| now);
     }
 
-    /// A person reset it.
+    /// Resets everything, on a person's order.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -103,7 +103,7 @@ mod tests {
         Awake::default().plus_ms(ms)
     }
 
-    // G12: three a turn, ten in all; a new turn gives three back, never the total.
+    // G12: three a turn, ten in total; a new turn gives three back, never the total.
     #[test]
     fn limits_per_turn_and_in_total() {
         let mut budget = Budget::default();

@@ -1,8 +1,8 @@
-//! Visits every time that the state stores, so that a start of the coordinator leaves none of them on a clock
-//! that is gone (H-32). Decides nothing else.
+//! Visits every time that the state stores. After a restart, none of them refers to a clock that no longer exists
+//! (H-32). Decides nothing else.
 //!
-//! Each type names all of its fields: a field that is added and not named here does not compile. Fields behind
-//! `until` are deadlines, and may lie in the future; every other time is of something that happened.
+//! Each type names all of its fields: a new field that is not named here does not compile. Fields after `until`
+//! are deadlines, and may lie in the future. Every other time is that of something that happened.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,26 +15,27 @@ use coord_model::{
     Settings, Signal, TmuxPane, Via,
 };
 
-/// Not by time: an event will tell.
+/// A deadline that time alone never reaches: an event will come instead.
 pub(crate) const NEVER: Awake = Awake(u64::MAX);
 
-/// What a stored time stands for.
+/// The meaning of a stored time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// When something happened.
     Past,
-    /// When something is due, or over.
+    /// When something is due, or ends.
     Deadline,
 }
 
-/// Something that may store times.
+/// A value that may store times.
 pub(crate) trait Clocks {
-    /// Visits each of them. A value of several fields gives each its own role; `role` is that of a bare time.
+    /// Visits each of them. A value with several fields gives each field its own role; `role` is that of a bare
+    /// time.
     fn clocks(&mut self, role: Role, visit: &mut dyn FnMut(Role, &mut Awake));
 }
 
-/// A new boot, whose clock began anew: what happened counts as happened now, and a wait lasts for the rest of its
-/// time. `before` is the last moment of the old boot.
+/// Moves stored times to the clock of a new boot. What happened counts as happened now, and a wait keeps its
+/// remaining time. `before` is the last moment of the old boot.
 pub(crate) fn rebase(stored: &mut (impl Clocks + ?Sized), before: Awake, now: Awake) {
     stored.clocks(Role::Past, &mut |role, time| match role {
         Role::Past => *time = now,
@@ -43,8 +44,8 @@ pub(crate) fn rebase(stored: &mut (impl Clocks + ?Sized), before: Awake, now: Aw
     });
 }
 
-/// The clock stands while the coordinator is down, and goes on from the last record: what it had noted after that
-/// record counts as happened now.
+/// Limits past times to `now`, after a restart. The clock stops while the coordinator is down and continues from
+/// the last record. What was noted after that record counts as happened now.
 pub(crate) fn set_back(stored: &mut (impl Clocks + ?Sized), now: Awake) {
     stored.clocks(Role::Past, &mut |role, time| match role {
         Role::Past => *time = (*time).min(now),

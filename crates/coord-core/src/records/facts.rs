@@ -1,4 +1,4 @@
-//! What other sources than hooks told of a session's harness: its registry entry, its pane, words of a crash.
+//! What sources other than hooks reported of a session's harness: its registry entry, its pane, crash signatures.
 //! Decides nothing.
 
 use alloc::string::String;
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
 
-/// What the client's registry said of the owner.
+/// What the client's registry says of the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistryFact {
     /// Nothing is known.
     Unknown,
-    /// Its entry is there, and says this as long as nothing else is read.
+    /// The entry is there. It holds until another one is read.
     Present {
-        /// When it was read last.
+        /// When the entry was read last.
         at: Moment,
-        /// The client's status; none for a word that is not in the table (H-35).
+        /// The client's status; none if the status is not in the table (H-35).
         status: Option<RegistryStatus>,
-        /// When the client changed it, milliseconds since 1970.
+        /// When the client changed the status, milliseconds since 1970.
         changed_ms: u64,
-        /// When it was seen to change; none for the first that was read of it.
+        /// When coord saw the status change; none for the first status that was read.
         #[serde(default)]
         seen_changing: Option<Awake>,
     },
-    /// Its entry was gone after its death.
+    /// The entry was gone after the harness died.
     Removed {
         /// When.
         at: Moment,
     },
-    /// Its entry was still there after its death.
+    /// The entry was still there after the harness died.
     LeftBehind {
         /// When.
         at: Moment,
@@ -39,9 +39,9 @@ pub enum RegistryFact {
 /// What was seen of the harness's pane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PaneFact {
-    /// Nobody looked yet.
+    /// It was not captured yet.
     Unknown,
-    /// It could not be looked at, and never was.
+    /// It could not be captured, and never was.
     Unreadable {
         /// Since when.
         at: Moment,
@@ -57,52 +57,53 @@ pub enum PaneFact {
     },
 }
 
-/// A proved pane, as it was seen last.
+/// A proved pane, as it was captured last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneView {
-    /// When.
+    /// When it was captured.
     pub at: Moment,
-    /// Which.
+    /// The pane.
     pub pane: TmuxPane,
-    /// What makes it the same pane.
+    /// The proof that it is still the same pane.
     pub proof: PaneProof,
-    /// What stood on its screen.
+    /// What its screen shows; none if not recognized.
     pub screen: Option<Screen>,
-    /// Looks in a row that found the same screen.
+    /// Captures in a row that found the same screen.
     pub looks: u32,
 }
 
-/// A crash signature that was seen on the pane of the present harness: evidence, nothing else (H-07).
+/// A crash signature that was seen on the pane of the present harness. It is evidence only (H-07).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Its name.
+    /// The name of the signature.
     pub name: String,
     /// When it was seen first.
     pub at: Moment,
-    /// Whether it stands in the transcript as content (S0-29); none where that is not known.
+    /// Whether the transcript has it as content (S0-29); none if that is not known.
     pub is_content: Option<bool>,
-    /// It was weighed: text counts once per harness process (H-07).
+    /// Whether it was weighed: a text counts once per harness process (H-07).
     #[serde(default)]
     pub is_weighed: bool,
 }
 
-/// The client writes a change to its registry within 0.1 s (measured); this much is allowed.
+/// How long the client may take to write a change to its registry, in milliseconds. It takes up to 0.1 s
+/// (measured).
 pub(crate) const WRITTEN_MS: u64 = 1_000;
 
-/// The registry's word, as far as it is a source.
+/// The registry's status, where the registry counts as a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
     /// The status.
     pub status: RegistryStatus,
     /// When the client changed it, milliseconds since 1970.
     pub changed_ms: u64,
-    /// When it was seen to change.
+    /// When coord saw the status change.
     pub seen_changing: Option<Awake>,
 }
 
 impl Level {
-    /// Whether the client changed it after `then`: by the wall clock, which somebody may have set
-    /// meanwhile, or by when the two came to be known.
+    /// Whether the client changed the status after `then`. That is so by the wall clock, which may have been set
+    /// meanwhile, or by the times at which both became known.
     pub(crate) fn is_after(self, then: Moment) -> bool {
         let known_after = then.awake.plus_ms(WRITTEN_MS);
         let was_seen = self.seen_changing.is_some_and(|seen| known_after <= seen);
@@ -111,7 +112,7 @@ impl Level {
 }
 
 impl RegistryFact {
-    /// The status it gives, if it gives one.
+    /// The status as a source; none if the entry has no known status.
     pub fn level(&self) -> Option<Level> {
         match *self {
             Self::Present { status: Some(status), changed_ms, seen_changing, .. } => {

@@ -1,7 +1,7 @@
 //! A hold: the one kind of wait, suppression and suspension (G12, S3-02).
 //!
-//! It has a reason, a start and a hard cap, so that suppressions never add up to for ever, and its
-//! remaining time can be read.
+//! A hold has a reason, a start and a hard cap. So suppressions never add up to an endless one, and the remaining
+//! time can be read.
 
 use alloc::string::String;
 use coord_model::{Awake, Moment};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clocks::clocks;
 
-/// Nothing acts while it lasts.
+/// A time in which nothing acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// Why.

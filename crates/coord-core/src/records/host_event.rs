@@ -1,4 +1,4 @@
-//! What takes several sessions along (H-10).
+//! Host events: what ends several sessions at once (H-10).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use coord_model::{Moment, ProcessRef};
 
 use super::clocks::clocks;
 
-/// What took a session along.
+/// What ended a session from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostEvent {
     /// The machine was restarted.
@@ -22,9 +22,9 @@ pub enum HostEvent {
 /// A tmux server that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadServer {
-    /// Which.
+    /// The server process.
     pub process: ProcessRef,
-    /// It lived until then at least, milliseconds since 1970.
+    /// The server lived at least until then, milliseconds since 1970.
     pub seen_ms: u64,
     /// When its death was noticed.
     pub at: Moment,

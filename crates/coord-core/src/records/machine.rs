@@ -1,4 +1,4 @@
-//! What concerns all recoveries of the machine (H-11).
+//! What all recoveries of the machine share (H-11).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,38 +12,38 @@ use super::hold::Hold;
 use super::marks::Marks;
 use super::recovery::Flag;
 
-/// What concerns all recoveries.
+/// What all recoveries of the machine share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
     /// Number of the last step.
     pub last_number: u64,
-    /// Whose recovery is under way.
+    /// Sessions with a recovery in progress.
     pub under_way: Vec<SessionKey>,
-    /// When the latest ones began.
+    /// When the latest recoveries began.
     pub starts: Vec<Awake>,
-    /// Whose harnesses crashed lately, and when.
+    /// Sessions whose harnesses crashed lately, and when.
     pub deaths: Vec<(SessionKey, Moment)>,
-    /// How the latest recoveries failed, if all in the same way, and how many.
+    /// How the latest recoveries failed, if all failed in the same way, and how many did.
     pub failures: Option<(String, u32)>,
-    /// Nothing restarts by itself: why, and since when.
+    /// The breaker: why no session restarts by itself, and since when.
     pub breaker: Option<Flag>,
-    /// It is for many deaths, and not for failures.
+    /// Whether the breaker is set for many deaths, and not for failures.
     pub is_for_deaths: bool,
     /// A person's hold on all sessions.
     pub held: Option<Hold>,
-    /// Marks of directories.
+    /// Marks of directories, by path.
     pub marks: BTreeMap<String, Marks>,
 }
 
 impl Machine {
-    /// A number for a step, never used before.
+    /// Returns a step number that was never used before.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number = self.last_number.saturating_add(1);
         self.last_number
     }
 
-    /// A person ends what H-11 stopped.
+    /// Resets the breaker and what led to it, on a person's order (H-11).
     pub(crate) fn reset(&mut self) {
         self.breaker = None;
         self.is_for_deaths = false;
@@ -52,7 +52,7 @@ impl Machine {
         self.starts.clear();
     }
 
-    /// A new boot: nothing that was under way still is.
+    /// Clears what was in progress before a reboot.
     pub(crate) fn begin_boot(&mut self) {
         self.under_way.clear();
         self.starts.clear();

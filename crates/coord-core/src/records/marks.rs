@@ -1,5 +1,5 @@
-//! What its user said of a session, or of all sessions of a directory (H-06): whether anybody watches it, whether it
-//! comes back by itself, and that nothing may act on it.
+//! What the user set for a session, or for all sessions of a directory (H-06). This includes whether it is
+//! unattended, whether it comes back by itself, and whether it is on hold.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,33 +12,33 @@ use super::hold::Hold;
 use super::session::Session;
 use super::state::State;
 
-/// In a change of marks: no sender is allowed any more.
+/// In a change of marks: removes all allowed senders.
 const NOBODY: &str = "none";
 
-/// A session's marks, or those of a directory.
+/// The marks of a session, or those of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Marks {
-    /// Prompts of its agent that ask for consent are answered too (H-40).
+    /// Whether prompts in which its agent asks for consent are answered too (H-40).
     pub answers: Option<bool>,
-    /// Nobody watches it; none where that was never said.
+    /// Whether the session is unattended; none if that was never set.
     pub unattended: Option<bool>,
-    /// It comes back by itself; none where that was never said.
+    /// Whether it comes back by itself after a crash; none if that was never set.
     pub recover: Option<bool>,
     /// A name for people.
     pub name: Option<String>,
-    /// The session that its end is told to.
+    /// The session that is notified of its end.
     pub parent: Option<String>,
     /// The directory of its task.
     pub task_dir: Option<String>,
-    /// Whose messages it takes although its agent acts without asking: ids and names of sessions,
+    /// Senders whose messages it accepts although its agent acts without asking: ids and names of sessions,
     /// `program:NAME`, `any` (H-04).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
 }
 
 impl Marks {
-    /// Takes a change over.
+    /// Applies a change.
     pub fn change(&mut self, change: MarkChange) {
         let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = change;
         self.answers = answers.or(self.answers);
@@ -58,13 +58,13 @@ impl Marks {
 }
 
 impl State {
-    /// Whether nobody watches it: its own mark, else its directory's.
+    /// Whether the session is unattended: its own mark decides, else that of its directory.
     pub fn is_unattended(&self, session: &Session) -> bool {
         let of_dir = self.marks_of_dir(session).and_then(|marks| marks.unattended);
         session.marks.unattended.or(of_dir).unwrap_or(false)
     }
 
-    /// Whether its user wants it back after a crash (H-06).
+    /// Whether the user wants the session back after a crash (H-06).
     pub(crate) fn is_opted_in(&self, session: &Session) -> bool {
         let of_dir = self.marks_of_dir(session).and_then(|marks| marks.recover);
         let is_for_all = self.header.settings.mode == Mode::Act;
@@ -75,8 +75,8 @@ impl State {
         self.header.machine.marks.get(&session.launch.as_ref()?.cwd.path)
     }
 
-    /// The hold that its operator set on it or on all, or that its task's stop file is, while it lasts (H-06,
-    /// S1-15).
+    /// The hold that an operator set on this session or on all sessions, or that its task's stop file causes; none
+    /// if no hold lasts (H-06, S1-15).
     pub fn operators_hold<'a>(&'a self, session: &'a Session, awake: Awake) -> Option<&'a Hold> {
         let of_all = self.header.machine.held.as_ref();
         let of_task = session.task.stop.as_ref();

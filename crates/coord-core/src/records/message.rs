@@ -1,7 +1,6 @@
-//! A message, where it is, and who has it (S4, G3).
+//! A message, its state, and who has it (S4, G3).
 //!
-//! It is in exactly one of four states, because its state is one value. What it says lies outside, in a file of its
-//! own; here is only that it exists.
+//! A message is in exactly one of four states, because its state is one value. Its text is in a file of its own.
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
@@ -15,56 +14,56 @@ use super::clocks::clocks;
 pub struct Message {
     /// Its id.
     pub id: MessageId,
-    /// Its place among all messages: they are handed out in this order.
+    /// Its position among all messages: they are handed out in this order.
     pub number: u64,
-    /// Whom it is for.
+    /// The receiver.
     pub to: Address,
-    /// Who sent it.
+    /// The sender.
     pub from: Sender,
-    /// It stands before those that are not urgent.
+    /// Whether it is handed out before those that are not urgent.
     #[serde(default)]
     pub is_urgent: bool,
     /// How many messages led to it, each sent in a turn that the one before had started (H-21).
     #[serde(default)]
     pub depth: u32,
-    /// A person let it pass, however many led to it.
+    /// Whether a person released it, however many messages led to it.
     #[serde(default)]
     pub is_released: bool,
-    /// What makes a second one the same (S4-26).
+    /// What makes a later message count as the same one (S4-26).
     pub same: Same,
     /// The length of its text, bytes.
     pub bytes: u32,
     /// When it was accepted.
     pub sent: Moment,
-    /// When it is of no use any more, on both clocks.
+    /// When it expires, on both clocks.
     #[serde(default)]
     pub expires: Option<Moment>,
-    /// How often it was sent again while it was there, and folded into this one.
+    /// How often the same message was sent again and folded into this one.
     #[serde(default)]
     pub folded: u32,
-    /// How often it was handed out since it was sent, or tried again by a person.
+    /// How often it was handed out since it was sent, or since a person had it retried.
     #[serde(default)]
     pub attempts: u32,
-    /// Somebody may have done what it says already (S4-25).
+    /// Whether somebody may have acted on it already (S4-25).
     #[serde(default)]
     pub maybe_duplicate: bool,
-    /// Why the last attempt came to nothing.
+    /// Why the last attempt failed.
     #[serde(default)]
     pub last_failure: Option<String>,
-    /// Where it is.
+    /// Its state.
     pub state: MessageState,
 }
 
-/// G3: the one state that it is in.
+/// The one state that a message is in (G3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageState {
     /// It waits.
     Pending {
-        /// Not before this: the last attempt failed.
+        /// The earliest time of the next attempt, after a failed one.
         not_before: Option<Awake>,
     },
-    /// Somebody has it.
+    /// Somebody has it, under a lease.
     Processing(Lease),
     /// It is done, and kept for a while.
     Processed {
@@ -72,10 +71,10 @@ pub enum MessageState {
         at: Moment,
         /// Until when it is kept.
         until: Awake,
-        /// By which lease.
+        /// The fence of the lease under which it was done.
         fence: u64,
     },
-    /// Nobody tries any more, until a person says so.
+    /// It failed. It is not retried until a person orders it.
     Failed {
         /// When.
         at: Moment,
@@ -86,33 +85,33 @@ pub enum MessageState {
     },
 }
 
-/// The right to work on a message, for a time.
+/// The right to work on a message for a limited time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who has it, as they call themselves.
+    /// The holder, by the name it gave.
     pub holder: String,
     /// Since when.
     pub since: Moment,
-    /// Until when; without a word by then the message goes back.
+    /// Deadline. Without an answer by then the message goes back.
     pub until: Awake,
-    /// Greater than that of every earlier lease: who comes with an older one has lost it (S4-13).
+    /// Greater than the fence of every earlier lease: a stale fence is rejected (S4-13).
     pub fence: u64,
-    /// Where the proof is looked for that it arrived; none for a consumer, which says so itself.
+    /// Where the proof of arrival is looked for; none for a consumer, which reports its result itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sought: Option<Sought>,
 }
 
-/// The transcript that tells whether a message reached its agent (H-30).
+/// The transcript that shows whether a message reached its agent (H-30).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sought {
-    /// By which way it left.
+    /// The delivery path by which the message left.
     #[serde(rename = "door")]
     pub delivery: DeliveryPath,
     /// The transcript.
     pub path: String,
-    /// The configuration directory it must lie in (H-27).
+    /// The configuration directory that the transcript must lie in (H-27).
     pub config_dir: String,
-    /// The lease is over, and the last look is under way.
+    /// Whether the lease is over and the last look is in progress.
     #[serde(default)]
     pub is_last: bool,
 }
@@ -135,12 +134,12 @@ impl Message {
         self.lease()?.sought.as_ref()
     }
 
-    /// Whether it left by this way, and may be on its way still.
+    /// Whether it left by this delivery path, and may still be in transit.
     pub(crate) fn left_by(&self, delivery: DeliveryPath) -> bool {
         self.sought().is_some_and(|sought| sought.delivery == delivery)
     }
 
-    /// The session it is for.
+    /// The session that it is for; none for a queue.
     pub fn session(&self) -> Option<SessionKey> {
         match self.to {
             Address::Session(key) => Some(key),
@@ -163,12 +162,12 @@ impl Message {
         self.state == MessageState::Pending { not_before: None }
     }
 
-    /// Whether it waits.
+    /// Whether it is pending.
     pub fn is_pending(&self) -> bool {
         matches!(self.state, MessageState::Pending { .. })
     }
 
-    /// The word of its state.
+    /// The name of its state.
     pub fn word(&self) -> &'static str {
         match self.state {
             MessageState::Pending { .. } => "pending",
@@ -183,16 +182,16 @@ impl Message {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Inbox {
-    /// The deepest message that reached it since its last turn of its user's own (H-21).
+    /// The depth of the deepest message that reached it since the last turn that its user started (H-21).
     pub chain: Option<u32>,
-    /// A message made its turn go on at its end already.
+    /// Whether a message already made the current turn continue at its end.
     pub is_continued: bool,
-    /// It was ever sent one: a waiter is kept for it (H-02).
+    /// Whether a message was ever sent to it: a waiter is kept for such a session (H-02).
     pub was_sent: bool,
 }
 
 impl Inbox {
-    /// A prompt opened a turn; the first one of a run brings what its start was given.
+    /// Notes that a prompt opened a turn. The first turn of a run carries what was given at its start.
     pub(crate) fn on_prompt(&mut self, is_ours: bool, is_first: bool) {
         self.is_continued = false;
         if !is_ours && !is_first {

@@ -1,5 +1,5 @@
-//! Holds the messages, and the indexes that keep the cost of an operation independent of how many wait.
-//! The indexes follow from the messages and are never stored.
+//! Holds the messages, with indexes that keep the cost of an operation independent of how many wait. The indexes
+//! are derived from the messages and never stored.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use coord_model::{Address, Awake, MessageId, Same, Sender, SessionKey};
 use super::clocks::clocks;
 use super::message::{Message, MessageState};
 
-/// What is kept beside the messages.
+/// What is stored beside the messages: the next numbers, and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueHead {
@@ -22,7 +22,7 @@ pub struct QueueHead {
     pub next_fence: u64,
     /// Messages accepted.
     pub sent: u64,
-    /// Messages that were folded into one that was there.
+    /// Messages that were folded into one that was pending or kept.
     pub folded: u64,
     /// Messages done.
     pub processed: u64,
@@ -30,22 +30,22 @@ pub struct QueueHead {
     pub failed: u64,
     /// Leases that ran out.
     pub ran_out: u64,
-    /// When leases were swept last.
+    /// When the leases were swept last.
     pub swept: Awake,
 }
 
-/// How many messages of one receiver are where.
+/// How many messages of one receiver are in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineCounts {
-    /// They wait.
+    /// Messages that wait.
     pub pending: usize,
-    /// Somebody has them.
+    /// Messages that somebody has.
     pub processing: usize,
-    /// They failed.
+    /// Messages that failed.
     pub failed: usize,
 }
 
-/// Urgent ones first, then in the order in which they were sent.
+/// The order of handing out: urgent ones first, then as they were sent.
 type Rank = (bool, u64);
 
 /// The messages of one receiver.
@@ -53,29 +53,29 @@ type Rank = (bool, u64);
 struct Line {
     ready: BTreeMap<Rank, MessageId>,
     counts: LineCounts,
-    /// Of a session: those that wait and those on their way.
+    /// For a session: messages that wait and those in transit.
     open: BTreeSet<MessageId>,
 }
 
 /// All messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Messages {
-    /// Boxed: a message is large, and the map moves its neighbours when one comes or goes.
+    /// Boxed: a message is large, and the map moves its neighbours when one is added or removed.
     messages: BTreeMap<MessageId, Box<Message>>,
     indexes: Indexes,
 }
 
-/// Where messages are found by anything but their id.
+/// Indexes that find messages by anything but their id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Indexes {
     lines: BTreeMap<Address, Line>,
-    /// The first of those that are the same counts.
+    /// If several are the same, the first one counts.
     same: BTreeMap<(Address, Sender, Alike, u64), MessageId>,
     deadlines: BTreeSet<(Awake, MessageId)>,
     leases: BTreeSet<MessageId>,
 }
 
-/// What is looked for when the same comes again.
+/// What identifies a message that is sent again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Alike {
     Key(String),
@@ -83,22 +83,22 @@ enum Alike {
 }
 
 impl Messages {
-    /// A message.
+    /// The message with this id.
     pub(crate) fn get(&self, id: MessageId) -> Option<&Message> {
         self.messages.get(&id).map(|message| &**message)
     }
 
-    /// All of them, in the order of their ids.
+    /// All messages, in the order of their ids.
     pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = &Message> {
         self.messages.values().map(|message| &**message)
     }
 
-    /// Those between two ids.
+    /// The messages between two ids, both included.
     pub(crate) fn between(&self, from: MessageId, to: MessageId) -> impl Iterator<Item = &Message> {
         self.messages.range(from..=to).map(|(_, message)| &**message)
     }
 
-    /// Those that somebody has.
+    /// The messages that somebody has.
     pub(crate) fn leased(&self) -> impl Iterator<Item = &Message> {
         self.indexes.leases.iter().filter_map(|id| self.get(*id))
     }
@@ -109,19 +109,19 @@ impl Messages {
         self.get(*id)
     }
 
-    /// Those of a receiver that could be handed out now, in order.
+    /// The messages of a receiver that could be handed out now, in order.
     pub(crate) fn ready(&self, to: &Address) -> impl Iterator<Item = &Message> {
         let line = self.indexes.lines.get(to).into_iter();
         line.flat_map(|line| line.ready.values()).filter_map(|id| self.get(*id))
     }
 
-    /// Those of a session that wait or are on their way.
+    /// The messages of a session that wait or are in transit.
     pub(crate) fn open(&self, key: SessionKey) -> impl Iterator<Item = &Message> {
         let line = self.indexes.lines.get(&Address::Session(key)).into_iter();
         line.flat_map(|line| &line.open).filter_map(|id| self.get(*id))
     }
 
-    /// The sessions for which one could be handed out now.
+    /// The sessions for which a message could be handed out now.
     pub(crate) fn sessions_with_ready(&self) -> impl Iterator<Item = SessionKey> {
         let from = Address::Session(SessionKey(0));
         let lines = self.indexes.lines.range(from..).filter(|(_, line)| !line.ready.is_empty());
@@ -131,7 +131,7 @@ impl Messages {
         })
     }
 
-    /// How many of a receiver's are where.
+    /// How many messages of a receiver are in which state.
     pub(crate) fn counts(&self, to: &Address) -> LineCounts {
         self.indexes.lines.get(to).map_or_else(LineCounts::default, |line| line.counts)
     }
@@ -141,43 +141,43 @@ impl Messages {
         self.indexes.lines.iter().map(|(to, line)| (to, line.counts))
     }
 
-    /// The one that is the same, if one is there.
+    /// The message that counts as the same, if there is one.
     pub(crate) fn same_as(&self, to: &Address, from: &Sender, same: &Same) -> Option<&Message> {
         let all = |number| (to.clone(), from.clone(), alike(same), number);
         let (_, id) = self.indexes.same.range(all(0)..=all(u64::MAX)).next()?;
         self.get(*id)
     }
 
-    /// When the next one changes by time alone.
+    /// When the next message changes by time alone.
     pub(crate) fn next_deadline(&self) -> Option<Awake> {
         self.indexes.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Those that time alone has changed by now.
+    /// The messages whose deadline has come.
     pub(crate) fn due(&self, now: Awake) -> Vec<MessageId> {
         self.indexes.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
     }
 
-    /// As if all timers had been lost.
+    /// Drops all deadlines, as if every timer had been lost.
     #[cfg(test)]
     pub(crate) fn lose_deadlines(&mut self) {
         self.indexes.deadlines.clear();
     }
 
-    /// Puts a new message in.
+    /// Adds a new message.
     pub(crate) fn put(&mut self, message: Message) {
         self.indexes.tell(&message, Indexed::default(), Indexed::of(&message));
         self.messages.insert(message.id, Box::new(message));
     }
 
-    /// Takes a message out for good.
+    /// Removes a message for good.
     pub(crate) fn remove(&mut self, id: MessageId) -> bool {
         let Some(message) = self.messages.remove(&id) else { return false };
         self.indexes.tell(&message, Indexed::of(&message), Indexed::default());
         true
     }
 
-    /// Changes a message where it is. Its id, number, receiver, sender and sameness stay.
+    /// Changes a message in place. Its id, number, receiver, sender and sameness stay.
     pub(crate) fn change(&mut self, id: MessageId, change: impl FnOnce(&mut Message)) {
         let Some(message) = self.messages.get_mut(&id) else { return };
         let before = Indexed::of(message);
@@ -190,7 +190,7 @@ impl Messages {
 }
 
 impl Indexes {
-    /// What has become of a message.
+    /// Updates the indexes after a message changed.
     fn tell(&mut self, message: &Message, before: Indexed, after: Indexed) {
         let id = message.id;
         if before.deadline != after.deadline {
@@ -240,7 +240,7 @@ impl Indexes {
     }
 }
 
-/// What the indexes say of a message.
+/// What the indexes hold of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Indexed {
     deadline: Option<Awake>,
@@ -291,7 +291,7 @@ fn rank(message: &Message) -> Rank {
     (!message.is_urgent, message.number)
 }
 
-/// One without a key is found only while it waits.
+/// Whether the same message is found again: one without a key only while it waits.
 fn is_found(message: &Message) -> bool {
     match message.same {
         Same::Key(..) => true,

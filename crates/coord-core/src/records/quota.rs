@@ -1,4 +1,4 @@
-//! A session's wait for its quota, or for the API.
+//! A session's wait for the end of a usage limit, or for the API.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,18 +6,18 @@ use coord_model::{Awake, Moment};
 
 use super::clocks::clocks;
 
-/// What is waited for.
+/// What a session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum WaitedFor {
     /// The end of a usage limit.
     #[default]
     Quota,
-    /// That the API answers again (R-11: `server_error`).
+    /// An answer of the API (R-11: `server_error`).
     Service,
 }
 
 impl WaitedFor {
-    /// What the client's typed error has a session wait for, if time mends it.
+    /// What a session waits for after this typed error of the client; none if time does not clear it.
     pub(crate) fn after(error: &str) -> Option<Self> {
         match error {
             "rate_limit" => Some(Self::Quota),
@@ -35,18 +35,18 @@ impl WaitedFor {
     }
 }
 
-/// A wait for quota, or for the API.
+/// A wait for the end of a usage limit, or for the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaWait {
     /// Since when.
     pub since: Moment,
-    /// What for.
+    /// What the session waits for.
     #[serde(default)]
     pub waited_for: WaitedFor,
-    /// When the limit ends, milliseconds since 1970, where the transcript says so.
+    /// When the limit ends, milliseconds since 1970, if the transcript says so.
     #[serde(default)]
     pub resets_ms: Option<u64>,
-    /// Nobody is woken before.
+    /// No probe is sent before this.
     pub until: Awake,
     /// Probes that were sent.
     pub probes: u32,

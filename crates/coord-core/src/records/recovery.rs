@@ -1,8 +1,8 @@
-//! What is known of a session's recoveries (S0): the one that is owed, and how the last one ended.
+//! What is known of a session's recoveries (S0): the pending one, and how the last one ended.
 //!
-//! A session has at most one pending recovery (S0-09). Its stage says what was decided last; a step
-//! that touches the world is decided on a proof made for it, stands in the state before it is done,
-//! and is never repeated blindly: after a restart its effect is looked for, as after a lost answer.
+//! A session has at most one pending recovery (S0-09). Its stage says what was decided last. A step that touches
+//! the world is decided on a proof made for it, and is stored in the state before it is performed. It is never
+//! repeated blindly: after a restart, as after a lost answer, coord looks for its effect.
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
@@ -18,34 +18,34 @@ use super::obstacle::Obstacle;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {
-    /// The one that is owed.
+    /// The pending recovery.
     pub pending: Option<Pending>,
-    /// What was used of G5's limits.
+    /// What was used of the limits of G5.
     pub budget: Budget,
     /// How the last one ended.
     pub last: Option<Last>,
-    /// A person has to look: why, and since when (G5, H-35).
+    /// Why a person has to look, and since when (G5, H-35).
     pub needs_operator: Option<Flag>,
-    /// After an attempt, detections are dropped for a while (S0-11).
+    /// After an attempt, detections are dropped while this lasts (S0-11).
     pub cooldown: Option<Hold>,
-    /// Detections that were dropped (S0-14).
+    /// Number of detections that were dropped (S0-14).
     pub dropped: u32,
-    /// When a recovery was verified last, for a death soon after (H-06).
+    /// When a recovery was last verified, to recognize a death soon after (H-06).
     pub verified_at: Option<Awake>,
-    /// The dead harness whose conversation went on in another process (H-42).
+    /// The dead harness whose conversation continued in another process (H-42).
     #[serde(default)]
     pub passed_on: Option<ProcessRef>,
     /// The harness whose death opened or closed a case: one death is one case.
     pub judged: Option<ProcessRef>,
-    /// Prompts that arrived while its harness was being ended (H-53).
+    /// Number of prompts that arrived while its harness was being ended (H-53).
     #[serde(default)]
     pub harmed_prompts: u32,
-    /// The id whose conversation was found to have no turn, or no transcript (H-36).
+    /// The id of a conversation that was found to have no turn, or no transcript (H-36).
     pub nothing_left: Option<String>,
 }
 
 impl Recovery {
-    /// The process that claimed its resume and has not reported yet.
+    /// The process that claimed the resume and has not reported yet.
     pub(crate) fn claimer(&self) -> Option<ProcessRef> {
         match self.pending.as_ref()?.stage {
             Stage::Claimed { process, .. } => Some(process),
@@ -58,13 +58,13 @@ impl Recovery {
         }
     }
 
-    /// Whether this process claimed the resume, the last time that one did.
+    /// Whether this process was the last to claim the resume.
     pub(crate) fn claimed_by(&self, process: ProcessRef) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.claimed == Some(process))
     }
 
-    /// A prompt of its user's opened a turn: limits per turn begin anew (G5), and an attempt that its living harness
-    /// outlived is over.
+    /// A prompt of the user's opened a turn. The limits per turn start again (G5), and an attempt is over if its
+    /// living harness outlived it.
     pub(crate) fn begin_turn(&mut self) {
         self.budget.next_turn();
         if let Some(pending) = self.pending.as_mut().filter(|pending| !pending.is_under_way()) {
@@ -72,7 +72,7 @@ impl Recovery {
         }
     }
 
-    /// A new coordinator: what the last one wanted to look at is not answered any more.
+    /// A new coordinator started: the looks that the previous one requested are not answered any more.
     pub(crate) fn forget_looks(&mut self, at: Moment) {
         let Some(pending) = &mut self.pending else { return };
         match &mut pending.stage {
@@ -88,7 +88,7 @@ impl Recovery {
         }
     }
 
-    /// A new boot: what was under way is over with the harness.
+    /// The machine was rebooted: what was in progress ended with the harness.
     pub(crate) fn begin_boot(&mut self, at: Moment) {
         self.cooldown = None;
         self.verified_at = None;
@@ -106,7 +106,7 @@ pub struct Flag {
     pub reason: String,
     /// Since when.
     pub since: Moment,
-    /// A limit on repeated acts led to it (G5, S1-15).
+    /// Whether a limit on repeated acts led to it (G5, S1-15).
     #[serde(default)]
     pub is_limit: bool,
 }
@@ -116,16 +116,16 @@ pub struct Flag {
 pub struct Last {
     /// When.
     pub at: Moment,
-    /// `verified`, or why not.
+    /// The result.
     pub outcome: Ending,
 }
 
-/// What a recovery came to.
+/// The result of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// The resumed session proved itself (H-33).
     Verified,
-    /// It was not brought back, and nothing was touched.
+    /// The session was not brought back, and nothing was touched.
     Closed {
         /// Why, in words.
         why: String,
@@ -135,12 +135,12 @@ pub enum Ending {
         /// Why, in words.
         why: String,
     },
-    /// It would have been brought back; in this mode nothing is done.
+    /// The session would have been brought back, but in this mode nothing is done.
     Observed,
 }
 
 impl Ending {
-    /// Its word.
+    /// The name of the result.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Verified => "verified",
@@ -165,7 +165,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Its word in `inspect`.
+    /// The name of the cause in `inspect`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Signature => "crash_signature",
@@ -176,143 +176,143 @@ impl Cause {
     }
 }
 
-/// A recovery that is owed.
+/// A pending recovery.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
-    /// Why.
+    /// Why the session is to be brought back.
     pub cause: Cause,
-    /// The harness that it is about.
+    /// The harness that the recovery is about.
     pub harness: ProcessRef,
-    /// The id that the last proof was made for (H-36).
+    /// The session id that the last proof was made for (H-36).
     pub session_id: String,
-    /// Since when.
+    /// When the cause was detected.
     pub detected_at: Moment,
-    /// When its harness died; none while it lives.
+    /// When the harness died; none while it lives.
     pub died_at: Option<Moment>,
-    /// A person asked for it.
+    /// Whether a person asked for it.
     pub by_hand: bool,
-    /// That person lets it wait until the living harness is idle (H-53).
+    /// Whether that person's order waits until the living harness is idle (H-53).
     #[serde(default)]
     pub when_idle: bool,
-    /// A turn was open when it crashed: its work was cut off.
+    /// Whether a turn was open at the crash, so that its work was cut off.
     pub was_working: bool,
-    /// Its living harness was sent a signal for it: SIGTERM at rest, or proved hung.
+    /// Whether coord signalled the living harness for this recovery: SIGTERM at rest, or when proved hung.
     pub ended_by_us: bool,
     /// Attempts so far.
     pub attempts: u32,
-    /// When the latest step of this attempt that touches the world began. The machine's limits count the attempt by
-    /// it (H-11); the session's budget was charged at the first step.
+    /// When the latest step of this attempt that touches the world began. The machine's limits count the attempt
+    /// by this time (H-11); the session's budget was charged at the first step.
     #[serde(default)]
     pub begun: Option<Awake>,
-    /// Acts in a row that were not carried out because something had changed.
+    /// Acts in a row that were not performed because something had changed.
     pub changes: u32,
-    /// What it waits for; none while a step is under way.
+    /// What the recovery waits for; none while a step is in progress.
     #[serde(default)]
     pub obstacle: Option<Obstacle>,
-    /// The same in words.
+    /// What it waits for, in words.
     pub waits_for: String,
     /// Since when it waits for that.
     pub waits_since: Moment,
-    /// Its person was told that it waits (H-35).
+    /// Whether its user was notified that it waits (H-35).
     pub is_told: bool,
-    /// Its person was told and had the time to cancel it (H-06).
+    /// Whether its user was notified and had the time to cancel it (H-06).
     pub is_graced: bool,
     /// When that time began (H-54).
     #[serde(default)]
     pub graced_at: Option<Moment>,
-    /// When the prompt was entered that arrived after the end of its harness was decided, milliseconds
-    /// since 1970 (H-53).
+    /// When a prompt was entered after coord had decided to end the harness, milliseconds since 1970 (H-53).
     #[serde(default)]
     pub prompt_ms: Option<u64>,
-    /// Its living harness does nothing in the midst of a turn (H-07).
+    /// The evidence that the living harness does nothing in an open turn (H-07).
     #[serde(default)]
     pub still: Option<Still>,
-    /// The first prompt that its shell showed after the death (H-18).
+    /// The first prompt that the shell showed after the death (H-18).
     pub prompt: Option<Prompt>,
     /// The nonce that was typed last (H-34).
     pub typed: Option<String>,
-    /// The process that claimed a resume last, whatever became of it (G6).
+    /// The last process that claimed a resume, whatever became of that process (G6).
     #[serde(default)]
     pub claimed: Option<ProcessRef>,
-    /// An unproved SessionStart named that process: it counts once the client's registry confirms who it is (H-44).
+    /// Whether an unproved SessionStart named that process. It counts once the client's registry confirms the
+    /// process (H-44).
     #[serde(default)]
     pub is_start_heard: bool,
-    /// What is under way.
+    /// The step in progress.
     pub stage: Stage,
 }
 
-/// What is under way.
+/// The step that is in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Nothing: it is tried (again) then, or when something happens.
+    /// No step. The next attempt is made at `until`, or when an event allows it.
     Waiting {
-        /// When.
+        /// When the next attempt is made.
         until: Awake,
     },
-    /// Its person is told and can cancel it with any key.
+    /// The grace period: its user is notified and can cancel it with any key.
     Grace {
         /// Until when.
         until: Awake,
     },
-    /// A look was asked for.
+    /// A look was requested.
     Proving {
-        /// For which step.
+        /// The number of the step that the look is for.
         number: u64,
-        /// When.
+        /// When it was requested.
         since: Awake,
-        /// At a living harness: its answer says nothing of a dead one.
+        /// Whether the look is at a living harness. Its answer then says nothing of a dead one.
         #[serde(default)]
         lives: bool,
     },
-    /// Its living harness is sent a signal, and waited for.
+    /// A signal was sent to the living harness, and coord waits for it to end.
     Ending {
-        /// Which step.
+        /// The number of the step.
         number: u64,
         /// When.
         since: Awake,
-        /// Which.
+        /// The signal.
         signal: Signal,
     },
-    /// The line that resumes it is put somewhere; nobody has claimed it yet.
+    /// The line that resumes the session was placed. No process has claimed it yet.
     Placing {
-        /// Which step.
+        /// The number of the step.
         number: u64,
         /// When.
         since: Awake,
-        /// Good once, for this step.
+        /// The nonce, which is good once, for this step.
         nonce: String,
-        /// Where.
+        /// Where the line was placed.
         way: Way,
     },
     /// A process claimed the nonce and becomes the client.
     Claimed {
-        /// Which.
+        /// The process.
         process: ProcessRef,
         /// When.
         since: Awake,
-        /// It takes longer than expected: the look that tells why (H-43).
+        /// The number of the look that is to tell why this takes longer than expected (H-43).
         asked: Option<u64>,
     },
     /// The client reported its start.
     Started {
-        /// Which.
+        /// The process.
         process: ProcessRef,
         /// When.
         since: Awake,
-        /// The look for another owner (H-13).
+        /// The number of the look for another owner (H-13).
         asked: Option<u64>,
-        /// There is none.
+        /// Whether the look found no other owner.
         is_sole: bool,
     },
 }
 
-/// Where the line is put (S0-25e).
+/// Where the line that resumes a session is placed (S0-25e).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// Typed into its shell.
+    /// Typed into the session's shell.
     Shell,
-    /// Run in its kept pane.
+    /// Run in the session's kept pane.
     Pane,
     /// Run in a new window.
     Window,
@@ -329,12 +329,13 @@ impl Way {
 }
 
 impl Pending {
-    /// Whether an end of its harness was asked for. Its SessionEnd may come before the answer of the act.
+    /// Whether coord decided to end the harness. The harness's SessionEnd may arrive before the outcome of the
+    /// act.
     pub(crate) fn is_ended_by_us(&self) -> bool {
         self.ended_by_us || matches!(self.stage, Stage::Ending { .. })
     }
 
-    /// Whether something is done to the session, or was and has not come to its end.
+    /// Whether an act on the session is in progress.
     pub fn is_under_way(&self) -> bool {
         match self.stage {
             Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. } => false,
@@ -345,7 +346,7 @@ impl Pending {
         }
     }
 
-    /// When it is tried next, where only time decides that.
+    /// When the next attempt is made, if only time decides that.
     pub fn next_at(&self) -> Option<Awake> {
         match self.stage {
             Stage::Waiting { until } | Stage::Grace { until } => (until != NEVER).then_some(until),
@@ -358,14 +359,14 @@ impl Pending {
     }
 }
 
-/// A client that showed no sign of life between looks.
+/// A client that showed no sign of life between two looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Still {
-    /// What its main thread has run in all, nanoseconds.
+    /// CPU time that its main thread has used in total, nanoseconds.
     pub ran_ns: u64,
-    /// Since the look that found this first.
+    /// The time of the look that found this value first.
     pub since: Awake,
-    /// When it was found not to have ended on SIGTERM. Any sign of life after that withdraws it.
+    /// When it was found not to have ended on SIGTERM. Any sign of life after that withdraws the case.
     #[serde(default)]
     pub asked_at: Option<Awake>,
     /// What its pane showed.

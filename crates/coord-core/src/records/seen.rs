@@ -1,15 +1,15 @@
-//! Decides whether an event was there before (G2): ids are remembered for 7 days or 1,000,000.
+//! Decides whether an event arrived before (G2): ids are remembered for 7 days, up to 1,000,000 of them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use coord_model::EventId;
 
-/// Ids remembered.
+/// Maximum number of remembered ids.
 const IDS_MAX: usize = 1_000_000;
-/// How long an event may lie in a spool and still be applied: no longer than ids are remembered
-/// (H-31); older ones are history only.
+/// How long an event may lie in a spool and still be applied, in milliseconds: no longer than ids are remembered
+/// (H-31). Older events are history only.
 pub(crate) const REMEMBERED_MS: u64 = 7 * 24 * 3_600_000;
-/// An id begins with 48 bits of milliseconds.
+/// An id begins with 48 bits of milliseconds; the other bits follow.
 const MS_SHIFT: u32 = 80;
 
 /// The ids of events that took effect.
@@ -19,7 +19,7 @@ pub struct SeenIds {
 }
 
 impl SeenIds {
-    /// Notes an id; false if it was there already.
+    /// Adds an id. Returns false if it was there already.
     pub fn insert(&mut self, id: EventId, wall_ms: u64) -> bool {
         let is_new = self.ids.insert(id);
         while self.ids.first().is_some_and(|oldest| {
@@ -32,7 +32,7 @@ impl SeenIds {
         is_new
     }
 
-    /// Whether an id is there.
+    /// Whether the id is remembered.
     pub fn contains(&self, id: EventId) -> bool {
         self.ids.contains(&id)
     }
@@ -42,7 +42,7 @@ impl SeenIds {
         self.ids.len()
     }
 
-    /// Whether there is none.
+    /// Whether no id is remembered.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -52,7 +52,7 @@ impl SeenIds {
         self.ids.iter().flat_map(|id| id.to_be_bytes()).collect()
     }
 
-    /// Reads what [`Self::to_bytes`] wrote; a rest of less than 16 bytes is ignored.
+    /// Reads what [`Self::to_bytes`] wrote. A remainder of less than 16 bytes is ignored.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let (chunks, _) = bytes.as_chunks::<16>();
         Self { ids: chunks.iter().map(|chunk| EventId::from_be_bytes(*chunk)).collect() }
@@ -67,7 +67,7 @@ mod tests {
         (u128::from(ms) << MS_SHIFT) | n
     }
 
-    // G2: a second arrival is told from a first one, also after a restart.
+    // G2: a second arrival is recognized, also after a restart.
     #[test]
     fn an_id_is_new_once() {
         let mut seen = SeenIds::default();

@@ -1,5 +1,5 @@
-//! The record of one session: facts only, with their times. What they mean is decided elsewhere
-//! (`turn`, `death`, `host_event`, `status`).
+//! The record of one session: facts only, with their times. Other modules decide what they mean (`turn`, `death`,
+//! `host_event`, `status`).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,41 +34,42 @@ pub struct Stamp {
     pub wall_ms: u64,
 }
 
-/// Whether the harness is there, and how it went if it is not.
+/// Whether the harness is there, and if not, how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Presence {
-    /// There, as far as anybody knows.
+    /// It is there, as far as is known.
     Alive,
-    /// Its process is gone; what it left behind is being read (H-05).
+    /// Its process is gone. What the process left behind is being read (H-05).
     Dying {
         /// Since when.
         since: Moment,
-        /// The registry said nothing: its pane is asked.
+        /// Whether the pane is being captured, because the registry did not decide.
         asks_pane: bool,
-        /// Its end was told when it happened; else it was found dead, and may have been for long.
+        /// Whether its end was reported as it happened. Else it was found dead, and may have been dead for a long
+        /// time.
         #[serde(default)]
         is_fresh: bool,
     },
-    /// It ended its session.
+    /// The client ended its session.
     Ended {
-        /// Its own reason; none where only the removed registry entry says so.
+        /// The client's reason; none if only the removed registry entry shows the end.
         reason: Option<EndReason>,
         /// When.
         at: Moment,
     },
-    /// A host event took it along (H-10).
+    /// A host event ended it (H-10).
     Interrupted {
-        /// Which.
+        /// The host event.
         by: HostEvent,
         /// When.
         at: Moment,
     },
-    /// It died without ending its session, and something positive proves it (H-05).
+    /// It died without ending its session, and there is positive evidence for that (H-05).
     Crashed {
         /// When.
         at: Moment,
     },
-    /// Its process is gone and nothing proves how (H-05).
+    /// Its process is gone, and there is no evidence of how it ended (H-05).
     Gone {
         /// When.
         at: Moment,
@@ -78,13 +79,13 @@ pub enum Presence {
 /// The turn of the main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Turn {
-    /// No prompt was seen from this process; without an edge of it, nothing tells whether it has one.
+    /// This process has sent no prompt. Without a turn edge from it, nothing shows whether a turn is open.
     None,
     /// A turn is open.
     Open {
         /// Since when.
         since: Moment,
-        /// Prompts typed while it ran and not yet answered.
+        /// Prompts that were typed during the turn and are not answered yet.
         queued: u32,
     },
     /// The last turn ended.
@@ -92,11 +93,11 @@ pub enum Turn {
         /// When.
         at: Moment,
     },
-    /// The last turn was interrupted: no hook says so, another source did.
+    /// The last turn was interrupted. No hook reports that; another source did.
     Interrupted {
         /// When.
         at: Moment,
-        /// Which source.
+        /// The source.
         by: Source,
     },
 }
@@ -104,37 +105,37 @@ pub enum Turn {
 /// Who started a turn (H-35, S1-15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Starter {
-    /// Its user, as far as anybody knows.
+    /// The session's user, as far as is known.
     #[default]
     User,
-    /// A wake of coord's own was sent that no prompt has followed yet: the next one is not its user's.
+    /// A wake from coord was sent, and no prompt has followed yet. The next prompt is not the user's.
     Awaited,
     /// Coord, by a wake.
     Coord,
 }
 
-/// The newest event by emission.
+/// The newest event, by the time at which it was emitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastEvent {
-    /// The client's name of it.
+    /// The client's name of the event.
     pub name: String,
     /// When it was emitted.
     pub stamp: Stamp,
     /// Whether its sender was proved (H-25).
     pub verified: bool,
-    /// How it came.
+    /// How it arrived: over the socket or through the spool.
     pub via: Via,
 }
 
-/// A SessionEnd that came before any other event of its session. It opens no record; the
-/// record that an older event opens later takes it in (G2).
+/// A SessionEnd that came before any other event of its session. It opens no record. A record that an older
+/// event opens later applies it (G2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyEnd {
     /// The id that ended.
     pub session_id: String,
-    /// The harness that said so.
+    /// The harness that reported it.
     pub owner: OwnerId,
-    /// Its reason.
+    /// The client's reason.
     pub reason: EndReason,
     /// The event.
     pub last: LastEvent,
@@ -151,7 +152,7 @@ pub struct Counts {
     pub turns: u64,
     /// Events that came too late to change anything (G2).
     pub late: u64,
-    /// Events of which only the count was kept (H-29).
+    /// Events that were only counted (H-29).
     pub folded: u64,
     /// Events whose sender could not be proved (H-25).
     pub unverified: u64,
@@ -162,85 +163,85 @@ pub struct Counts {
 pub struct Session {
     /// Number of the record.
     pub key: SessionKey,
-    /// The id that resumes it now.
+    /// The id that resumes the session now.
     pub session_id: String,
-    /// Ids it had before, oldest first.
+    /// Ids that the session had before, oldest first.
     pub previous_ids: Vec<String>,
     /// Host name.
     pub host: String,
     /// The client's configuration directory.
     pub config_dir: String,
-    /// Interactive or headless, where known.
+    /// Interactive or headless; none if unknown.
     pub kind: Option<Kind>,
-    /// The harness that holds it, where known.
+    /// The harness that holds the session; none if unknown.
     pub owner: Option<Owner>,
-    /// Harnesses that held it before, oldest first, a few.
+    /// A few harnesses that held it before, oldest first.
     pub former_owners: Vec<OwnerId>,
-    /// Another live process claims the same id.
+    /// Whether another live process claims the same id.
     pub two_owners: bool,
-    /// The session it was forked from, where its command line says so.
+    /// The session it was forked from, if its command line names one.
     pub forked_from: Option<String>,
-    /// The pane its environment named: a claim.
+    /// The pane that its environment names: a claim.
     pub tmux: Option<TmuxPane>,
-    /// The pane as it was seen.
+    /// The pane as it was captured.
     pub pane: PaneFact,
-    /// When the pane and the transcript were asked for last.
+    /// When the pane and the transcript were last requested.
     pub look: Awake,
     /// A crash signature seen on the pane.
     pub signature: Option<Signature>,
-    /// Those seen before it that count no more: each counts once per process, and none that was content of
-    /// the conversation (H-07).
+    /// Signatures seen before that one, which no longer count. Each signature counts once per process, and never
+    /// if it was content of the conversation (H-07).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub old_signatures: Vec<Signature>,
     /// Whether the harness is there.
     pub presence: Presence,
-    /// How its conversation ended, if its process goes on and has not named the next one yet: cleared,
+    /// How its conversation ended, if its process continues and has not named the next conversation yet: cleared,
     /// or left for another (R-07, H-36).
     #[serde(default)]
     pub left: Option<EndReason>,
     /// The turn.
     pub turn: Turn,
-    /// The client's id of the open turn, where an event named it.
+    /// The client's id of the open turn; none if no event named it.
     pub turn_id: Option<String>,
-    /// Open prompts, as hooks tell (S0-18).
+    /// Open prompts, as hooks report them (S0-18).
     pub waits: Vec<Wait>,
-    /// The main thread's calls of tools that have not ended, as hooks tell.
+    /// Tool calls of the main thread that have not ended, as hooks report them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub under_way: Vec<UnderWay>,
-    /// The screen that a heartbeat found last, of an unattended session (S1-04, S1-05).
+    /// The screen that the last heartbeat of an unattended session found (S1-04, S1-05).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// A wait for quota.
+    /// Its wait for the end of a usage limit, or for the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaWait>,
-    /// What was told to it at rest.
+    /// What coord told it at rest.
     #[serde(default)]
     pub rest: Rest,
     /// The files of its task.
     #[serde(default)]
     pub task: Task,
-    /// When somebody was reminded last that it waits for them.
+    /// When somebody was last reminded that the session waits for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reminded_at: Option<Awake>,
-    /// What was over since the newest turn edge, the newest few: a request older than its own result
+    /// The newest few calls that ended since the newest turn edge: a request that is older than its own result
     /// comes too late (G2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub over: Vec<Over>,
     /// Background work at the last Stop.
     pub background: Background,
-    /// The last StopFailure's typed error, until the next turn ends well.
+    /// The typed error of the last StopFailure, until a turn ends well.
     pub failure: Option<String>,
     /// Working directory.
     pub cwd: String,
-    /// Transcript.
+    /// Path of the transcript.
     pub transcript_path: String,
     /// Permission mode last seen.
     pub permission_mode: Option<String>,
-    /// Boot of the newest event; empty where no hook has reported.
+    /// Boot of the newest event; empty if no hook has reported.
     pub boot: String,
-    /// The newest turn edge that was applied; older events change nothing (G2).
+    /// The newest turn edge that was applied. Older events change nothing (G2).
     pub edge: Option<Stamp>,
-    /// When the newest turn edge or prompt arrived: the registry may lag behind it for a while.
+    /// When the newest turn edge or prompt arrived. The registry may lag behind it for a while.
     pub edge_at: Moment,
     /// Which source contradicts the hooks, and since when.
     pub contested: Option<(Source, Moment)>,
@@ -248,17 +249,17 @@ pub struct Session {
     pub last: Option<LastEvent>,
     /// The last sign of life of any kind.
     pub sign: Awake,
-    /// What the registry said.
+    /// What the registry says of its owner.
     pub registry: RegistryFact,
-    /// Owned by the client's own background supervisor.
+    /// Whether it is owned by the client's own background supervisor.
     pub is_foreign: bool,
-    /// The pane that was proved to be its own, before a new boot.
+    /// The pane that was proved to be its own before a reboot.
     #[serde(default)]
     pub old_pane: Option<TmuxPane>,
     /// How its harness was started.
     #[serde(default)]
     pub launch: Option<Launch>,
-    /// What its user said of it.
+    /// What its user set for it.
     #[serde(default)]
     pub marks: Marks,
     /// The turns that coord started in it (H-21).
@@ -278,16 +279,16 @@ pub struct Session {
     pub recovery: Recovery,
     /// Counts.
     pub counts: Counts,
-    /// The one word for people, since when, and why.
+    /// The state that people see, since when, and why.
     #[serde(rename = "word")]
     pub shown: ShownState,
 }
 
-/// Former owners and previous ids remembered per record.
+/// Maximum number of former owners, and of previous ids, per record.
 const FORMER_MAX: usize = 16;
 
 impl Session {
-    /// A record without a fact.
+    /// A record that has no facts yet.
     pub(crate) fn begin(key: SessionKey, session_id: &str, at: Moment) -> Self {
         Self {
             key,
@@ -343,8 +344,7 @@ impl Session {
         }
     }
 
-    /// Whether its conversation can be resumed, as far as is known: it has a turn, and was not cleared away
-    /// (H-36).
+    /// Whether its conversation can be resumed, as far as is known: it has a turn, and was not cleared (H-36).
     pub fn is_resumable(&self) -> bool {
         let is_cleared =
             matches!(self.presence, Presence::Ended { reason: Some(EndReason::Clear), .. });
@@ -367,8 +367,7 @@ impl Session {
         }
     }
 
-    /// The pane that was proved to be its own while it lived: by this boot's proof, or an older one's,
-    /// which no longer fits any pane.
+    /// The pane that was proved to be its own while it lived. A proof from an older boot no longer fits any pane.
     pub(crate) fn proved_pane(&self) -> Option<(TmuxPane, PaneProof)> {
         match &self.pane {
             PaneFact::Its(view) => Some((view.pane.clone(), view.proof)),
@@ -378,12 +377,12 @@ impl Session {
         }
     }
 
-    /// Whether `owner` holds it.
+    /// Whether `owner` is its present owner.
     pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
         self.owner.as_ref().is_some_and(|mine| mine.id.is_same(owner))
     }
 
-    /// A new harness holds it: its stamps, turn and registry entry begin anew (H-31, H-42).
+    /// Sets a new owner. Stamps, turn and registry entry start again (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
         let was_nobodys = self.is_nobodys();
         let former = self.owner.take().map(|owner| owner.id);
@@ -391,7 +390,7 @@ impl Session {
         if FORMER_MAX < self.former_owners.len() {
             self.former_owners.remove(0);
         }
-        // What unverified events said of nobody's session is said of no owner (H-44).
+        // What unverified events said of a session without an owner does not apply to any owner (H-44).
         if former.is_some() || (was_nobodys && self.last.is_some()) {
             self.forget_process();
         }
@@ -399,15 +398,15 @@ impl Session {
         self.presence = Presence::Alive;
     }
 
-    /// Forgets what was said of one process. Names every field, so that nobody adds one without deciding whether it
-    /// outlives its process.
+    /// Forgets what was known of one process. The pattern names every field, so that a new field needs a decision
+    /// on whether it outlives its process.
     fn forget_process(&mut self) {
         self.retire_signature();
         #[rustfmt::skip]
         let Self {
             edge, edge_at, last, turn, turn_id, waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
             forked_from, kind, launch, recovery,
-            // These outlive it, or end by what the new one says.
+            // These outlive the process, or end by what the next process reports.
             key: _, session_id: _, previous_ids: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
             signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, reminded_at: _, failure: _, cwd: _,
             transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
@@ -425,22 +424,22 @@ impl Session {
         old_signatures.retain(|one| one.is_content == Some(true));
     }
 
-    /// Whether a hook of its owner told of it: what nobody confirms is none (H-44).
+    /// Whether a hook of its owner reported it. A hook that nothing confirms does not count (H-44).
     pub(crate) fn was_told(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.has_told || owner.has_reported)
     }
 
-    /// Whether its process may have gone over to another session, as only unverified events say (H-44).
+    /// Whether its process may have gone over to another session, according to unverified events (H-44).
     pub(crate) fn may_have_left(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.may_have_left)
     }
 
-    /// Whether only unverified events tell of it: no client is known that has or had it (H-44).
+    /// Whether only unverified events report it: no client is known that holds or held it (H-44).
     pub(crate) fn is_nobodys(&self) -> bool {
         self.owner.is_none() && self.former_owners.is_empty()
     }
 
-    /// Makes room for another crash signature; this one counts no more (H-07).
+    /// Makes room for another crash signature. This one no longer counts (H-07).
     pub(crate) fn retire_signature(&mut self) {
         if let Some(signature) = self.signature.take() {
             self.old_signatures.retain(|one| one.name != signature.name);
@@ -452,7 +451,7 @@ impl Session {
     }
 
     /// Whether this crash signature is content of its conversation: everyday output, on whatever screen it still
-    /// stands (H-07).
+    /// is (H-07).
     pub(crate) fn is_content(&self, name: &str) -> bool {
         self.signatures().any(|one| one.name == name && one.is_content == Some(true))
     }
@@ -462,14 +461,14 @@ impl Session {
         self.signature.iter().chain(self.old_signatures.iter().rev())
     }
 
-    /// Its id changed within one process.
+    /// Changes its id, within one process.
     pub(crate) fn follow(&mut self, session_id: &str) {
         let before = core::mem::replace(&mut self.session_id, session_id.into());
         self.remember_id(before);
         self.left = None;
     }
 
-    /// Its id changed, as only the registry tells: no hook has reported.
+    /// Changes its id on the registry's word alone, while no hook has reported.
     pub(crate) fn follow_registry(&mut self, session_id: &str) {
         if self.session_id != session_id {
             self.previous_ids.retain(|id| id != session_id);
@@ -477,7 +476,7 @@ impl Session {
         }
     }
 
-    /// Notes an id that this record had before.
+    /// Remembers an id that this record had before.
     pub(crate) fn remember_id(&mut self, id: String) {
         if !self.previous_ids.contains(&id) {
             self.previous_ids.push(id);
@@ -487,7 +486,8 @@ impl Session {
         }
     }
 
-    /// A new boot: its pane is another one, and what was counted on the old boot's clock begins anew (H-32).
+    /// Begins a new boot. Its pane is another one, and what was counted on the old boot's clock begins again
+    /// (H-32).
     pub(crate) fn begin_boot(&mut self) {
         self.old_pane = self.proved_pane().map(|(pane, _)| pane);
         self.pane = PaneFact::Unknown;
@@ -501,17 +501,17 @@ impl Session {
         (self.stall, self.quota, self.reminded_at) = (None, None, None);
     }
 
-    /// Whether it has this id, or had it before.
+    /// Whether its present id or a previous one is `id`.
     pub(crate) fn has_id(&self, id: &str) -> bool {
         self.session_id == id || self.previous_ids.iter().any(|former| former == id)
     }
 
-    /// Whether a client may take it from the process that has it (H-46).
+    /// Whether it yields to a client that is proved to hold its conversation (H-46).
     pub(crate) fn makes_way(&self) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.proof == OwnerProof::Registered)
     }
 
-    /// Whether its conversation went on in another record after its harness had died.
+    /// Whether its conversation continued in another record after its harness had died.
     pub(crate) fn is_passed_on(&self) -> bool {
         let process = self.owner.as_ref().map(|owner| owner.id.process);
         process.is_some() && self.recovery.passed_on == process && !self.may_live()

@@ -1,4 +1,4 @@
-//! The screen that is compared with the next one, and the tools that run (S1-04, S1-05).
+//! The screen that the next heartbeat is compared with, and the tools that run (S1-04, S1-05).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,31 @@ use coord_model::{Awake, Moment, StallLimits};
 
 use super::clocks::clocks;
 
-/// A screen that was captured for the count.
+/// A captured screen, and the heartbeats that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// What stood on it, without what moves by itself (S1-04).
+    /// Digest of the screen, without what moves by itself (S1-04).
     pub digest: u64,
-    /// When it was found first, or a hook told of change.
+    /// When the screen was found first, or a hook last reported a change.
     pub since: Moment,
-    /// When it was counted last.
+    /// When the last heartbeat was counted.
     pub at: Awake,
     /// Heartbeats in a row that found it again (S1-05).
     pub count: u32,
 }
 
-/// What an open turn is at.
+/// What happens in an open turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
     /// The model answers.
     Thinking,
     /// A tool runs.
     Tool,
-    /// An MCP server is asked.
+    /// A call to an MCP server is in progress.
     Mcp,
     /// A subagent works.
     Subagent,
-    /// A request is tried again.
+    /// A request to the API is being retried.
     Retry,
 }
 
@@ -65,12 +65,12 @@ impl Activity {
     }
 }
 
-/// A call of a tool by the main thread that has not ended.
+/// A tool call of the main thread that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
-    /// What kind of tool it is.
+    /// The kind of tool.
     pub activity: Activity,
-    /// Which call, by its input, where an event named it.
+    /// Digest of the call's input; none if no event named it.
     pub digest: Option<u64>,
 }
 

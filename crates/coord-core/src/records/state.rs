@@ -1,5 +1,5 @@
-//! The state: all records, with the indexes that keep every step's cost independent of how many
-//! there are. Indexes and deadlines are derived from the records and never stored.
+//! The state: all records, with indexes that keep the cost of a step independent of their number. Indexes and
+//! deadlines are derived from the records and never stored.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use super::seen::SeenIds;
 use super::session::{EarlyEnd, Session};
 use super::support::Support;
 
-/// Configuration directories remembered; a user has a handful.
+/// Maximum number of remembered configuration directories. A user has a handful.
 const CONFIG_DIRS_MAX: usize = 64;
 
 /// Counts over all sessions.
@@ -34,13 +34,13 @@ pub struct Counters {
     pub duplicates: u64,
     /// Events that came too late to change anything.
     pub late: u64,
-    /// Events of which only the count was kept (H-29).
+    /// Events that were only counted (H-29).
     pub folded: u64,
-    /// Arrivals that were no event.
+    /// Arrivals that are not valid events.
     pub malformed: u64,
-    /// SessionEnd of an id that no session had.
+    /// SessionEnd events with an id that no session had.
     pub phantom_ends: u64,
-    /// Harnesses that were found dead, nobody having seen them die (S0-38).
+    /// Harnesses that were found dead, without a report of their death (S0-38).
     #[serde(default)]
     pub found_dead: u64,
     /// Records of unverified sessions that were dropped because there were too many (H-49).
@@ -48,7 +48,7 @@ pub struct Counters {
     pub dropped: u64,
 }
 
-/// Everything of the state but the records and the remembered ids.
+/// Everything in the state but the records and the remembered ids.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Header {
     /// Where the coordinator runs; none before its first start.
@@ -61,32 +61,32 @@ pub struct Header {
     pub last: Option<Now>,
     /// Nanoseconds of this boot during which the loop did not turn (H-32).
     pub paused_ns: u64,
-    /// Nothing is concluded from silence while it lasts (H-32).
+    /// While this lasts, nothing is concluded from silence (H-32).
     pub settling: Option<Hold>,
     /// Counts.
     pub counters: Counters,
     /// Configuration directories seen, and whether this coordinator holds their lock (H-14).
     pub config_dirs: BTreeMap<String, bool>,
-    /// Interactive sessions whose end without a reason was seen lately (H-10).
+    /// Interactive sessions that were lately seen to end without a reason (H-10).
     pub recent_ends: Vec<(Moment, SessionKey)>,
-    /// Ends that came before their sessions, a few.
+    /// A few SessionEnd events that came before their sessions.
     pub early_ends: Vec<EarlyEnd>,
     /// Tmux servers that died lately (H-10).
     pub dead_servers: Vec<DeadServer>,
     /// Since when the machine is being shut down (H-10).
     #[serde(default)]
     pub shutdown: Option<Moment>,
-    /// Wall time of the last record before this coordinator started, milliseconds since 1970: what
-    /// happened since then nobody saw happen.
+    /// Wall time of the last record before this coordinator started, milliseconds since 1970. Nobody watched
+    /// between then and the start.
     #[serde(default)]
     pub unseen_since_ms: u64,
     /// When this coordinator started, and the one before it.
     #[serde(default)]
     pub started_at: [Awake; 2],
-    /// When the wall clock was found to be set: times before it compare with none behind it (H-32).
+    /// When the wall clock was last found to be set. Times before it do not compare with times after it (H-32).
     #[serde(default)]
     pub clock_set_at: Option<Awake>,
-    /// What concerns all recoveries (H-11).
+    /// What all recoveries of the machine share (H-11).
     #[serde(default)]
     pub machine: Machine,
     /// What is kept beside the messages.
@@ -101,20 +101,20 @@ pub struct State {
     pub(crate) seen: SeenIds,
     pub(crate) messages: Messages,
     records: BTreeMap<SessionKey, Record>,
-    /// Keys ascend, so that a state answers alike however it was put together.
+    /// Keys ascend, so that equal states give equal answers however they were built.
     by_id: BTreeMap<String, Vec<SessionKey>>,
     by_owner: BTreeSet<(OwnerSlot, SessionKey)>,
     by_deadline: BTreeSet<(Awake, SessionKey)>,
-    /// Those that changed since their deadlines were derived.
+    /// Records that changed since their deadlines were derived.
     stale: BTreeSet<SessionKey>,
-    /// Those that no verified event supports, in the order in which they are dropped.
+    /// Records that no verified event supports, in the order in which they are dropped.
     unverified: BTreeSet<(Support, SessionKey)>,
 }
 
-/// What tells owners apart as a rule; the record says whether machine and boot are the same too.
+/// What usually tells owners apart. The record says whether machine and boot are the same too.
 type OwnerSlot = (ProcessRef, u64);
 
-/// A record and the deadline under which it is indexed.
+/// A record, with the deadline under which it is indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     /// Boxed: a record is large, and the map moves its neighbours when one is taken out.
@@ -122,15 +122,15 @@ struct Record {
     deadline: Option<Awake>,
 }
 
-/// A record that was taken out to be changed. The indexes go on naming it as it was, so that
-/// putting it back costs no more than what changed.
+/// A record that was taken out to be changed. The indexes still hold its old values, so that putting it back costs
+/// no more than what changed.
 #[derive(Debug)]
 pub(crate) struct Taken {
     session: Box<Session>,
     indexed: Indexed,
 }
 
-/// What the indexes say of a record.
+/// What the indexes hold of a record.
 #[derive(Debug, Default)]
 struct Indexed {
     session_id: Option<String>,
@@ -141,7 +141,7 @@ struct Indexed {
 }
 
 impl From<Session> for Taken {
-    /// A record that no index knows yet.
+    /// A record that is in no index yet.
     fn from(session: Session) -> Self {
         Self { session: Box::new(session), indexed: Indexed::default() }
     }
@@ -162,12 +162,12 @@ impl DerefMut for Taken {
 }
 
 impl State {
-    /// A stored state without its records.
+    /// A stored state, before its records are added.
     pub(crate) fn without_records(header: Header, seen: SeenIds) -> Self {
         Self { header, seen, ..Self::default() }
     }
 
-    /// Everything but records and ids.
+    /// Everything but the records and the remembered ids.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -203,7 +203,7 @@ impl State {
         keys.iter().filter_map(|key| self.get(*key)).collect()
     }
 
-    /// A record.
+    /// The record with this number.
     pub fn session(&self, key: SessionKey) -> Option<&Session> {
         self.get(key)
     }
@@ -213,7 +213,7 @@ impl State {
         self.get(self.key_of_owner(&self.local_owner(process)?)?)
     }
 
-    /// The name of a process that this coordinator can see, on this boot.
+    /// The identity of a process that this coordinator can see, on this boot.
     pub(crate) fn local_owner(&self, process: ProcessRef) -> Option<OwnerId> {
         self.header.host.as_ref().map(|host| OwnerId {
             machine: host.machine.clone(),
@@ -223,8 +223,8 @@ impl State {
         })
     }
 
-    /// The name of a process of `domain`; without one, of this coordinator's own. A boot is known only
-    /// of this machine.
+    /// The identity of a process in `domain`, or in this coordinator's own domain if there is none. The boot is
+    /// known only for this machine.
     pub(crate) fn owner_in(&self, domain: Option<&Domain>, process: ProcessRef) -> Option<OwnerId> {
         let local = self.local_owner(process)?;
         let Some(Domain { machine, pid_ns }) = domain else { return Some(local) };
@@ -242,12 +242,12 @@ impl State {
         }
     }
 
-    /// Whether no other configuration directory is acted in.
+    /// Whether the limit of configuration directories is reached, so that coord acts in no other one.
     pub(crate) fn has_all_dirs(&self) -> bool {
         CONFIG_DIRS_MAX <= self.header.config_dirs.len()
     }
 
-    /// The time on the clock that the rules use.
+    /// The time on the clock that the rules use: gaps of the event loop do not count.
     pub fn moment(&self, now: Now) -> Moment {
         let awake = Awake(now.mono_ns.saturating_sub(self.header.paused_ns));
         Moment { awake, wall_ms: now.wall_ms }
@@ -272,12 +272,12 @@ impl State {
         self.records.keys().copied().collect()
     }
 
-    /// The records for which this holds.
+    /// The keys of the records for which `is_one` holds.
     pub(crate) fn keys_of(&self, is_one: impl Fn(&Session) -> bool) -> Vec<SessionKey> {
         self.sessions().filter(|session| is_one(session)).map(|session| session.key).collect()
     }
 
-    /// Changes everything that stores a time.
+    /// Applies `change` to everything that stores a time.
     pub(crate) fn each_stored(&mut self, mut change: impl FnMut(&mut dyn Clocks)) {
         change(&mut self.header);
         for key in self.keys() {
@@ -298,7 +298,7 @@ impl State {
         SessionKey(self.header.next_key)
     }
 
-    /// Takes a record out to change it; [`Self::put`] brings it back.
+    /// Takes a record out to change it. [`Self::put`] puts it back.
     pub(crate) fn take(&mut self, key: SessionKey) -> Option<Taken> {
         let Record { session, deadline } = self.records.remove(&key)?;
         let indexed = Indexed {
@@ -311,7 +311,7 @@ impl State {
         Some(Taken { session, indexed })
     }
 
-    /// Puts a record in. Its deadline is derived anew before anything is served that is due.
+    /// Puts a record in. Its deadline is derived again before anything that is due is served.
     pub(crate) fn put(&mut self, taken: Taken) {
         let Taken { session, indexed } = taken;
         let key = session.key;
@@ -344,12 +344,12 @@ impl State {
         reindex(&mut self.unverified, key, indexed.support, None);
     }
 
-    /// How many records no verified event supports.
+    /// Number of records that no verified event supports.
     pub fn n_unverified(&self) -> usize {
         self.unverified.len()
     }
 
-    /// Those, in the order in which they are dropped.
+    /// The records that no verified event supports, in the order in which they are dropped.
     pub(crate) fn unverified(&self) -> impl Iterator<Item = SessionKey> {
         self.unverified.iter().map(|(_, key)| *key)
     }
@@ -365,13 +365,13 @@ impl State {
         }
     }
 
-    /// Notes that their deadlines are to be derived anew: what concerns all, a hold or a lock, moves deadlines of
-    /// records that were not changed themselves.
+    /// Notes records whose deadlines have to be derived again. A change that concerns all of them, such as a hold
+    /// or a lock, moves deadlines of records that did not change themselves.
     pub(crate) fn note_stale(&mut self, keys: &[SessionKey]) {
         self.stale.extend(keys.iter().filter(|key| self.records.contains_key(key)));
     }
 
-    /// The records whose deadlines are to be derived anew, once.
+    /// Takes the records whose deadlines have to be derived again, each once.
     pub(crate) fn take_stale(&mut self) -> BTreeSet<SessionKey> {
         core::mem::take(&mut self.stale)
     }
@@ -383,7 +383,7 @@ impl State {
         reindex(&mut self.by_deadline, key, before, deadline);
     }
 
-    /// The earliest deadline of a record.
+    /// The earliest deadline of any record.
     pub(crate) fn first_deadline(&self) -> Option<Awake> {
         self.by_deadline.first().map(|(awake, _)| *awake)
     }
@@ -399,7 +399,7 @@ fn owner_slot(owner: &OwnerId) -> OwnerSlot {
     (owner.process, owner.pid_ns)
 }
 
-/// Moves a record in an index from one place to another.
+/// Moves a record within an index.
 fn reindex<T: Ord>(
     index: &mut BTreeSet<(T, SessionKey)>,
     key: SessionKey,

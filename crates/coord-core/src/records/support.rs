@@ -1,4 +1,4 @@
-//! What supports a record (H-49).
+//! What supports a record without a verified event (H-49).
 
 use super::marks::Marks;
 use super::owner::{Owner, OwnerProof};
@@ -14,7 +14,7 @@ pub(crate) enum Support {
 }
 
 impl Session {
-    /// What supports it; none where it counts as verified.
+    /// What supports it; none if the record counts as verified.
     pub(crate) fn unverified_support(&self) -> Option<Support> {
         let owner = self.owner.as_ref();
         let was_seen = |owner: &Owner| owner.seen_alive.is_some();

@@ -12,28 +12,28 @@ use super::hold::Hold;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// Its directory was read once: what was found is compared with what comes.
+    /// Whether its directory was read once. Later reads are compared with the first one.
     pub is_read: bool,
-    /// A digest of the signal file.
+    /// Digest of the signal file.
     pub signal: Option<u64>,
-    /// There is a stop file: nothing acts on the session.
+    /// The hold of a stop file: nothing acts on the session.
     pub stop: Option<Hold>,
-    /// The stop file that coord wrote and has not taken away.
+    /// The stop file that coord wrote and has not removed.
     pub wrote: Option<StopFile>,
-    /// When the directory was looked at last.
+    /// When the directory was read last.
     pub looked: Awake,
 }
 
-/// A stop file of coord's own.
+/// A stop file that coord wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopFile {
-    /// The directory that it stands in.
+    /// The directory that it is in.
     pub dir: String,
-    /// All that stands in it.
+    /// The whole text of the file.
     pub text: String,
-    /// Only a person takes it away.
+    /// Whether only a person removes it.
     pub is_kept: bool,
-    /// It was seen there: if it is gone, a person took it away.
+    /// Whether it was seen there. If it is gone after that, a person removed it.
     #[serde(default)]
     pub is_seen: bool,
 }

@@ -1,4 +1,4 @@
-//! The prompts that are open in a session, as hooks tell, and what was over lately (S0-18, G2).
+//! The prompts that are open in a session, as hooks report them, and the calls that ended lately (S0-18, G2).
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::clocks::clocks;
 pub struct Wait {
     /// The subagent that asks; none for the main thread.
     pub agent: Option<String>,
-    /// For which tool; empty where only a notification told.
+    /// The tool; empty if only a notification reported the prompt.
     pub tool: String,
     /// Keyed digest of the tool's input.
     pub digest: Option<u64>,
@@ -25,20 +25,20 @@ pub struct Wait {
 /// What a prompt asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitKind {
-    /// Leave to use a tool.
+    /// Permission to use a tool.
     Permission,
     /// An answer: a question, a plan, a dialog.
     Input,
 }
 
-/// A call, or a whole subagent, that is over. Keys are hashes: enough to tell a few from each other.
+/// A call, or a whole subagent, that ended. Keys are hashes, which are enough to tell a few of them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Over {
     /// Key of the thread it belongs to.
     pub thread: u32,
-    /// Key of tool and input; none where the thread itself ended.
+    /// Key of tool and input; none if the thread itself ended.
     pub call: Option<u32>,
-    /// When it was over, CLOCK_MONOTONIC.
+    /// When it ended, CLOCK_MONOTONIC nanoseconds.
     pub mono_ns: u64,
 }
 

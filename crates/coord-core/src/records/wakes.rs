@@ -1,4 +1,4 @@
-//! The turns that coord started in a session, and whether one more may be started (H-21).
+//! The turns that coord started in a session, and the limits on more (H-21).
 
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -10,33 +10,33 @@ use super::clocks::clocks;
 /// The shorter of the two windows, milliseconds (H-21).
 const SHORT_MS: u64 = 10 * 60 * 1000;
 
-/// The longer one, milliseconds (H-21).
+/// The longer of the two windows, milliseconds (H-21).
 const LONG_MS: u64 = 24 * 3600 * 1000;
 
 /// Whether a turn may be started now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeDecision {
-    /// It may, and is charged.
+    /// It may start, and was charged.
     Charged,
-    /// Not before this: what was to start it is held until then, visibly, and never dropped.
+    /// It may not start yet. What was to start the turn is held until then, visibly, and never dropped.
     Held {
         /// When the next one may.
         until: Awake,
     },
 }
 
-/// The turns that coord started in one session, as far back as the limits look (H-21).
+/// The turns that coord started in one session, as far back as the limits reach (H-21).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeBudget {
-    /// When, oldest first; never more than the limit of a day.
+    /// When the turns began, oldest first. There are never more than the daily limit.
     at: Vec<Awake>,
 }
 
 clocks!(struct WakeBudget { at } until {});
 
 impl WakeBudget {
-    /// Charges one turn that begins at `now`, if it is within the budget. The windows slide on time
-    /// that the machine was awake: a night's sleep frees nothing.
+    /// Charges one turn that begins at `now`, if it is within the budget. The windows count only time in which the
+    /// machine was awake: a night's sleep frees nothing.
     pub fn charge(&mut self, limits: WakeLimits, now: Awake) -> WakeDecision {
         self.at.retain(|at| now.ms_since(*at) < LONG_MS);
         match self.held_until(limits, now) {
@@ -48,7 +48,7 @@ impl WakeBudget {
         }
     }
 
-    /// Until when nothing may be charged; none if it may now.
+    /// Until when no turn may be charged; none if one may be charged now.
     pub fn held_until(&self, limits: WakeLimits, now: Awake) -> Option<Awake> {
         let short = self.held_by(limits.per_10min, SHORT_MS, now);
         short.max(self.held_by(limits.per_day, LONG_MS, now))
@@ -60,14 +60,14 @@ impl WakeBudget {
         (within(SHORT_MS), within(LONG_MS))
     }
 
-    /// When a window has room again, if it has none now: as soon as the oldest of the last `limit`
-    /// leaves it.
+    /// When a window has room again; none if it has room now. It has room once the oldest of the last `limit`
+    /// turns leaves it.
     fn held_by(&self, limit: u32, window_ms: u64, now: Awake) -> Option<Awake> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let oldest = self.at.len().checked_sub(limit).and_then(|at| self.at.get(at));
         let until = match oldest {
             Some(oldest) => oldest.plus_ms(window_ms),
-            // Nothing at all is allowed.
+            // The limit is zero: no turn is allowed.
             None if limit == 0 => now.plus_ms(window_ms),
             None => return None,
         };
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(budget.charge(LIMITS, at(LONG_MS)), held(LONG_MS + 2 * MINUTE_MS));
     }
 
-    // H-21: a limit of nothing holds, and does not fail.
+    // H-21: a limit of zero holds turns, and does not fail.
     #[test]
     fn a_limit_of_nothing_holds() {
         let limits = WakeLimits { per_10min: 0, per_day: 60 };
@@ -139,8 +139,8 @@ mod tests {
     }
 
     proptest! {
-        // H-21: whatever comes, no window ever holds more than its limit, and what is held may go
-        // at the moment that was named.
+        // H-21: whatever the input, no window ever exceeds its limit, and a held turn may start at the time that
+        // was named.
         #[test]
         fn no_window_is_ever_exceeded(gaps in proptest::collection::vec(0..200_u64, 1..300)) {
             let limits = WakeLimits { per_10min: 3, per_day: 12 };

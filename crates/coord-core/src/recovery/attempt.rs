@@ -19,13 +19,13 @@ use crate::records::{
     Cause, Ending, NEVER, Obstacle, Pending, Presence, Session, Stage, State, Way,
 };
 
-/// A look for an act is answered within this.
+/// How long coord waits for the answer to a look, in milliseconds.
 const LOOK_WITHIN_MS: u64 = 10_000;
-/// After SessionStart, that there is no other owner is looked at (H-13).
+/// How long after SessionStart coord looks for another owner, in milliseconds (H-13).
 pub(super) const SOLE_MS: u64 = 3_000;
 
 impl State {
-    /// Takes the recoveries of these records as far as they go now.
+    /// Takes the recoveries of these records as far as they can go now.
     pub(crate) fn recover(&mut self, keys: &[SessionKey], at: Moment, fx: &mut Effects) {
         for key in keys {
             if !self.get(*key).is_some_and(concerns) {
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// When a recovery goes on by time alone.
+    /// When the recovery of a session continues by time alone.
     pub(crate) fn recovery_at(&self, session: &Session) -> Option<Awake> {
         let settings = &self.header.settings;
         let expires = opening::expires_at(session).unwrap_or(NEVER);
@@ -51,7 +51,7 @@ impl State {
             Stage::Placing { since, .. } | Stage::Claimed { since, asked: None, .. } => {
                 since.plus_ms(settings.resume_proof_ms)
             }
-            // How it ended is being read; that tells.
+            // Its end is being read, and the result decides.
             Stage::Started { .. } if matches!(session.presence, Presence::Dying { .. }) => {
                 return None;
             }
@@ -59,7 +59,7 @@ impl State {
                 (None, _) => since.plus_ms(SOLE_MS),
                 (Some(_), false) => since.plus_ms(settings.resume_proof_ms),
                 (Some(_), true) => {
-                    // Nothing is concluded from time alone while it settles (H-32).
+                    // During settling, nothing is concluded from time alone (H-32).
                     let settled = self.header.settling.as_ref().map_or(*since, |hold| hold.until);
                     let verified = since.plus_ms(settings.verified_after_ms).max(settled);
                     let is_proved = self.is_at_its_prompt(session);
@@ -75,7 +75,7 @@ impl State {
         let Some(pending) = &session.recovery.pending else { return };
         if is_taken_over(session, pending) {
             if matches!(pending.stage, Stage::Claimed { .. }) && session.owner.is_some() {
-                // Ours is still coming up, and nobody has seen it end.
+                // The client that coord resumed is still coming up, and nobody has seen it end.
                 return self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
             }
             let why = "its user resumed it".into();
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// Nothing is under way: the guards, then a look.
+    /// Starts the next attempt if no step is in progress: first the guards, then a look.
     pub(super) fn try_now(
         &mut self,
         session: &mut Session,
@@ -148,12 +148,12 @@ impl State {
             .is_ours(session, pending.is_ended_by_us())
             .and_then(|()| self.is_held(session, pending, at))
             .and_then(|()| lives.then(|| self.may_be_ended(session, pending, at)).transpose());
-        // What held it back was lifted before its time: a person released it, or reset what had failed.
+        // The obstacle was removed before its time: a person released the session, or reset what had failed.
         let is_lifted = pending.obstacle.is_some_and(Obstacle::is_of_guards);
         let is_due = until == NEVER || until <= at.awake || is_lifted;
         match guarded {
             Err(stop) => self.stop(session, stop, at, fx),
-            // The turn has ended: that is what it waited for.
+            // The recovery waited for the turn to end, and it has ended.
             Ok(Some(Living::AtRest)) if pending.obstacle == Some(Obstacle::TurnOpen) => {
                 self.prove(session, at, fx);
             }
@@ -162,14 +162,14 @@ impl State {
         }
     }
 
-    /// Asks for the look that the next step is decided on (G4).
+    /// Requests the look that the next step is decided on (G4).
     fn prove(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let number = self.header.machine.next_number();
         let lives = session.may_live();
         let Some(harness) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
         if let Some(pending) = &mut session.recovery.pending {
             pending.stage = Stage::Proving { number, since: at.awake, lives };
-            // The look locks the transcript of the id that it is made for (H-13).
+            // The look locks the transcript of the session id that it is made for (H-13).
             let id = session.session_id.clone();
             let before = core::mem::replace(&mut pending.session_id, id);
             if !before.is_empty() && before != session.session_id {
@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    /// A look was answered.
+    /// Applies the answer to a look.
     pub(crate) fn on_proved(
         &mut self,
         intent: Intent,
@@ -240,7 +240,7 @@ impl State {
             }
         }
         let Some(pending) = &session.recovery.pending else { return };
-        // What was known when the look was asked for may have changed since.
+        // What was known when the look was requested may have changed since.
         let guarded = self
             .is_ours(session, pending.is_ended_by_us())
             .and_then(|()| self.is_held(session, pending, at))
@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    /// H-06: the person who watches it is told, and any key in the pane cancels.
+    /// H-06: notifies the person who watches the session. Any key in the pane cancels the recovery.
     fn begin_grace(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let grace_ms = self.header.settings.grace_ms;
         let until = at.awake.plus_ms(grace_ms);
@@ -348,7 +348,7 @@ impl State {
         });
     }
 
-    /// A step that touches the world begins: it is charged once for an attempt.
+    /// Begins a step that touches the world. An attempt is charged once, at its first such step.
     fn begin(&mut self, session: &mut Session, at: Moment) -> u64 {
         let settings = self.header.settings.clone();
         let mut begun = None;
@@ -365,7 +365,7 @@ impl State {
         self.header.machine.next_number()
     }
 
-    /// An act was carried out, or not.
+    /// Applies the outcome of an act.
     pub(crate) fn on_acted(
         &mut self,
         intent: Intent,
@@ -406,7 +406,7 @@ impl State {
         Some(intent.session)
     }
 
-    /// Its harness was sent a signal.
+    /// Continues a recovery whose harness was sent a signal.
     fn on_ending(
         &mut self,
         session: &mut Session,
@@ -418,8 +418,8 @@ impl State {
         let is_gone = !session.may_live() && !matches!(session.presence, Presence::Dying { .. });
         let seen = session.owner.as_ref().and_then(|owner| owner.seen_alive);
         if is_gone && matches!(seen, Some((false, _))) {
-            // A process that crashed before the signal was not ended by us. Otherwise the action's outcome tells whether
-            // the signal was sent, unless the coordinator was restarted in between.
+            // Coord did not end a process that crashed before the signal. Otherwise the action's outcome tells
+            // whether the signal was sent, unless the coordinator was restarted in between.
             let has_crashed = matches!(session.presence, Presence::Crashed { .. });
             if let Some(pending) = &mut session.recovery.pending {
                 let is_told = pending.ended_by_us || has_crashed;
@@ -440,7 +440,8 @@ impl State {
         let shows_life = since < session.sign;
         let still = session.recovery.pending.as_mut().and_then(|pending| pending.still.as_mut());
         let stop = match (was_sent, signal, still) {
-            // The coordinator was away when it was to be sent: it is decided anew, on a new look.
+            // The coordinator was not running when the signal was to be sent. The step is decided again, on a new
+            // look.
             (false, ..) => {
                 let why = "whether its harness was sent the signal is not known";
                 Stop::wait(Obstacle::SignalUnknown, why, at.awake)
@@ -448,7 +449,7 @@ impl State {
             (true, Signal::Term, Some(_)) if shows_life => {
                 if let Some(pending) = &mut session.recovery.pending {
                     pending.still = None;
-                    // The attempt is over: another one counts anew.
+                    // The attempt is over: the next one is charged again.
                     pending.begun = None;
                 }
                 let why = "its harness showed life after SIGTERM";
@@ -471,7 +472,7 @@ impl State {
     }
 }
 
-/// Whether a record has, or may have, a recovery.
+/// Whether a record has a recovery, or may get one.
 fn concerns(session: &Session) -> bool {
     let is_unweighed = session.signature.as_ref().is_some_and(|signature| !signature.is_weighed);
     session.recovery.pending.is_some()
@@ -479,7 +480,8 @@ fn concerns(session: &Session) -> bool {
         || matches!(session.presence, Presence::Crashed { .. })
 }
 
-/// H-42: another process than the one that this is about holds the session, and it is not ours.
+/// H-42: whether another process than the recovery's harness holds the session, and coord did not start that
+/// process.
 fn is_taken_over(session: &Session, pending: &Pending) -> bool {
     let Some(owner) = &session.owner else { return true };
     let process = owner.id.process;

@@ -1,5 +1,5 @@
-//! Decides who may come back, and when (S0-00, S0-05, S0-12, S0-15 to S0-20, H-06 to H-08, H-11, H-13
-//! to H-15, H-32): in S0-00's order, before anything is looked at for an act.
+//! Decides who may come back, and when (S0-00, S0-05, S0-12, S0-15 to S0-20, H-06 to H-08, H-11, H-13 to H-15,
+//! H-32). The guards follow S0-00's order, before any look for an act.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,27 +13,27 @@ use super::hung::{TURN_OPEN, in_a_turn};
 use crate::opt_in::StaysAway;
 use crate::records::{BudgetDecision, Limits, NEVER, Obstacle, Pending, Presence, Session, State};
 
-/// Why a recovery does not go on now.
+/// Why a recovery does not continue now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stop {
     /// Requirement id of the rule.
     pub(crate) rule: &'static str,
     /// Why, in words.
     pub(crate) why: String,
-    /// What becomes of it.
+    /// What becomes of the recovery.
     pub(crate) then: Then,
 }
 
-/// What becomes of a recovery that does not go on.
+/// What becomes of a recovery that does not continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// It waits for this, until then or until something happens.
+    /// It waits for this obstacle, until this time or until an event removes it.
     Wait(Obstacle, Awake),
-    /// It is over: there is nothing to bring back, or it is not ours.
+    /// It is over: there is nothing to bring back, or the session is not coord's to bring back.
     Close,
     /// A person has to look.
     Operator,
-    /// A limit on repeated acts is reached: a person has to look, and a dead session stays pending for
+    /// A limit on repeated acts is reached. A person has to look, and a dead session stays pending until
     /// `reset-failed` (G5, S0-21).
     Limit,
 }
@@ -43,7 +43,7 @@ impl Stop {
         Self { rule: obstacle.rule(), why: why.into(), then: Then::Wait(obstacle, until) }
     }
 
-    /// Waits for an event, not for a time.
+    /// A stop that only an event ends, not a time.
     pub(crate) fn until_told(obstacle: Obstacle, why: &str) -> Self {
         Self::wait(obstacle, why, NEVER)
     }
@@ -76,16 +76,16 @@ impl From<StaysAway> for Stop {
     }
 }
 
-/// How a living harness is found that may be ended.
+/// The condition in which a living harness may be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Living {
-    /// Nothing is under way in it.
+    /// Nothing is in progress in it.
     AtRest,
-    /// A turn is, and has been for long.
+    /// A turn is open, and has been for a long time.
     InTurn,
 }
 
-/// G5's limits.
+/// The limits of G5.
 pub(super) fn limits(settings: &Settings) -> Limits {
     Limits {
         per_turn: settings.recoveries_per_turn,
@@ -149,7 +149,7 @@ impl State {
         }
     }
 
-    /// What keeps every recovery of this session back for now.
+    /// What holds back every recovery of this session for now.
     pub(super) fn is_held(
         &self,
         session: &Session,
@@ -173,7 +173,7 @@ impl State {
         if let Some(hold) = session.recovery.cooldown.as_ref().filter(|hold| hold.lasts(at.awake)) {
             return Err(Stop::wait(Obstacle::Cooldown, &hold.reason, hold.until));
         }
-        // An attempt is charged when it begins, and goes on to its end.
+        // An attempt is charged when it begins, and then continues to its end.
         let decision = match pending.begun {
             Some(_) => BudgetDecision::Allowed,
             None => session.recovery.budget.decide(limits(settings), at.awake),
@@ -195,7 +195,7 @@ impl State {
         self.header.machine.admits(session.key, settings, pending.by_hand, at)
     }
 
-    /// What keeps a living harness from being ended, as far as known facts tell (S0-15 to S0-20, H-08).
+    /// What forbids ending a living harness, as far as the known facts tell (S0-15 to S0-20, H-08).
     pub(super) fn may_be_ended(
         &self,
         session: &Session,
@@ -229,8 +229,8 @@ impl State {
         Ok(Living::AtRest)
     }
 
-    /// H-07: a signature in a living harness counts in a session that is unattended or opted in, where
-    /// it is not content of the conversation (S0-29).
+    /// H-07: a crash signature in a living harness counts if the session is unattended or opted in, and the
+    /// signature is not content of the conversation (S0-29).
     fn is_corroborated(&self, session: &Session) -> Result<(), Stop> {
         let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
         if !is_wanted {
@@ -250,7 +250,7 @@ impl State {
     }
 }
 
-/// What a living session does that is no rest, and in words.
+/// What a living session is doing, as an obstacle and in words; none if it is at rest.
 pub(super) fn busy(word: SessionState) -> Option<(Obstacle, &'static str)> {
     match word {
         SessionState::Idle | SessionState::Starting => None,
@@ -274,7 +274,7 @@ pub(super) fn busy(word: SessionState) -> Option<(Obstacle, &'static str)> {
     }
 }
 
-/// G6: what its user, or the client itself, ended is not brought back. What coord ended, it is.
+/// G6: a session that its user or the client itself ended is not brought back. One that coord ended is.
 fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
     if session.left.is_some() {
         return Err(Stop::close("H-36", "its conversation was cleared or left"));
@@ -293,7 +293,7 @@ fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
     }
 }
 
-/// How it was started, if it can be started so again (H-13, H-19).
+/// How the session was started, if it can be started that way again (H-13, H-19).
 pub(super) fn launch(session: &Session) -> Result<&Launch, Stop> {
     let Some(launch) = &session.launch else {
         return Err(Stop::close("S0-25d", "how it was started is not known"));

@@ -1,7 +1,7 @@
-//! Records a prompt that arrives while coord ends its session's harness, and tells its person (H-08, H-53).
+//! Records a prompt that arrives while coord ends its session's harness, and notifies its user (H-08, H-53).
 //!
-//! SIGTERM is decided on a look that finds nobody there. A prompt that is entered between that look and the
-//! signal's effect may be lost with the process: nothing can prevent that, so it is said.
+//! SIGTERM is decided on a look that finds nobody at the terminal. A prompt that is entered between that look and
+//! the signal's effect may be lost with the process. Nothing can prevent that, so coord reports it.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use coord_model::{Action, HookEvent, HookKind};
 use crate::effects::{Effects, SHOWN_MS};
 use crate::records::Session;
 
-/// Takes in a prompt of a harness that is being ended, or was.
+/// Notes a prompt of a harness that is being ended, or was.
 pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effects) {
     if event.kind != HookKind::UserPromptSubmit || event.agent.is_some() {
         return;
@@ -25,7 +25,7 @@ pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effec
     if pending.is_under_way() || !is_alive {
         pending.prompt_ms = Some(event.wall_ms);
     } else {
-        // It outlived the signal, and its person goes on with it: its next end is not coord's.
+        // The harness outlived the signal, and its user continues with it. Its next end is not coord's doing.
         pending.ended_by_us = false;
     }
     if !is_alive && pending.died_at.is_some() {
@@ -33,7 +33,7 @@ pub(crate) fn on_prompt(session: &mut Session, event: &HookEvent, fx: &mut Effec
     }
 }
 
-/// The harness is gone, and its prompt may be with it.
+/// Records that the harness is gone, and that its prompt may be lost.
 pub(super) fn record(session: &mut Session, fx: &mut Effects) {
     let pending = session.recovery.pending.as_ref().filter(|pending| pending.ended_by_us);
     let Some(prompt_ms) = pending.and_then(|pending| pending.prompt_ms) else { return };
@@ -45,7 +45,7 @@ pub(super) fn record(session: &mut Session, fx: &mut Effects) {
     tell(session, fx);
 }
 
-/// Tells its person of a prompt that may be lost: at once, and when the session is back.
+/// Notifies the user of a prompt that may be lost: at once, and when the session is back.
 pub(super) fn tell(session: &Session, fx: &mut Effects) {
     let prompt_ms = session.recovery.pending.as_ref().and_then(|pending| pending.prompt_ms);
     let (Some(prompt_ms), Some((pane, _))) = (prompt_ms, session.proved_pane()) else { return };
@@ -56,7 +56,7 @@ pub(super) fn tell(session: &Session, fx: &mut Effects) {
     fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
 }
 
-/// The time of day.
+/// The time of day, UTC.
 fn time_of(wall_ms: u64) -> String {
     let seconds = wall_ms / 1_000 % 86_400;
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);

@@ -1,10 +1,10 @@
 //! Decides whether a living harness in an open turn is proved hung (H-07), and when one that did not end on
 //! SIGTERM is killed (S0-25).
 //!
-//! A still screen and a silent registry prove nothing: where motion is reduced, a client that waits for
-//! its model shows the same screen and writes nothing for as long as it waits (measured). Its main thread
-//! wakes many times a second even then. One whose main thread has not run at all for a minute is hung;
-//! one that spins cannot be told from one that works, and is left to its person.
+//! An unchanged screen and a silent registry prove nothing. Where motion is reduced, a client that waits for its
+//! model shows the same screen and writes nothing for as long as it waits (measured). Even then its main thread
+//! wakes many times a second. A client whose main thread has not run at all for a minute is hung. One that spins
+//! cannot be told from one that works, and is left to its user.
 
 use coord_model::{Awake, Moment, PaneState, Proof, Signal};
 
@@ -14,21 +14,21 @@ use crate::records::{Obstacle, Pending, Session, State, Still, Turn};
 
 /// What a recovery waits for while its harness works.
 pub(super) const TURN_OPEN: &str = "a turn is open";
-/// Its main thread has not run for so long, in a turn that has been open for as long. SIGKILL needs the
-/// same proof again, made after SIGTERM and after the last sign of life.
+/// How long the main thread must not have run, in milliseconds, in a turn that has been open for as long. SIGKILL
+/// needs the same proof again, made after SIGTERM and after the last sign of life.
 const HUNG_MS: u64 = 60_000;
-/// Meanwhile it is looked at so often.
+/// Interval of the looks during that time, in milliseconds.
 const LOOK_EVERY_MS: u64 = 10_000;
 
 impl Pending {
-    /// Takes in a look at a harness in a turn. `sign` is the last sign of life that hooks, registry and
-    /// screen gave: any of them ends what was proved so far.
+    /// Applies a look at a harness in a turn. `sign` is the last sign of life from hooks, registry or screen. Each
+    /// of these voids the evidence so far.
     pub(super) fn note_still(&mut self, proof: &Proof, sign: Awake, awake: Awake) {
         let Some(ran_ns) = proof.ran_ns else { return self.set_still(None) };
         let anew =
             |asked_at| Still { ran_ns, since: awake, asked_at, pane: Some(proof.pane.clone()) };
         let still = match self.still.clone() {
-            // The signal itself wakes the main thread: what follows it is measured from this look.
+            // The signal itself wakes the main thread, so what follows is measured from this look.
             Some(Still { since, asked_at: Some(asked), .. }) if since < asked && sign <= asked => {
                 anew(Some(asked))
             }
@@ -38,8 +38,8 @@ impl Pending {
         self.set_still(Some(still));
     }
 
-    /// What was seen of its main thread last. A case that is withdrawn after SIGTERM ends its attempt: another one
-    /// counts anew (G5).
+    /// Stores what was last seen of the main thread. If a case is withdrawn after SIGTERM, its attempt is over:
+    /// the next one is charged again (G5).
     pub(super) fn set_still(&mut self, still: Option<Still>) {
         let is_asked =
             |still: &Option<Still>| still.as_ref().is_some_and(|one| one.asked_at.is_some());
@@ -60,7 +60,7 @@ impl Pending {
 
 impl Still {
     fn is_unchanged(&self, ran_ns: u64, pane: &PaneState, sign: Awake) -> bool {
-        // A pane that could not be read tells nothing.
+        // A pane that could not be read is no evidence.
         let is_read = |pane: &PaneState| matches!(pane, PaneState::Client { .. });
         let before = self.pane.as_ref().filter(|before| is_read(before) && is_read(pane));
         let is_same_screen = before.is_none_or(|before| before == pane);
@@ -68,7 +68,7 @@ impl Still {
     }
 }
 
-/// A turn is open: it is left alone, and looked at when it has been for long.
+/// Leaves an open turn alone, and has it looked at once it has been open for long.
 pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
     let since = match session.turn {
         Turn::Open { since, .. } if !session.background.is_any() => since,
@@ -103,8 +103,8 @@ pub(super) fn said_of_end(is_hung: bool, signal: Signal) -> (&'static str, &'sta
 }
 
 impl State {
-    /// What follows from a proof of a living harness in a turn. H-08 holds, but for what only one that is
-    /// not hung can show: an idle registry and an empty input line.
+    /// Judges a proof of a living harness in a turn. H-08 applies, except for what only a harness that is not hung
+    /// can show: an idle registry and an empty input line.
     pub(super) fn judge_in_turn(
         &self,
         session: &Session,

@@ -40,8 +40,8 @@ impl Machine {
         }
     }
 
-    /// A step of a recovery begins; the previous step of the same attempt began at `before`. An attempt counts once, by
-    /// its latest step, because it may wait long between two steps.
+    /// Begins a step of a recovery. The previous step of the same attempt began at `before`. An attempt counts
+    /// once, by its latest step, because it may wait for a long time between two steps.
     pub(super) fn begin(
         &mut self,
         key: SessionKey,
@@ -60,12 +60,12 @@ impl Machine {
         self.starts.drain(..surplus);
     }
 
-    /// A recovery came to its end.
+    /// Notes that a recovery is over.
     pub(super) fn end(&mut self, key: SessionKey) {
         self.under_way.retain(|other| *other != key);
     }
 
-    /// A harness crashed. Many at once are one host event.
+    /// Notes that a harness crashed. Many crashes at once are one host event.
     pub(super) fn on_death(&mut self, key: SessionKey, settings: &Settings, at: Moment) {
         let within_ms = settings.breaker_within_ms;
         self.deaths.retain(|(_, death)| at.awake.ms_since(death.awake) <= within_ms);
@@ -77,7 +77,7 @@ impl Machine {
         }
     }
 
-    /// What seemed to be a crash was a host event's doing, and is told of as such (H-10).
+    /// Removes a crash that was a host event's doing, and is reported as such (H-10).
     pub(super) fn take_back_death(&mut self, key: SessionKey, settings: &Settings) {
         self.deaths.retain(|(of, _)| *of != key);
         if self.is_for_deaths && self.deaths.len() < size(settings.breaker_deaths) {
@@ -86,7 +86,7 @@ impl Machine {
         }
     }
 
-    /// An attempt failed.
+    /// Notes that an attempt failed.
     pub(super) fn on_failure(&mut self, why: &str, settings: &Settings, at: Moment) {
         let before = match &self.failures {
             Some((same, n)) if same == why => *n,
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// A recovery was verified.
+    /// Notes that a recovery was verified.
     pub(super) fn on_success(&mut self) {
         self.failures = None;
     }

@@ -1,5 +1,4 @@
-//! Decides when a recovery becomes owed, and what happens to a second detection (S0-07 to S0-14,
-//! S0-28a, H-07).
+//! Decides when a recovery becomes pending, and what happens to a second detection (S0-07 to S0-14, S0-28a, H-07).
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,20 +12,20 @@ use crate::records::{
     Cause, Ending, Last, NEVER, Owner, OwnerProof, Pending, Presence, Session, Stage, State, Turn,
 };
 
-/// An order by hand for a living session is for the moment: it expires after this (H-53).
+/// Lifetime of an order by hand for a living session, in milliseconds: such an order is for the moment (H-53).
 const ORDER_MS: u64 = 10_000;
 
-/// What a person who asks for a session allows (H-53).
+/// What a person allows when asking for a session (H-53).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wish {
-    /// Its living harness may be ended.
+    /// Whether its living harness may be ended.
     pub(crate) restart: bool,
-    /// The order waits until the harness is idle.
+    /// Whether the order waits until the harness is idle.
     pub(crate) when_idle: bool,
 }
 
 impl Pending {
-    /// One that is tried at once.
+    /// A recovery that is tried at once.
     pub(super) fn new(cause: Cause, harness: ProcessRef, at: Moment) -> Self {
         Self {
             cause,
@@ -59,13 +58,13 @@ impl Pending {
 }
 
 impl State {
-    /// Opens the cases that the facts of a record call for.
+    /// Opens the cases that the facts of a record require.
     pub(super) fn open_cases(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         self.open_for_death(session, at, fx);
         self.open_for_signature(session, at, fx);
     }
 
-    /// S0-28a: a crash is one case, whatever else is known of the session.
+    /// S0-28a: opens one case for a crash, whatever else is known of the session.
     fn open_for_death(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let died = match session.presence {
             Presence::Crashed { at } => at,
@@ -76,7 +75,7 @@ impl State {
             | Presence::Gone { .. } => return,
         };
         let Some(process) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
-        // What becomes of a headless run is its supervisor's matter.
+        // The supervisor of a headless run decides what becomes of it.
         if session.recovery.judged == Some(process) || session.kind == Some(Kind::Headless) {
             return;
         }
@@ -90,7 +89,7 @@ impl State {
             return;
         }
         let settings = self.header.settings.clone();
-        // What is only claimed stops nobody else (H-44).
+        // A harness that is only claimed must not count for the breaker, which stops others (H-44).
         let is_client = |owner: &Owner| owner.has_reported || owner.proof != OwnerProof::Claimed;
         if session.owner.as_ref().is_some_and(is_client) {
             self.header.machine.on_death(session.key, &settings, at);
@@ -102,7 +101,7 @@ impl State {
         fx.decide(session, "S0-28a", "its harness crashed", "a recovery is pending");
     }
 
-    /// S0-07, S0-08: a signature in a living harness is evidence for a case, where H-07 lets it be one.
+    /// S0-07, S0-08: a signature in a living harness is evidence for a case, if H-07 allows that.
     fn open_for_signature(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let is_new = session
             .signature
@@ -134,7 +133,7 @@ impl State {
         }
     }
 
-    /// A person asks for a session. Says what will be done, or why it is refused.
+    /// Opens a recovery because a person asked. Returns what will be done, or why that is refused.
     pub(crate) fn ask_for(
         &mut self,
         key: SessionKey,
@@ -155,7 +154,7 @@ impl State {
                 let mut pending = Pending::new(cause, process, at);
                 pending.died_at = died;
                 pending.when_idle = wish.when_idle;
-                // What a look locked before is released under its name (H-13).
+                // The transcript that an earlier look locked is released under its own session id (H-13).
                 let before = session.recovery.pending.take();
                 pending.session_id = before.map(|before| before.session_id).unwrap_or_default();
                 session.recovery.pending = Some(pending);
@@ -165,7 +164,7 @@ impl State {
         self.put(session);
     }
 
-    /// Whether a person's wish can be taken up.
+    /// Whether a person's order can be accepted.
     pub(crate) fn may_be_asked_for(
         &self,
         session: &Session,
@@ -173,7 +172,7 @@ impl State {
         wish: Wish,
     ) -> Result<(), Stop> {
         if cause == Cause::Interrupted && session.may_live() {
-            // Its user may have been quicker than the list was read.
+            // The user may have resumed the session before the list was read.
             return Err(Stop::close("H-42", "its harness lives: nothing is to be restored"));
         }
         let under_way = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
@@ -185,7 +184,7 @@ impl State {
     }
 }
 
-/// H-53: a session that lives and works is left alone; one that is idle needs an explicit word.
+/// H-53: a living session that works is left alone; an idle one needs an explicit permission.
 fn may_be_restarted(session: &Session, wish: Wish) -> Result<(), Stop> {
     let why = match (busy(session.shown.state), wish) {
         (_, Wish { restart: true, when_idle: true })
@@ -220,7 +219,7 @@ pub(super) fn expired(pending: &Pending) -> Ending {
 }
 
 impl Session {
-    /// A recovery is over. Its bookkeeping stays (S0-31).
+    /// Ends a recovery. Its bookkeeping stays (S0-31).
     pub(super) fn close_recovery(
         &mut self,
         rule: &'static str,

@@ -1,5 +1,5 @@
-//! Decides what becomes of a recovery that does not go on: it waits, fails, or is over, and who is told (S0-21
-//! to S0-23, G5, H-35).
+//! Decides what becomes of a recovery that does not continue: it waits, fails, or is over; and who is notified
+//! (S0-21 to S0-23, G5, H-35).
 
 use alloc::format;
 use alloc::string::String;
@@ -10,15 +10,16 @@ use super::guards::{Stop, Then};
 use crate::effects::{Effects, SHOWN_MS};
 use crate::records::{Ending, Flag, Last, NEVER, Obstacle, Session, Stage, State};
 
-/// A hold of this age is told of (H-35).
+/// Age at which a waiting recovery is reported to its user, in milliseconds (H-35).
 const NOTICE_MS: u64 = 1_800_000;
-/// After a change between proof and act, the next proof; twice as long after each one in a row.
+/// Delay of the next proof after a change between proof and act, in milliseconds. It doubles after each change in
+/// a row.
 pub(super) const AGAIN_MS: u64 = 1_000;
-/// But so many times doubled at most.
+/// Maximum number of doublings.
 const AGAIN_DOUBLED: u32 = 6;
 
 impl State {
-    /// An attempt failed: the next one waits, within G5's limits (S0-21 to S0-23).
+    /// Ends a failed attempt. The next one waits, within the limits of G5 (S0-21 to S0-23).
     pub(super) fn fail(&mut self, session: &mut Session, why: &str, at: Moment, fx: &mut Effects) {
         let settings = self.header.settings.clone();
         session.recovery.budget.failed(at.awake);
@@ -28,7 +29,7 @@ impl State {
         let harness = session.owner.as_ref().map(|owner| owner.id.process);
         if let Some(pending) = &mut session.recovery.pending {
             if let Some(harness) = harness.filter(|harness| *harness != pending.harness) {
-                // The resumed client died, and not by us (H-06).
+                // The resumed client died, and coord did not end it (H-06).
                 pending.harness = harness;
                 pending.died_at = Some(at);
                 pending.ended_by_us = false;
@@ -46,7 +47,7 @@ impl State {
     pub(super) fn stop(&mut self, session: &mut Session, stop: Stop, at: Moment, fx: &mut Effects) {
         match stop.then {
             Then::Wait(obstacle, until) => {
-                // Time alone must not bring back a moment that is over.
+                // A deadline that has passed must not come due again by time alone.
                 let until = until.max(at.awake.plus_ms(1));
                 self.header.machine.end(session.key);
                 wait(session, obstacle, &stop.why, until, at, fx);
@@ -55,7 +56,7 @@ impl State {
                 let why = stop.why;
                 self.close(session, stop.rule, Ending::Closed { why }, at, fx);
             }
-            // Only a reset lifts the limit: then what is pending is tried again.
+            // Only a reset lifts the limit; then the pending recovery is tried again.
             Then::Limit if !session.may_live() => {
                 self.header.machine.end(session.key);
                 flag(session, stop.rule, &stop.why, at, fx);
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// A recovery is over: the machine has room for another one, and the transcript is free.
+    /// Ends a recovery: the machine has room for another one, and the transcript is unlocked.
     pub(super) fn close(
         &mut self,
         session: &mut Session,
@@ -91,7 +92,7 @@ impl State {
     }
 }
 
-/// What changes between each proof and its act is looked at again later and later.
+/// Delay of the next look, if something changes between each proof and its act. It grows each time.
 pub(super) fn again_ms(session: &mut Session) -> u64 {
     let Some(pending) = &mut session.recovery.pending else { return AGAIN_MS };
     let doublings = pending.changes.min(AGAIN_DOUBLED);
@@ -99,7 +100,7 @@ pub(super) fn again_ms(session: &mut Session) -> u64 {
     AGAIN_MS.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(1))
 }
 
-/// When its person is told that a recovery still waits (H-35).
+/// When the user is notified that a recovery still waits (H-35).
 pub(super) fn told_at(session: &Session) -> Option<Awake> {
     let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_told)?;
     let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
@@ -107,7 +108,7 @@ pub(super) fn told_at(session: &Session) -> Option<Awake> {
     has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
 }
 
-/// H-35: a hold of half an hour is told of.
+/// H-35: notifies the user of a recovery that has waited for half an hour.
 pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     if told_at(session).is_none_or(|due| at.awake < due) {
         return;
@@ -123,7 +124,7 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     fx.decide(session, "H-35", &saw, "told, once");
 }
 
-/// The recovery waits; what it did not wait for before is a decision.
+/// Has the recovery wait. A new obstacle is recorded as a decision.
 pub(super) fn wait(
     session: &mut Session,
     obstacle: Obstacle,
@@ -146,7 +147,7 @@ pub(super) fn wait(
     }
 }
 
-/// A person has to look (G5, H-35).
+/// Flags the session: a person has to look (G5, H-35).
 pub(super) fn flag(
     session: &mut Session,
     rule: &'static str,
@@ -159,7 +160,7 @@ pub(super) fn flag(
     fx.decide(session, rule, why, &did);
 }
 
-/// It was a limit on repeated acts that led to the flag.
+/// Marks the flag as one that a limit on repeated acts led to.
 fn mark_as_limit(session: &mut Session) {
     if let Some(flag) = &mut session.recovery.needs_operator {
         flag.is_limit = true;

@@ -1,5 +1,5 @@
-//! Decides what becomes of a resume that was started: whose it is, whether it proved itself, and what its
-//! session is told then (S0-25a, S0-25b, H-13, H-21, H-33, H-43).
+//! Decides what becomes of a resume that was started: who owns it, whether it proved itself, and what its session
+//! is told then (S0-25a, S0-25b, H-13, H-21, H-33, H-43).
 
 use alloc::format;
 
@@ -20,22 +20,22 @@ use crate::records::{
 
 use crate::wake;
 
-/// A resume whose line was put somewhere, and is not taken yet.
+/// A resume whose line was placed, and that no process has claimed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedResume<'a> {
-    /// Whose.
+    /// The session to resume.
     pub session: &'a Session,
-    /// Where.
+    /// Where the line was placed.
     pub way: Way,
-    /// Its pane, whose server runs the line of a new pane or window.
+    /// The session's pane, whose server runs the line of a new pane or window.
     pub pane: Option<TmuxPane>,
-    /// That server was gone: whichever listens at the socket now runs the line (S0-25f).
+    /// Whether that server was gone. The server that listens at the socket now then runs the line (S0-25f).
     pub any_server: bool,
 }
 
 impl State {
-    /// The resume that was put somewhere with this nonce; none if what was learned since forbids it: a
-    /// late SessionEnd, another owner.
+    /// The resume that was placed with this nonce; none if newer facts forbid it, such as a late SessionEnd or
+    /// another owner.
     pub fn resume_placed(&self, nonce: &str) -> Option<PlacedResume<'_>> {
         let mut of_nonce = self.header.machine.under_way.iter().filter_map(|key| {
             let session = self.get(*key)?;
@@ -73,7 +73,7 @@ impl State {
             .find(|session| session.recovery.claimer().is_some_and(|process| process.pid == pid))
     }
 
-    /// The line was taken: its process becomes the client. Whether it may is answered before.
+    /// Notes that a process claimed the line and becomes the client. Whether it may was decided before.
     pub(crate) fn on_resume_claimed(
         &mut self,
         key: SessionKey,
@@ -97,7 +97,7 @@ impl State {
         Some(key)
     }
 
-    /// An unproved event of the process that claimed the resume of a record.
+    /// Notes an unproved event of the process that claimed the resume of a record.
     pub(crate) fn note_claimed_start(&mut self, key: SessionKey, event: &HookEvent) {
         let process = event.harness.as_ref().map(coord_model::Harness::process);
         let is_start = matches!(event.kind, HookKind::SessionStart(_));
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// The line was taken, and the process that took it gave up.
+    /// Notes that the process that claimed the line gave up.
     pub(crate) fn on_resume_failed(
         &mut self,
         key: SessionKey,
@@ -130,14 +130,14 @@ impl State {
         Some(key)
     }
 
-    /// The record whose resume this process claimed, if that recovery is under way.
+    /// The record whose resume this process claimed, if that recovery is in progress.
     pub(crate) fn key_claimed_by(&self, process: ProcessRef) -> Option<SessionKey> {
         let claims = |session: &Session| session.recovery.claimed_by(process);
         let mut keys = self.header.machine.under_way.iter().copied();
         keys.find(|key| self.get(*key).is_some_and(claims))
     }
 
-    /// A process is gone that may be one that claimed a resume.
+    /// Handles the exit of a process that may have claimed a resume.
     pub(crate) fn on_claimer_exit(
         &mut self,
         process: ProcessRef,
@@ -172,7 +172,7 @@ impl State {
         let is_confirmed = owner.is_some_and(|owner| owner.is_registered_as(&session.session_id));
         let is_heard = session.recovery.pending.as_ref().is_some_and(|one| one.is_start_heard);
         let has_reported = session.was_told() || (is_confirmed && is_heard);
-        // The registry alone told of it, and it is gone before a hook did.
+        // Only the registry reported the client, and it ended before a hook reported it.
         if is_owner && self.has_ended(session, at, fx) {
             return;
         }
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// Whether the resumed client is gone, and what becomes of the recovery then.
+    /// Whether the resumed client is gone. If so, decides what becomes of the recovery.
     fn has_ended(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) -> bool {
         match session.presence {
             Presence::Alive | Presence::Dying { .. } => return false,
@@ -250,7 +250,7 @@ impl State {
         true
     }
 
-    /// Whether what the resumed session does proves that it lives (H-33).
+    /// Whether the session's present state proves that the resumed client works (H-33).
     pub(super) fn is_at_its_prompt(&self, session: &Session) -> bool {
         match self.state_of(session, session.sign).state {
             SessionState::Idle
@@ -294,7 +294,8 @@ impl State {
         }
     }
 
-    /// H-13: two processes hold it. Ours goes if no prompt reached it; the other one is left alone.
+    /// H-13: handles a session that two processes hold. Coord's client is ended if it received no prompt. The
+    /// other client is left alone.
     fn end_our_own(
         &mut self,
         session: &mut Session,
@@ -303,7 +304,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        // The hook of a prompt may be lost: registry and screen have to say the same.
+        // The hook of a prompt may be lost, so registry and screen both have to show rest.
         let is_at_rest = proof.idle_since_ms.is_some()
             && matches!(
                 proof.pane,
@@ -336,8 +337,8 @@ impl State {
         self.close(session, "H-33", Ending::Verified, at, fx);
     }
 
-    /// H-33: going on is a step of its own: an unattended session whose work was cut off is told once, by
-    /// wake, at its own cost (H-21).
+    /// H-33: continuing is a step of its own. An unattended session whose work was cut off gets one message, by a
+    /// wake that is charged like any other (H-21).
     fn go_on(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
         let is_cut = session.recovery.pending.as_ref().is_some_and(|pending| pending.was_working);
         let is_at_rest = session.turn == Turn::None && session.waits.is_empty();
@@ -365,12 +366,12 @@ impl State {
     }
 }
 
-/// The permission mode that its process had switched to before it died, if the resumed one does not have it.
+/// The permission mode that the process had switched to before it died; none if the resumed one has it.
 fn dropped_mode_of(session: &Session) -> Option<&'static str> {
     launch::dropped_mode(session.launch.as_ref()?, session.permission_mode.as_deref())
 }
 
-/// H-45: what its command line did not give is not set again, and its user is told so.
+/// H-45: notifies the user that a mode which the command line did not give is not set again.
 fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
     let Some(mode) = dropped_mode_of(session) else { return };
     let saw = format!("its process had switched to permission mode {mode} after its start");
@@ -383,7 +384,7 @@ fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
     }
 }
 
-/// H-43: a resume that takes long waits for its user, or nobody knows for what. It is left alone.
+/// H-43: handles a resume that takes long. It waits for its user, or for an unknown reason, and is left alone.
 pub(super) fn waits_for_its_user(
     session: &mut Session,
     proof: &Proof,

@@ -1,5 +1,5 @@
-//! Decides on a proof what is done next: end the living harness, put the resume somewhere, or nothing
-//! (S0-25 to S0-25f, H-08, H-13, H-16 to H-18, H-33, H-34, H-36).
+//! Decides on a proof what is done next: end the living harness, place the resume, or nothing (S0-25 to S0-25f,
+//! H-08, H-13, H-16 to H-18, H-33, H-34, H-36).
 
 use alloc::format;
 
@@ -10,39 +10,41 @@ use coord_model::{
 use super::guards::{Stop, launch};
 use crate::records::{Obstacle, Pending, Session, State, Way};
 
-/// A shell has taken its terminal back and painted its prompt within this.
+/// How long a shell may take to get its terminal back and paint its prompt, in milliseconds.
 const SHELL_WITHIN_MS: u64 = 3_000;
-/// It is looked at again after this meanwhile.
+/// Interval of the looks during that time, in milliseconds.
 const SHELL_AGAIN_MS: u64 = 300;
-/// What only a person ends is looked at again after this, and ever more rarely up to the other: every look
-/// costs, and those who wait for long wait for somebody who is away.
+/// First delay of the next look at an obstacle that only a person removes, in milliseconds. The delay grows up to
+/// the maximum below: each look has a cost, and after a long wait the person is usually away.
 const PERSON_AGAIN_MS: u64 = 20_000;
 const PERSON_AGAIN_MAX_MS: u64 = 120_000;
-/// What was told of an end counts for so long after the grace; then its person is told again.
+/// How long a notice of an end stays valid after the grace period, in milliseconds. After that the user is
+/// notified again.
 const GRACE_KEPT_MS: u64 = 60_000;
-/// An order by hand waits for the shell's prompt for so long: it may have been given in that very shell.
+/// How long an order by hand waits for the shell's prompt, in milliseconds. The order may have come from that very
+/// shell.
 const SHELL_BY_HAND_MS: u64 = 15_000;
-/// Whether the machine has room again is looked at after this.
+/// Delay of the next check whether the machine has room, in milliseconds.
 const ROOM_AGAIN_MS: u64 = 20_000;
 
-/// Said of one that came to rest a moment ago.
+/// Reason for a session that came to rest only a moment ago.
 const JUST_IDLE: &str = "it has not been idle for long enough";
 
 /// What a proof allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Move {
-    /// The living harness is ended by SIGTERM (S0-25).
+    /// End the living harness by SIGTERM (S0-25).
     End,
-    /// One that is proved hung did not end on it.
+    /// Kill a harness that is proved hung and did not end on SIGTERM.
     Kill,
-    /// The resume is put there.
+    /// Place the resume there.
     Place(Way),
-    /// Its person is told first (H-06).
+    /// Notify the user first (H-06).
     Grace,
 }
 
 impl State {
-    /// What follows from a proof of a living harness at rest (H-08).
+    /// Judges a proof of a living harness at rest (H-08).
     pub(super) fn judge_living(
         &self,
         session: &Session,
@@ -57,7 +59,8 @@ impl State {
         is_unoccupied(session, pending, proof, at)?;
         match proof.idle_since_ms {
             Some(since_ms) => {
-                // What lies ahead of a clock that was set back so long ago is older than that.
+                // If the clock was set back, an idle time that lies in the future is from before that change, and
+                // so long enough ago.
                 let was_set = self.header.clock_set_at.is_some();
                 let is_past = |ms: &u64| *ms <= at.wall_ms || !was_set;
                 let since_ms = Some(since_ms).filter(is_past);
@@ -65,7 +68,8 @@ impl State {
                     return Err(Stop::wait(Obstacle::JustIdle, JUST_IDLE, until));
                 }
             }
-            // Without a registry its screen shows it, and what hooks told last is as old (H-53).
+            // Without a registry the screen shows an idle session. The last hook edge gives the age of that state
+            // (H-53).
             None if pending.by_hand && is_prompt_shown => {
                 let rested = session.edge_at.awake.plus_ms(settings.idle_quiet_ms);
                 if at.awake < rested {
@@ -84,8 +88,9 @@ impl State {
         Ok(if is_told { Move::End } else { Move::Grace })
     }
 
-    /// H-54: whether the person who watches an opted-in session was told that its living harness is going to
-    /// be ended, and did not cancel it. Nobody has to be told where nobody watches, or where a person asked.
+    /// H-54: whether the person who watches an opted-in session was notified that its living harness is going to
+    /// be ended, and did not cancel that. An unattended session needs no notice, nor does one that a person asked
+    /// for.
     pub(super) fn is_told_of_its_end(
         &self,
         session: &Session,
@@ -97,7 +102,7 @@ impl State {
             return Ok(true);
         }
         let Some(began) = pending.graced_at.filter(|_| pending.is_graced) else { return Ok(false) };
-        // tmux tells of keys by the second.
+        // tmux reports the time of keys in seconds.
         if proof.any_key_ms.is_some_and(|key_ms| began.wall_ms / 1_000 <= key_ms / 1_000) {
             return Err(Stop::close("H-54", "a key was pressed: its person cancelled it"));
         }
@@ -106,8 +111,8 @@ impl State {
         Ok(!was_set && at.awake.ms_since(began.awake) <= lasts_ms)
     }
 
-    /// Whether another living session came from this one's shell or has its pane: suspended, it leaves the
-    /// shell in front.
+    /// Whether another living session came from this session's shell or has its pane. While that client is
+    /// suspended, the shell is in the foreground.
     fn is_pane_of_another(&self, session: &Session) -> bool {
         let shell_of = |one: &Session| one.launch.as_ref().map(|launch| launch.parent.process);
         let shell = shell_of(session);
@@ -120,7 +125,7 @@ impl State {
         })
     }
 
-    /// What follows from a proof of a dead harness.
+    /// Judges a proof of a dead harness.
     pub(super) fn judge_dead(
         &self,
         session: &Session,
@@ -148,7 +153,7 @@ impl State {
             }
             way = Way::Window;
         }
-        // What was told while it lived was told of another act (H-54).
+        // A notice that was shown while the harness lived was about another act (H-54).
         let is_graced = pending.is_graced
             && pending
                 .graced_at
@@ -160,7 +165,7 @@ impl State {
     }
 }
 
-/// H-08: whether its screen shows an empty prompt. Whoever asks for it by hand may do so where only the registry
+/// H-08: checks that the screen shows an empty prompt. A person who asks by hand may do so if only the registry
 /// says idle.
 fn is_unoccupied(
     session: &Session,
@@ -198,7 +203,7 @@ fn is_empty_prompt(pane: &PaneState) -> bool {
     matches!(pane, PaneState::Client { screen: Some(Screen::Prompt), input: Input::Empty, .. })
 }
 
-/// H-08: what keeps every living harness from being ended, whatever it does.
+/// H-08: checks what forbids ending any living harness, whatever it does.
 pub(super) fn can_be_ended(
     state: &State,
     session: &Session,
@@ -224,7 +229,7 @@ pub(super) fn can_be_ended(
     Ok(())
 }
 
-/// H-13, H-36, H-11: what every resume needs.
+/// H-13, H-36, H-11: checks what every resume needs.
 fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> {
     if let Some(other) = proof.owners.first() {
         let why = format!("process {} holds it already", other.pid);
@@ -263,7 +268,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
     }
 }
 
-/// H-33: the tools of the dead harness go on.
+/// H-33: waits while processes of the dead harness's tools still run.
 fn survivors(pending: &Pending, proof: &Proof, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
     let n = proof.children.len();
@@ -275,7 +280,7 @@ fn survivors(pending: &Pending, proof: &Proof, at: Moment) -> Stop {
     Stop::wait(Obstacle::Survivors, &why, at.awake.plus_ms(5_000))
 }
 
-/// Where the resume is put (S0-25e, H-18).
+/// Chooses where the resume is placed (S0-25e, H-18).
 fn way(
     session: &Session,
     pending: &Pending,
@@ -283,13 +288,14 @@ fn way(
     is_watched: bool,
     at: Moment,
 ) -> Result<Way, Stop> {
-    // Where typing is not proved to be safe, a window of its own harms nobody; who is there is told.
+    // If typing is not proved safe, a new window harms nobody. If somebody watches, that person is notified
+    // instead.
     let elsewhere = |why: &str| {
         if is_watched { Err(Stop::operator("H-18", why)) } else { Ok(Way::Window) }
     };
     match &proof.pane {
         PaneState::None => Err(Stop::operator("S0-25e", "it had no tmux pane")),
-        // It stands in a command of tmux wherever it is run.
+        // The line is part of a tmux command wherever it is run.
         _ if !proof.is_line_plain => {
             let why = "the path of coordctl has other than plain characters";
             Err(Stop::operator("H-18", why))
@@ -302,7 +308,7 @@ fn way(
         PaneState::NoServer => Err(Stop::close("H-10", "its tmux server is gone")),
         PaneState::Closed if is_watched => Err(Stop::operator("S0-25e", "its pane is closed")),
         PaneState::Closed => Ok(Way::Window),
-        // H-06: whoever watches it has cancelled it with a key.
+        // H-06: the person who watches the session cancelled the recovery with a key.
         PaneState::Dead if is_watched && key_since_death(session, proof) => {
             Err(Stop::operator("H-06", "a key was pressed since it died"))
         }
@@ -329,7 +335,7 @@ fn way(
     }
 }
 
-/// H-18: whether the line may be typed into the shell.
+/// H-18: checks that the line may be typed into the shell.
 fn shell(
     session: &Session,
     pending: &Pending,
@@ -346,7 +352,8 @@ fn shell(
     if first != Some(launch.parent.process.pid) {
         return not("the shell that started it is not its pane's first process");
     }
-    // Who asks for it by hand has seen the shell since: its empty prompt, and no key for a while, will do.
+    // A person who asks by hand has seen the shell since. An empty prompt, and no key for a while, are then
+    // enough.
     if !pending.by_hand && key_since_death(session, proof) {
         return not("a key was pressed since it died");
     }
@@ -372,14 +379,14 @@ fn shell(
     }
 }
 
-/// Whether somebody pressed a key in its pane since its death, which may have been noticed later than
-/// it happened.
+/// Whether a key was pressed in the session's pane since the death. The death may have been noticed later than it
+/// happened.
 fn key_since_death(session: &Session, proof: &Proof) -> bool {
     let lived_until_s = session.owner.as_ref().map_or(0, |owner| owner.lived_until_ms) / 1_000;
     proof.key_ms.is_some_and(|key_ms| lived_until_s <= key_ms / 1_000)
 }
 
-/// H-34: our own line stands there, not taken yet: it is neither completed nor erased.
+/// H-34: coord's own line is in the shell's input, not claimed yet. Coord neither completes nor erases it.
 fn typed_before(session: &Session, pending: &Pending, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
     let why = "the line that resumes it stands in its shell, not sent";
@@ -390,7 +397,7 @@ fn typed_before(session: &Session, pending: &Pending, at: Moment) -> Stop {
     for_person(session, Obstacle::TypedLine, why, at)
 }
 
-/// It waits for a person: the next look comes after as long as it has waited for this already.
+/// Waits for a person. The next look comes after as long as the recovery has waited for this obstacle already.
 fn for_person(session: &Session, obstacle: Obstacle, why: &str, at: Moment) -> Stop {
     let pending = session.recovery.pending.as_ref();
     let same = pending.filter(|pending| pending.obstacle == Some(obstacle));
@@ -406,7 +413,7 @@ fn may_still_come(pending: &Pending, awake: Awake) -> bool {
     awake.ms_since(died) < within_ms
 }
 
-/// When `quiet_ms` have passed since `happened_ms`, wall time to the second; none if they have. A time in
+/// When `quiet_ms` have passed since `happened_ms`, wall time to the second; none if they have passed. A time in
 /// the future counts as now.
 fn quiet_until(happened_ms: Option<u64>, quiet_ms: u64, at: Moment) -> Option<Awake> {
     let age_ms = at.wall_ms.saturating_sub(happened_ms?);

@@ -1,4 +1,4 @@
-//! What a run's supervisor tells, and what it is asked to do.
+//! What a run's supervisor reports, and what it is asked to do.
 
 use alloc::string::String;
 
@@ -6,7 +6,7 @@ use coord_model::Signal;
 
 use super::{ErrorText, ExitStatus, TreeSeen};
 
-/// One thing that a line of the stream says. A line may say several.
+/// One fact from a line of the stream. A line may contain several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamFact {
     /// The client began, or began another turn.
@@ -19,44 +19,44 @@ pub enum StreamFact {
         /// A digest of its id.
         call: u64,
     },
-    /// The answer to it.
+    /// The result of that call.
     ToolEnded {
         /// A digest of its id.
         call: u64,
     },
-    /// The background work there is now, all of it.
+    /// All background work that exists now.
     Tasks(RunTasks),
-    /// It will wake itself.
+    /// The client scheduled its own wake-up.
     Wakeup {
-        /// In so many milliseconds.
+        /// Time until then, in milliseconds.
         after_ms: u64,
     },
-    /// A request to the API is tried again.
+    /// A request to the API is being retried.
     Retry {
-        /// The typed error, if it says one.
+        /// The typed error, if there is one.
         error: Option<String>,
     },
-    /// A question to whoever drives the run: a permission, a hook, an elicitation (S3-05).
+    /// A request to the program that drives the run: a permission, a hook, an elicitation (S3-05).
     ControlOpened {
         /// A digest of its id.
         request: u64,
-        /// A digest of the id of the call that it is about: its end tells of an answer, which no line
-        /// of the stream does (measured).
+        /// A digest of the id of the call that it concerns. The end of that call shows that the request was
+        /// answered, which no line of the stream does (measured).
         call: Option<u64>,
     },
-    /// It was withdrawn, or answered where the stream shows it.
+    /// That request was withdrawn, or answered where the stream shows it.
     ControlClosed {
         /// A digest of its id.
         request: u64,
     },
-    /// The account's limit.
+    /// The state of the account's usage limit.
     RateLimit {
-        /// Requests are refused.
+        /// Whether requests are refused.
         is_rejected: bool,
-        /// When it ends, milliseconds since 1970.
+        /// When the limit ends, milliseconds since 1970.
         resets_ms: Option<u64>,
     },
-    /// The client's own typed error in the place of an answer.
+    /// The client's own typed error in place of an answer.
     Failed {
         /// Its name.
         error: String,
@@ -67,7 +67,7 @@ pub enum StreamFact {
     Said,
 }
 
-/// Background work (S3-21): what the client lists.
+/// Background work, as the client lists it (S3-21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunTasks {
     /// Subagents.
@@ -79,13 +79,13 @@ pub struct RunTasks {
 }
 
 impl RunTasks {
-    /// Whether there is any.
+    /// Whether there is any background work.
     pub fn is_any(self) -> bool {
         self != Self::default()
     }
 }
 
-/// The fields of a result line that outcomes are judged from; its text is not among them.
+/// The fields of a result line that outcomes are judged from. Its text is not included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResultSeen {
     /// `is_error`.
@@ -100,64 +100,64 @@ pub struct ResultSeen {
     pub turns: u32,
 }
 
-/// What wakes a run.
+/// An event that a run reacts to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEvent {
-    /// Output of which no line says anything known, or that its reader does not take.
+    /// Output without a known line, or output that its reader does not accept.
     Output,
-    /// What a line said.
+    /// A fact from a line of the stream.
     Stream(StreamFact),
-    /// Its output ended: nobody is left who could write it.
+    /// Its output ended: no process is left that could write to it.
     Eof,
     /// A known error text on its standard error (S2-03).
     ErrorText(ErrorText),
     /// The answer to [`RunAct::Look`].
     TreeSeen(TreeSeen),
-    /// The answer to [`RunAct::Record`]: it is on the disk.
+    /// The answer to [`RunAct::Record`]: the record is on the disk.
     Recorded,
-    /// It could not be put on the disk.
+    /// The record could not be written to the disk.
     NotRecorded,
-    /// A signal from outside was passed on to it.
+    /// A signal from outside was forwarded to the run.
     Forwarded {
-        /// Which.
+        /// The signal number.
         signal: i32,
     },
     /// The machine slept, the clock stepped, or the supervisor did not run (H-32).
     Gap,
-    /// It ended.
+    /// The run's process ended.
     Exited(ExitStatus),
     /// Time passed.
     Tick,
 }
 
-/// What is to be done.
+/// What the supervisor has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunAct {
     /// Look at the process tree.
     Look,
-    /// Put a forced end on the disk before its signal (S3-23).
+    /// Record a forced end on the disk before its signal (S3-23).
     Record {
-        /// Why it is ended.
+        /// Why the run is ended.
         reason: ExitReason,
         /// The conversation whose next resume has to prove itself.
         quarantine: Option<String>,
     },
     /// Send a signal to the whole tree (S3-06, H-20).
     End(Signal),
-    /// It outlived SIGKILL: nothing more can be done.
+    /// Stop trying: the run outlived SIGKILL.
     GiveUp,
-    /// A line of its log.
+    /// Write a line to the run's log.
     Note(RunNote),
 }
 
 /// A line of a run's log (S3-09, S3-15, S3-16, G9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunNote {
-    /// The event's name.
+    /// The name of the event.
     pub name: String,
     /// Whether somebody should read it.
     pub is_warning: bool,
-    /// What was seen, and what was decided on it.
+    /// What was seen, and what was decided.
     pub because: String,
 }
 
@@ -166,23 +166,23 @@ pub struct RunNote {
 pub enum ExitReason {
     /// By itself, before a result line.
     Exited,
-    /// By itself, after one.
+    /// By itself, after a result line.
     ExitedAfterResult,
-    /// By itself, while its output was at its end already.
+    /// By itself, after its output had ended.
     ExitedDuringSubcountdown,
-    /// By a signal that was passed on to it.
+    /// By a signal that was forwarded to it.
     ForwardedSignal,
     /// By a signal from elsewhere.
     KilledBySignal,
-    /// Ended: its output was at its end and it lived on.
+    /// Ended by coord: its output had ended and it lived on.
     ReaderDoneButAlive,
-    /// Ended: its result had come, and nothing was left to wait for.
+    /// Ended by coord: its result had come, and nothing was pending.
     PostResultLimbo,
-    /// Ended: no result came, and nothing else.
+    /// Ended by coord: no result and no other output came.
     FirstResult,
-    /// Ended: it named a known error and hung.
+    /// Ended by coord: it reported a known error and hung.
     ErrorHang,
-    /// Ended: it took too long.
+    /// Ended by coord: it took too long.
     Invocation,
     /// It outlived SIGKILL.
     Unkillable,
@@ -191,7 +191,7 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// Every one.
+    /// All reasons.
     pub const ALL: [Self; 12] = [
         Self::Exited,
         Self::ExitedAfterResult,
@@ -207,7 +207,7 @@ impl ExitReason {
         Self::NotStarted,
     ];
 
-    /// Whether coord ended it: by its own signals, which are no crash (S3-24).
+    /// Whether coord ended it by its own signals, which is no crash (S3-24).
     pub fn is_forced(self) -> bool {
         match self {
             Self::ReaderDoneButAlive
@@ -225,7 +225,7 @@ impl ExitReason {
         }
     }
 
-    /// Its word.
+    /// The name of the reason.
     pub fn word(self) -> &'static str {
         match self {
             Self::Exited => "exited",

@@ -1,49 +1,49 @@
-//! The one table of a run's lifecycle states (S3-15): total, idempotent, never failing.
+//! Decides the lifecycle state of a run, in one table (S3-15): total, idempotent, and without failure.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a run is.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Its process is there and has said nothing yet.
+    /// Its process exists and has produced no output yet.
     Spawned,
-    /// It speaks.
+    /// It produces output.
     Streaming,
     /// A tool of its main thread runs.
     ToolActive,
-    /// A result came, and nothing behind it.
+    /// A result came, and nothing after it.
     IdlePostResult,
     /// Its output ended a moment ago.
     ReaderEof,
-    /// Its output ended, and it lives on (S3-03).
+    /// Its output ended, and it is still alive (S3-03).
     Subcountdown,
-    /// It lives on with nothing to wait for (S3-13, S3-14).
+    /// It is still alive with nothing pending (S3-13, S3-14).
     Limbo,
-    /// It was told to end.
+    /// It was sent SIGTERM.
     SigtermSent,
-    /// It was killed.
+    /// It was sent SIGKILL.
     SigkillSent,
-    /// It is gone.
+    /// Its process ended.
     Exited,
 }
 
 /// What moves a run from state to state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunCause {
-    /// It said something.
+    /// It produced output.
     Output,
     /// A tool of its main thread began.
     ToolBegan,
-    /// The last open one ended.
+    /// Its last open tool call ended.
     ToolsEnded,
     /// A result line.
     Result,
-    /// Everybody who could write its output is gone or has closed it (S3-01).
+    /// Every process that could write its output is gone or has closed it (S3-01).
     Eof,
-    /// It was there a moment after that.
+    /// It was still alive a moment after that.
     StillAlive,
-    /// Nothing is left to wait for, and it is still there.
+    /// Nothing is pending, and it is still alive.
     NothingLeft,
     /// It was sent SIGTERM.
     Term,
@@ -54,7 +54,7 @@ pub enum RunCause {
 }
 
 impl RunState {
-    /// Every state, in the order in which a life passes them.
+    /// All states, in the order in which a run passes them.
     pub const ALL: [Self; 10] = [
         Self::Spawned,
         Self::Streaming,
@@ -68,7 +68,7 @@ impl RunState {
         Self::Exited,
     ];
 
-    /// The state after `cause`; itself where the cause says nothing new.
+    /// The state after `cause`; the same state if the cause changes nothing.
     #[must_use]
     pub fn after(self, cause: RunCause) -> Self {
         use RunCause as Why;
@@ -76,7 +76,7 @@ impl RunState {
             (_, Why::Exit) | (Self::Exited, _) => Self::Exited,
             (Self::SigkillSent, _) | (Self::SigtermSent, Why::Kill) => Self::SigkillSent,
             (Self::SigtermSent, _) | (_, Why::Term | Why::Kill) => Self::SigtermSent,
-            // Behind the end of its output only its process counts.
+            // After the end of the output only the process counts.
             (Self::ReaderEof, Why::StillAlive) => Self::Subcountdown,
             (Self::Subcountdown | Self::IdlePostResult, Why::NothingLeft) => Self::Limbo,
             (Self::ReaderEof | Self::Subcountdown, _) => self,
@@ -90,7 +90,7 @@ impl RunState {
         }
     }
 
-    /// Its word in logs and for people.
+    /// The name of the state in logs and for people.
     pub fn word(self) -> &'static str {
         match self {
             Self::Spawned => "spawned",

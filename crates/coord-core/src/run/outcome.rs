@@ -1,14 +1,14 @@
-//! Judges how a run ended, from fields and never from words that an agent could print (S2-18, R-14).
+//! Judges how a run ended, from fields, and never from text that an agent could print (S2-18, R-14).
 //!
-//! In this order: wrong arguments, a used-up limit, authentication and billing, its user's own cancel, a
-//! resume that could not be, the result, and only then a crash.
+//! The order is: wrong arguments, a used-up limit, authentication and billing, the user's own cancel, a resume
+//! that was impossible, the result, and only then a crash.
 
 use alloc::format;
 use alloc::string::String;
 
 use super::{ExitReason, ResultSeen, Run};
 
-/// Whose client it is; it decides which clocks may be shortened (H-09) and which exit codes mean what.
+/// The program that runs. It decides which time limits may be shortened (H-09) and what exit codes mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// Claude Code.
@@ -35,7 +35,7 @@ impl ExitStatus {
         }
     }
 
-    /// The signal, also where a shell or the client turned it into a code.
+    /// The signal, even if a shell or the client turned it into an exit code.
     fn signal(self) -> Option<i32> {
         match self {
             Self::Signal(signal) => Some(signal),
@@ -56,10 +56,10 @@ pub enum ErrorText {
 }
 
 impl ErrorText {
-    /// Every one.
+    /// All error texts.
     pub const ALL: [Self; 3] = [Self::NoMessages, Self::ConnectionReset, Self::TimedOut];
 
-    /// The text, which stands there in any case.
+    /// The text, which is matched in upper or lower case.
     pub fn word(self) -> &'static str {
         match self {
             Self::NoMessages => "No messages returned",
@@ -69,43 +69,44 @@ impl ErrorText {
     }
 }
 
-/// What the stream does not say of an end.
+/// What is known of an end beside the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// How the process ended, and why.
     pub exit: (ExitStatus, ExitReason),
-    /// Whose client it is.
+    /// The program that ran.
     pub provider: Provider,
-    /// It was to go on with an old conversation.
+    /// Whether it had to continue an old conversation.
     pub is_resume: bool,
     /// Bytes on its standard output.
     pub stdout_bytes: u64,
-    /// What its standard error complains of, if that is known.
+    /// What its standard error reports, if that is known.
     pub complaint: Option<Complaint>,
-    /// Its whole standard output, which is no stream, is one line as the client writes it at a used-up limit.
+    /// Whether its whole standard output, which is no stream, is the one line that the client writes at a used-up
+    /// limit.
     pub is_limit_line: bool,
 }
 
-/// What a standard error complains of.
+/// What a standard error reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Complaint {
-    /// It begins as the client's words about wrong arguments do.
+    /// Wrong arguments: it begins like the client's message about them.
     Arguments,
-    /// There is no such conversation.
+    /// The conversation does not exist.
     NoConversation,
-    /// A text that its agent's configuration names for a used-up limit, outside of what its prompt
-    /// says (S2-17).
+    /// A used-up limit: a text that the agent's configuration names for it, outside of what the prompt says
+    /// (S2-17).
     Limit,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunOutcome {
-    /// It did its turn.
+    /// It completed its turn.
     Done,
-    /// It ended without, in a way that is nobody's wish.
+    /// It ended without completing its turn, and nobody wanted that.
     Crash,
-    /// It ended well and gave nothing (S2-02).
+    /// It ended well and gave no result (S2-02).
     NoResult,
     /// Its limit is used up (S2-15).
     Exhausted,
@@ -117,12 +118,12 @@ pub enum RunOutcome {
     Cancelled,
     /// Its arguments are wrong (S2-01).
     Usage,
-    /// Its conversation cannot be gone on with.
+    /// Its conversation cannot be continued.
     PoisonedResume,
 }
 
 impl RunOutcome {
-    /// Every one.
+    /// All outcomes.
     pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Crash,
@@ -135,7 +136,7 @@ impl RunOutcome {
         Self::PoisonedResume,
     ];
 
-    /// Its word.
+    /// The name of the outcome.
     pub fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -151,14 +152,14 @@ impl RunOutcome {
     }
 }
 
-/// An outcome, and what it was judged from.
+/// An outcome, and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// What it came to.
+    /// The outcome.
     pub outcome: RunOutcome,
-    /// When a used-up limit ends, milliseconds since 1970, where the stream said so.
+    /// When a used-up limit ends, milliseconds since 1970; none if the stream did not say.
     pub resets_ms: Option<u64>,
-    /// In words.
+    /// The reason, in words.
     pub because: String,
 }
 
@@ -182,13 +183,13 @@ fn usage(run: &Run, ended: &Ended) -> Found {
     if reason == ExitReason::NotStarted {
         return Some((RunOutcome::Usage, String::from("it cannot be started")));
     }
-    // The client answers a resume of nothing with a result line, and without having begun.
+    // If there is nothing to resume, the client answers with a result line, without having begun.
     let has_begun = run.session_id.is_some();
     let is_usage = match (ended.provider, status) {
         (Provider::Claude, ExitStatus::Code(1)) => {
             ended.complaint == Some(Complaint::Arguments) && !has_begun
         }
-        // sysexits, the habit of many programs, and what a shell says of a program that is not there.
+        // The codes of sysexits and of many programs, and those of a shell for a program that does not exist.
         (Provider::Other, ExitStatus::Code(2 | 64)) | (_, ExitStatus::Code(126 | 127)) => {
             ended.stdout_bytes == 0
         }
@@ -229,8 +230,8 @@ fn limits(run: &Run, result: Option<&ResultSeen>, ended: &Ended) -> Found {
     Some((found, because))
 }
 
-/// Whether the client itself says so in text mode. The line stands on standard output, where its agent writes
-/// too; but a client whose agent answered exits with 0, whatever the answer was (measured).
+/// Whether the client itself reports a used-up limit in text mode. The line is on standard output, where the agent
+/// writes too. But a client whose agent answered exits with 0, whatever the answer was (measured).
 fn is_text_of_a_limit(run: &Run, ended: &Ended) -> bool {
     let is_clients = ended.provider == Provider::Claude && !run.has_stream;
     is_clients && ended.exit == (ExitStatus::Code(1), ExitReason::Exited) && ended.is_limit_line
@@ -249,7 +250,7 @@ fn cancelled(result: Option<&ResultSeen>, ended: &Ended) -> Found {
         .then(|| (RunOutcome::Cancelled, format!("{}, {}", status.words(), reason.word())))
 }
 
-/// A conversation that cannot be gone on with fails at once, or never answers (S3-23).
+/// A conversation that cannot be continued fails at once, or never answers (S3-23).
 fn poisoned(run: &Run, result: Option<&ResultSeen>, ended: &Ended) -> Found {
     if !ended.is_resume {
         return None;
@@ -282,11 +283,11 @@ fn without_result(run: &Run, ended: &Ended) -> (RunOutcome, String) {
     let (status, reason) = ended.exit;
     let why = |what: &str| format!("{what}, {}, {}", status.words(), reason.word());
     if run.results > 0 {
-        // A turn behind its result gave none of its own: what the first one said stands.
+        // The turn after the result gave none of its own, so the first result stands.
         return (RunOutcome::Done, why("a result, and a later turn without"));
     }
     if reason.is_forced() {
-        // Ended by coord, which is no crash (S3-24), and without a result.
+        // Coord ended it, which is no crash (S3-24), and there was no result.
         return (RunOutcome::NoResult, why("ended without a result"));
     }
     match status {

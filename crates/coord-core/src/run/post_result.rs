@@ -1,8 +1,8 @@
 //! Decides when a run that does not end is ended (S2-05, S2-20, S3-03 to S3-14, S3-20 to S3-22).
 //!
-//! Each tier has a base, the moment from which it may end the run. From there on one table decides
-//! (S3-21): what is pending defers, live work extends up to its cap, and nothing else does. No tier
-//! depends on another having run.
+//! Each tier has a base: the moment from which it may end the run. After that, one table decides (S3-21): pending
+//! work defers the end, live work extends the base up to a cap, and nothing else does. No tier depends on another
+//! having run.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,39 +11,39 @@ use coord_model::Awake;
 
 use super::{Activity, ExitReason, Run};
 
-/// A look this young counts as made for the decision (G4).
+/// Maximum age of a look that counts as made for the decision, in milliseconds (G4).
 const FRESH_MS: u64 = 2_000;
 
 pub(super) enum Verdict {
     /// Nothing is due.
     Nothing,
-    /// Something is due, and waits.
+    /// Something is due, and is deferred.
     Wait { reason: &'static str, until: Awake },
     /// Something is due, and needs a look first.
     Look,
-    /// It is to be ended.
+    /// The run has to be ended.
     End { reason: ExitReason, because: String },
 }
 
-/// A reason to end a run, in the order in which they are asked.
+/// A reason to end a run. They are checked in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tier {
-    /// It takes too long (S2-20).
+    /// The run takes too long (S2-20).
     Invocation,
-    /// Its output ended (S3-03).
+    /// The output ended (S3-03).
     Eof,
-    /// Its result came (S3-10).
+    /// The result came (S3-10).
     Limbo,
-    /// It named an error and hangs (S2-05).
+    /// The run reported an error and hangs (S2-05).
     ErrorHang,
-    /// It is silent, and gave no result (S3-22).
+    /// The run is silent, and gave no result (S3-22).
     Silence,
 }
 
 const TIERS: [Tier; 5] = [Tier::Invocation, Tier::Eof, Tier::Limbo, Tier::ErrorHang, Tier::Silence];
 
 impl Tier {
-    /// From when on it may end the run.
+    /// The moment from which this tier may end the run; none if it may not.
     fn base(self, run: &Run) -> Option<Awake> {
         let limits = &run.limits;
         match self {
@@ -76,7 +76,7 @@ impl Tier {
         }
     }
 
-    /// Whether it is asked in a turn: a tool that runs explains all silence then.
+    /// Whether this tier is checked during a turn. A running tool explains any silence then.
     fn is_in_a_turn(self) -> bool {
         match self {
             Self::ErrorHang | Self::Silence => true,
@@ -85,14 +85,15 @@ impl Tier {
     }
 }
 
-/// Time spent waiting for quota does not count (S1-19).
+/// When the run has taken too long. Time spent waiting for quota does not count (S1-19).
 fn invocation(run: &Run) -> Awake {
     let waiting = run.quota_since.map_or(0, |since| run.last_output.ms_since(since));
     let ms = run.limits.timeout_ms.saturating_add(run.quota_ms).saturating_add(waiting);
     run.begun.plus_ms(ms)
 }
 
-/// Before a result the client's own tries last longer than any short silence (H-09).
+/// Silence that confirms a hang, in milliseconds. Before a result, the client's own retries outlast any short
+/// silence (H-09).
 fn confirm_ms(run: &Run) -> u64 {
     match &run.last_result {
         Some(_) => run.limits.confirm_ms,
@@ -100,13 +101,13 @@ fn confirm_ms(run: &Run) -> u64 {
     }
 }
 
-/// The next moment at which a tier's time has come.
+/// When the next tier reaches its base.
 pub(super) fn next_base(run: &Run) -> Option<Awake> {
     let is_later = |base: &Awake| run.hold.as_ref().is_none_or(|hold| hold.until < *base);
     TIERS.into_iter().filter_map(|tier| tier.base(run)).filter(is_later).min()
 }
 
-/// What a person would call its pending work, if there is any (S3-14).
+/// The name of its pending work for people; none if nothing is pending (S3-14).
 pub(super) fn pending(run: &Run, now: Awake) -> Option<&'static str> {
     if !run.controls.is_empty() {
         return Some("a request");
@@ -118,14 +119,14 @@ pub(super) fn pending(run: &Run, now: Awake) -> Option<&'static str> {
 }
 
 fn has_live_work(run: &Run) -> bool {
-    // Servers of MCP alone are no work: they live as long as the client.
+    // MCP servers alone do not count as work: they live as long as the client.
     let tools = run.tree.is_some_and(|(_, tree)| tree.tools > 0);
     run.tasks.is_any() || tools || run.activity == Activity::Busy
 }
 
 pub(super) fn verdict(run: &Run, now: Awake) -> Verdict {
     let due = TIERS.into_iter().filter_map(|tier| Some((tier, tier.base(run)?)));
-    // The wait that is over first: then something is decided anew.
+    // The wait that ends first: then the run is decided again.
     let mut first: Option<(&'static str, Awake)> = None;
     for (tier, base) in due.filter(|(_, base)| *base <= now) {
         match decide(run, tier, base, now) {
@@ -173,16 +174,16 @@ fn decide(run: &Run, tier: Tier, base: Awake, now: Awake) -> Verdict {
     }
 }
 
-/// What makes a tier wait whatever the tree does, and until when at most.
+/// What defers a tier, whatever the tree does, and until when at most.
 fn deferral(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)> {
     if !run.controls.is_empty() {
         return Some(("pending_request", invocation(run)));
     }
-    // Before a wake-up, whose time may be over while the tool still runs.
+    // Checked before a wake-up, whose time may pass while the tool still runs.
     if !run.tools.is_empty() && tier.is_in_a_turn() {
         return Some(("tool_running", invocation(run)));
     }
-    // It gets as long behind its wake-up as a result does, and no more than the cap.
+    // After its wake-up the run gets as much time as after a result, and no more than the cap.
     let after = run.wakes_at?.plus_ms(run.limits.limbo_ms);
     Some(("scheduled_wakeup", after.min(base.plus_ms(run.limits.wakeup_ms))))
 }
@@ -190,13 +191,13 @@ fn deferral(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)>
 /// The table of S3-21: how long live work extends a base.
 fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)> {
     let limits = &run.limits;
-    // A tree that was busy until now, and is quiet or cannot be told since, gets its time from then on.
+    // If the tree was busy until now, and is quiet or unreadable since, its time counts from then on.
     let lasting = |ms| {
         let until = run.activity_since.max(base).plus_ms(ms);
         until.min(base.plus_ms(limits.busy_ms))
     };
     if !has_live_work(run) {
-        // A hang is confirmed by an idle tree, which one that cannot be told is not (S2-05).
+        // An idle tree confirms a hang. A tree that cannot be read does not (S2-05).
         let is_untold = tier == Tier::ErrorHang && run.activity == Activity::Unknown;
         return is_untold.then(|| ("tree_unknown", lasting(limits.unknown_ms)));
     }
@@ -204,12 +205,12 @@ fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)
     let is_busy = run.activity == Activity::Busy;
     let is_at_work = match tier {
         Tier::Silence => has_tools || is_busy,
-        // Behind a named error an idle tree is a hang, whoever is in it (S2-05).
+        // After a named error an idle tree is a hang, whatever it contains (S2-05).
         Tier::ErrorHang => is_busy,
         Tier::Invocation | Tier::Eof | Tier::Limbo => false,
     };
     if is_at_work && !run.has_stream {
-        // Nothing but the tree tells that it works.
+        // Only the tree shows that it works.
         return Some(("tool_running", invocation(run)));
     }
     Some(match run.activity {

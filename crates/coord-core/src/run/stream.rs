@@ -1,4 +1,4 @@
-//! What the lines of a run's stream mean for it.
+//! Decides what the lines of a run's stream mean for the run.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use super::event::{RunAct, StreamFact};
 use super::lifecycle::RunCause;
 use super::{OPEN_MAX, Run};
 
-/// The two streams of a run are read side by side: what was written together is told within this.
+/// How far apart lines of the two streams may be read that were written together, in milliseconds.
 const RACE_MS: u64 = 1_000;
 
 impl Run {
@@ -84,7 +84,7 @@ impl Run {
             StreamFact::Result(result) => {
                 self.results = self.results.saturating_add(1);
                 self.tools.clear();
-                // A question that is about no call is over with its turn: no line tells of its answer.
+                // A request that concerns no call ends with its turn, because no line reports its answer.
                 self.controls.retain(|(_, call)| call.is_some());
                 self.last_result = Some((at, result.clone()));
                 let because = format!("result {}, {}", self.results, result.terminal_reason);
@@ -103,14 +103,14 @@ impl Run {
         }
     }
 
-    /// What is said behind a result opens no turn: only what begins one does.
+    /// Notes output. After a result, output alone opens no turn: only a fact that begins one does.
     fn heard(&mut self, because: &str, now: Moment, acts: &mut Vec<RunAct>) {
         if self.last_result.is_none() {
             self.enter(RunCause::Output, because, now, acts);
         }
     }
 
-    /// A turn that begins behind a result has to give one of its own.
+    /// Notes a turn that begins after a result: it has to give a result of its own.
     fn after_a_result(&mut self, fact: &StreamFact, at: Awake) {
         let begins = matches!(
             fact,
@@ -132,7 +132,8 @@ impl Run {
                 | StreamFact::ControlOpened { .. }
         );
         if goes_on {
-            // What hung does not speak; what it said just before comes by another stream, and later perhaps.
+            // A hung client produces no output. What it printed just before may be read later, because it comes by
+            // another stream.
             self.case.take_if(|case| RACE_MS < at.ms_since(case.at));
         }
     }

@@ -1,8 +1,9 @@
-//! Decides how what a run left behind is ended: it may go by itself, then SIGTERM, then SIGKILL (S3-07).
+//! Decides how the processes that a run left behind are ended (S3-07): they get time to exit, then SIGTERM, then
+//! SIGKILL.
 
 use coord_model::{Awake, Signal};
 
-/// The end of a tree whose run is over.
+/// The teardown of a process tree whose run is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Teardown {
     grace_ms: u64,
@@ -10,31 +11,31 @@ pub struct Teardown {
     since: Awake,
 }
 
-/// What is next.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeardownStep {
     /// Nothing is left.
     Done,
     /// Look again at this time.
     Wait(Awake),
-    /// Send this to all that is left.
+    /// Send this signal to all processes that are left.
     Send(Signal),
-    /// What is left outlived SIGKILL.
+    /// Give up: a process outlived SIGKILL.
     GiveUp,
 }
 
 impl Teardown {
-    /// Of a run that ended by itself: what it left may go by itself too.
+    /// The teardown of a run that ended by itself. What it left gets time to exit too.
     pub fn after_exit(grace_ms: u64, now: Awake) -> Self {
         Self { grace_ms, last: None, since: now }
     }
 
-    /// Of a run that was ended, its tree having had `signal` at `sent`.
+    /// The teardown of a run that was ended: its tree was sent `signal` at `sent`.
     pub fn after_signal(grace_ms: u64, signal: Signal, sent: Awake) -> Self {
         Self { grace_ms, last: Some((signal, sent)), since: sent }
     }
 
-    /// What to do while `left` processes are there.
+    /// The next step while `left` processes exist.
     pub fn next(&mut self, left: usize, now: Awake) -> TeardownStep {
         if left == 0 {
             return TeardownStep::Done;
@@ -54,7 +55,7 @@ impl Teardown {
     }
 }
 
-/// What goes by itself does so at once, mostly.
+/// Delay of the next look, in milliseconds: a process that exits by itself mostly does so at once.
 const LOOK_MS: u64 = 50;
 
 #[cfg(test)]

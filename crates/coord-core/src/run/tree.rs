@@ -1,73 +1,73 @@
-//! Decides which processes belong to a run (H-20), and what its tree is at (S3-21).
+//! Decides which processes belong to a run (H-20), and whether its tree is busy (S3-21).
 //!
-//! What belongs to it: its process, what descends from it by an unbroken chain of parents, and what
-//! stayed in its process group, or lost its parent and stayed in its session. What left the session and was
-//! adopted is listed and left alone, unless it holds the run's output. A coordinator, a server of tmux or
-//! screen, and another session's harness never belong to it, nor does anything below them, nor what was
-//! there before the run's own process.
+//! A run consists of its process and of what descends from that by an unbroken chain of parents. What stayed in
+//! its process group belongs to it too, and so does what lost its parent and stayed in its session. A process that
+//! left the session and was adopted is listed and left alone, unless it holds the run's output. A coordinator, a
+//! tmux or screen server, and another session's harness never belong to it. Neither does anything below these, nor
+//! what existed before the run's own process.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use coord_model::ProcessRef;
 
-/// What a process is, as far as it matters here.
+/// The kind of a process, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Anything else.
     Plain,
     /// A Claude Code client.
     Harness,
-    /// A server of MCP, by its command line.
+    /// An MCP server, by its command line.
     Mcp,
-    /// A server of tmux or screen.
+    /// A tmux or screen server.
     Terminals,
     /// A coordinator.
     Coordinator,
 }
 
-/// One process of the table.
+/// One process of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeProcess {
-    /// Which.
+    /// The process.
     pub process: ProcessRef,
-    /// Its parent.
+    /// Pid of its parent.
     pub parent: u32,
-    /// Its process group.
+    /// Id of its process group.
     pub group: u32,
-    /// Its session.
+    /// Id of its session.
     pub session: u32,
-    /// What it is.
+    /// The kind of process.
     pub role: Role,
-    /// Whether the run's output is open in it.
+    /// Whether it has the run's output open.
     pub holds_output: bool,
-    /// Processor time it used, milliseconds; none where that cannot be read.
+    /// Processor time that it used, milliseconds; none if that cannot be read.
     pub cpu_ms: Option<u64>,
 }
 
-/// Where a run begins.
+/// The root of a run's process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunRoot {
-    /// The supervisor, which adopts what loses its parent.
+    /// Pid of the supervisor, which adopts processes that lose their parent.
     pub supervisor: u32,
     /// The run's own process, which leads its group.
     pub child: ProcessRef,
-    /// The session both live in.
+    /// Id of the session that both are in.
     pub session: u32,
-    /// What left the session is ended too.
+    /// Whether processes that left the session are ended too.
     pub ends_daemons: bool,
 }
 
-/// What is ended, and what is not.
+/// The processes that are ended, and those that are not.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KillSet {
-    /// It belongs to the run.
+    /// They belong to the run.
     pub ends: Vec<ProcessRef>,
-    /// It came from the run and is left alone.
+    /// They came from the run and are left alone.
     pub spares: Vec<ProcessRef>,
 }
 
-/// Which of these processes a forced end of the run reaches. `proved` are those that a look before the
-/// first signal found to belong: that they lost their parents since changes nothing.
+/// The processes that a forced end of the run reaches. `proved` are those that a look before the first signal
+/// found to belong to the run. They still belong if they lost their parents since.
 pub fn kill_set(root: &RunRoot, proved: &[ProcessRef], processes: &[TreeProcess]) -> KillSet {
     let table = Table::new(root, proved, processes);
     let mut set = KillSet::default();
@@ -81,11 +81,11 @@ pub fn kill_set(root: &RunRoot, proved: &[ProcessRef], processes: &[TreeProcess]
     set
 }
 
-/// How a process came from the run.
+/// How a process is related to the run.
 struct Tie {
-    /// It belongs to it still.
+    /// Whether it still belongs to the run.
     belongs: bool,
-    /// It is a server of MCP, or one of a server's own processes.
+    /// Whether it is an MCP server, or a process of one.
     is_server: bool,
 }
 
@@ -93,7 +93,7 @@ struct Table<'a> {
     root: &'a RunRoot,
     proved: &'a [ProcessRef],
     by_pid: BTreeMap<u32, &'a TreeProcess>,
-    /// The run's group is the run's: its number is no other process by now.
+    /// Whether the run's process group is still the run's, so that its number was not reused.
     has_group: bool,
 }
 
@@ -104,14 +104,14 @@ impl<'a> Table<'a> {
         Self { root, proved, by_pid, has_group }
     }
 
-    /// Walks up from a process; none where nothing above it leads to the run.
+    /// Walks up from a process to the run; none if nothing above it leads there.
     fn tie(&self, one: &TreeProcess) -> Option<Tie> {
         let root = self.root;
         let (mut came, mut belongs, mut is_child, mut has_own) = (false, false, false, false);
         let (mut harnesses, mut is_with_others, mut is_server) = (0_u32, false, false);
         let mut is_younger = true;
         let mut next = Some(one);
-        // A table that was read while pids were reused may have a loop.
+        // A table that was read while pids were reused may contain a loop.
         for _ in 0..self.by_pid.len() {
             let Some(it) = next.filter(|it| it.process.pid != root.supervisor) else { break };
             match it.role {
@@ -121,7 +121,7 @@ impl<'a> Table<'a> {
                 Role::Plain => (),
             }
             is_younger &= root.child.start_time <= it.process.start_time;
-            // What was there before the run is another's, of the same supervisor perhaps.
+            // A process that existed before the run belongs to another one, perhaps of the same supervisor.
             if is_younger {
                 is_child = it.process == root.child;
                 let is_in_group = self.has_group && it.group == root.child.pid;
@@ -138,13 +138,13 @@ impl<'a> Table<'a> {
             }
             next = self.by_pid.get(&it.parent).copied();
         }
-        // The first harness on the way down is the run's own; one below it is another session's.
+        // The first harness on the way down is the run's own. One below it is another session's.
         let is_with_others = is_with_others || u32::from(has_own) < harnesses;
         came.then_some(Tie { belongs: belongs && !is_with_others, is_server })
     }
 
-    /// It was found to belong, or lives in a session whose leader was: what a tool starts while it is
-    /// ended. The number of a session is no other process while it has members.
+    /// Whether the process was found to belong, or is in a session whose leader was. A tool may start such
+    /// processes while it is being ended. The number of a session is not reused while the session has members.
     fn is_proved(&self, one: &TreeProcess) -> bool {
         let leads = |found: &ProcessRef| {
             let leader = self.by_pid.get(&one.session);
@@ -153,29 +153,29 @@ impl<'a> Table<'a> {
         self.proved.iter().any(|found| *found == one.process || leads(found))
     }
 
-    /// Whether what was adopted still leads to the run.
+    /// Whether a process that was adopted still leads to the run.
     fn is_kept(&self, one: &TreeProcess) -> bool {
         one.session == self.root.session || one.holds_output || self.root.ends_daemons
     }
 }
 
-/// What a look at a tree found.
+/// The result of a look at a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TreeSeen {
-    /// Processes of the run.
+    /// Number of processes of the run.
     pub members: u32,
-    /// Those that are neither its process nor its harness nor of a server of MCP: tools and their
+    /// Number of processes that are neither the run's own, nor its harness, nor an MCP server's: tools and their
     /// children.
     pub tools: u32,
-    /// Processor time of all but the client, milliseconds; none where one could not be read.
+    /// Processor time of all processes but the client, milliseconds; none if one could not be read.
     pub cpu_ms: Option<u64>,
-    /// That of the client, which is never quite still.
+    /// Processor time of the client, milliseconds. The client is never quite idle.
     pub client_cpu_ms: Option<u64>,
-    /// A digest of who they are.
+    /// A digest of the identities of the processes.
     pub who: u64,
 }
 
-/// What a tree is at, from the processes of one look.
+/// Summarizes the tree of a run, from the processes of one look.
 pub fn tree_seen(root: &RunRoot, processes: &[TreeProcess]) -> TreeSeen {
     let table = Table::new(root, &[], processes);
     let mut seen = TreeSeen { cpu_ms: Some(0), client_cpu_ms: Some(0), ..TreeSeen::default() };
@@ -194,7 +194,7 @@ pub fn tree_seen(root: &RunRoot, processes: &[TreeProcess]) -> TreeSeen {
     seen
 }
 
-/// What a tree did between two looks; none where they are too close together to tell.
+/// What a tree did between two looks; none if they are too close together to tell.
 pub(super) fn activity(
     before: TreeSeen,
     now: TreeSeen,
@@ -203,7 +203,7 @@ pub(super) fn activity(
 ) -> Option<super::Activity> {
     use super::Activity;
     if before.who != now.who {
-        // Somebody came or went.
+        // A process started or ended.
         return Some(Activity::Busy);
     }
     let used = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));
@@ -212,7 +212,7 @@ pub(super) fn activity(
     else {
         return Some(Activity::Unknown);
     };
-    // The table counts in hundredths of a second: a shorter time shows nothing.
+    // The table counts in hundredths of a second, so a shorter time shows nothing.
     if between_ms < SAMPLE_MS_MIN {
         return None;
     }
@@ -223,5 +223,5 @@ pub(super) fn activity(
 }
 
 const SAMPLE_MS_MIN: u64 = 500;
-/// A client that only waits uses up to 3 hundredths of a core (measured).
+/// Maximum use of a core, in percent, by a client that only waits. It uses up to 3 percent (measured).
 const CLIENT_PERCENT: u64 = 10;
