@@ -191,7 +191,7 @@ mod tests {
     use coord_store::RealDisk;
     use serde::ser::{Error as _, SerializeStruct};
 
-    /// Has a part that can be written, and one that cannot.
+    /// A value of which one part can be serialized and one cannot.
     struct HalfWritable;
 
     impl serde::Serialize for HalfWritable {
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    // G10: half a record would keep the store from ever being opened again.
+    // G10: after half a record, the store could never be opened again.
     #[test]
     fn what_cannot_be_written_as_json_leaves_nothing_in_the_journal() {
         let dir = tempfile::tempdir().unwrap();

@@ -58,7 +58,7 @@ pub struct Options {
 
 /// Runs a coordinator until it is asked to stop, and calls `ready` once it accepts events.
 ///
-/// From then on, a panic on any thread aborts the process.
+/// Once the log is set up, a panic on any thread aborts the process.
 ///
 /// # Errors
 /// The coordinator cannot start or cannot continue: another one is running, the store is damaged, or a
@@ -261,7 +261,8 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    // G10: a coordinator that follows a killed one does not give up for a moment's sake.
+    // G10: a coordinator that follows a killed one does not give up because the lock is held for a
+    // moment longer.
     #[test]
     fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -282,7 +283,7 @@ mod tests {
         holder.stdin.take().unwrap().write_all(b"\n").unwrap();
         waiting.join().unwrap().unwrap();
         holder.wait().unwrap();
-        // One that lives is not waited for.
+        // A living holder is not waited for.
         let held = take_lock(&file).unwrap();
         let began = Instant::now();
         assert!(matches!(take_lock(&file), Err(LockError::Held { .. })));
