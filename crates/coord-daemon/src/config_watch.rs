@@ -1,6 +1,7 @@
-//! Reads the configuration again when its file changes (U-06). It watches the directory with inotify,
-//! since editors replace a file by renaming another one over it, and runs on a thread of its own,
-//! because a home directory may be slow.
+//! Reads the configuration again when its file changes (U-06).
+//!
+//! The directory is watched with inotify, since editors replace a file by renaming another one
+//! over it. This runs on a thread of its own, because a home directory may be slow.
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -113,8 +113,9 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Meets the core's deadlines. If a deadline stays due however often it is met, which is a bug of
-    /// the core, the next attempt is delayed, so that the loop and the journal do not run for ever.
+    /// Meets the core's deadlines. A deadline that stays due, however often it is met, is a bug
+    /// of the core. The next attempt is then delayed, so that the loop and the journal do not run
+    /// for ever.
     fn meet_deadlines(&mut self, now: Now) {
         let met = self.tick(now);
         let stays = met.is_ok() && self.engine.state().is_due(now);

@@ -1,11 +1,11 @@
 //! Starts the coordinator for an interactive session that found no listener.
 //!
 //! This module decides when: not after `coord down`, and only on the machine, as the user, and in
-//! the pid namespace of the install record (H-15, R-16). It decides which program: the one that the
-//! record names, if nobody but the user and root can change the program, the record or the state
-//! directory, and if the record was made for this hook's directories (H-48). It decides how:
-//! detached, from `/`, with an environment built from lists, so that nothing of the client's leaks
-//! into it (H-41, R-15).
+//! the pid namespace of the install record (H-15, R-16). It decides which program: the one that
+//! the record names. Nobody but the user and root may be able to change the program, the record
+//! or the state directory, and the record must have been made for this hook's directories (H-48).
+//! It decides how: detached, from `/`, with an environment built from lists, so that nothing of
+//! the client's leaks into it (H-41, R-15).
 
 use crate::files;
 use crate::place::Place;

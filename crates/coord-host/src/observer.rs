@@ -1,5 +1,6 @@
-//! The observing threads: one reads transcripts and task directories, and one for each tmux server captures
-//! its panes, so that the loop never waits for tmux or for a file that another program names (H-27).
+//! The observing threads, so that the loop never waits for tmux or for a file that another
+//! program names (H-27). One thread reads transcripts and task directories, and one for each tmux
+//! server captures its panes.
 //!
 //! This module decides nothing. Each request is answered once, and the loop is woken. Requests that arrive
 //! during an observation are queued and handled together. A queued request for the same process and the same

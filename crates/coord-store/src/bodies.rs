@@ -206,7 +206,8 @@ mod tests {
         RealDisk.list(dir).unwrap()
     }
 
-    // S4-05, S4-22: what is not recorded does not stay, what is cut is not handed out.
+    // S4-05, S4-22: a text without a record does not stay, and an incomplete text is not handed
+    // out.
     #[test]
     fn a_text_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(names(&dir), ["c"]);
     }
 
-    // H-29: what all texts take together is known, also after a restart.
+    // H-29: the total size of all texts is known, also after a restart.
     #[test]
     fn h29_the_texts_are_counted_in_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(again.total(), 5);
     }
 
-    // A text that was removed while its sync was under way stays removed.
+    // A text that was removed during its sync stays removed.
     #[test]
     fn a_sync_brings_nothing_back() {
         let dir = tempfile::tempdir().unwrap();

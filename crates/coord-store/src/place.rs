@@ -1,5 +1,5 @@
-//! Decides whether a directory may contain the state: not if it belongs to another user (H-29), and
-//! not on a network file system (H-15), where another machine could hold the same locks, and where
+//! Decides whether a directory may contain the state: not if it belongs to another user (H-29),
+//! and not on a network file system (H-15). There, another machine could hold the same locks, and
 //! a sync or a rename may guarantee less.
 //!
 //! Only the kind of the file system is checked here; [`crate::CoordinatorLock`] proves that locks

@@ -220,7 +220,8 @@ mod tests {
     }
 
     proptest! {
-        // G1: whatever a crash cuts off, what stands whole before the cut is read, and nothing else is.
+        // G1: wherever a crash cuts the file, the complete records before the cut are read, and
+        // nothing else.
         #[test]
         fn any_cut_keeps_every_whole_record(texts in prop::collection::vec("[ -~]{0,40}", 0..8), cut in 0usize..400) {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

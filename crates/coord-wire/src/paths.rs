@@ -254,7 +254,8 @@ mod tests {
         );
     }
 
-    // H-48: what a hook makes of its arguments is what `install` made of the environment.
+    // H-48: a hook derives the same directories from its arguments as `coord install` did from
+    // the environment.
     #[test]
     fn named_directories_are_those_that_were_resolved() {
         let long = format!("/{}", "d".repeat(200));

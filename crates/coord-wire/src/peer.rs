@@ -62,7 +62,7 @@ mod tests {
         let (one, _other) = UnixStream::pair().unwrap();
         let uid = rustix::process::geteuid().as_raw();
         assert_eq!(Peer::of(&one).unwrap(), Peer { pid: std::process::id(), uid });
-        // Kernels before 6.13 cannot tell.
+        // Kernels before 6.13 cannot report it.
         if let Ok(parent) = parent(&one) {
             assert_eq!(parent, std::os::unix::process::parent_id());
         }
