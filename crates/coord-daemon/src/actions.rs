@@ -1,5 +1,5 @@
-//! Has the core's actions done, and brings back what came of them. An act waits until the decision that
-//! asked for it is on disk (G1); a look does not.
+//! Performs the core's actions, and records their outcomes. An act waits until the decision behind it is
+//! durable (G1); a look does not.
 
 use coord_core::{PlacedResume, Way, resume_words};
 use coord_host::executor::Reply;
@@ -13,9 +13,9 @@ use crate::routes::Route;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
-    /// Does an action, or has it wait for the disk.
+    /// Performs an action now, or queues it until the disk has its decision.
     pub(crate) fn perform_action(&mut self, action: Action) {
-        // A lock is given back behind the acts that it is held for (H-13).
+        // A lock is released only after the acts for which it is held (H-13).
         let is_behind = matches!(action, Action::Release { .. }) && !self.acts.is_empty();
         match action.class() {
             ActionClass::Look | ActionClass::Notice if !is_behind => self.world.act(action),
@@ -26,7 +26,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// What the gate refused is recorded as such: nothing waits for it.
+    /// Records the outcome of an action that the gate did not admit, so that nothing waits for it.
     pub(crate) fn observe_action(&mut self, action: &Action, now: Now) {
         match action.class() {
             ActionClass::Once(intent) => self.record_outcome(intent, Outcome::Observed, now),
@@ -36,8 +36,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Carries out the acts whose decisions are on disk by now. A journal that cannot be synced lets
-    /// nothing through (H-11).
+    /// Performs the acts whose decisions are durable. While the journal cannot be synced, none is
+    /// performed (H-11).
     pub(crate) fn act_on_synced(&mut self, now: Now) {
         let synced = self.engine.journal().synced_through();
         while self.acts.front().is_some_and(|(decided, _)| *decided <= synced) {
@@ -59,7 +59,7 @@ impl<W: World> Coordinator<W> {
         self.record_outcome(intent, outcome, now);
     }
 
-    /// Takes in what came of an action.
+    /// Records the result of an action.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Now) {
         match reply {
             Reply::Proved(intent, proof) => {
@@ -79,8 +79,9 @@ impl<W: World> Coordinator<W> {
         self.engine.state().session(key).map(|session| session.session_id.clone())
     }
 
-    /// `POST /v1/resume/NONCE`: the process that asks becomes the session's client. It learns how once
-    /// that is on disk; from then on the nonce is good for nothing.
+    /// `POST /v1/resume/NONCE`: the calling process becomes the session's client.
+    ///
+    /// The process gets its instructions once the claim is durable. From then on the nonce is void.
     pub(crate) fn claim_resume(
         &mut self,
         nonce: &str,
@@ -131,8 +132,8 @@ impl<W: World> Coordinator<W> {
         Route::AfterSync(seq, Response::json(&order))
     }
 
-    /// Whether a process runs where the line was put (H-50): as a child of the session's shell, or as the
-    /// first process of a pane of its tmux server.
+    /// Whether a process runs where the line was typed (H-50): as a child of the session's shell, or as
+    /// the first process of a pane of the session's tmux server.
     fn is_its_place(&self, placed: &PlacedResume<'_>, process: ProcessRef, caller: Caller) -> bool {
         match placed.way {
             Way::Shell => {
@@ -148,7 +149,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// `POST /v1/resume/NONCE/failed`: the process that claimed it gave up.
+    /// `POST /v1/resume/NONCE/failed`: the process that claimed the nonce gave up.
     pub(crate) fn fail_resume(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         #[derive(serde::Deserialize)]
         struct Failure {

@@ -1,8 +1,7 @@
-//! The one background thread: it waits for the disk, so that the loop never does.
+//! The one background thread, which waits for the disk so that the loop never does.
 //!
-//! It runs one job after the other in the order in which they were given: a sync of the journal, or
-//! a snapshot, whose records were synced by the job before it. Results come back by a channel, and
-//! the loop is woken.
+//! It runs the jobs in the order in which they were given: a sync of the journal, or a snapshot whose
+//! records were synced by the job before it. It returns results through a channel, and wakes the loop.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +10,7 @@ use coord_store::{Disk, ReopenJob, Reopened, SnapshotWriter, StateLock, SyncJob,
 
 use coord_host::worker::{Supervisor, Worker};
 
-/// Something to wait for.
+/// A job for the background thread.
 pub enum Job<D: Disk> {
     /// Make the journal durable.
     Sync(SyncJob<D>),
@@ -21,42 +20,42 @@ pub enum Job<D: Disk> {
     Reopen(Box<ReopenJob<D>>),
 }
 
-/// A snapshot to write.
+/// A snapshot to write and publish.
 pub struct SnapshotJob<D> {
     /// The disk.
     pub(crate) disk: D,
     /// The state directory.
     pub(crate) dir: PathBuf,
-    /// The state lock's file.
+    /// The file of the state lock.
     pub(crate) lock: PathBuf,
-    /// The sessions.
+    /// The serialized sessions and messages.
     pub(crate) writer: SnapshotWriter,
-    /// The remembered ids.
+    /// The remembered event ids.
     pub(crate) ids: Vec<u8>,
-    /// The last record it covers.
+    /// The last record that the snapshot covers.
     pub(crate) through_seq: u64,
 }
 
-/// What became of a job.
+/// The result of a job.
 pub enum Done<D: Disk> {
-    /// The result for the journal.
+    /// The result of a sync, for the journal.
     Synced(Synced),
-    /// A snapshot is in place up to this record, or why it is not.
+    /// The last record that the published snapshot covers, or why no snapshot was published.
     Snapshot(Result<u64, String>),
-    /// The result for the journal.
+    /// The result of reopening, for the journal.
     Reopened(Reopened<D>),
 }
 
-/// The thread's two ends.
+/// The loop's handle of the background thread.
 pub(crate) struct Background<D: Disk> {
-    /// Taken when the thread is to end.
+    /// None once the thread is asked to end.
     jobs: Option<Sender<Job<D>>>,
     worker: Worker,
     done: Receiver<Done<D>>,
 }
 
 impl<D: Disk> Background<D> {
-    /// Starts the thread; the loop is woken when a result is there.
+    /// Starts the thread, which wakes the loop after each job.
     pub(crate) fn start(supervisor: &Supervisor) -> std::io::Result<Self> {
         let (jobs, todo) = channel::<Job<D>>();
         let (results, done) = channel();
@@ -70,14 +69,15 @@ impl<D: Disk> Background<D> {
         Ok(Self { jobs: Some(jobs), worker, done })
     }
 
-    /// Gives a job. It is lost only when the thread is gone, which ends the coordinator.
+    /// Gives a job to the thread. It is lost only if the thread has ended, and then the coordinator ends
+    /// too.
     pub(crate) fn give(&self, job: Job<D>) {
         if self.jobs.as_ref().is_none_or(|jobs| jobs.send(job).is_err()) {
             tracing::error!("the disk thread is gone");
         }
     }
 
-    /// Waits until all jobs are done; their results.
+    /// Waits until all jobs are done, and returns their results.
     pub(crate) fn finish(&mut self) -> Vec<Done<D>> {
         self.worker.expect_end();
         self.jobs = None;
@@ -85,21 +85,21 @@ impl<D: Disk> Background<D> {
         self.done.try_iter().collect()
     }
 
-    /// A result, if one is there.
+    /// The next result, if there is one.
     pub(crate) fn take(&self) -> Option<Done<D>> {
         self.done.try_recv().ok()
     }
 }
 
 impl<D: Disk> Drop for Background<D> {
-    /// Ends the thread, after the jobs it was given.
+    /// Asks the thread to end after the jobs that it was given.
     fn drop(&mut self) {
         self.worker.expect_end();
         self.jobs = None;
     }
 }
 
-/// Runs one job to its end.
+/// Runs one job to completion.
 pub fn run<D: Disk>(job: Job<D>) -> Done<D> {
     match job {
         Job::Sync(sync) => Done::Synced(sync.run()),

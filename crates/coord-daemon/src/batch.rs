@@ -1,7 +1,8 @@
-//! `POST /v1/events`: one envelope, or an array of them, of which all are taken or, if one is bad, none.
+//! `POST /v1/events`: accepts one envelope, or an array of envelopes. If one of them is bad, none is
+//! accepted.
 //!
-//! A hook sends one. An array may be long, and is gone through piece by piece, so that nobody waits for it
-//! (H-49): first all of it is checked, then it is taken.
+//! A hook sends one envelope. An array may be long, so it is processed in pieces, and nobody waits for
+//! all of it (H-49): first the whole array is checked, then its events are recorded.
 
 use coord_host::process::Caller;
 use coord_model::envelope::Envelope;
@@ -14,25 +15,25 @@ use crate::request_error::RequestError;
 use crate::routes::{Route, unavailable};
 use crate::world::World;
 
-/// Events per request.
+/// Most events in one request.
 const EVENTS_MAX: usize = 1000;
 
-/// Events of one request, and how far they are.
+/// The events of one request, and the progress of processing them.
 #[derive(Debug)]
 pub(crate) struct Batch {
     caller: Caller,
-    /// Answered once they are durable.
+    /// Whether the answer waits until the events are durable.
     is_synced: bool,
     is_one: bool,
-    /// Not checked yet.
+    /// Events that are not checked yet.
     unchecked: std::vec::IntoIter<Box<RawValue>>,
     checked: Vec<(Envelope, Box<RawValue>)>,
-    /// Those that are being taken, once all are checked.
+    /// Events that are not recorded yet, once all are checked.
     taking: Option<std::vec::IntoIter<(Envelope, Box<RawValue>)>>,
 }
 
 impl Batch {
-    /// The events of a request.
+    /// Splits the body of a request into its events.
     pub(crate) fn of(request: &Request, caller: Caller) -> Result<Self, Response> {
         let texts = split(&request.body).map_err(|why| bad(&why))?;
         Ok(Self {
@@ -45,7 +46,7 @@ impl Batch {
         })
     }
 
-    /// Checks the next events.
+    /// Checks the next `n` events.
     fn check(&mut self, n: usize) -> Result<(), Response> {
         for text in self.unchecked.by_ref().take(n) {
             let envelope = Envelope::parse(text.get().as_bytes());
@@ -59,7 +60,7 @@ impl Batch {
 }
 
 impl<W: World> Coordinator<W> {
-    /// All of it at once.
+    /// Processes all events of a request at once.
     pub(crate) fn post_events(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         let mut batch = match Batch::of(request, caller) {
             Ok(batch) => batch,
@@ -72,7 +73,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Checks or takes the next `n` events; the answer once that was all.
+    /// Checks or records the next `n` events. Returns the answer once all are recorded or one was
+    /// refused.
     pub(crate) fn go_on_with(&mut self, batch: &mut Batch, n: usize, now: Now) -> Option<Route> {
         let Some(taking) = &mut batch.taking else {
             return batch.check(n).err().map(Route::Answer);
@@ -93,7 +95,8 @@ impl<W: World> Coordinator<W> {
         is_end.then(route)
     }
 
-    /// Takes one event; the answer where that decides it.
+    /// Records one event. Returns an answer if the event was refused, or if messages leave in the
+    /// answer.
     fn take_posted(
         &mut self,
         envelope: Envelope,
@@ -111,7 +114,7 @@ impl<W: World> Coordinator<W> {
         if let Err(error) = self.take_hook(event, now) {
             return Some(Route::Answer(RequestError::from(error).into()));
         }
-        // What is offered to a hook goes to that hook and to no batch.
+        // Messages are offered to a hook that sends a single event, and never to a batch.
         let offered = self.offered.take().filter(|one| batch.is_one && one.event == id)?;
         self.hand_to_hook(&offered, now)
     }

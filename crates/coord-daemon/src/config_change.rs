@@ -1,5 +1,5 @@
-//! Takes a changed configuration into force (U-06): recorded first, with the old and the new values, so
-//! that a replay agrees; then the settings of the core change with that record.
+//! Puts a changed configuration into force (U-06). The change is recorded first, with the old and new
+//! values, so that a replay agrees. The core's settings change with that record.
 
 use coord_config::{Config, ConfigError};
 use coord_model::{Event, Mode, Now};
@@ -9,7 +9,8 @@ use crate::coordinator::Coordinator;
 use crate::world::World;
 
 impl<W: World> Coordinator<W> {
-    /// The file was read. A wrong one changes nothing and is shown until it is right again.
+    /// Handles a read of the configuration file. An invalid file changes nothing, and is shown to people
+    /// until it is valid again.
     pub fn on_config(&mut self, loaded: Result<Config, ConfigError>, now: Now) {
         let file = self.paths.config_file().display().to_string();
         let new = match loaded {
@@ -25,7 +26,7 @@ impl<W: World> Coordinator<W> {
         };
         let changes = self.config.changes_to(&new);
         let settings = Box::new(new.settings());
-        // What follows from the new settings is already admitted under the new mode.
+        // The mode changes first, so that the effects of the new settings are admitted under it.
         let old = std::mem::replace(&mut self.config, new);
         let entry = Event::ConfigChanged { settings, changes: changes.clone() };
         if !changes.is_empty() && !self.record_or_say(&entry, now) {
@@ -49,14 +50,14 @@ impl<W: World> Coordinator<W> {
         self.show_restart();
     }
 
-    /// Tries again what could not be recorded.
+    /// Tries again to record a change that could not be recorded.
     pub(crate) fn retry_config(&mut self, now: Now) {
         if let Some(config) = self.config_waits.take() {
             self.on_config(Ok(config), now);
         }
     }
 
-    /// Names the keys whose new values wait for a restart.
+    /// Shows people the keys whose new values need a restart.
     fn show_restart(&mut self) {
         let since_start = self.config_at_start.changes_to(&self.config);
         let waiting = since_start.into_iter().filter(|one| one.needs_restart);

@@ -1,5 +1,7 @@
-//! Reads the configuration when its file changes (U-06): inotify on its directory, since editors replace
-//! a file by renaming another one over it. A thread of its own does so, as a home may be slow.
+//! Reads the configuration again when its file changes (U-06).
+//!
+//! The directory is watched with inotify, since editors replace a file by renaming another one
+//! over it. This runs on a thread of its own, because a home directory may be slow.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -13,20 +15,20 @@ use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use coord_config::{Config, ConfigError};
 use coord_host::worker::{Supervisor, Worker};
 
-/// What the file says by now.
+/// The configuration in the file, or what is wrong with it.
 pub(crate) type Loaded = Result<Config, ConfigError>;
 
-/// The thread's two ends.
+/// The loop's handle of the thread that watches the configuration.
 #[derive(Debug)]
 pub(crate) struct ConfigWatch {
-    /// Closed when the thread is to end.
+    /// Closed when the thread is asked to end.
     end: Option<UnixStream>,
     worker: Worker,
     loaded: Receiver<Loaded>,
 }
 
 impl ConfigWatch {
-    /// Starts the thread; the loop is woken after each change.
+    /// Starts the thread, which wakes the loop after each change.
     pub(crate) fn start(file: PathBuf, supervisor: &Supervisor) -> io::Result<Self> {
         let (end, ended) = UnixStream::pair()?;
         let (answers, loaded) = channel();
@@ -39,7 +41,7 @@ impl ConfigWatch {
         Ok(Self { end: Some(end), worker, loaded })
     }
 
-    /// What the file says after a change, if there was one.
+    /// The configuration after a change, if there was one.
     pub(crate) fn take(&self) -> Option<Loaded> {
         self.loaded.try_recv().ok()
     }
@@ -53,10 +55,11 @@ impl Drop for ConfigWatch {
     }
 }
 
-/// Tells what the file says, now and after each change, until nobody listens or `ended` is closed.
+/// Passes the configuration to `tell`, now and after each change, until `tell` returns false or `ended`
+/// is closed.
 fn watch(file: &Path, ended: &UnixStream, tell: impl Fn(Loaded) -> bool) -> io::Result<()> {
     loop {
-        // Watched before it is read: what is written in between is noticed.
+        // The watch is set before the file is read, so that a write in between is noticed.
         let fd = watched(file)?;
         if !tell(Config::load(file)) {
             return Ok(());
@@ -74,8 +77,8 @@ fn watch(file: &Path, ended: &UnixStream, tell: impl Fn(Loaded) -> bool) -> io::
     }
 }
 
-/// Watches the file's directory, or, while that is not there, the nearest one above it; and where the file
-/// is a link, the directory that it leads to.
+/// Watches the directory of the file, or while that is missing, the nearest existing one above it. If
+/// the file is a symbolic link, the directory of its target is watched too.
 fn watched(file: &Path) -> io::Result<OwnedFd> {
     let changes = WatchFlags::CLOSE_WRITE
         | WatchFlags::MOVED_TO

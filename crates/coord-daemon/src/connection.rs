@@ -1,4 +1,4 @@
-//! One connection to the socket: bytes in, requests out; responses in, bytes out. Never blocks.
+//! One connection to the socket: turns bytes into requests, and responses into bytes. Never blocks.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -7,54 +7,54 @@ use mio::net::UnixStream;
 
 use crate::http::{Parsed, Request, Response, parse};
 
-/// A connection.
+/// A connection, its buffers, and what it owes its peer.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
-    /// The peer.
+    /// The peer's process.
     pub(crate) caller: Caller,
-    /// When it was last of use, CLOCK_MONOTONIC.
+    /// When bytes last moved in either direction, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) used_ns: u64,
-    /// Whether the poll set has it.
+    /// Whether the connection is registered with the poll set.
     pub(crate) is_registered: bool,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
     is_closing: bool,
     owed: Owed,
-    /// What [`Self::held`] was when it was counted last.
+    /// The value of [`Self::held`] when it was last counted.
     pub(crate) counted: usize,
 }
 
-/// Buffers that are empty keep no more room than this.
+/// Largest capacity, in bytes, that an empty buffer keeps.
 const ROOM_KEPT: usize = 64 * 1024;
 
-/// What the peer has to get before its next request counts, so that answers keep their order.
+/// What the peer must receive before its next request is read, so that answers keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owed {
     /// Nothing: a request may come.
     Nothing,
-    /// An answer, which is being worked on.
+    /// An answer that is being prepared.
     Answer,
-    /// An answer whose time is not in sight: the wait for it ends with the peer too.
+    /// An answer that may take any time. The wait for it also ends when the peer leaves.
     LateAnswer,
 }
 
-/// What a connection is up to.
+/// What [`Connection::advance`] came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// A request is there; answer it, then ask again.
+    /// A request was read; answer it, then call `advance` again.
     Request(Request),
-    /// It waits for its peer.
+    /// The connection waits for its peer.
     Waiting,
-    /// There is more to read: go on after others had their turn.
+    /// There is more to read; continue after the other connections.
     More,
-    /// It is over.
+    /// The connection is finished.
     Closed,
 }
 
 impl Connection {
-    /// Takes over an accepted stream.
+    /// Wraps an accepted stream.
     pub(crate) fn new(stream: UnixStream, caller: Caller, now_ns: u64) -> Self {
         Self {
             stream,
@@ -70,17 +70,17 @@ impl Connection {
         }
     }
 
-    /// Bytes of memory that it takes: what was half sent, and what is unread.
+    /// Bytes of memory that the connection's buffers hold: partly received requests and unread answers.
     pub(crate) fn held(&self) -> usize {
         self.input.capacity().saturating_add(self.output.capacity())
     }
 
-    /// The stream, to register it.
+    /// The stream, to register it with the poll set.
     pub(crate) fn stream_mut(&mut self) -> &mut UnixStream {
         &mut self.stream
     }
 
-    /// Reads and writes as far as it goes without waiting, and reads at most so many pieces.
+    /// Reads and writes as far as possible without waiting, and reads at most `pieces_max` pieces.
     pub(crate) fn advance(&mut self, pieces_max: usize, now_ns: u64) -> Progress {
         let written_before = self.written;
         if !self.flush() {
@@ -129,18 +129,18 @@ impl Connection {
         }
     }
 
-    /// The answer will come much later, or never: until then the connection is neither idle nor in
-    /// the way of others.
+    /// Marks the connection as one whose answer comes much later, or never. Until then it is neither
+    /// idle nor in the way of others.
     pub(crate) fn park(&mut self) {
         self.owed = Owed::LateAnswer;
     }
 
-    /// Whether it was parked and not answered since.
+    /// Whether the connection was parked and has not been answered since.
     pub(crate) fn is_parked(&self) -> bool {
         self.owed == Owed::LateAnswer
     }
 
-    /// Whether its request is not answered yet.
+    /// Whether a request of the connection has not been answered yet.
     pub(crate) fn is_owed(&self) -> bool {
         self.owed != Owed::Nothing
     }
@@ -156,7 +156,8 @@ impl Connection {
         self.is_closing = !keep_alive;
     }
 
-    /// Whether the peer still waits: it neither left nor sent more, which nobody would read.
+    /// Whether the peer still waits. It does not if it left, or if it sent more, which nobody would
+    /// read.
     pub(crate) fn is_quiet(&mut self) -> bool {
         matches!(self.read(), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
@@ -175,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// Writes what is queued; false when the peer is gone.
+    /// Writes the queued bytes. Returns false if the peer is gone.
     fn flush(&mut self) -> bool {
         while let Some(rest) = self.output.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.stream.write(rest) {

@@ -1,6 +1,7 @@
-//! The coordinator without its sockets: takes events in, carries out what the core asks, keeps the
-//! store durable. Everything that changes goes through `Coordinator::record` or
-//! `Coordinator::take_hook`.
+//! The coordinator without its sockets: records events, performs the effects that the core returns, and
+//! keeps the store durable.
+//!
+//! Every change goes through `Coordinator::record` or `Coordinator::take_hook`.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,10 +28,10 @@ use crate::sync::SNAPSHOT_AGAIN_NS;
 use crate::waiters::Waiters;
 use crate::world::World;
 
-/// Observations owed to the store; a user has a few hundred sessions.
+/// Observations kept for the store while it refuses records; a user has a few hundred sessions.
 const OWED_MAX: usize = 10_000;
 
-/// The coordinator.
+/// The coordinator: the engine, the outside world, and the work that is pending between them.
 pub struct Coordinator<W: World> {
     pub(crate) engine: Engine<W::Disk>,
     pub(crate) world: W,
@@ -39,87 +40,88 @@ pub struct Coordinator<W: World> {
     pub(crate) here: Here,
     pub(crate) config: Config,
     pub(crate) config_at_start: Config,
-    /// A change that could not be recorded yet.
+    /// A changed configuration that could not be recorded yet.
     pub(crate) config_waits: Option<Config>,
-    /// When the configuration was last changed, wall time, and what was.
+    /// When the configuration last changed, as wall time in milliseconds, and the keys that changed.
     pub(crate) config_changed: Option<(u64, Vec<String>)>,
     pub(crate) started: Now,
     pub(crate) schedule: Schedule,
     pub(crate) spool: Spool<W::Disk>,
-    /// What is not as it should be, for people.
+    /// Problems to show to people.
     pub(crate) conditions: Conditions,
-    /// What is done about a journal that could not be synced.
+    /// The attempts to reopen the journal after a failed sync, if one failed.
     pub(crate) reopening: Option<Reopening>,
-    /// The files of the spool that are being taken in.
+    /// The spool files that are being drained.
     pub(crate) pass: Option<Pass>,
-    /// Drained spool files that go once the journal is synced up to the number.
+    /// Drained spool files, each removed once the journal is synced up to its number.
     pub(crate) drained: Vec<(String, u64)>,
-    /// Deaths to be judged once socket and spool are empty (H-05).
+    /// Deaths to judge once the socket and the spool are empty (H-05).
     pub(crate) deaths: VecDeque<(ProcessRef, String)>,
     pub(crate) invariant_violations: u64,
-    /// Entries of the client's registry as they were read last.
+    /// The entries of the client's registry as last read.
     pub(crate) known: Known,
-    /// Panes to be looked at when this turn of the loop ends: together.
+    /// Panes to capture, together, at the end of this turn of the loop.
     pub(crate) panes: Vec<PaneWish>,
-    /// Processes whose end could not be watched yet.
+    /// Processes whose exit cannot be watched yet.
     unwatched: BTreeSet<ProcessRef>,
-    /// Observations that the store has not taken yet, oldest first.
+    /// Observations that the store has not accepted yet, oldest first.
     pub(crate) owed: VecDeque<Event>,
-    /// Effects that were asked for and are not performed yet, while some are.
+    /// Effects that are not performed yet, while `perform` runs.
     performing: Option<VecDeque<Effect>>,
-    /// Acts that wait until the record of their decision is synced.
+    /// Actions that wait until the record of their decision is synced.
     pub(crate) acts: VecDeque<(u64, Action)>,
     /// The texts of messages.
     pub(crate) bodies: Bodies<W::Disk>,
-    /// Messages whose texts go once the journal is synced up to the number.
+    /// Messages whose texts are removed once the journal is synced up to the number.
     pub(crate) gone_bodies: Vec<(MessageId, u64)>,
     /// Configuration directories that are known before any hook names them.
     pub(crate) client_dirs: BTreeSet<String>,
-    /// Keys the digests of texts.
+    /// Key of the digests of message texts.
     pub(crate) text_key: [u8; 16],
-    /// Wake hooks that wait (H-02).
+    /// Wake hooks that wait for a message (H-02).
     pub(crate) waiters: Waiters,
-    /// What the core offered the hook that is being answered.
+    /// What the core offered to the hook that is being answered.
     pub(crate) offered: Option<Offered>,
-    /// Messages that go to wake hooks once their leaving is on disk.
+    /// Messages for wake hooks; each is sent once the record of its leaving is durable.
     pub(crate) leaving: VecDeque<Leaving>,
     pub(crate) shares: Shares,
-    /// Events that were only counted, and are not recorded as such yet.
+    /// Events that were only counted, and whose number is not recorded yet.
     pub(crate) counted: u64,
-    /// When their number is recorded, CLOCK_MONOTONIC.
+    /// When their number is recorded, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) counted_at_ns: u64,
     reserve: Reserve<W::Disk>,
     is_full: bool,
-    /// Since when records wait for a sync, CLOCK_MONOTONIC.
+    /// Since when records wait for a sync, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) unsynced_since: Option<u64>,
     pub(crate) sync_out: bool,
     pub(crate) snapshot_out: bool,
-    /// No snapshot is tried before this, CLOCK_MONOTONIC, and after the next failure for so long.
+    /// No snapshot is attempted before this time, in nanoseconds of CLOCK_MONOTONIC. `snapshot_delay_ns`
+    /// is the delay after the next failure.
     pub(crate) snapshot_from_ns: u64,
     pub(crate) snapshot_delay_ns: u64,
 }
 
-/// Everything a coordinator is made of.
+/// Everything that a coordinator is built from.
 pub struct Parts<W: World> {
-    /// The world.
+    /// The outside world.
     pub world: W,
-    /// The disk.
+    /// The disk of the store.
     pub disk: W::Disk,
-    /// Where its files lie.
+    /// The locations of the coordinator's files.
     pub paths: Paths,
-    /// Where it runs.
+    /// The machine, boot and namespaces in which it runs.
     pub here: Here,
-    /// Its configuration.
+    /// The configuration.
     pub config: Config,
-    /// The store, opened.
+    /// The opened store.
     pub engine: Engine<W::Disk>,
 }
 
 impl<W: World> Coordinator<W> {
-    /// Puts it together and records the start.
+    /// Builds the coordinator and records its start.
     ///
     /// # Errors
-    /// The start cannot be recorded.
+    /// The start could not be recorded.
     pub fn start(parts: Parts<W>, now: Now) -> anyhow::Result<Self> {
         let Parts { world, disk, paths, here, config, engine } = parts;
         let mut coordinator = Self {
@@ -176,7 +178,7 @@ impl<W: World> Coordinator<W> {
         Ok(coordinator)
     }
 
-    /// Records an entry and does what follows from it.
+    /// Records an event and performs the effects that follow from it.
     pub(crate) fn record(&mut self, event: &Event, now: Now) -> Result<(), AppendError> {
         let is_expendable = matches!(event, Event::Hook(hook) if !is_reserved(hook.kind.name()));
         let effects = match self.engine.record(event, now) {
@@ -190,7 +192,7 @@ impl<W: World> Coordinator<W> {
         Ok(())
     }
 
-    /// Takes one event of a hook in. With a full disk only turn edges are taken (H-29).
+    /// Accepts one event of a hook. While the disk is full, only turn edges are recorded (H-29).
     pub(crate) fn take_hook(&mut self, event: HookEvent, now: Now) -> Result<(), AppendError> {
         if self.engine.is_duplicate(&event) {
             return Ok(());
@@ -213,44 +215,45 @@ impl<W: World> Coordinator<W> {
         self.record(&Event::Hook(Box::new(event)), now)
     }
 
-    /// The state.
+    /// The state of the core.
     pub fn state(&self) -> &State {
         self.engine.state()
     }
 
-    /// Invariants of the core that were found violated since the start; must read 0.
+    /// Invariants of the core found violated since the start; 0 unless the core has a bug.
     pub fn invariant_violations(&self) -> u64 {
         self.invariant_violations
     }
 
-    /// Through which record the journal is on disk.
+    /// The last record that is durable.
     pub fn synced_through(&self) -> u64 {
         self.engine.journal().synced_through()
     }
 
-    /// Whether the journal could not be synced: nothing is taken until it is reopened.
+    /// Whether the journal is read-only after a failed sync: no record is accepted until it is reopened.
     pub fn is_read_only(&self) -> bool {
         self.engine.journal().is_read_only()
     }
 
-    /// A watched process is gone.
+    /// Handles the exit of a watched process.
     pub fn on_exit(&mut self, process: ProcessRef, now: Now) {
         let entry = Event::ProcessExited { process };
         if self.owed.is_empty() && self.record_or_say(&entry, now) {
             return;
         }
-        // Once it is recorded, nobody will know any more when it ended.
+        // Once the exit is recorded later, the time of death is no longer known.
         self.owe(Event::ProcessSeen(self.world.seen(process, false)));
     }
 
-    /// Judges the deaths that wait, after the caller has emptied socket and spool (H-05).
+    /// Judges the pending deaths, after the caller has emptied the socket and the spool (H-05).
     pub(crate) fn judge_deaths(&mut self) {
         while let Some((process, config_dir)) = self.deaths.pop_front() {
             self.read_registry(process, config_dir, true);
         }
     }
 
-    /// Deadlines of the core.
+    /// Meets the core's deadlines: records the passing of time if a record is due, and requests captures
+    /// that are due.
     pub(crate) fn tick(&mut self, now: Now) -> Result<(), AppendError> {
         if self.engine.state().is_due(now) {
             return self.record(&Event::Due, now);
@@ -260,8 +263,8 @@ impl<W: World> Coordinator<W> {
         Ok(())
     }
 
-    /// Records what will not be seen a second time. What the store does not take is owed to it: in
-    /// order, and before anything newer of the kind.
+    /// Records what cannot be observed a second time. If the store refuses it, it is kept, and recorded
+    /// later: in order, and before newer observations of this kind.
     pub(crate) fn record_or_owe(&mut self, entry: Event, now: Now) {
         if self.owed.is_empty() && self.record_or_say(&entry, now) {
             return;
@@ -275,7 +278,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Records what is owed, as far as the store takes it. True if nothing is left.
+    /// Records the pending observations, as far as the store accepts them. Returns true if none is left.
     pub(crate) fn pay(&mut self, now: Now) -> bool {
         while let Some(entry) = self.owed.pop_front() {
             if !self.record_or_say(&entry, now) {
@@ -286,8 +289,8 @@ impl<W: World> Coordinator<W> {
         true
     }
 
-    /// Records an entry that nobody waits for; a failure is a problem that people see. True if it is
-    /// recorded.
+    /// Records an event whose result nobody waits for. A failure is logged and shown to people. Returns
+    /// whether the event was recorded.
     pub(crate) fn record_or_say(&mut self, entry: &Event, now: Now) -> bool {
         let result = self.record(entry, now);
         if let Err(error) = &result {
@@ -296,8 +299,8 @@ impl<W: World> Coordinator<W> {
         result.is_ok()
     }
 
-    /// Performs effects in the order in which they were asked for: what follows from performing one comes
-    /// behind those that were asked for before it.
+    /// Performs effects in the order in which the core returned them. Effects that follow from one of
+    /// them are performed after those that were returned before.
     fn perform(&mut self, effects: Vec<Effect>, now: Now) {
         if let Some(asked) = &mut self.performing {
             return asked.extend(effects);
@@ -313,7 +316,7 @@ impl<W: World> Coordinator<W> {
         self.performing = None;
     }
 
-    /// The mode of `recovery.mode`.
+    /// The mode from `recovery.mode`.
     pub(crate) fn mode(&self) -> Mode {
         self.config.mode()
     }
@@ -355,8 +358,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Watches a process, and records whether it is alive. One that cannot be watched is tried again
-    /// with every heartbeat.
+    /// Watches a process, and records whether it is alive. If it cannot be watched, the attempt is
+    /// repeated at every heartbeat.
     fn watch(&mut self, process: ProcessRef, now: Now) {
         let alive = match self.world.watch_process(process) {
             Ok(alive) => {
@@ -394,7 +397,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Tries the processes again whose end could not be watched.
+    /// Tries again to watch the processes whose exit cannot be watched yet.
     pub(crate) fn watch_unwatched(&mut self, now: Now) {
         for process in self.unwatched.clone() {
             self.watch(process, now);
@@ -406,7 +409,7 @@ impl<W: World> Coordinator<W> {
         self.unsynced_since.get_or_insert(now.mono_ns);
     }
 
-    /// A record was not taken, and people see why; true if that was for want of space.
+    /// Shows people why a record was refused. Returns whether the reason was lack of space.
     fn note_refused(&mut self, error: &AppendError) -> bool {
         match error {
             AppendError::Full { .. } => {
@@ -418,17 +421,18 @@ impl<W: World> Coordinator<W> {
                 self.conditions.raise(Condition::Append, format!("{error}: {source}"));
                 false
             }
-            // Read-only: that is shown for as long as it lasts.
+            // Read-only: shown for as long as it lasts, by the condition of the reopening.
             AppendError::ReadOnly { .. } | _ => false,
         }
     }
 
-    /// Gives the reserve back; true if there was one.
+    /// Releases the reserve. Returns true if there was one.
     fn release_reserve(&self) -> bool {
         self.reserve.release().unwrap_or(false)
     }
 
-    /// Makes the reserve again when there is room; one that was never given back is no sign of any.
+    /// Recreates the reserve once there is room. A reserve that was never released does not prove that
+    /// there is room.
     pub(crate) fn restore_reserve(&mut self) {
         let free = || self.disk.free(&self.paths.state).unwrap_or(0);
         let has_room = !self.is_full || RESERVE_FILE_BYTES <= free();
@@ -443,13 +447,15 @@ impl<W: World> Coordinator<W> {
         self.is_full
     }
 
-    /// Whether the passing of time is recorded. It is not while the disk is full or the journal has to be reopened;
-    /// what time alone would change does not happen then.
+    /// Whether the passing of time is recorded.
+    ///
+    /// It is not while the disk is full or the journal has to be reopened. What time alone would change
+    /// does not happen then.
     pub fn is_time_recorded(&self) -> bool {
         !self.is_full && !self.is_read_only()
     }
 
-    /// Whether an event may be written now: with a full disk only turn edges are.
+    /// Whether an event may be written now: while the disk is full, only turn edges may.
     pub(crate) fn has_room_for(&self, event: &str) -> bool {
         !self.is_full || is_reserved(event)
     }
@@ -457,13 +463,15 @@ impl<W: World> Coordinator<W> {
 
 const FULL: &str = "the disk is full: only turn edges are recorded; free some space";
 
-/// What keys the digests of texts; hooks use the same for what they see. Without it no text is taken for
-/// another, only its digests could be searched for.
+/// Reads the key of the digests of texts; hooks use the same key for the texts that they see.
+///
+/// Without a key file the key is zero: texts are still told apart, but others can search for their
+/// digests.
 fn text_key(disk: &impl Disk, paths: &Paths) -> [u8; 16] {
     disk.read(&paths.digest_key(), 16).ok().and_then(|key| key.try_into().ok()).unwrap_or_default()
 }
 
-/// The word of a mode.
+/// The name of a mode in the configuration.
 pub(crate) fn mode_word(mode: Mode) -> &'static str {
     match mode {
         Mode::Observe => "observe",

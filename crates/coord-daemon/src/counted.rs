@@ -1,5 +1,5 @@
-//! What arrives beyond a share is only counted (H-29, H-49). Its number is recorded from time to time: a
-//! record for each would be what the share is there to prevent.
+//! Counts arrivals beyond a share instead of recording them (H-29, H-49). Their number is recorded from
+//! time to time: one record for each would be what the share prevents.
 
 use coord_model::{Event, Now, Via};
 use coord_store::AppendError;
@@ -8,7 +8,7 @@ use crate::coordinator::Coordinator;
 use crate::share::{Arrival, Fate, Trust};
 use crate::world::World;
 
-/// The number is recorded this often.
+/// Interval at which the number is recorded, in nanoseconds.
 const COUNTED_EVERY_NS: u64 = 1_000_000_000;
 
 impl<W: World> Coordinator<W> {
@@ -17,8 +17,8 @@ impl<W: World> Coordinator<W> {
         self.counted = self.counted.saturating_add(1);
     }
 
-    /// Takes in an arrival that is no event: it has the share of a session without a name that only
-    /// claims tell of.
+    /// Records or counts an arrival that is no valid event. It uses the share of a session without a
+    /// name, at the trust of a mere claim.
     pub(crate) fn take_malformed(
         &mut self,
         via: Via,
@@ -37,12 +37,12 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// When the number is to be recorded, CLOCK_MONOTONIC; none where nothing was counted.
+    /// When the number must be recorded, in nanoseconds of CLOCK_MONOTONIC; none if nothing was counted.
     pub(crate) fn counted_at(&self) -> Option<u64> {
         (0 < self.counted).then_some(self.counted_at_ns)
     }
 
-    /// Records how many arrivals were only counted since it was recorded last.
+    /// Records how many arrivals were only counted since the last such record.
     pub(crate) fn record_counted(&mut self, now: Now) {
         let events = self.counted;
         if events == 0 {

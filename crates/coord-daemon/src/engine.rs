@@ -1,8 +1,8 @@
-//! Record, then step: the one way by which anything changes the state.
+//! Record, then step: the only way in which anything changes the state.
 //!
-//! An entry is appended to the journal first and only then given to the core; what the core decides
-//! is appended behind it. A record that could not be written changes nothing. The same conversion
-//! serves the running coordinator and replay, so a restart sees what the first run saw.
+//! An event is first appended to the journal and only then passed to the core. The core's decisions are
+//! appended after it. A record that could not be written changes nothing. The running coordinator and
+//! replay use the same conversion, so that a restart sees what the first run saw.
 
 use std::path::Path;
 
@@ -13,31 +13,33 @@ use coord_wire::limits::SEGMENT_BYTES_MAX;
 
 use coord_view::replay::{Kept, key_of_messages, replay, replay_cost};
 
-/// A snapshot is due when the journal's tail has this many records for each session or message, and never
-/// below [`TAIL_MIN`] (performance.md: replay costs 0.7 us an event, loading 2.7 us a session).
+/// Records in the journal's tail, for each session or message, at which a snapshot is due; never fewer
+/// in all than [`TAIL_MIN`] (performance.md: replay costs 0.7 us an event, loading 2.7 us a session).
 const TAIL_PER_SESSION: u64 = 4;
-/// The least tail worth a snapshot.
+/// Records in the shortest tail that is worth a snapshot.
 const TAIL_MIN: u64 = 2_000;
-/// A snapshot is due at this many bytes too, however few records they are: the journal is pruned behind
-/// a snapshot only, so its size is bounded by this beyond what is kept (H-49).
+/// Bytes of tail at which a snapshot is due, however few records they are. The journal is pruned only
+/// after a snapshot, so this bounds its size beyond what is kept (H-49).
 const TAIL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Journal and state, always in step.
+/// The journal and the state, always in step.
 pub struct Engine<D: Disk> {
     journal: Journal<D>,
     state: State,
-    /// What the next start has to replay, in records.
+    /// Records that the next start has to replay.
     since_snapshot: u64,
-    /// The same in bytes.
+    /// Bytes that the next start has to replay.
     bytes_since_snapshot: u64,
-    /// Up to which record the last snapshot was begun, and what of the tail it covers, in records and bytes.
+    /// The last record that the snapshot begun last covers, and the records and bytes of the tail that
+    /// it covers.
     snapshot_begun: (u64, u64, u64),
     duplicates: u64,
     line: Vec<u8>,
 }
 
 impl<D: Disk> Engine<D> {
-    /// Opens the store in `state_dir` for its only writer. Returns what opening it found.
+    /// Opens the store in `state_dir` for its only writer. Returns the engine and what the store found
+    /// while opening.
     pub fn open(
         disk: &D,
         state_dir: &Path,
@@ -68,7 +70,7 @@ impl<D: Disk> Engine<D> {
         &self.state
     }
 
-    /// The journal.
+    /// The journal, to read from.
     pub fn journal(&self) -> &Journal<D> {
         &self.journal
     }
@@ -78,19 +80,19 @@ impl<D: Disk> Engine<D> {
         &mut self.journal
     }
 
-    /// Events that had been there before, since this start.
+    /// Events since this start that were already known.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Records an event and lets the core take it in. Returns what is to be done. After an error
+    /// Records an event and passes it to the core. Returns the effects to perform. After an error
     /// nothing has changed, and the same event may be tried again.
     pub fn record(&mut self, event: &Event, now: Now) -> Result<Vec<Effect>, AppendError> {
         self.append(event, now)?;
         Ok(self.take_in(event, now))
     }
 
-    /// Whether a hook's event was there before (G2). Counts it if it was.
+    /// Whether a hook's event is already known (G2); counts it if so.
     pub fn is_duplicate(&mut self, event: &HookEvent) -> bool {
         let is_duplicate = self.state.has_seen(event.id);
         self.duplicates = self.duplicates.saturating_add(u64::from(is_duplicate));
@@ -107,7 +109,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// Appends a value as one record. One that cannot be written as JSON leaves nothing behind.
+    /// Appends a value as one record. A value that cannot be serialized leaves the journal unchanged.
     fn append_as_json(&mut self, value: &impl serde::Serialize) -> Result<u64, AppendError> {
         self.line.clear();
         match serde_json::to_writer(&mut self.line, value) {
@@ -116,12 +118,13 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// Looks may be due. Not recorded: they change nothing that is shown.
+    /// Passes a tick to the core, because captures may be due. It is not recorded: it changes nothing
+    /// that is shown.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.take_in(&Event::Tick, now)
     }
 
-    /// Whether the tail is long enough for a snapshot.
+    /// Whether the journal's tail is long enough for a snapshot.
     pub fn wants_snapshot(&self) -> bool {
         let kept = self.state.sessions().len().saturating_add(self.state.messages().len());
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
@@ -134,8 +137,8 @@ impl<D: Disk> Engine<D> {
         0 < self.since_snapshot
     }
 
-    /// The snapshot of the present state, with the remembered ids. The records it covers must be
-    /// synced before it is published.
+    /// Serializes the present state and the remembered event ids for a snapshot. The records that it
+    /// covers must be synced before it is published.
     pub fn snapshot(&mut self) -> serde_json::Result<(SnapshotWriter, Vec<u8>)> {
         let through_seq = self.journal.next_seq().saturating_sub(1);
         let mut writer =
@@ -159,7 +162,8 @@ impl<D: Disk> Engine<D> {
         Ok((writer, self.state.seen().to_bytes()))
     }
 
-    /// The snapshot up to this record is in its place: what it covers need not be replayed.
+    /// Notes that the snapshot up to this record is published: the records that it covers need no
+    /// replay.
     pub fn snapshot_taken(&mut self, through_seq: u64) {
         let (begun, records, bytes) = self.snapshot_begun;
         if begun == through_seq {
@@ -173,7 +177,7 @@ impl<D: Disk> Engine<D> {
         let fx = step(&mut self.state, event, now);
         for decision in fx.decisions {
             if let Err(error) = self.append(&Event::Decision(decision), now) {
-                // The cause is recorded, the decision follows from it again at the next replay.
+                // The cause is recorded, so the decision follows from it again at the next replay.
                 tracing::warn!(%error, "decision not recorded");
             }
         }
@@ -187,7 +191,7 @@ mod tests {
     use coord_store::RealDisk;
     use serde::ser::{Error as _, SerializeStruct};
 
-    /// Has a part that can be written, and one that cannot.
+    /// A value of which one part can be serialized and one cannot.
     struct HalfWritable;
 
     impl serde::Serialize for HalfWritable {
@@ -198,7 +202,7 @@ mod tests {
         }
     }
 
-    // G10: half a record would keep the store from ever being opened again.
+    // G10: after half a record, the store could never be opened again.
     #[test]
     fn what_cannot_be_written_as_json_leaves_nothing_in_the_journal() {
         let dir = tempfile::tempdir().unwrap();

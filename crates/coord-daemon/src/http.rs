@@ -1,64 +1,64 @@
-//! HTTP/1.1 as far as the socket needs it: one bounded request after another on a connection, parsed
-//! by httparse, answered with a Content-Length. Knows no routes.
+//! The part of HTTP/1.1 that the socket needs: bounded requests, one after another on a connection,
+//! parsed by httparse and answered with a Content-Length. This module knows no routes.
 
 use coord_view::json;
 use coord_wire::api::{ErrorAnswer, ErrorBody};
 use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 
-/// Header fields per request.
+/// Most header fields that a request may have.
 const HEADERS_MAX: usize = 32;
 
-/// One request.
+/// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Method.
+    /// The method.
     pub method: String,
-    /// Path without query, as it came: what is percent-encoded may hold a slash.
+    /// The path without the query, not decoded: a percent-encoded part may contain a slash.
     pub path: String,
-    /// The query's fields, percent-decoded.
+    /// The fields of the query, percent-decoded.
     pub query: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    /// Whether the peer wants the connection kept.
+    /// Whether the peer wants to keep the connection open.
     pub keep_alive: bool,
 }
 
 impl Request {
-    /// A query field.
+    /// The value of a query field, or none.
     pub fn query(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// What the bytes read so far hold.
+/// The result of parsing the bytes read so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Not a whole request yet.
+    /// The request is not complete yet.
     Partial,
-    /// A request, and how many bytes it took.
+    /// A request, and its length in bytes.
     Whole(Request, usize),
-    /// No request: answer this and close.
+    /// The bytes are no valid request: send this answer and close the connection.
     Bad(Response),
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// HTTP status.
+    /// The HTTP status code.
     pub status: u16,
     /// The body.
     pub body: Vec<u8>,
-    /// Its type.
+    /// The content type of the body.
     pub content_type: &'static str,
 }
 
 impl Response {
-    /// Done, nothing to say.
+    /// A response without a body, with status 204.
     pub fn no_content() -> Self {
         Self { status: 204, body: Vec::new(), content_type: "application/json" }
     }
 
-    /// JSON.
+    /// A response with `value` as JSON.
     pub fn json(value: &impl serde::Serialize) -> Self {
         match json::to_vec(value) {
             Ok(body) => Self { status: 200, body, content_type: "application/json" },
@@ -66,19 +66,19 @@ impl Response {
         }
     }
 
-    /// Plain text, such as metrics.
+    /// A response in plain text, such as the metrics.
     pub fn text(body: String) -> Self {
         Self { status: 200, body: body.into_bytes(), content_type: "text/plain; version=0.0.4" }
     }
 
-    /// An error in its one form.
+    /// An error response; all errors have this form.
     pub fn error(status: u16, code: &str, message: &str) -> Self {
         let error = ErrorBody { code: code.to_owned(), message: message.to_owned() };
         let body = json::to_vec(&ErrorAnswer { error }).unwrap_or_default();
         Self { status, body, content_type: "application/json" }
     }
 
-    /// Writes head and body.
+    /// Appends the head and the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>, keep_alive: bool) {
         let reason = match self.status {
             200 => "OK",
@@ -104,7 +104,7 @@ impl Response {
     }
 }
 
-/// Reads one request from the front of `bytes`.
+/// Parses one request from the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
@@ -155,7 +155,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     Parsed::Whole(request, end)
 }
 
-/// Digits and nothing else: a sign is none (RFC 9110, 8.6).
+/// Parses a Content-Length: digits only, without a sign (RFC 9110, 8.6).
 fn length_in(value: &[u8]) -> Option<usize> {
     let text = core::str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -165,7 +165,7 @@ fn bad(message: &str) -> Parsed {
     Parsed::Bad(Response::error(400, "bad_request", message))
 }
 
-/// Percent-decoding; what is malformed stays as it is.
+/// Decodes percent-encoding; malformed sequences stay as they are.
 pub fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,12 +1,14 @@
-//! Takes in what hooks spooled while nobody answered them (G1).
+//! Drains the spool: records the events that hooks spooled while no coordinator answered (G1).
 //!
-//! A spool file is renamed away under its lock, its records go the same way as any event,
-//! and the file goes only when the journal is synced behind them. After a crash in between it is
-//! read again and the event ids tell what is there already (G2). A file with an event of a newer
-//! version stays: what is understood of it is taken, and the newer coordinator takes the rest (H-39).
+//! A spool file is renamed away under its lock, its records are processed like any other event, and it
+//! is removed only once the journal is synced after them. After a crash in between, the file is read
+//! again, and the event ids show which events are already recorded (G2). A file with an event of a newer
+//! version stays: this coordinator records what it understands, and the newer one records the rest
+//! (H-39).
 //!
-//! A turn of the loop takes a bounded piece of the spool, so that a full spool, or a file that somebody
-//! made huge, keeps no event at the socket waiting (H-49). A [`Pass`] goes on where the last turn ended.
+//! One turn of the loop drains a bounded piece of the spool. Neither a full spool nor a file that
+//! somebody made huge can therefore delay events at the socket (H-49). A [`Pass`] continues where the
+//! last turn stopped.
 
 use std::collections::VecDeque;
 
@@ -21,50 +23,50 @@ use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
-/// Records that one turn takes from the spool, about: a piece is taken whole.
+/// Records that one turn drains, approximately: a piece is drained whole.
 const RECORDS_PER_TURN: usize = 50;
-/// Pieces that one turn reads: files may hold no record at all.
+/// Pieces that one turn reads: a file may contain no record at all.
 const PIECES_PER_TURN: usize = 4;
 
-/// What draining came to.
+/// The result of draining the spool for one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intake {
     /// Nothing is left.
     Empty,
-    /// There is more: go on in the next turn.
+    /// There is more; continue in the next turn.
     More,
-    /// A hook is writing: try again soon.
+    /// A hook is writing to the spool; try again soon.
     Again,
-    /// The store takes nothing: try again when it does.
+    /// The store or the spool refused; try again later.
     Refused,
 }
 
-/// Files of the spool that are being taken in.
+/// The spool files that are being drained, and the position in the first one.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// What became of `current` when it began.
+    /// What [`coord_store::Spool::take`] found when the pass began.
     taken: Taken,
-    /// The files that are left; the first one is under way.
+    /// The files that are left; the first one is in progress.
     files: VecDeque<String>,
-    /// How far the first one is.
+    /// The byte position in the first file.
     at: u64,
-    /// Events in it that hooks had only counted.
+    /// Events of the first file that hooks had only counted.
     folded: u64,
-    /// Bytes of it that were no record.
+    /// Bytes of the first file that are no valid record.
     damaged: u64,
-    /// Whether any record of it was whole.
+    /// Whether the first file had any valid record.
     has_records: bool,
-    /// Whether a record of it is of a version that this coordinator does not know yet.
+    /// Whether the first file has a record of a version newer than this coordinator knows.
     is_newer: bool,
 }
 
-/// Position in the journal of what this coordinator will not have taken.
+/// A journal position that is never synced: this coordinator keeps the file.
 const NEVER: u64 = u64::MAX;
 const NEWER: &str =
     "the spool holds events of a newer version: run `coord up` of that version to take them in";
 
 impl<W: World> Coordinator<W> {
-    /// Takes the spool in, as far as one turn of the loop may.
+    /// Drains the spool, as much as one turn of the loop may.
     pub(crate) fn drain_spool(&mut self, now: Now) -> Intake {
         let has_begun = self.pass.is_none();
         let mut pass = match self.pass.take().map_or_else(|| self.begin_pass(), Ok) {
@@ -94,7 +96,7 @@ impl<W: World> Coordinator<W> {
         }
         self.remove_drained();
         match pass.taken {
-            // What hooks wrote while the pass went on is in none of its files.
+            // What hooks wrote during the pass is in none of its files.
             _ if !has_begun => Intake::More,
             Taken::Empty | Taken::Taken => Intake::Empty,
             Taken::Busy => Intake::Again,
@@ -108,7 +110,7 @@ impl<W: World> Coordinator<W> {
         Ok(Pass { taken, files, at: 0, folded: 0, damaged: 0, has_records: false, is_newer: false })
     }
 
-    /// Takes in the next piece of the first file. Returns how many records it had.
+    /// Records the next piece of the first file. Returns how many records the piece had.
     fn take_piece(&mut self, pass: &mut Pass, name: &str, now: Now) -> Result<usize, AppendError> {
         let piece = match self.spool.piece(name, pass.at) {
             Ok(piece) => piece,
@@ -153,7 +155,7 @@ impl<W: World> Coordinator<W> {
                     let event = HookEvent::new(envelope, raw, Via::Spool);
                     self.take_hook(HookEvent { provenance, ..event }, now)?;
                 }
-                // Who takes the rest sees these as well, and counts them once.
+                // The newer coordinator that takes the rest also sees these, and counts them once.
                 Err(_) if pass.is_newer => (),
                 Err(why) => {
                     self.take_malformed(Via::Spool, why, text, now)?;
@@ -163,7 +165,7 @@ impl<W: World> Coordinator<W> {
         Ok(())
     }
 
-    /// All of the first file was taken in: it goes once that is durable.
+    /// Schedules the first file for removal, once all of its events are durable.
     fn end_file(&mut self, pass: &mut Pass, name: &str, now: Now) -> Result<(), AppendError> {
         if !pass.has_records && self.spool.is_unfinished(name, now.wall_ms).unwrap_or(true) {
             pass.next_file();
@@ -179,7 +181,7 @@ impl<W: World> Coordinator<W> {
             if 0 < pass.folded {
                 self.record(&Event::SpoolFolded { events: pass.folded }, now)?;
             }
-            // With the file goes what was only counted of it.
+            // The number of events that were only counted must be recorded before the file is removed.
             self.record_counted(now);
             self.engine.journal().next_seq().saturating_sub(1)
         };
@@ -188,7 +190,7 @@ impl<W: World> Coordinator<W> {
         Ok(())
     }
 
-    /// Removes drained files whose records are durable.
+    /// Removes the drained files whose records are durable.
     pub(crate) fn remove_drained(&mut self) {
         let synced = self.engine.journal().synced_through();
         let (done, waiting): (Vec<_>, Vec<_>) =

@@ -1,5 +1,7 @@
-//! The coordinator: turns everything that happens into core events, records them, and carries out
-//! what the core decides. One event loop, one adapter per file; nothing here decides about sessions.
+//! The coordinator: turns everything that happens into events for the core, records them, and performs
+//! the effects that the core returns.
+//!
+//! There is one event loop, and one adapter per file. Nothing in this crate decides about sessions.
 
 mod actions;
 pub mod background;

@@ -1,5 +1,5 @@
-//! The coordinator's log: 5 files of 5 MiB, oldest dropped (interfaces.md, retention). Holds no
-//! prompt, tool input or tool output, because none reaches the coordinator.
+//! The coordinator's log: 5 files of 5 MiB, of which the oldest is deleted (interfaces.md, retention).
+//! It contains no prompt, tool input or tool output, because none reaches the coordinator.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 const FILE_BYTES_MAX: u64 = 5 * 1024 * 1024;
 const FILES: u32 = 5;
 
-/// Sends the log to `dir`; `filter` is COORD_LOG, else `log.level`.
+/// Starts logging to `dir`. `filter` is the value of COORD_LOG, or else of `log.level`.
 pub(crate) fn start(dir: &Path, filter: &str) -> anyhow::Result<()> {
     let file = Rotating::open(dir)?;
     let filter: Targets =
@@ -24,14 +24,15 @@ pub(crate) fn start(dir: &Path, filter: &str) -> anyhow::Result<()> {
         .with_target(true)
         .with_timer(Clock)
         .with_writer(Mutex::new(file));
-    // A second start in one process (tests) keeps the first log.
+    // A second start in the same process, as in tests, keeps the first log.
     drop(tracing_subscriber::registry().with(lines).with(filter).try_init());
     Ok(())
 }
 
-/// From here on a panic of any thread ends the process, after one line in the log and on standard
-/// error. The message is left out unless it is a text of the program: it may hold a piece of what was
-/// being worked on (G11).
+/// Makes a panic on any thread end the process, after one line in the log and on standard error.
+///
+/// The panic message is left out unless it is a literal of the program: a formatted one may contain a
+/// piece of the data that was being processed (G11).
 pub(crate) fn abort_on_panic(logs: PathBuf) {
     std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();
@@ -40,15 +41,15 @@ pub(crate) fn abort_on_panic(logs: PathBuf) {
         let message = panic.payload().downcast_ref::<&'static str>();
         let message = message.map_or_else(String::new, |text| format!(": {text}"));
         let line = format!("thread {name} panicked{place}{message}; the coordinator ends");
-        // The log's own lock may be held by this very thread.
+        // The panicking thread may hold the lock of the log.
         append_line(&logs, &line);
         let _nobody_reads = writeln!(io::stderr(), "coord: {line}");
         std::process::abort();
     }));
 }
 
-/// Appends one line to the log in `dir` past everything that is being written there: for the end of a
-/// process that panics.
+/// Appends one line to the log in `dir`, bypassing the logger and its lock, for a process that ends
+/// after a panic.
 fn append_line(dir: &Path, line: &str) {
     let at = coord_model::stamp::rfc3339(coord_store::now().wall_ms);
     if let Ok(mut file) = open(&dir.join("coord.log")) {
@@ -67,7 +68,7 @@ impl tracing_subscriber::fmt::time::FormatTime for Clock {
     }
 }
 
-/// A file that is renamed away when it is full.
+/// A log file that is renamed when it is full.
 struct Rotating {
     path: PathBuf,
     file: File,

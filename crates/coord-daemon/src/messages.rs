@@ -1,8 +1,9 @@
-//! `/v1/messages` and `/v1/queues`: messages are sent, taken and settled here (S4).
+//! `/v1/messages` and `/v1/queues`: messages are sent, claimed and settled here (S4).
 //!
-//! Decides who a sender is (H-04) and what a request means; whether it fits is the core's word, asked before
-//! anything is recorded. Whatever is answered is durable by then: a message that was accepted, a lease that
-//! was given, an end that was told. Texts lie in files of their own, and in no record.
+//! This module decides who a sender is (H-04) and what a request means. The core decides whether the
+//! request is admitted, before anything is recorded. Every answer is durable before it is sent: a
+//! message that was accepted, a lease that was granted, an end that was reported. Texts are stored in
+//! files of their own, and in no record.
 
 mod delivery;
 
@@ -34,15 +35,15 @@ use crate::request_error::RequestError;
 use crate::routes::Route;
 use crate::world::World;
 
-/// The beginning of an id is at least this long.
+/// Shortest accepted beginning of a message id, in characters.
 const PREFIX_MIN: usize = 4;
-/// So many are listed where nothing else is asked for.
+/// Messages listed if the request names no limit.
 const LISTED: usize = 100;
-/// And never more: what is left out is counted.
+/// Most messages listed; the number of those left out is part of the answer.
 const LISTED_MAX: usize = 10_000;
 
 impl<W: World> Coordinator<W> {
-    /// `POST /v1/messages`.
+    /// `POST /v1/messages`: sends a message.
     pub(crate) fn post_message(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         let from = match self.who(caller) {
             Who::Person => Sender::Operator,
@@ -58,16 +59,16 @@ impl<W: World> Coordinator<W> {
         caller::who(&caller::Machine, caller, &self.harnesses())
     }
 
-    /// Whether a person has to let it pass (H-21).
+    /// Whether a message waits until a person lets it pass (H-21).
     fn is_for_person(&self, id: MessageId) -> bool {
         let state = self.engine.state();
         state.message(id).is_some_and(|one| one.is_pending() && state.waits_for_person(one))
     }
 
-    /// Takes a message in, whose sender was established.
+    /// Accepts a message whose sender was established.
     ///
     /// # Errors
-    /// It cannot be done: why.
+    /// Why the message was not accepted.
     pub fn send(&mut self, ask: &Send, from: Sender, now: Now) -> Result<Sent, RequestError> {
         check(ask)?;
         if !self.has_room_for("") {
@@ -116,7 +117,7 @@ impl<W: World> Coordinator<W> {
         Err(RequestError::TextsFull { bytes, limit_mib })
     }
 
-    /// Whom a message is for.
+    /// The receiver of a message: a queue or a session.
     fn address(&self, ask: &Send) -> Result<Address, RequestError> {
         match (&ask.queue, &ask.session) {
             (Some(queue), None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
@@ -127,7 +128,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The session that is meant by an id, the beginning of one, or the name of one that lives.
+    /// The session with this name if exactly one living session has it; otherwise the session with this
+    /// id or beginning of an id.
     fn receiver(&self, id: &str) -> Result<SessionKey, RequestError> {
         let state = self.engine.state();
         let is_named = |one: &&Session| one.may_live() && one.marks.name.as_deref() == Some(id);
@@ -136,7 +138,7 @@ impl<W: World> Coordinator<W> {
             return Ok(one.key);
         }
         match lookup::find(state, id) {
-            // Records of one id follow each other: the newest is today's.
+            // Records with the same id follow each other, so the newest one is meant.
             Ok(found) => found
                 .iter()
                 .map(|session| session.key)
@@ -165,14 +167,14 @@ impl<W: World> Coordinator<W> {
             return Err(RequestError::NotKept(error));
         }
         if let Err(error) = self.record_message(id, &what, QueueEvent::Sent(new), now) {
-            // What is left of it is swept at the next start.
+            // If the file cannot be removed, the next start removes it.
             drop(self.bodies.remove(&name));
             return Err(error);
         }
         self.fate(id, now)
     }
 
-    /// `GET /v1/messages?queue=&state=&limit=`.
+    /// `GET /v1/messages?queue=&state=&limit=`: lists messages.
     pub(crate) fn get_messages(
         &self,
         request: &Request,
@@ -196,7 +198,7 @@ impl<W: World> Coordinator<W> {
         Ok(Response::json(&listed))
     }
 
-    /// `GET /v1/messages/{id}`.
+    /// `GET /v1/messages/{id}`: shows one message with its text.
     pub(crate) fn get_message(&self, id: &str, now: Now) -> Result<Response, RequestError> {
         let state = self.engine.state();
         let message = state.message(self.found_message(id)?);
@@ -208,7 +210,7 @@ impl<W: World> Coordinator<W> {
         Ok(Response::json(&MessageInfo { text, because, ..shown }))
     }
 
-    /// `POST /v1/queues/{name}/claim`.
+    /// `POST /v1/queues/{name}/claim`: claims the next message of a queue.
     pub(crate) fn post_claim(&mut self, queue: &str, request: &Request, now: Now) -> Route {
         match parsed(request).and_then(|ask| self.claim(queue, &ask, now)) {
             Ok(Some(claimed)) => self.after_sync(Response::json(&claimed)),
@@ -217,10 +219,10 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Hands the next message of a queue out, if one waits.
+    /// Claims the next message of a queue under a lease, if one waits.
     ///
     /// # Errors
-    /// It cannot be done: why.
+    /// Why no message can be claimed.
     pub fn claim(
         &mut self,
         queue: &str,
@@ -229,7 +231,7 @@ impl<W: World> Coordinator<W> {
     ) -> Result<Option<Claimed>, RequestError> {
         check_word("as", &ask.holder)?;
         check_name(queue)?;
-        // What expired just now is not handed out any more.
+        // Expires messages first, so that none is handed out after its time to live.
         self.tick(now)?;
         let lease_ms = self.lease_ms(ask.lease_ms)?;
         while let Some(next) = self.engine.state().next_in_queue(queue) {
@@ -258,7 +260,7 @@ impl<W: World> Coordinator<W> {
         Ok(None)
     }
 
-    /// `POST /v1/messages/{id}/VERB`.
+    /// `POST /v1/messages/{id}/VERB`: settles, renews, retries or drops a message.
     pub(crate) fn post_verb(
         &mut self,
         id: &str,
@@ -287,10 +289,10 @@ impl<W: World> Coordinator<W> {
         self.answered(done)
     }
 
-    /// What a consumer says of the message that it has.
+    /// Settles or renews the lease of a consumer on the message that it claimed.
     ///
     /// # Errors
-    /// Its lease is over, above all.
+    /// Why the lease was not changed; usually because it is over.
     pub fn settle(
         &mut self,
         id: MessageId,
@@ -332,7 +334,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// H-50: an agent drops and retries the messages that its own session sent, and no others.
+    /// H-50: an agent may drop and retry only the messages that its own session sent.
     fn check_may_change(
         &self,
         id: MessageId,
@@ -351,7 +353,7 @@ impl<W: World> Coordinator<W> {
         Err(RequestError::Forbidden { code: refusal.code(), why })
     }
 
-    /// What a person asks for.
+    /// Records a person's order to retry, release or drop a message.
     fn order_message(
         &mut self,
         id: MessageId,
@@ -369,12 +371,12 @@ impl<W: World> Coordinator<W> {
         Ok(Sent { id, state, folded: false, because: None })
     }
 
-    /// Whether a wake hook waits in the session that a message is for.
+    /// Whether a wake hook waits in the session that a message is for; none for a message to a queue.
     fn has_waiter(&self, message: &Message) -> Option<bool> {
         message.session().map(|session| self.is_waiting(session))
     }
 
-    /// What a message waits for that could leave now.
+    /// Why a message that is ready has not left yet.
     fn because(&self, message: &Message, now: Now) -> Option<String> {
         let state = self.engine.state();
         let is_free = message.is_ready();
@@ -394,7 +396,7 @@ impl<W: World> Coordinator<W> {
         })
     }
 
-    /// Takes the files away whose messages are durably gone.
+    /// Removes the files of messages whose end is durable.
     pub(crate) fn remove_bodies(&mut self) {
         let synced = self.engine.journal().synced_through();
         let gone = std::mem::take(&mut self.gone_bodies);
@@ -402,13 +404,13 @@ impl<W: World> Coordinator<W> {
             if synced < seq {
                 self.gone_bodies.push((id, seq));
             } else if let Err(error) = self.bodies.remove(&id.to_string()) {
-                // It goes at the next start.
+                // The next start removes it.
                 tracing::warn!(%error, %id, "a message's text was not removed");
             }
         }
     }
 
-    /// Takes the files away that no message has.
+    /// Removes the files that belong to no message.
     pub(crate) fn sweep_bodies(&mut self) {
         let names: BTreeSet<String> =
             self.engine.state().messages().map(|message| message.id.to_string()).collect();
@@ -442,14 +444,15 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// A digest that only who has the key can search for (G11).
+    /// A keyed digest of a text: only the holder of the key can search for the text by it (G11).
     pub(crate) fn text_digest(&self, text: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.text_key);
         hasher.write(text);
         hasher.finish()
     }
 
-    /// The agent below this harness.
+    /// The sender that a process below this harness stands for: the harness's session, or an unknown
+    /// agent.
     fn sender_of(&self, pid: u32) -> Sender {
         let start_time = process::stat(pid).map(|stat| stat.start_time);
         let process = start_time.map(|start_time| ProcessRef { pid, start_time });
@@ -459,7 +462,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The message that is meant by an id or the unique beginning of one.
+    /// The message with this id, or with the only id that begins with `text`.
     fn found_message(&self, text: &str) -> Result<MessageId, RequestError> {
         if let Some(id) = MessageId::parse(text) {
             let found = self.engine.state().message(id).map(|message| message.id);

@@ -1,7 +1,8 @@
-//! Tells a service manager how the coordinator fares: one datagram per change, as sd_notify(3) has it.
+//! Notifies a service manager of the coordinator's state, with one datagram per change, as in
+//! sd_notify(3).
 //!
-//! Decides how the datagram gets there. When which word is said is decided by the loop. Nobody is
-//! waited for: a manager that does not read misses a word, and the loop goes on.
+//! The loop decides when to send which notification. No send blocks: a manager that does not read misses
+//! it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,14 +10,14 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Speaks to a service manager, where there is one.
+/// Sends notifications to a service manager, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     to: Option<(UnixDatagram, SocketAddr)>,
 }
 
 impl Notifier {
-    /// `address` is what stands in `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
+    /// Creates a notifier for the value of `NOTIFY_SOCKET`: a path, or `@` and an abstract name.
     pub(crate) fn new(address: Option<&OsStr>) -> io::Result<Self> {
         let Some(address) = address else { return Ok(Self::default()) };
         let address = match address.as_bytes() {
@@ -28,17 +29,17 @@ impl Notifier {
         Ok(Self { to: Some((socket, address)) })
     }
 
-    /// The coordinator takes events.
+    /// Reports that the coordinator accepts events.
     pub(crate) fn ready(&self) {
         self.say("READY=1");
     }
 
-    /// It gets on with its work.
+    /// Reports that the coordinator makes progress, for the watchdog.
     pub(crate) fn progress(&self) {
         self.say("WATCHDOG=1");
     }
 
-    /// It has been asked to end.
+    /// Reports that the coordinator was asked to stop.
     pub(crate) fn stopping(&self) {
         self.say("STOPPING=1");
     }

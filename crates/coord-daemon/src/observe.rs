@@ -1,5 +1,5 @@
-//! Looks at what nobody reports: entries of the client's registry, processes that were stopped, panes
-//! and transcripts. Records what is news; concludes nothing.
+//! Observes what no hook reports: entries of the client's registry, stopped processes, panes and
+//! transcripts. Records what is new; concludes nothing.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,20 @@ use coord_wire::paths::MADE_UP_ID;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
-/// What a screen showed stands in the transcript after this at the latest.
+/// By this time, in milliseconds, what a screen showed is in the transcript.
 const TRANSCRIPT_LAG_MS: u64 = 30_000;
 
-/// Entries remembered; a user has a few hundred sessions.
+/// Most registry entries remembered; a user has a few hundred sessions.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Entries of the client's registry as they were read last.
+/// The entries of the client's registry as last read.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     entries: BTreeMap<Change, Found>,
 }
 
 impl Known {
-    /// Whether an entry says something that it did not say before.
+    /// Whether an entry differs from the last time it was read.
     fn is_news(&mut self, change: &Change, found: &Found) -> bool {
         if self.entries.get(change) == Some(found) {
             return false;
@@ -41,7 +41,7 @@ impl Known {
         true
     }
 
-    /// The processes of this machine that have an entry.
+    /// The processes of this machine that have a registry entry.
     pub(crate) fn processes(&self) -> impl Iterator<Item = ProcessRef> {
         let here = self.entries.values().filter(|found| found.domain.is_none());
         here.map(|found| found.process)
@@ -49,14 +49,14 @@ impl Known {
 }
 
 impl<W: World> Coordinator<W> {
-    /// The registry reported changes.
+    /// Handles changes that the registry watches reported.
     pub fn on_registry_changes(&mut self) {
         let changes = self.world.registry_changes();
         self.read_changes(changes);
         self.forget_missing();
     }
 
-    /// An entry whose directory is gone vouches for nothing any more.
+    /// Has the entries read again whose directory is gone: they no longer support anything.
     fn forget_missing(&mut self) {
         let missing = self.world.missing_registries();
         if missing.is_empty() {
@@ -73,26 +73,26 @@ impl<W: World> Coordinator<W> {
         self.watch_registry(config_dir);
     }
 
-    /// Watches the registry of a directory, and reads what is there.
+    /// Watches the registry of a configuration directory, and has its present entries read.
     pub(crate) fn watch_registry(&mut self, config_dir: &str) {
         let changes = self.world.watch_registry(config_dir);
         self.read_changes(changes);
     }
 
-    /// Tries registries that were not there.
+    /// Tries again to watch the registries that were missing.
     pub(crate) fn look_for_registries(&mut self) {
         let changes = self.world.retry_registries();
         self.read_changes(changes);
         self.forget_missing();
     }
 
-    /// Has entries read that may have changed.
+    /// Requests a read of entries that may have changed.
     fn read_changes(&mut self, changes: Vec<Change>) {
         let wish = |entry| RegistryWish { entry, purpose: Purpose::Change, is_again: false };
         self.world.read_registry(changes.into_iter().map(wish).collect());
     }
 
-    /// Has read what the registry says of a process.
+    /// Requests a read of a process's registry entry.
     pub(crate) fn read_registry(
         &mut self,
         process: ProcessRef,
@@ -121,7 +121,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// An entry was read that may have changed. One that is being written is left for its next change.
+    /// Handles a read of an entry that may have changed. An entry that is being written is left until
+    /// its next change.
     fn on_change(&mut self, change: &Change, found: Result<Found, Box<Registry>>, now: Now) {
         match found {
             Ok(found) => self.on_entry(change, found, now),
@@ -134,11 +135,14 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Entries outlive their clients after a kill, and the machine: only a living process's counts.
-    /// One that lives elsewhere cannot be looked at (H-15).
+    /// Records an entry that is new and counts.
+    ///
+    /// Entries remain after their client was killed, and after a reboot, so an entry counts only if its
+    /// process is alive. Whether a process on another machine or in another pid namespace is alive
+    /// cannot be determined (H-15).
     fn on_entry(&mut self, change: &Change, mut found: Found, now: Now) {
         let is_alive = self.world.is_alive(found.process);
-        // The client makes up another id than ours where the machine has none.
+        // Where the machine has no id, the client makes up a different one than coord does.
         let has_no_id = self.here.machine.starts_with(MADE_UP_ID);
         let is_here = |domain: &Domain| {
             let is_machine = domain.machine == self.here.machine || has_no_id || is_alive;
@@ -152,7 +156,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Notes in a living process's entry whether its program is recognized as a client.
+    /// Notes in a living process's entry whether its program is not recognized as a client.
     fn note_unrecognized_in(&self, entry: &mut Registry, process: ProcessRef) {
         if let Registry::Present(entry) = entry {
             entry.is_unrecognized =
@@ -160,7 +164,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Whether a living process may have the session that its entry names.
+    /// Whether a living process may hold the session that its entry names.
     fn is_its_own(&self, found: &Found) -> bool {
         let Registry::Present(entry) = &found.entry else { return true };
         self.may_hold(found.process, &entry.session_id, !entry.is_unrecognized)
@@ -172,7 +176,7 @@ impl<W: World> Coordinator<W> {
         self.record_or_owe(read, now);
     }
 
-    /// Sends the looks at panes off that were asked for in this turn of the loop.
+    /// Sends the capture requests of this turn of the loop.
     pub(crate) fn look_at_panes(&mut self) {
         if !self.panes.is_empty() {
             let wishes = std::mem::take(&mut self.panes);
@@ -180,7 +184,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Watches a transcript, and reads its end if nobody has.
+    /// Watches a transcript, and reads its end if it was not watched before or a question about it is
+    /// open.
     pub(crate) fn watch_transcript(
         &mut self,
         process: ProcessRef,
@@ -203,7 +208,8 @@ impl<W: World> Coordinator<W> {
         self.world.read_transcript(TranscriptWish { process, path, config_dir, signature });
     }
 
-    /// Transcripts changed: those that are to tell something are read.
+    /// Handles changed transcripts: reads those that can answer an open question, and stops watching the
+    /// others.
     pub fn on_transcript_changes(&mut self, now: Now) {
         for process in self.world.transcript_changes() {
             let awake = self.engine.state().moment(now).awake;
@@ -224,7 +230,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Records what was seen, as far as it is news.
+    /// Records an observation if it is new.
     pub(crate) fn on_seen(&mut self, seen: Seen, now: Now) {
         match seen {
             Seen::Pane(PaneAnswer { process, pane, looked_ns, after_death }) => {
@@ -259,8 +265,9 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Whether the crash signature of a session is content of its conversation. The transcript lags
-    /// behind the screen: that it is not there counts only after a while.
+    /// Whether the crash signature on a session's screen is text of its conversation. The transcript
+    /// lags behind the screen, so its absence from the transcript counts only after
+    /// [`TRANSCRIPT_LAG_MS`].
     fn has_signature(&self, process: ProcessRef, is_found: bool, now: Now) -> Option<bool> {
         let session = self.session_of(process).filter(|session| is_signature_open(session))?;
         let awake = self.engine.state().moment(now).awake;
@@ -268,7 +275,8 @@ impl<W: World> Coordinator<W> {
         (is_found || TRANSCRIPT_LAG_MS < age_ms).then_some(is_found)
     }
 
-    /// Whether this error tells how a turn ended of which no hook did, or when the limit ends at which one did.
+    /// Whether this error is new: it ended a turn whose end no hook reported, or it tells when a
+    /// reported limit resets.
     fn is_failure_news(&self, process: ProcessRef, failure: &Failure, now: Now) -> bool {
         let awake = self.engine.state().moment(now).awake;
         let session = self.session_of(process).filter(|one| is_failure_open(one, awake));
@@ -279,8 +287,8 @@ impl<W: World> Coordinator<W> {
         self.engine.state().session_of(process)
     }
 
-    /// Looks whether the machine is being shut down (H-10): with every heartbeat, and before the end of a
-    /// session is taken in.
+    /// Checks whether the machine is being shut down (H-10). This runs at every heartbeat, and before
+    /// the end of a session is recorded.
     pub(crate) fn look_for_shutdown(&mut self, now: Now) {
         let under_way = self.world.is_shutting_down(now.wall_ms);
         if under_way != self.engine.state().header().shutdown.is_some() {
@@ -288,7 +296,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Looks whether watched interactive harnesses were stopped or go on: no source reports it.
+    /// Checks whether watched interactive harnesses were stopped or continued; no source reports it.
     pub(crate) fn look_for_stopped(&mut self, now: Now) {
         let sessions = self.engine.state().sessions();
         let changed: Vec<ProcessSeen> =
@@ -299,7 +307,7 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-/// The news of a session's process, if it was stopped or goes on.
+/// The observation to record if a session's process was stopped or continued.
 fn stopped_or_not(session: &Session, world: &impl World) -> Option<ProcessSeen> {
     let owner = session.owner.as_ref()?;
     let is_watched = session.may_live() && matches!(owner.seen_alive, Some((true, _)));

@@ -1,9 +1,9 @@
-//! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`: what a person asks for by `coordctl`; and
-//! `POST /v1/down`.
+//! `POST /v1/operator` and `POST /v1/sessions/{id}/recover`, which carry out what a person asks for with
+//! `coordctl`; and `POST /v1/down`.
 //!
-//! Decides who may ask (`caller`) and what exactly is meant; what follows from it is the core's.
-//! Answered with 200 once it is durable. Nothing is recorded of a request that is refused, and of a
-//! dry run.
+//! This module decides who may ask (`caller`) and what exactly is meant; the core decides what follows.
+//! The answer has status 200 and is sent once the order is durable. A refused request and a dry run
+//! leave no record.
 
 pub(crate) mod caller;
 
@@ -23,19 +23,19 @@ use crate::request_error::RequestError;
 use crate::routes::Route;
 use crate::world::World;
 
-/// Letters of a name for people.
+/// Most characters in the name of a sender.
 const NAME_CHARS_MAX: usize = 64;
-/// Bytes of a path.
+/// Most bytes in a path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// A command, the session it is recorded under, and one line for people.
+/// A command, the session under which it is recorded, and one line that describes it to people.
 struct Order {
     command: Command,
     session_id: Option<String>,
     what: String,
 }
 
-/// Body of `POST /v1/sessions/{id}/recover`; it may be left out.
+/// The body of `POST /v1/sessions/{id}/recover`; it may be empty.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Recover {
@@ -45,7 +45,7 @@ struct Recover {
 }
 
 impl<W: World> Coordinator<W> {
-    /// `POST /v1/operator`.
+    /// `POST /v1/operator`: carries out a person's order.
     pub(crate) fn post_operator(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         match serde_json::from_slice(&request.body) {
             Ok(asked) => self.on_request(&asked, caller, now),
@@ -53,7 +53,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// `POST /v1/sessions/{id}/recover`: the same by another path.
+    /// `POST /v1/sessions/{id}/recover`: an order to recover, under a path of its own.
     pub(crate) fn post_recover(
         &mut self,
         id: &str,
@@ -89,7 +89,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// `POST /v1/down`: no agent stops what every session relies on (H-50).
+    /// `POST /v1/down`: stops the coordinator. Agents may not stop it, since every session relies on it
+    /// (H-50).
     pub(crate) fn post_down(&self, caller: Caller) -> Route {
         match caller::check_no_agent(&caller::Machine, caller, &self.harnesses()) {
             Ok(_) => Route::Down,
@@ -101,11 +102,10 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Takes an order in, whose giver was checked.
+    /// Carries out an order whose giver was checked.
     ///
     /// # Errors
-    /// The request is not meant so, names no session, or the store
-    /// does not take it.
+    /// The request is invalid, names no session, or was refused by the store.
     pub fn order(
         &mut self,
         asked: &OperatorRequest,
@@ -125,7 +125,7 @@ impl<W: World> Coordinator<W> {
         Ok(self.record(&entry, now)?)
     }
 
-    /// What the core says would happen, before it does.
+    /// What the core says would happen, asked before the order is recorded.
     fn answer(&self, orders: &[Order], dry_run: bool) -> OperatorAnswer {
         let state = self.engine.state();
         let result = |(whom, would): (String, String)| {
@@ -148,7 +148,7 @@ impl<W: World> Coordinator<W> {
         OperatorAnswer { what, results: would.map(result).collect() }
     }
 
-    /// What is meant; all of it, or a refusal.
+    /// The commands that a request stands for, or why it is refused as a whole.
     fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, RequestError> {
         check_shape(asked)?;
         let found = self.found(&asked.sessions)?;
@@ -192,7 +192,7 @@ impl<W: World> Coordinator<W> {
         })
     }
 
-    /// The records that the ids mean, each once, in their order.
+    /// The records that the ids stand for, each once, in this order.
     fn found(&self, ids: &[String]) -> Result<Vec<&Session>, RequestError> {
         let mut found: Vec<&Session> = Vec::new();
         for id in ids {
@@ -205,7 +205,7 @@ impl<W: World> Coordinator<W> {
         Ok(found)
     }
 
-    /// The marks with the ids that are meant by what was asked for.
+    /// The requested marks, with names and beginnings of ids replaced by full ids.
     fn marks(&self, asked: &MarkChange) -> Result<MarkChange, RequestError> {
         let mut marks = asked.clone();
         for sender in &mut marks.accepts {
@@ -218,14 +218,14 @@ impl<W: World> Coordinator<W> {
         Ok(marks)
     }
 
-    /// The beginning of an id stands for the session that has it now; anything else is a name.
+    /// Replaces the beginning of an id by the id of its session; anything else is taken as a name.
     fn sender_named(&self, sender: String) -> String {
         let found = lookup::find(self.engine.state(), &sender).ok();
         let id = found.and_then(|found| found.first().map(|session| session.session_id.clone()));
         id.unwrap_or(sender)
     }
 
-    /// S1-26: one session for each task directory.
+    /// S1-26: allows one session for each task directory.
     fn check_task(&self, found: &[&Session], task_dir: Option<&str>) -> Result<(), RequestError> {
         let Some(dir) = task_dir else { return Ok(()) };
         let mut others = self.engine.state().sessions().filter(|session| {
@@ -241,8 +241,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The processes of this machine that are known to be harnesses, or were: those that held a
-    /// session, and those that the client's registry names.
+    /// The processes of this machine that are or were harnesses: those that held a session, and those
+    /// that the client's registry names.
     pub(crate) fn harnesses(&self) -> Vec<ProcessRef> {
         let here = &self.here;
         let owners = self.engine.state().sessions().flat_map(|session| {
@@ -257,7 +257,7 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-/// One line for people: what the request asks for, without the session it is about.
+/// Describes the request in one line for people, without the session that it is about.
 fn words(asked: &OperatorRequest) -> String {
     let mut words = match asked.verb {
         OperatorVerb::Hold => "hold",
@@ -308,7 +308,7 @@ fn words(asked: &OperatorRequest) -> String {
     words
 }
 
-/// A time in the unit that gives a whole number of it.
+/// Writes a time in the largest unit of which it is a whole number.
 fn span(ms: u64) -> String {
     for (unit, unit_ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
         if ms.is_multiple_of(unit_ms) {
@@ -318,7 +318,7 @@ fn span(ms: u64) -> String {
     format!("{ms}ms")
 }
 
-/// Whether the request says whom it is about, and nothing that its verb does not take.
+/// Checks that the request says whom it is about, and contains nothing that its verb does not accept.
 fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
     use OperatorVerb::{Attend, Hold, Recover, ResetFailed, Restore};
     let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(RequestError::bad(why)) };
@@ -367,11 +367,11 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
     must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")
 }
 
-/// Whether this process comes from no agent (H-50), before it asks a coordinator or where none is
-/// asked; `command` is what a person would run.
+/// Checks that no agent started this process (H-50), before it asks a coordinator, or where none is
+/// asked. `command` is the command that a person would run.
 ///
 /// # Errors
-/// Why it is refused, in one line.
+/// Why the process is refused, in one line.
 pub fn check_self(command: &str) -> Result<(), String> {
     let pid = std::process::id();
     let caller = Caller { pid, parent: process::stat(pid).map(|stat| stat.ppid) };

@@ -1,6 +1,6 @@
-//! Decides, as an event comes in, how far it is believed (H-25, H-44, H-46): by the socket's peer, the
-//! process table and the client's registry. It is recorded with the event; the core decides what each
-//! degree may change.
+//! Decides, when an event arrives, how far it is believed (H-25, H-44, H-46): by the socket's peer, the
+//! process table and the client's registry. The degree is recorded with the event; the core decides what
+//! each degree may change.
 
 use coord_core::Session;
 use coord_host::process::Caller;
@@ -14,7 +14,7 @@ use crate::world::World;
 const UNRECOGNIZED: &str = "hooks report from a program that is not recognized as a client: ";
 
 impl<W: World> Coordinator<W> {
-    /// How far an event is believed that `caller` sent; one from the spool has none.
+    /// How far an event is believed that `caller` sent; an event from the spool has no caller.
     pub(crate) fn provenance(&mut self, envelope: &Envelope, caller: Option<Caller>) -> Provenance {
         let Some(harness) = &envelope.harness else { return Provenance::Claimed };
         let is_here = envelope.machine == self.here.machine && harness.pid_ns == self.here.pid_ns;
@@ -42,9 +42,9 @@ impl<W: World> Coordinator<W> {
         Provenance::Corroborated { is_client, registry_dir }
     }
 
-    /// The known configuration directory in whose registry the harness has an entry that names the event's
-    /// session, also one that a death left behind. A living client's own directory is known by its
-    /// environment.
+    /// The known configuration directory whose registry has an entry of the harness that names the
+    /// event's session. The entry may be one that a dead client left. The directory of a living client
+    /// is known from its environment.
     fn registry_dir(
         &self,
         envelope: &Envelope,
@@ -74,9 +74,10 @@ impl<W: World> Coordinator<W> {
             .filter(|_| self.may_hold(harness.process(), &envelope.session_id, is_client))
     }
 
-    /// Whether a process may have the session that its registry entry names (H-46). Any program can write such
-    /// an entry of itself: one that is not recognized as a client takes no session from a client that is and
-    /// that lives.
+    /// Whether a process may hold the session that its registry entry names (H-46).
+    ///
+    /// Any program can write such an entry about itself. A program that is not recognized as a client
+    /// therefore takes no session from a recognized client that is alive.
     pub(crate) fn may_hold(&self, process: ProcessRef, session_id: &str, is_client: bool) -> bool {
         let is_anothers = |session: &Session| {
             let owner = session.owner.as_ref().map(|owner| owner.id.process);
@@ -90,7 +91,7 @@ impl<W: World> Coordinator<W> {
         is_client || !self.engine.state().sessions_with_id(session_id).any(is_anothers)
     }
 
-    /// Whether a directory is a configuration directory by more than this event's word.
+    /// Whether a directory is known as a configuration directory from another source than this event.
     fn is_known_dir(&self, dir: &str) -> bool {
         let named = &self.config.tracking.config_dirs.0;
         self.engine.state().header().config_dirs.contains_key(dir)
@@ -98,8 +99,8 @@ impl<W: World> Coordinator<W> {
             || named.iter().any(|named| named.as_os_str() == dir)
     }
 
-    /// Whether a client's child names another record's session, and the client's own registry entry says
-    /// that the client is in yet another one: any child of a client can send that.
+    /// Whether a client's child names the session of another record, while the client's own registry
+    /// entry says that the client is in a third one. Any child of a client can send such an event.
     fn is_denied(&self, envelope: &Envelope, harness: &Harness) -> bool {
         let state = self.engine.state();
         let Some(held) = state.session_of(harness.process()) else { return false };
@@ -120,7 +121,7 @@ impl<W: World> Coordinator<W> {
         })
     }
 
-    /// Names a program to people whose hooks are not believed.
+    /// Shows people a program whose hooks are not believed.
     fn note_unrecognized(&mut self, program: &str) {
         if !program.is_empty() {
             let program: String = program.chars().filter(|one| !one.is_control()).collect();

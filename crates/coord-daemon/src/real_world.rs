@@ -1,4 +1,4 @@
-//! This machine as a [`World`]: one adapter for each kind of thing.
+//! Implements [`World`] for this machine, with one adapter for each kind of observation and action.
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::background::{Background, Done, Job};
 use crate::world::World;
 
-/// The adapters.
+/// The adapters to this machine.
 pub(crate) struct RealWorld<D: Disk> {
     watches: Watches,
     clients: Clients,
@@ -45,7 +45,7 @@ pub(crate) struct RealWorld<D: Disk> {
 }
 
 impl<D: Disk> RealWorld<D> {
-    /// Starts the workers, and puts the adapters together.
+    /// Starts the workers and the adapters.
     pub(crate) fn start(
         poll: mio::Registry,
         clients: Clients,
@@ -70,12 +70,12 @@ impl<D: Disk> RealWorld<D> {
         })
     }
 
-    /// Who watches the workers.
+    /// The supervisor of the worker threads.
     pub(crate) fn supervisor(&self) -> &Supervisor {
         &self.supervisor
     }
 
-    /// The watched process that the poll set says is gone.
+    /// The watched process that has exited, by its token in the poll set.
     pub(crate) fn take_exit(&mut self, token: Token) -> Option<ProcessRef> {
         self.watches.take(&self.poll, token)
     }
@@ -89,7 +89,7 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn is_alive(&self, process: ProcessRef) -> bool {
-        // The pidfd of a watched process says that it is alive.
+        // A watched process is alive: its pidfd has not reported its exit.
         self.watches.has(process) || process::is_alive(process)
     }
 
@@ -102,7 +102,8 @@ impl<D: Disk> World for RealWorld<D> {
     }
 
     fn recognize(&self, process: ProcessRef) -> Result<(), String> {
-        // This runs for every tool call. A watched process is held by a pidfd, so its start time needs no check.
+        // This runs for every tool call. A pidfd holds a watched process, so the start time needs no
+        // check.
         if self.watches.has(process) {
             return self.clients.recognize_running(process.pid);
         }
@@ -187,7 +188,7 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn random(&mut self) -> u64 {
         let mut bytes = [0; 8];
-        // Where there is no randomness, ids are told apart by the time.
+        // Without randomness, the time tells ids apart.
         bytes.copy_from_slice(&coord_store::now().mono_ns.to_le_bytes());
         let _fallback_stays = getrandom(&mut bytes, GetRandomFlags::empty());
         u64::from_le_bytes(bytes)

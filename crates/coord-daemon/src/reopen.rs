@@ -1,7 +1,7 @@
 //! Reopens the journal after a failed sync, with growing delays, until it succeeds (G1, H-52).
 //!
-//! Meanwhile nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
-//! decision is acted on. The spool is taken in as soon as the journal takes records again.
+//! Until then nothing is recorded and so nothing is acknowledged: hooks spool their events, and no
+//! decision is acted on. The spool is drained as soon as the journal accepts records again.
 
 use coord_model::{ActionClass, Event, Now, Outcome};
 use coord_store::Reopened;
@@ -10,23 +10,24 @@ use crate::background::Job;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
-/// The first try comes after this, each further one after twice the time before.
+/// Delay before the first attempt, in nanoseconds; each further delay is twice as long.
 const FIRST_NS: u64 = 1_000_000_000;
-/// The longest time between tries.
+/// Longest delay between two attempts, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// A try that takes longer hangs.
+/// An attempt that takes longer than this, in nanoseconds, counts as hanging.
 const TRY_NS_MAX: u64 = 60_000_000_000;
-/// Why nothing was done that was decided before the sync failed.
+/// Why actions that were decided before the failed sync are not performed.
 const UNSYNCED: &str = "the journal could not be synced";
 
-/// What is done about a journal that could not be synced.
+/// The attempts to reopen the journal after a failed sync.
 #[derive(Debug)]
 pub(crate) struct Reopening {
-    /// CLOCK_MONOTONIC.
+    /// When the sync failed, in nanoseconds of CLOCK_MONOTONIC.
     failed_ns: u64,
     why: String,
     tries: u32,
-    /// When it is tried, CLOCK_MONOTONIC; while a try is under way, when that began.
+    /// When the next attempt is due, or while one is in progress, when it began; in nanoseconds of
+    /// CLOCK_MONOTONIC.
     at_ns: u64,
     is_out: bool,
 }
@@ -45,7 +46,7 @@ impl Reopening {
         self.why = why;
     }
 
-    /// For people.
+    /// The condition as it is shown to people.
     pub(crate) fn text(&self) -> String {
         let Self { why, tries, .. } = self;
         format!(
@@ -55,13 +56,13 @@ impl Reopening {
 }
 
 impl<W: World> Coordinator<W> {
-    /// When the journal is tried next, CLOCK_MONOTONIC.
+    /// When the next attempt to reopen the journal is due, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn reopen_at(&self) -> Option<u64> {
         self.reopening.as_ref().filter(|one| !one.is_out).map(|one| one.at_ns)
     }
 
-    /// Whether the coordinator does what it can to make its records durable: all are that were made
-    /// before `owed`, or the journal is being reopened and the disk answers.
+    /// Whether the coordinator does what it can to make its records durable: all records up to `owed`
+    /// are durable, or the journal is being reopened and the disk answers.
     pub(crate) fn makes_progress(&self, owed: u64, now: Now) -> bool {
         let journal = self.engine.journal();
         match &self.reopening {
@@ -71,7 +72,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The journal was found read-only.
+    /// Notes that the journal is read-only after a failed write or sync.
     pub(crate) fn note_unsynced(&mut self, why: &str, now: Now) {
         if self.reopening.is_none() {
             tracing::error!(why, "the journal could not be synced; it will be reopened");
@@ -79,7 +80,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Has the journal reopened if that is due.
+    /// Starts an attempt to reopen the journal if one is due.
     pub(crate) fn reopen_if_due(&mut self, now: Now) {
         if self.engine.journal().is_read_only() {
             self.note_unsynced("a record could not be written or its segment not be closed", now);
@@ -87,7 +88,7 @@ impl<W: World> Coordinator<W> {
         if self.reopen_at().is_none_or(|at| now.mono_ns < at) {
             return;
         }
-        // None while the failed job is still out.
+        // None while the job that failed is still in progress.
         let Some(job) = self.engine.journal_mut().reopen(&mut self.bodies) else { return };
         if let Some(reopening) = &mut self.reopening {
             reopening.is_out = true;
@@ -96,7 +97,7 @@ impl<W: World> Coordinator<W> {
         self.world.give(Job::Reopen(Box::new(job)));
     }
 
-    /// Takes in what a try came to.
+    /// Handles the result of an attempt to reopen the journal.
     pub(crate) fn on_reopened(&mut self, reopened: Reopened<W::Disk>, now: Now) {
         let result = self.engine.journal_mut().reopened(reopened, &mut self.bodies);
         if let Err(error) = result {
@@ -121,8 +122,8 @@ impl<W: World> Coordinator<W> {
         self.take_up_again(now);
     }
 
-    /// What was decided before is not done now: it is decided anew, on what is true by now. Locks are
-    /// given back all the same.
+    /// Drops all actions that wait for the disk, and reports them as changed, so that the core decides
+    /// again on what is true by then. Locks are released nevertheless.
     pub(crate) fn drop_acts(&mut self, what: &str, now: Now) {
         let changed = Outcome::Changed { what: what.to_owned() };
         for (_, action) in std::mem::take(&mut self.acts) {

@@ -1,4 +1,4 @@
-//! The HTTP API over the socket (interfaces.md): from a request to an answer.
+//! The HTTP API over the socket (interfaces.md): maps each request to what answers it.
 
 use coord_core::Refused;
 use coord_host::process::Caller;
@@ -15,25 +15,26 @@ use crate::request_error::RequestError;
 use crate::waiters::Ask;
 use crate::world::World;
 
-/// What to do with a request.
+/// How a request is to be answered.
 #[derive(Debug)]
 pub enum Route {
-    /// Answer this.
+    /// Send this response.
     Answer(Response),
-    /// Answer this when the journal is synced up to the number.
+    /// Send this response once the journal is synced up to the record.
     AfterSync(u64, Response),
-    /// The same, with messages in it, by their leases: who is gone before does not have them.
+    /// Send this response, which contains messages, once the journal is synced up to the record. Each
+    /// message comes with the fence of its lease, and is taken back if the peer leaves before that.
     Handed(u64, Response, Vec<(MessageId, u64)>),
     /// Read the history on another thread.
     History(Wanted),
-    /// Keep a wake hook waiting for its answer.
+    /// Let the wake hook wait for its answer.
     Wait(Ask),
-    /// Answer 204 and end.
+    /// Answer 204 and stop the coordinator.
     Down,
 }
 
 impl<W: World> Coordinator<W> {
-    /// Answers one request.
+    /// Routes one request.
     pub fn route(&mut self, request: &Request, caller: Caller, now: Now) -> Route {
         if caller.pid == 0 {
             let message = "this coordinator is in another pid namespace than its caller";
@@ -126,7 +127,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// A session's events; those of one that has no record (any more) are found by the id as given.
+    /// Selects a session's events. If no session has the id any more, the events of all ids that begin
+    /// with it are selected.
     fn of_session(&self, id: &str) -> Result<Of, LookupError> {
         match lookup::find(self.engine.state(), id) {
             Ok(found) => Ok(Of::Ids(lookup::ids(&found))),
@@ -135,7 +137,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Answers once all that was recorded so far is durable.
+    /// Sends the response once everything recorded so far is durable.
     pub(crate) fn after_sync(&self, response: Response) -> Route {
         Route::AfterSync(self.engine.journal().next_seq().saturating_sub(1), response)
     }
@@ -145,7 +147,7 @@ fn answer(result: Result<Response, RequestError>) -> Response {
     result.unwrap_or_else(Into::into)
 }
 
-/// The parts of a path, decoded.
+/// The segments of a path, percent-decoded.
 pub(crate) fn segments(path: &str) -> Vec<String> {
     path.trim_matches('/').split('/').map(decode).collect()
 }
@@ -170,7 +172,7 @@ impl From<RequestError> for Response {
             RequestError::KeyInUse(_) => (409, "key_in_use"),
             RequestError::TaskTaken { .. } => (409, "task_taken"),
             RequestError::ReceiverFull { .. } | RequestError::TextsFull { .. } => (429, "full"),
-            // Hooks spool.
+            // On a 503, hooks write the event to the spool.
             RequestError::NotKept(_) | RequestError::DiskFull | RequestError::NotRecorded(_) => {
                 tracing::error!(%error, "not taken");
                 (503, "unavailable")
@@ -180,7 +182,7 @@ impl From<RequestError> for Response {
     }
 }
 
-/// 503.
+/// A response with status 503, for hooks and commands that should retry or spool.
 pub(crate) fn unavailable(why: &str) -> Response {
     Response::error(503, "unavailable", why)
 }

@@ -1,5 +1,5 @@
-//! What the loop owes, and when: the spool, deadlines, looks, syncs, the heartbeat; and the order in
-//! which a turn of the loop pays it (H-05: socket, spool, judgement).
+//! Decides when the loop has to turn, and what a turn does and in which order: spool, deadlines,
+//! captures, syncs, heartbeat (H-05: first the socket, then the spool, then the judgement of deaths).
 
 use coord_model::{Event, Now};
 
@@ -7,24 +7,25 @@ use crate::coordinator::Coordinator;
 use crate::intake::Intake;
 use crate::world::World;
 
-/// The loop turns at least this often, so that a gap can be told from rest (H-32).
+/// Longest time between two turns, in nanoseconds, so that a gap can be told from rest (H-32).
 const HEARTBEAT_NS: u64 = 5_000_000_000;
-/// While sessions live, a record is made at least this often.
+/// While any session lives, a record is made at least this often, in nanoseconds.
 const MARK_NS: u64 = 60_000_000_000;
-/// Stopped processes are looked for this often: no source reports them.
+/// Interval in nanoseconds at which stopped processes are looked for; no source reports them.
 const STOPPED_NS: u64 = 800_000_000;
-/// A longer gap, or a jump of the wall clock, is an event.
+/// A longer gap between turns, or a larger jump of the wall clock, is recorded; in nanoseconds.
 const GAP_NS: u64 = 10_000_000_000;
-/// A spool that a hook is writing to is tried again after this.
+/// Delay in nanoseconds after which a spool is tried again to which a hook is writing.
 const SPOOL_AGAIN_NS: u64 = 20_000_000;
 
-/// A death waits this long for the spool to become empty.
+/// Longest time, in nanoseconds, that a death waits for the spool to become empty.
 const JUDGED_WITHIN_NS: u64 = 2_000_000_000;
 
-/// So often in a row a deadline may still be due after it was met: one act can make the next one due.
+/// Times in a row that a deadline may still be due after it was met; one action can make the next one
+/// due.
 const STAYED_DUE_MAX: u32 = 100;
 
-/// When the loop has to turn; all times are CLOCK_MONOTONIC.
+/// When the loop has to turn. All times are in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     spool_at: Option<u64>,
@@ -32,16 +33,16 @@ pub(crate) struct Schedule {
     judging_since: Option<u64>,
     heartbeat_at: u64,
     stopped_at: u64,
-    /// Deadlines of the core, and what is owed to the store, wait until then: the store did not take
-    /// the last one, or it stayed due.
+    /// The core's deadlines and the pending observations wait until then, after the store refused the
+    /// last record or a deadline stayed due.
     deadlines_from: u64,
-    /// How often in a row something was still due after its deadline had been met.
+    /// Times in a row that a deadline was still due after it had been met.
     stayed_due: u32,
     last_turn: Now,
 }
 
 impl Schedule {
-    /// A coordinator that starts: everything is due.
+    /// The schedule of a coordinator that starts: everything is due.
     pub(crate) fn new(now: Now) -> Self {
         Self {
             spool_at: Some(now.mono_ns),
@@ -56,7 +57,7 @@ impl Schedule {
 }
 
 impl<W: World> Coordinator<W> {
-    /// When the loop has to turn at the latest, CLOCK_MONOTONIC.
+    /// When the loop has to turn at the latest, in nanoseconds of CLOCK_MONOTONIC.
     pub fn wake_at(&self) -> u64 {
         let schedule = &self.schedule;
         let owed = (!self.owed.is_empty()).then_some(0);
@@ -68,7 +69,8 @@ impl<W: World> Coordinator<W> {
         all.min().unwrap_or(schedule.heartbeat_at)
     }
 
-    /// A turn begins. H-32: the loop stood still, the machine slept, or the wall clock was set.
+    /// Begins a turn, and records a gap if the loop was held up, the machine slept, or the wall clock
+    /// was set (H-32).
     pub fn begin_turn(&mut self, now: Now) {
         let last = self.schedule.last_turn;
         let passed_ns = now.mono_ns.saturating_sub(last.mono_ns);
@@ -82,25 +84,26 @@ impl<W: World> Coordinator<W> {
         self.schedule.last_turn = now;
     }
 
-    /// The spool may hold something.
+    /// Notes that the spool may contain events.
     pub fn on_spool(&mut self) {
         self.schedule.spool_at = Some(0);
     }
 
-    /// The journal takes records again: what waits for it comes before any deadline.
+    /// Schedules what waited for the journal, which accepts records again: the spool first, then the
+    /// deadlines.
     pub(crate) fn take_up_again(&mut self, now: Now) {
         self.schedule.spool_at = Some(now.mono_ns);
         self.schedule.deadlines_from = now.mono_ns;
     }
 
-    /// Whether a death waits for its judgement: whatever the socket holds is to be taken in before
-    /// the turn ends (H-05).
+    /// Whether a death waits for judgement. If so, the caller processes what the socket holds before the
+    /// turn ends (H-05).
     pub fn is_judging(&self) -> bool {
         !self.deaths.is_empty()
     }
 
-    /// Records that time passed, so that a restart knows how long somebody watched, and silence counts
-    /// (H-10, H-32).
+    /// Records that time passed, so that after a restart the coordinator knows how long it watched, and
+    /// periods of silence count (H-10, H-32).
     fn mark(&mut self, now: Now) {
         let state = self.engine.state();
         let last_ns = state.header().last.map_or(0, |last| last.mono_ns);
@@ -110,8 +113,9 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Meets the core's deadlines. One that stays due however often it is met, a fault of the core,
-    /// does not keep the loop and the journal going for ever.
+    /// Meets the core's deadlines. A deadline that stays due, however often it is met, is a bug
+    /// of the core. The next attempt is then delayed, so that the loop and the journal do not run
+    /// for ever.
     fn meet_deadlines(&mut self, now: Now) {
         let met = self.tick(now);
         let stays = met.is_ok() && self.engine.state().is_due(now);
@@ -128,8 +132,8 @@ impl<W: World> Coordinator<W> {
         self.schedule.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
     }
 
-    /// A death is judged once the spool is empty (H-05); a spool that does not become empty delays that
-    /// for a while only.
+    /// Drains the spool, and judges deaths once it is empty (H-05). A spool that does not become empty
+    /// delays them by [`JUDGED_WITHIN_NS`] at most.
     fn take_spool_and_judge(&mut self, now: Now) {
         let is_due = self.schedule.spool_at.is_some_and(|at| at <= now.mono_ns);
         let mut has_more = false;
@@ -153,7 +157,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// What follows from a round of events. True if the turn had a heartbeat.
+    /// Does everything that is due at the end of a turn. Returns whether the turn had a heartbeat.
     pub fn end_turn(&mut self, is_sync_awaited: bool, now: Now) -> bool {
         let is_due = |at: u64| at <= now.mono_ns;
         if !self.owed.is_empty() && is_due(self.schedule.deadlines_from) && !self.pay(now) {

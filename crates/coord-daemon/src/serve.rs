@@ -1,5 +1,5 @@
-//! `coord serve`: takes the lock, opens the store, binds the socket, turns the loop, and leaves
-//! everything durable behind.
+//! `coord serve`: takes the lock, opens the store, binds the socket, runs the event loop, and makes
+//! everything durable before it exits.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -36,42 +36,44 @@ use crate::notify::Notifier;
 use crate::real_world::RealWorld;
 use crate::server::{Inputs, Server, WAKER};
 
-/// Connections that may wait to be accepted: every session's hooks at once.
+/// Length of the socket's accept queue: enough for the hooks of every session at once.
 const BACKLOG: i32 = 1024;
-/// The lock of a coordinator that is gone is free within this.
+/// How long to wait for a lock whose holder has already exited.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
-/// It is tried again after this.
+/// Time between two attempts to take that lock.
 const LOCK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What `serve` is given.
+/// What `serve` needs to start.
 #[derive(Debug)]
 pub struct Options {
-    /// Where the files lie.
+    /// The locations of all files.
     pub paths: Paths,
-    /// COORD_HOME or `--root`.
+    /// The root directory from `COORD_HOME` or `--root`.
     pub root: Option<PathBuf>,
-    /// COORD_LOG.
+    /// The log filter from `COORD_LOG`.
     pub log_filter: Option<String>,
-    /// NOTIFY_SOCKET, where a service manager started us.
+    /// The address in `NOTIFY_SOCKET`, if a service manager started the process.
     pub notify_socket: Option<OsString>,
 }
 
-/// Runs a coordinator until it is asked to end. `ready` is called once it takes events. A panic
-/// anywhere in the process aborts it from then on.
+/// Runs a coordinator until it is asked to stop, and calls `ready` once it accepts events.
+///
+/// Once the log is set up, a panic on any thread aborts the process.
 ///
 /// # Errors
-/// It cannot start, or not go on: another one runs, the store is damaged, a worker thread is lost.
+/// The coordinator cannot start or cannot continue: another one is running, the store is damaged, or a
+/// worker thread has ended.
 pub fn serve(options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     serve_on(&RealDisk, options, ready)
 }
 
-/// The same on another disk, so that tests can let one fail under the whole of it.
+/// Runs a coordinator on `disk`, so that tests can inject disk failures.
 ///
 /// # Errors
-/// As with [`serve`].
+/// The same as for [`serve`].
 pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> anyhow::Result<()> {
     let Options { paths, root, log_filter, notify_socket } = options;
-    // G11: whatever is made from here on is private, whatever the caller's umask.
+    // G11: all files created from here on are private, whatever umask the caller has.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     raise_file_limit();
     let config_file = paths.config_file();
@@ -115,15 +117,17 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     tracing::info!(version = coord_wire::VERSION, "serving");
     ready();
     let coordinator = server.run()?;
-    // From here on hooks spool; what is accepted is made durable below.
+    // Without the socket, hooks write to the spool. What was accepted before is made durable below.
     remove_if_there(&paths.socket())?;
     coordinator.finish(now())?;
     tracing::info!("ended");
     Ok(())
 }
 
-/// Takes the coordinator's lock. A process that a killed coordinator was just starting has the lock too,
-/// until it executes its program: it is waited for as long as that may take.
+/// Takes the coordinator's lock.
+///
+/// If a coordinator is killed while it starts a process, that process holds the lock too until it
+/// executes its program. A lock whose recorded holder is gone is therefore retried for [`LOCK_WITHIN`].
 #[expect(clippy::disallowed_methods, reason = "a lock that becomes free tells nobody in time")]
 fn take_lock(file: &Path) -> Result<Held<impl Sized + use<>>, LockError> {
     let until = Instant::now() + LOCK_WITHIN;
@@ -137,7 +141,7 @@ fn take_lock(file: &Path) -> Result<Held<impl Sized + use<>>, LockError> {
     }
 }
 
-/// Whether the holder that a lock file names is gone.
+/// Whether the process named in a lock file has exited.
 fn is_gone(by: &str) -> bool {
     let pid = by.strip_prefix("pid ").and_then(|pid| pid.parse().ok());
     pid.is_some_and(|pid| process::stat(pid).is_none_or(|stat| stat.is_zombie))
@@ -148,13 +152,14 @@ fn install_record(paths: &Paths) -> Option<InstallRecord> {
     serde_json::from_slice(&text).ok()
 }
 
-/// The programs that count as clients: what install found, and what the configuration names.
+/// The programs that count as clients: the one that `coord install` recorded, and those in the
+/// configuration.
 fn clients(config: &Config, paths: &Paths) -> Clients {
     let recorded = install_record(paths).and_then(|record| record.client).map(PathBuf::from);
     Clients::new(config.tracking.clients.0.iter().cloned().chain(recorded))
 }
 
-/// What panes and transcripts are looked at with, and what is acted with.
+/// The adapters that observe panes and transcripts, and the tools that act on them.
 pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> (Sources, Tools) {
     let readable = |named: &ConfigPaths| Readable { root: root.cloned(), named: named.0.clone() };
     let tracking = &config.tracking;
@@ -174,15 +179,19 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
     (Sources { tmux, readable: readable(&tracking.config_dirs) }, tools)
 }
 
-/// The path of `coordctl`, which lies beside `coord`: where it was installed, else beside this program.
-/// Empty if it cannot be written, and then no line is made with it (H-18).
+/// The path of `coordctl`: beside the installed `coord`, or else beside this program.
+///
+/// Empty if the path is not valid UTF-8. No command line is then built from it (H-18).
 fn coordctl(installed: Option<PathBuf>) -> String {
     let coord = installed.or_else(|| std::env::current_exe().ok()).unwrap_or_default();
     coord.with_file_name("coordctl").into_os_string().into_string().unwrap_or_default()
 }
 
-/// Every connection and every watched process takes a descriptor; the usual soft limit of 1024 is
-/// meant for programs that use `select`. Where it cannot be raised, less is served at once.
+/// Raises the soft limit of open files to the hard limit.
+///
+/// Each connection and each watched process takes a descriptor, and the usual soft limit of 1024 is
+/// meant for programs that use `select`. If the limit cannot be raised, the coordinator serves fewer
+/// connections at once.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -192,16 +201,16 @@ fn raise_file_limit() {
     }
 }
 
-/// Configuration directories that are watched before any hook named them: the named ones, and
-/// without a root of our own the client's default one.
+/// Configuration directories that are watched before any hook names them: those in the
+/// configuration, and the client's default directory unless a root of our own is set.
 fn known_config_dirs(has_default: bool, config: &Config) -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").filter(|_| has_default).map(PathBuf::from);
     let default = home.filter(|home| home.is_absolute()).map(|home| home.join(".claude"));
     config.tracking.config_dirs.0.iter().cloned().chain(default).collect()
 }
 
-/// Binds the socket beside its place and renames it there: hooks never meet a missing one, and the
-/// lock says that no other coordinator has it.
+/// Binds the socket under a temporary name and renames it into place, so that hooks never find it
+/// missing. The coordinator's lock guarantees that no other coordinator uses the socket.
 fn bind(paths: &Paths) -> anyhow::Result<UnixListener> {
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -214,7 +223,7 @@ fn bind(paths: &Paths) -> anyhow::Result<UnixListener> {
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
     listen(&fd, BACKLOG)?;
     std::fs::rename(&new, &socket).with_context(|| socket.display().to_string())?;
-    // Hooks that missed an exchange may try again at once.
+    // Lets hooks retry at once if their last exchange failed.
     remove_if_there(&paths.miss())?;
     Ok(fd.into())
 }
@@ -228,15 +237,15 @@ fn remove_if_there(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Reports every write in the spool. Only writes: the coordinator's own opening of a file would
-/// otherwise wake it again and again.
+/// Watches the spool directory for writes. Other events are left out: the coordinator would wake itself
+/// each time it opens a spool file.
 fn watch_spool(paths: &Paths) -> anyhow::Result<OwnedFd> {
     let fd = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&fd, paths.spool(), inotify::WatchFlags::MODIFY)?;
     Ok(fd)
 }
 
-/// A stream that becomes readable at SIGTERM, SIGINT or SIGHUP.
+/// Returns a stream that becomes readable at SIGTERM, SIGINT or SIGHUP.
 fn end_signals() -> anyhow::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
@@ -252,7 +261,8 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    // G10: a coordinator that follows a killed one does not give up for a moment's sake.
+    // G10: a coordinator that follows a killed one does not give up because the lock is held for a
+    // moment longer.
     #[test]
     fn a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -273,7 +283,7 @@ mod tests {
         holder.stdin.take().unwrap().write_all(b"\n").unwrap();
         waiting.join().unwrap().unwrap();
         holder.wait().unwrap();
-        // One that lives is not waited for.
+        // A living holder is not waited for.
         let held = take_lock(&file).unwrap();
         let began = Instant::now();
         assert!(matches!(take_lock(&file), Err(LockError::Held { .. })));

@@ -1,8 +1,8 @@
-//! The event loop: one thread, one poll set, everything that can wake the coordinator in one place.
+//! The event loop: one thread and one poll set, which holds everything that can wake the coordinator.
 //!
-//! Requests are read and answered in the loop itself: a hook waits for its answer, and every hop to
-//! another thread would cost it as much as the work. What has to wait for the disk or reads much of
-//! it runs on other threads, whose results wake the loop.
+//! The loop reads and answers requests itself. A hook waits for its answer, and handing a request to
+//! another thread would cost as much as the work. Work that waits for the disk, or reads much of it,
+//! runs on other threads, whose results wake the loop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -34,7 +34,7 @@ use crate::routes::{Route, unavailable};
 use crate::waiters::WaiterId;
 
 const LISTENER: Token = Token(0);
-/// Woken by other threads.
+/// Other threads wake the loop with this token.
 pub(crate) const WAKER: Token = Token(1);
 const SIGNALS: Token = Token(2);
 const SPOOL: Token = Token(3);
@@ -42,21 +42,22 @@ const REGISTRY: Token = Token(4);
 const TRANSCRIPTS: Token = Token(5);
 const FIRST_CONNECTION: usize = 16;
 
-/// Connections at once, besides those of waiters; the longest idle one goes first.
+/// Connections open at once, not counting wake hooks that wait; the one idle for longest is closed
+/// first.
 const CONNECTIONS_MAX: usize = 1024;
-/// An idle connection is closed after this.
+/// Time after which an idle connection is closed, in nanoseconds.
 const IDLE_NS: u64 = 60_000_000_000;
-/// Lines of one answer with history.
+/// Lines in one answer that returns history.
 const LINES_MAX: usize = 1000;
-/// Histories read at once; each takes the memory of a segment.
+/// Histories read at once; each takes as much memory as a segment.
 const HISTORIES_MAX: usize = 2;
-/// Connections taken in before what came over others is served.
+/// Connections accepted before the others are served.
 const ACCEPTED_AT_ONCE: usize = 256;
-/// Events of the poll set that one turn takes: the others come in the next.
+/// Events that one turn takes from the poll set; the next turn takes the rest.
 const EVENTS_AT_ONCE: usize = 64;
-/// Pieces that are read of a connection at once: a hook's event fits the first.
+/// Pieces read from a connection at once; a hook's event fits into the first.
 const PIECES_AT_ONCE: usize = 4;
-/// Requests of one connection that are served before those of others.
+/// Requests of one connection served before those of others.
 const REQUESTS_AT_ONCE: usize = 16;
 
 mod flood;
@@ -66,69 +67,69 @@ use flood::{Heavy, Lists, is_heavy, is_session_list};
 #[cfg(test)]
 mod tests;
 
-/// The loop.
+/// The event loop and its state.
 pub(crate) struct Server<D: Disk> {
     poll: Poll,
     coordinator: Coordinator<RealWorld<D>>,
     listener: UnixListener,
-    /// Kept open: the poll set knows it by its number only.
+    /// Kept open, because the poll set knows only its descriptor number.
     _signals: StdStream,
     spool_watch: OwnedFd,
     connections: BTreeMap<Token, Connection>,
     next_token: usize,
-    /// Bytes that the connections hold.
+    /// Bytes of memory that all connections hold.
     held: usize,
-    /// The listener has more than was accepted at once.
+    /// Whether the listener has more connections than one turn accepts.
     is_accepting: bool,
-    /// Connections that may have more to say, although the poll set does not tell again.
+    /// Connections that may have more to read, although the poll set will not report them again.
     again: VecDeque<Token>,
-    /// Requests that take long, each answered in a turn of its own.
+    /// Requests that take long; each is answered in a turn of its own.
     heavy: VecDeque<Heavy>,
     lists: Lists,
-    /// Connections that wait for the journal to be synced up to a record.
+    /// Answers that wait until the journal is synced up to a record.
     awaiting_sync: Vec<Awaiting>,
     histories: usize,
-    /// Where history threads put their answers, and where they are taken from.
+    /// Where history threads send their answers, and where the loop receives them.
     answered: Sender<Answer>,
     answers: Receiver<Answer>,
     waker: Arc<Waker>,
     notifier: Notifier,
     config_watch: ConfigWatch,
-    /// The last record at the last heartbeat.
+    /// The last record at the time of the last heartbeat; it must be durable by the next one.
     owed: u64,
     is_ending: bool,
 }
 
-/// An answer for a connection, and whether the connection is kept.
+/// An answer, the connection it is for, and whether that connection is kept open.
 type Answer = (Token, Response, bool);
 
 /// An answer that waits until the journal is synced up to a record.
 struct Awaiting {
     seq: u64,
     answer: Answer,
-    /// The messages in it, by their leases.
+    /// The messages in the answer, each with the fence of its lease.
     handed: Vec<(MessageId, u64)>,
 }
 
-/// What the loop needs from outside.
+/// What the loop gets from its caller.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     /// The bound socket.
     pub(crate) listener: std::os::unix::net::UnixListener,
-    /// Readable when the process is asked to end.
+    /// Becomes readable when the process is asked to stop.
     pub(crate) signals: StdStream,
-    /// Reports writes in the spool's directory.
+    /// Reports writes in the spool directory.
     pub(crate) spool_watch: OwnedFd,
     /// Wakes the loop.
     pub(crate) waker: Arc<Waker>,
-    /// Speaks to the service manager.
+    /// Notifies the service manager.
     pub(crate) notifier: Notifier,
-    /// Reads the configuration when it changes.
+    /// Reads the configuration again when its file changes.
     pub(crate) config_watch: ConfigWatch,
 }
 
 impl<D: Disk> Server<D> {
-    /// Puts the loop together.
+    /// Registers all inputs with the poll set.
     pub(crate) fn new(
         poll: Poll,
         coordinator: Coordinator<RealWorld<D>>,
@@ -170,7 +171,7 @@ impl<D: Disk> Server<D> {
         })
     }
 
-    /// Turns until asked to end; returns the coordinator, to be finished.
+    /// Runs the loop until it is asked to stop, and returns the coordinator for its final sync.
     pub(crate) fn run(mut self) -> io::Result<Coordinator<RealWorld<D>>> {
         let mut events = Events::with_capacity(EVENTS_AT_ONCE);
         self.notifier.ready();
@@ -183,7 +184,7 @@ impl<D: Disk> Server<D> {
         Ok(self.coordinator)
     }
 
-    /// Waits for something to do, and does it.
+    /// Waits for events, and handles them.
     fn turn(&mut self, events: &mut Events) -> io::Result<()> {
         let wake_at = if self.has_more() { 0 } else { self.coordinator.wake_at() };
         let timeout = Duration::from_nanos(wake_at.saturating_sub(now().mono_ns));
@@ -191,7 +192,7 @@ impl<D: Disk> Server<D> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
             result => result?,
         }
-        // H-52: nothing more is taken in or answered.
+        // H-52: after a worker is lost, nothing more is accepted or answered.
         if let Some(name) = self.coordinator.world.supervisor().lost() {
             let what = format!("the worker thread {name} ended; the coordinator ends with it");
             tracing::error!("{what}");
@@ -226,7 +227,7 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// What follows from a round of events.
+    /// Does what follows a round of events: results, answers, deadlines and the heartbeat.
     fn after_events(&mut self) {
         self.coordinator.take_results(now());
         while let Some(loaded) = self.config_watch.take() {
@@ -235,7 +236,7 @@ impl<D: Disk> Server<D> {
         self.answer_synced();
         self.answer_histories();
         if self.coordinator.is_judging() {
-            // Whatever was sent before the death counts for its judgement.
+            // H-05: events that were sent before the death count for its judgement.
             for _ in 0..CONNECTIONS_MAX / ACCEPTED_AT_ONCE {
                 self.accept();
             }
@@ -263,9 +264,11 @@ impl<D: Disk> Server<D> {
         idle.into_iter().for_each(|token| self.close(token));
     }
 
-    /// Feeds the watchdog: a turning loop is not enough, what was recorded by the last heartbeat has
-    /// to be durable by now, or the journal is being reopened. A disk that hangs needs the restart that
-    /// it gets.
+    /// Notifies the watchdog if the coordinator makes progress.
+    ///
+    /// A running loop is not enough: the records of the last heartbeat must be durable by now, or the
+    /// journal must be being reopened. If the disk hangs, the watchdog restarts the coordinator, as it
+    /// should.
     fn report_progress(&mut self) {
         if self.coordinator.makes_progress(self.owed, now()) {
             self.notifier.progress();
@@ -286,7 +289,7 @@ impl<D: Disk> Server<D> {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors: who waits longest for nothing makes room.
+                // Out of descriptors: the connection that is idle for longest makes room.
                 Err(error) if is_out_of_files(&error) && !self.connections.is_empty() => {
                     self.close_idlest();
                     continue;
@@ -296,7 +299,7 @@ impl<D: Disk> Server<D> {
                     return;
                 }
             };
-            // G11: only the user who owns the coordinator.
+            // G11: only the user who runs the coordinator may connect.
             let euid = rustix::process::geteuid().as_raw();
             let Some(peer) = Peer::of(&stream).ok().filter(|peer| peer.uid == euid) else {
                 tracing::warn!("a connection of another user was refused");
@@ -312,7 +315,7 @@ impl<D: Disk> Server<D> {
             let caller = Caller::of(&stream, peer.pid);
             let connection = Connection::new(stream, caller, now().mono_ns);
             self.connections.insert(token, connection);
-            // Most requests are there already: a hook's exchange ends without a second poll.
+            // Most requests have already arrived, so a hook's exchange ends without a second poll.
             self.advance_by(token, 1);
         }
         self.is_accepting = true;
@@ -333,7 +336,7 @@ impl<D: Disk> Server<D> {
                     return self.listen_to(token);
                 }
                 Progress::More => break,
-                // Who is in another pid namespace is refused at once.
+                // A caller in another pid namespace is refused at once, in `route`.
                 Progress::Request(request)
                     if connection.caller.pid != 0 && is_session_list(&request) =>
                 {
@@ -364,7 +367,7 @@ impl<D: Disk> Server<D> {
                 return self.answer_after_sync(seq, (token, response, keep_alive), Vec::new());
             }
             Route::Handed(seq, response, handed) => {
-                // A hook that leaves meanwhile is to be noticed.
+                // Parked, so that the loop notices if the hook leaves before the sync.
                 if let Some(connection) = self.connections.get_mut(&token) {
                     connection.park();
                 }
@@ -398,7 +401,7 @@ impl<D: Disk> Server<D> {
         self.awaiting_sync.push(Awaiting { seq, answer, handed });
     }
 
-    /// Asks to be woken for a connection that waits; registers it the first time.
+    /// Registers a connection with the poll set, unless it already is.
     fn listen_to(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         if connection.is_registered {
@@ -428,8 +431,8 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// Who waits for an answer is not idle, and goes only where nobody else is left; a waiter last: it costs
-    /// its session a wake.
+    /// Closes the connection that is idle for longest. Connections that wait for an answer come after
+    /// idle ones, and wake hooks come last, because closing one costs its session a wake.
     fn close_idlest(&mut self) {
         let rank = |one: &Connection| (one.is_parked(), one.is_owed(), one.used_ns);
         let idlest = self.connections.iter().min_by_key(|(_, one)| rank(one));
@@ -474,7 +477,7 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// Whether nobody waits at this connection any more.
+    /// Whether the peer of this connection has left.
     fn is_gone(&mut self, token: Token) -> bool {
         self.connections.get_mut(&token).is_none_or(|connection| !connection.is_quiet())
     }
@@ -496,7 +499,7 @@ impl<D: Disk> Server<D> {
                 Err(error) => Response::error(500, "store", &error.to_string()),
             };
             if answers.send((token, response, keep_alive)).is_ok() {
-                // A loop that cannot be woken turns by itself within its heartbeat.
+                // If the wake-up fails, the loop still turns within its heartbeat interval.
                 drop(waker.wake());
             }
         });

@@ -1,66 +1,67 @@
-//! Decides whether a session has used up its share of the journal (H-29, H-49): what exceeds it is
-//! counted instead of being kept, before it is acknowledged. Tool events go first, turn edges last.
+//! Decides whether a session has used up its share of the journal (H-29, H-49). Events beyond the share
+//! are counted instead of recorded, before they are acknowledged. Tool events are given up first, turn
+//! edges last.
 //!
-//! Each session has a number of events a minute of each class, and an amount of bytes. What hooks spooled
-//! comes all at once, whenever it happened, and has the amount alone. Events are kept apart by how far
-//! they are believed (H-44), so that nobody uses up the share of a session by naming it; and of those
-//! that are not verified all sessions together have one amount, since whoever makes up sessions can make
-//! up many.
+//! Each session may record a number of events a minute of each class, and an amount of bytes. Spooled
+//! events arrive all at once, whenever they happened, so only the bytes are limited for them. Events
+//! have separate shares by how far they are believed (H-44), so that nobody can use up a session's share
+//! by naming the session. All sessions together share one amount of bytes for their unverified events,
+//! since a sender that makes up sessions can make up many.
 
 use std::collections::BTreeMap;
 
 use coord_model::{HookEvent, Provenance, Via};
 use coord_wire::limits::{is_folded, is_reserved};
 
-/// Length of a window.
+/// Length of the window in which events are counted, in nanoseconds.
 const WINDOW_NS: u64 = 60_000_000_000;
-/// Sessions remembered; further ones share one window.
+/// Most sessions remembered; all further ones share one window.
 const SESSIONS_MAX: usize = 10_000;
-/// Sessions that were silent are forgotten this often.
+/// Shortest interval, in nanoseconds, at which silent sessions are forgotten.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// Events of a session in a minute that are neither tool events nor turn edges.
+/// Events a minute of one session that are neither tool events nor turn edges.
 const OTHERS_PER_MINUTE: u64 = 300;
-/// Turn edges of a session in a minute.
+/// Turn edges a minute of one session.
 const EDGES_PER_MINUTE: u64 = 600;
 /// Bytes that a session may write at once; they become free again at [`SESSION_RATE`].
 const SESSION_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes a second.
+/// Bytes a second that become free again for a session.
 const SESSION_RATE: u64 = 8 * 1024;
-/// Bytes of all sessions together whose events are not verified: a full spool is within it.
+/// Bytes of the unverified events of all sessions together; a full spool fits within it.
 const GROUP_BYTES: u64 = 96 * 1024 * 1024;
-/// Bytes a second that become free again of what is corroborated, and of what is only claimed.
+/// Bytes a second that become free again for corroborated events, and for claimed ones.
 const CORROBORATED_RATE: u64 = 8 * 1024;
 const CLAIMED_RATE: u64 = 1024;
-/// What turn edges may use beyond these amounts.
+/// Bytes that turn edges may use beyond these amounts.
 const EDGE_BYTES: u64 = 16 * 1024 * 1024;
-/// Events in a minute that are named in the history as only counted: of one session, and of all.
+/// Events a minute that the history names as only counted: of one session, and of all.
 const NAMED_PER_MINUTE: u64 = 60;
 const NAMED_IN_ALL_PER_MINUTE: u64 = 600;
 
-/// What becomes of an event.
+/// What happens to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is recorded.
+    /// The event is recorded.
     Kept,
-    /// Only that it came is recorded.
+    /// Only its arrival is recorded.
     Named,
-    /// It is only counted.
+    /// The event is only counted.
     Counted,
 }
 
-/// How far an event is believed.
+/// How far an event is believed, without the reasons in [`Provenance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Its sender is its session's client.
+    /// The sender is the session's client.
     Verified,
-    /// It names a client that the coordinator knows.
+    /// The event names a client that the coordinator knows.
     Corroborated,
-    /// Nothing supports it.
+    /// Nothing supports the event.
     Claimed,
 }
 
 impl Trust {
-    /// Of an event.
+    /// The trust that a provenance gives.
     pub(crate) fn of(provenance: &Provenance) -> Self {
         match provenance {
             Provenance::Verified => Self::Verified,
@@ -70,23 +71,23 @@ impl Trust {
     }
 }
 
-/// An event that arrives.
+/// An event that arrives, with what its share depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival<'a> {
-    /// Its session.
+    /// The session of the event.
     pub(crate) session_id: &'a str,
-    /// Its name.
+    /// The name of the event.
     pub(crate) event: &'a str,
-    /// What it takes in the journal.
+    /// Bytes that the event takes in the journal.
     pub(crate) bytes: usize,
-    /// How far it is believed.
+    /// How far the event is believed.
     pub(crate) trust: Trust,
-    /// How it came.
+    /// Whether it came over the socket or through the spool.
     pub(crate) via: Via,
 }
 
 impl<'a> Arrival<'a> {
-    /// Of a hook's event.
+    /// The arrival of a hook's event.
     pub(crate) fn of(event: &'a HookEvent) -> Self {
         Self {
             session_id: &event.session_id,
@@ -98,7 +99,7 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// The order in which classes of events are given up.
+/// Classes of events; the first one is given up first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Tool,
@@ -118,7 +119,7 @@ impl Class {
     }
 }
 
-/// Bytes in use, which become free again with time.
+/// Bytes in use; they become free again with time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     used: u64,
@@ -164,14 +165,16 @@ impl Window {
     }
 }
 
-/// What all sessions have used whose events are believed alike.
+/// What all sessions together have used, for events of the same trust.
 #[derive(Debug, Default)]
 struct Group {
-    /// Bytes a second of all together; none where only each by itself is bounded.
+    /// Bytes a second that become free again for all sessions together; none if only each session is
+    /// limited.
     rate: Option<u64>,
     windows: BTreeMap<String, Window>,
     bytes: Bucket,
-    /// Since when, and how many were named as only counted.
+    /// Since when events named as only counted are counted (in nanoseconds of CLOCK_MONOTONIC), and
+    /// their number.
     named: (u64, u64),
     swept_ns: u64,
 }
@@ -224,7 +227,7 @@ impl Group {
         *named <= NAMED_IN_ALL_PER_MINUTE
     }
 
-    /// The window of a session. Beyond a number of sessions the others share one.
+    /// The window of a session. Beyond [`SESSIONS_MAX`], all further sessions share one.
     fn window(&mut self, session_id: &str, now_ns: u64) -> &mut Window {
         let is_known = self.windows.contains_key(session_id);
         if !is_known
@@ -246,19 +249,19 @@ impl Group {
     }
 }
 
-/// What all sessions have used.
+/// What all sessions have used, for each degree of trust.
 #[derive(Debug)]
 pub(crate) struct Shares {
     tools_per_minute: u64,
     verified: Group,
     corroborated: Group,
     claimed: Group,
-    /// When anything but a tool event was given up last.
+    /// When anything but a tool event was last given up, in nanoseconds of CLOCK_MONOTONIC.
     spent_ns: Option<u64>,
 }
 
 impl Shares {
-    /// `store.tool_events_per_minute`.
+    /// Shares with `store.tool_events_per_minute` as the limit of tool events.
     pub(crate) fn new(tools_per_minute: u64) -> Self {
         Self {
             tools_per_minute,
@@ -269,12 +272,12 @@ impl Shares {
         }
     }
 
-    /// A changed `store.tool_events_per_minute`.
+    /// Applies a change of `store.tool_events_per_minute`.
     pub(crate) fn set_tools_per_minute(&mut self, tools_per_minute: u64) {
         self.tools_per_minute = tools_per_minute;
     }
 
-    /// Counts one event, and decides what becomes of it.
+    /// Counts one event, and decides what happens to it.
     pub(crate) fn take(&mut self, arrival: Arrival<'_>, now_ns: u64) -> Fate {
         let class = Class::of(arrival.event);
         let group = match arrival.trust {
@@ -316,7 +319,7 @@ mod tests {
         assert_eq!(take("a", "PreToolUse", WINDOW_NS), Fate::Kept);
     }
 
-    // H-49: every class has a share, by number and by bytes.
+    // H-49: every class has a share, in number and in bytes.
     #[test]
     fn every_kind_of_event_has_a_share_and_edges_the_largest() {
         let mut shares = Shares::new(1200);
@@ -336,7 +339,8 @@ mod tests {
         assert!(shares.was_spent(6 * WINDOW_NS) && !shares.was_spent(20 * WINDOW_NS));
     }
 
-    // H-29, H-49: what was spooled for days comes in a second, and is bounded by bytes alone.
+    // H-29, H-49: events that were spooled for days arrive within a second, and only their bytes are
+    // limited.
     #[test]
     fn what_was_spooled_has_an_amount_and_no_rate() {
         let mut shares = Shares::new(2);
@@ -346,7 +350,7 @@ mod tests {
         assert_eq!(kept, 33_554, "16 MiB");
     }
 
-    // H-49: whoever makes up sessions uses up nobody's share but that of claims.
+    // H-49: a sender that makes up sessions uses up only the share of claims.
     #[test]
     fn claims_have_one_amount_together_and_take_nothing_from_others() {
         let mut shares = Shares::new(1200);

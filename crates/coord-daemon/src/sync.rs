@@ -1,5 +1,5 @@
-//! Keeps the store durable: when the journal is flushed, when a snapshot is written, and what follows once
-//! either is on disk (G1).
+//! Keeps the store durable: decides when the journal is synced and when a snapshot is written, and does
+//! what follows once either is on disk (G1).
 
 use coord_model::{Event, Now};
 use coord_wire::limits::SYNC_WITHIN_MS;
@@ -9,28 +9,29 @@ use crate::conditions::Condition;
 use crate::coordinator::Coordinator;
 use crate::world::World;
 
-/// What is synced at the latest (G1), less the time a flush takes.
+/// Longest time, in nanoseconds, until a sync of a record begins: half of what G1 allows, the other half
+/// being for the sync itself.
 const SYNC_AFTER_NS: u64 = SYNC_WITHIN_MS * 1_000_000 / 2;
 
-/// A snapshot that could not be written is tried again after this, then after twice the time.
+/// Delay in nanoseconds after which a failed snapshot is tried again; it doubles with each failure.
 pub(crate) const SNAPSHOT_AGAIN_NS: u64 = 30_000_000_000;
-/// The longest time between tries.
+/// Longest delay between two attempts, in nanoseconds.
 const SNAPSHOT_LATEST_NS: u64 = 600_000_000_000;
 
 impl<W: World> Coordinator<W> {
-    /// When the next sync is due, CLOCK_MONOTONIC.
+    /// When the next sync is due, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn sync_at(&self) -> Option<u64> {
-        // While a flush is under way the next one waits for its end, not for a time.
+        // While a sync is in progress, the next one waits for its end, not for a time.
         let since = self.unsynced_since.filter(|_| !self.sync_out);
         since.map(|since| since.saturating_add(SYNC_AFTER_NS))
     }
 
-    /// Since when records wait for a sync, CLOCK_MONOTONIC.
+    /// Since when records wait for a sync, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn unsynced_since(&self) -> Option<u64> {
         self.unsynced_since
     }
 
-    /// Starts a flush if one is due, or if somebody waits for one.
+    /// Starts a sync if one is due, or if somebody waits for one.
     pub(crate) fn sync_if_due(&mut self, is_awaited: bool, now: Now) {
         self.act_on_synced(now);
         if self.counted_at().is_some_and(|at| at <= now.mono_ns) {
@@ -48,7 +49,7 @@ impl<W: World> Coordinator<W> {
         if self.sync_out {
             return;
         }
-        // Without a job there is nothing left to sync, or nothing can be synced any more.
+        // Without a job, nothing is left to sync, or the journal is read-only.
         self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
             self.sync_out = true;
@@ -56,7 +57,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Takes in what disk and looks came to.
+    /// Processes the results of the disk, the observers and the executor.
     pub fn take_results(&mut self, now: Now) {
         while let Some(done) = self.world.take_done() {
             self.on_done(done, now);
@@ -115,7 +116,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// A snapshot was not written: the journal's tail grows, and the snapshot is tried again later.
+    /// Handles a snapshot that was not written: the journal's tail grows, and the snapshot is tried
+    /// again later.
     fn note_no_snapshot(&mut self, why: &str, now: Now) {
         tracing::error!(why, "snapshot not written");
         let text = format!(
@@ -140,7 +142,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn prune(&mut self, through_seq: u64, now: Now) {
-        // A reader holds the lock: the next snapshot prunes.
+        // If a reader holds the lock, the next snapshot prunes.
         let Ok(_held) = coord_store::StateLock::exclusive(&self.disk, &self.paths.state_lock())
         else {
             return;
@@ -154,16 +156,16 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Makes everything durable and writes a last snapshot, so that the next look needs no replay.
+    /// Makes everything durable and writes a last snapshot, so that the next start needs no replay.
     ///
     /// # Errors
-    /// The disk refused; what is in the journal stays there.
+    /// The disk refused; what is already in the journal stays there.
     pub fn finish(mut self, now: Now) -> anyhow::Result<()> {
-        // What ends this coordinator may end the sessions too (H-10).
+        // H-10: what stops this coordinator may also stop the sessions.
         self.look_for_shutdown(now);
         self.record_counted(now);
         if self.engine.has_tail() && self.is_time_recorded() {
-            // How long somebody watched.
+            // Records how long the sessions were watched.
             self.record_or_say(&Event::Due, now);
         }
         for done in self.world.finish() {
@@ -183,7 +185,7 @@ impl<W: World> Coordinator<W> {
             self.bodies.owe(std::mem::take(&mut synced.bodies));
             say(self.engine.journal_mut().synced(synced));
         }
-        // What a sync could not save is written anew once, here and now.
+        // Records that a sync could not save are written once more, here and now.
         if let Some(job) = self.engine.journal_mut().reopen(&mut self.bodies) {
             self.engine.journal_mut().reopened(job.run(), &mut self.bodies)?;
         }
@@ -205,7 +207,7 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-/// A failure that is dealt with later is in the log.
+/// Logs a failure that is dealt with later.
 fn say(result: Result<(), impl std::fmt::Display>) {
     if let Err(error) = result {
         tracing::warn!(%error, "the journal is not on disk yet");

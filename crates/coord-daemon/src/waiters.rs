@@ -1,14 +1,14 @@
 //! Wake hooks that wait: one for each idle session that may be sent a message (H-02).
 //!
-//! A waiter is a connection that is answered late: with the text of a message, which wakes its
-//! session, or with nothing, which ends it. Decides who may wait: the child of the harness that owns the session
-//! it names (H-25), one for each harness, for as long as that session is the harness's current one
-//! and may be woken at all. Does not decide what is handed over, nor when.
+//! A waiter is a connection that is answered late: with the text of a message, which wakes its session,
+//! or with nothing, which ends the wake hook. This module decides who may wait. A waiter must be a child
+//! of the harness that owns the session it names (H-25). Each harness has one waiter, for as long as
+//! that session is its current one and may be woken at all. What is handed over, and when, is decided
+//! elsewhere.
 //!
-//! A waiter is made by the client at SessionStart and Stop and at no other time. A session that gets
-//! its marks while it is idle has none until its next turn ends, and so has every session after a
-//! restart of the coordinator: [`Coordinator::is_waiting`] says so, and what there is to say waits
-//! for the next prompt.
+//! The client starts wake hooks only at SessionStart and Stop. A session that gets its marks while it is
+//! idle has no waiter until its next turn ends, nor has any session after a restart of the coordinator.
+//! [`Coordinator::is_waiting`] says so, and messages then wait for the next prompt.
 
 use std::collections::BTreeMap;
 
@@ -24,34 +24,36 @@ use crate::http::{Request, Response};
 use crate::routes::Route;
 use crate::world::World;
 
-/// At SessionStart both hooks start at once, so the waiter may be here before the event that tells
-/// whose session it is. It may stay as long as the other hook has time, and as much again.
+/// How long a waiter may wait without proof that its harness holds its session, in nanoseconds.
+///
+/// At SessionStart both hooks start at once, so the waiter may arrive before the event that names the
+/// session's harness. The limit is twice the time that the other hook has.
 const UNPROVED_NS: u64 = 10_000_000_000;
-/// Waiters whose session is known are looked through this often.
+/// Interval in nanoseconds at which waiters are checked whose session is known.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// Waiters at once; a user has a few hundred sessions.
+/// Most waiters at once; a user has a few hundred sessions.
 const WAITERS_MAX: usize = 1024;
 
-/// `POST /v1/wake`.
+/// The body of `POST /v1/wake`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Ask {
-    /// The session it waits beside.
+    /// The session that the wake hook waits for.
     session_id: String,
-    /// The harness that started it.
+    /// The harness that started the wake hook.
     harness: ProcessRef,
-    /// Itself.
+    /// The process id of the wake hook.
     pid: u32,
 }
 
-/// The connection of a waiter; later ones have higher numbers.
+/// Identifies the connection of a waiter; later connections have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaiterId(pub usize);
 
-/// Those that wait.
+/// All wake hooks that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiting: BTreeMap<WaiterId, Waiter>,
-    /// Answers on their way: a text, or nothing.
+    /// Answers that are not sent yet: a text, or nothing.
     answers: Vec<(WaiterId, Option<String>)>,
     swept_ns: u64,
 }
@@ -60,28 +62,28 @@ pub(crate) struct Waiters {
 struct Waiter {
     ask: Ask,
     since_ns: u64,
-    /// The record of its session, once that was known to be its harness's.
+    /// The record of the waiter's session, once the harness is known to hold it.
     session: Option<SessionKey>,
 }
 
-/// What the state says of a waiter.
+/// What the state says about a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Its harness holds this session and no other.
+    /// The harness of the waiter holds this session and no other.
     Current(SessionKey),
-    /// Nothing yet, or its harness holds another session.
+    /// The harness holds no session yet, or another one.
     Unproved,
-    /// Its session is not to be woken.
+    /// The session is not to be woken.
     Unwanted,
 }
 
 impl Waiters {
-    /// How many wait.
+    /// The number of waiters.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Its connection is closed.
+    /// Removes a waiter whose connection is closed.
     pub(crate) fn forget(&mut self, id: WaiterId) {
         self.waiting.remove(&id);
     }
@@ -96,8 +98,8 @@ impl Waiters {
         self.judge(id, verdict, now_ns);
     }
 
-    /// Takes a verdict over. A newer waiter of the same harness takes an older one's place once it is
-    /// proved, and an unproved one's at once.
+    /// Applies a verdict to a waiter. A newer waiter of the same harness replaces a proved one once it
+    /// is proved itself, and an unproved one at once.
     fn judge(&mut self, id: WaiterId, verdict: Verdict, now_ns: u64) {
         let Some(waiter) = self.waiting.get_mut(&id) else { return };
         let was_proved = waiter.session.is_some();
@@ -126,7 +128,7 @@ impl Waiters {
         taken.for_each(|(id, _)| self.end(id));
     }
 
-    /// The waiters that are to be judged again.
+    /// The waiters that must be checked again.
     fn due(&mut self, now_ns: u64) -> Vec<WaiterId> {
         let all = SWEEP_NS <= now_ns.saturating_sub(self.swept_ns);
         if all {
@@ -136,14 +138,14 @@ impl Waiters {
         due.map(|(id, _)| *id).collect()
     }
 
-    /// Answers with nothing.
+    /// Ends a waiter with an empty answer.
     fn end(&mut self, id: WaiterId) {
         if self.waiting.remove(&id).is_some() {
             self.answers.push((id, None));
         }
     }
 
-    /// The proved waiter of a session, the newest if its record has several harnesses.
+    /// The proved waiter of a session; the newest, if the record has several harnesses.
     fn of_session(&self, session: SessionKey) -> Option<(WaiterId, &Ask)> {
         let mut proved = self.waiting.iter().rev();
         let found = proved.find(|(_, one)| one.session == Some(session));
@@ -152,14 +154,16 @@ impl Waiters {
 }
 
 impl<W: World> Coordinator<W> {
-    /// Whether a message could be handed to this session now, idle as it is.
+    /// Whether a message could be handed to this session now, while it is idle.
     pub fn is_waiting(&self, session: SessionKey) -> bool {
         self.ready_waiter(session).is_some()
     }
 
-    /// Wakes a session with a text, which is all that its agent is told. False if nobody waits there, or
-    /// the text is longer than a waiter takes. True proves only that it was sent: delivered is what
-    /// the session's own events prove (H-30).
+    /// Wakes a session with a text, which is all that its agent gets to read.
+    ///
+    /// Returns false if no wake hook waits in the session, or if the text is longer than a wake hook
+    /// accepts. True proves only that the text was sent; only the session's own events prove delivery
+    /// (H-30).
     pub fn hand_over(&mut self, session: SessionKey, text: &str) -> bool {
         let is_fit = !text.is_empty() && text.len() <= WAKE_BYTES_MAX;
         let Some(id) = self.ready_waiter(session).filter(|_| is_fit) else { return false };
@@ -171,12 +175,12 @@ impl<W: World> Coordinator<W> {
     fn ready_waiter(&self, session: SessionKey) -> Option<WaiterId> {
         let (id, ask) = self.waiters.of_session(session)?;
         let is_current = self.verdict(ask) == Verdict::Current(session);
-        // H-13: nothing is delivered where two processes claim one conversation.
+        // H-13: nothing is delivered while two processes claim one conversation.
         let has_one_owner = self.awaited(ask).is_some_and(|session| !session.two_owners);
         (is_current && has_one_owner).then_some(id)
     }
 
-    /// `POST /v1/wake`.
+    /// `POST /v1/wake`: a wake hook asks to wait.
     pub(crate) fn post_wake(&self, request: &Request, caller: Caller) -> Route {
         let ask: Ask = match serde_json::from_slice(&request.body) {
             Ok(ask) => ask,
@@ -192,13 +196,13 @@ impl<W: World> Coordinator<W> {
         Route::Wait(ask)
     }
 
-    /// Keeps the connection of a wake hook waiting.
+    /// Lets the connection of a wake hook wait for its answer.
     pub fn begin_wait(&mut self, id: WaiterId, ask: Ask, now: Now) {
         let verdict = self.verdict(&ask);
         self.waiters.add(id, ask, verdict, now.mono_ns);
     }
 
-    /// What waiters are to be told now: a message, or that there is none to wait for.
+    /// The answers that are due: a message, or nothing for a wake hook that need not wait any longer.
     pub fn take_wake_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
         self.prepare_wakes(now);
         for id in self.waiters.due(now.mono_ns) {
@@ -209,12 +213,12 @@ impl<W: World> Coordinator<W> {
         std::mem::take(&mut self.waiters.answers)
     }
 
-    /// A wake hook that waited is gone.
+    /// Removes a wake hook whose connection is gone.
     pub fn end_wait(&mut self, id: WaiterId) {
         self.waiters.forget(id);
     }
 
-    /// Sends all away; the answers.
+    /// Ends all waiters, and returns their answers.
     pub(crate) fn end_waiters(&mut self) -> Vec<(WaiterId, Option<String>)> {
         let all: Vec<WaiterId> = self.waiters.waiting.keys().copied().collect();
         all.into_iter().for_each(|id| self.waiters.end(id));
@@ -232,13 +236,13 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The session that a waiter names, if its harness holds it.
+    /// The session that a waiter names, if the waiter's harness holds it.
     fn awaited(&self, ask: &Ask) -> Option<&Session> {
         let held = self.engine.state().session_of(ask.harness);
         held.filter(|session| session.session_id == ask.session_id)
     }
 
-    /// Whether another session's end is told to this one.
+    /// Whether a living session has this one as its parent, which is notified of its end.
     fn has_child(&self, session: &Session) -> bool {
         let is_it = |parent: &String| {
             parent == &session.session_id || session.previous_ids.contains(parent)
@@ -247,7 +251,7 @@ impl<W: World> Coordinator<W> {
         all.any(|one| one.may_live() && one.marks.parent.as_ref().is_some_and(is_it))
     }
 
-    /// Whether messages may come to an idle session by a wake.
+    /// Whether messages may wake an idle session.
     fn may_be_woken(&self, session: &Session) -> bool {
         let is_a_person_s = session.kind != Some(Kind::Headless) && !session.is_foreign;
         let is_wanted = self.config.queue.wake.0 == Wake::Always
@@ -272,7 +276,7 @@ mod tests {
         std::mem::take(&mut waiters.answers).into_iter().map(|(id, _)| id.0).collect()
     }
 
-    // H-02: what is never proved does not stay.
+    // H-02: a waiter that is never proved does not stay.
     #[test]
     fn a_waiter_of_nobody_s_session_is_sent_away_in_time() {
         let mut waiters = Waiters::default();
@@ -282,13 +286,13 @@ mod tests {
         assert!(ended(&mut waiters).is_empty());
         waiters.judge(WaiterId(1), Verdict::Unproved, UNPROVED_NS);
         assert_eq!((ended(&mut waiters), waiters.len()), (vec![1], 0));
-        // One that was proved has no such time.
+        // A proved waiter has no such limit.
         waiters.add(WaiterId(2), ask(5), Verdict::Current(SessionKey(1)), 0);
         waiters.judge(WaiterId(2), Verdict::Unproved, 1);
         assert_eq!(ended(&mut waiters), [2]);
     }
 
-    // H-02: one for each harness, whatever the order in which they are proved.
+    // H-02: each harness has one waiter, in whatever order they are proved.
     #[test]
     fn the_newest_that_is_proved_stays() {
         let proved = Verdict::Current(SessionKey(1));
@@ -303,7 +307,7 @@ mod tests {
         assert!(ended(&mut waiters).is_empty(), "another harness has its own");
         let of_session = waiters.of_session(SessionKey(1));
         assert_eq!(of_session.map(|(id, _)| id), Some(WaiterId(4)));
-        // One that was asked for earlier and is proved later is not the newest.
+        // A waiter that asked earlier and is proved later is not the newest.
         waiters.add(WaiterId(8), ask(7), Verdict::Unproved, 0);
         waiters.add(WaiterId(7), ask(7), proved, 0);
         waiters.judge(WaiterId(8), proved, 0);

@@ -1,8 +1,8 @@
-//! Everything outside the coordinator but its clock: processes, the client's registry, panes,
-//! transcripts, and the disk with what waits for it.
+//! Everything outside the coordinator except its clock: processes, the client's registry, panes,
+//! transcripts, and the disk with the jobs that wait for it.
 //!
-//! It observes and acts, and decides nothing. `real_world` is this machine; the simulation
-//! has another one, so that it runs the coordinator itself.
+//! A world observes and acts, and decides nothing. `real_world` implements it for this machine. The
+//! simulation implements another one, and so runs the coordinator itself.
 
 use std::io;
 
@@ -17,87 +17,86 @@ use coord_store::Disk;
 
 use crate::background::{Done, Job};
 
-/// The world as a coordinator meets it. Nothing here waits.
+/// The world as the coordinator sees it. No method here blocks.
 pub trait World {
-    /// Where the store lies.
+    /// The disk of the store.
     type Disk: Disk;
 
-    /// Asks to be told of the end of a process; true if it is alive.
+    /// Watches a process for its exit. Returns whether the process is alive.
     ///
     /// # Errors
-    /// It is alive, and its end cannot be told.
+    /// The process is alive, and its exit cannot be watched.
     fn watch_process(&mut self, process: ProcessRef) -> io::Result<bool>;
     /// Whether exactly this process is alive.
     fn is_alive(&self, process: ProcessRef) -> bool;
-    /// Whether exactly this process is stopped by a signal; none where it is gone.
+    /// Whether exactly this process is stopped by a signal; none if it is gone.
     fn is_stopped(&self, process: ProcessRef) -> Option<bool>;
-    /// Whether exactly this process is a client, by its executable (H-46).
+    /// Checks by its executable that exactly this process is a client (H-46).
     ///
     /// # Errors
-    /// It is not: the program that it is, for people.
+    /// The process is no client: the name of its program, for people.
     fn recognize(&self, process: ProcessRef) -> Result<(), String>;
-    /// The configuration directory that the environment of exactly this process gives; none where that
+    /// The configuration directory from the environment of exactly this process; none if the environment
     /// cannot be read.
     fn config_dir_of(&self, process: ProcessRef) -> Option<String>;
-    /// Whether exactly this process is the first one of a pane: the child of the tmux server that listens
-    /// at this socket, on a terminal of its own; that server's pid.
+    /// The pid of the tmux server that listens at this socket, if exactly this process is the first one
+    /// of a pane: a child of that server, on a terminal of its own.
     fn pane_server(&self, process: ProcessRef, socket: &str) -> Option<u32>;
-    /// What its command line and its terminal say of a process that is alive, or was.
+    /// What the command line and the terminal of a process show, whether it is alive or has ended.
     fn seen(&self, process: ProcessRef, alive: bool) -> ProcessSeen;
 
-    /// Watches the registry of a configuration directory; all entries there are now.
+    /// Watches the registry of a configuration directory. Returns all of its present entries.
     fn watch_registry(&mut self, config_dir: &str) -> Vec<Change>;
-    /// Tries again the registries that were not there; the entries of those that are.
+    /// Tries again to watch the registries that were missing. Returns the entries of those found.
     fn retry_registries(&mut self) -> Vec<Change>;
-    /// Registries that are to be watched and are not there, or no longer.
+    /// The watched registries that are missing, whether they never existed or were removed.
     fn missing_registries(&self) -> Vec<String>;
-    /// What changed in the watched registries since the last call.
+    /// The entries that changed in the watched registries since the last call.
     fn registry_changes(&mut self) -> Vec<Change>;
-    /// Wishes for entries of the registry; each is answered, in this order, by [`Self::take_seen`].
+    /// Requests reads of registry entries. [`Self::take_seen`] returns one answer each, in this order.
     fn read_registry(&mut self, wishes: Vec<RegistryWish>);
-    /// The registry's entry of whatever process has this pid, for an event that is believed by it; else what is
-    /// there instead.
+    /// Reads the registry entry of the process that has this pid, to judge an event by it.
     ///
     /// # Errors
     /// What was found instead of an entry.
     fn registry_entry(&self, config_dir: &str, pid: u32) -> Result<Found, Box<Registry>>;
-    /// Takes the lock on a configuration directory for life; true if it is held (H-14).
+    /// Locks a configuration directory for the life of the coordinator. Returns whether the lock is held
+    /// (H-14).
     fn lock_config_dir(&mut self, config_dir: &str) -> bool;
 
-    /// Watches the transcript of a process; true if nobody did.
+    /// Watches the transcript of a process. Returns whether it was not watched before.
     fn watch_transcript(&mut self, process: ProcessRef, path: &str) -> bool;
-    /// Watches it no longer.
+    /// Stops watching the transcript of a process.
     fn forget_transcript(&mut self, process: ProcessRef);
-    /// Whose transcripts changed since the last call.
+    /// The processes whose transcripts changed since the last call.
     fn transcript_changes(&mut self) -> Vec<ProcessRef>;
 
-    /// Wishes for looks at panes; each is answered once, by [`Self::take_seen`].
+    /// Requests captures of panes; [`Self::take_seen`] returns one answer each.
     fn look_at_panes(&mut self, wishes: Vec<PaneWish>);
-    /// Wishes for the end of a transcript.
+    /// Requests a read of the end of a transcript.
     fn read_transcript(&mut self, wish: TranscriptWish);
-    /// Wishes for a look for messages in a transcript; answered by [`Self::take_seen`].
+    /// Requests a look for messages in a transcript; [`Self::take_seen`] returns the answer.
     fn seek_messages(&mut self, wish: MessageWish);
-    /// Wishes for the files of a task directory.
+    /// Requests a read of the files in a task directory.
     fn read_task(&mut self, dir: String);
-    /// Something that was seen, if there is any.
+    /// The next observation, if there is one.
     fn take_seen(&mut self) -> Option<Seen>;
 
-    /// Does something to a session, or looks for it; each action is answered once, by
-    /// [`Self::take_reply`].
+    /// Performs an action on a session, or a look at one; [`Self::take_reply`] returns one answer each.
     fn act(&mut self, action: Action);
-    /// What came of an action, if anything has.
+    /// The next result of an action, if there is one.
     fn take_reply(&mut self) -> Option<Reply>;
 
-    /// Whether the machine is being shut down, as far as it says so; `wall_ms` is the wall time now (H-10).
+    /// Whether the machine says that it is being shut down; `wall_ms` is the present wall time (H-10).
     fn is_shutting_down(&self, wall_ms: u64) -> bool;
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     fn random(&mut self) -> u64;
 
-    /// Gives the disk something to do, behind what it was given before.
+    /// Gives the disk thread a job, which runs after all earlier ones.
     fn give(&mut self, job: Job<Self::Disk>);
-    /// What the disk has done, if there is any.
+    /// The next result of a job, if there is one.
     fn take_done(&mut self) -> Option<Done<Self::Disk>>;
-    /// Waits until all that was given is done; the results.
+    /// Waits until all jobs are done, and returns their results.
     fn finish(&mut self) -> Vec<Done<Self::Disk>>;
 }

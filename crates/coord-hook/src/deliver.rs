@@ -1,8 +1,8 @@
-//! Hands the event to the coordinator, within a bounded time (H-37).
+//! Sends the event to the coordinator, within a bounded time (H-37).
 //!
-//! Decides whom to trust with it: a socket in a directory of ours, whose listener is ours and in our
-//! pid namespace (H-15). Decides what of the answer is passed on to the client: one complete JSON
-//! object or nothing (R-18, S4-08).
+//! This module decides which listener is trusted: one that belongs to this user and is in our pid
+//! namespace, on a socket in a private directory of this user (H-15). It also decides what part of
+//! the answer is passed to the client: one complete JSON object, or nothing (R-18, S4-08).
 
 use crate::fields::Fields;
 use crate::files;
@@ -21,17 +21,17 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::time::Duration;
 
-/// Name of the note that an exchange was missed, in the run directory.
+/// Name of the file in the run directory that notes a missed exchange.
 const MISS: &str = "miss";
 
-/// What became of the exchange.
+/// The result of the exchange.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// The coordinator has the event; what it wants to tell the client, if anything.
+    /// The coordinator has the event. The value is its answer for the client, if any.
     Safe(Option<Vec<u8>>),
-    /// The coordinator does not have it: to the spool.
+    /// The coordinator does not have the event, so it goes to the spool.
     Refused,
-    /// Nobody listens: to the spool.
+    /// Nobody listens, so the event goes to the spool.
     Absent,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
         Ok(answer) if matches!(answer.status, 200 | 204) => Delivery::Safe(None),
         Err(Miss::Absent) => Delivery::Absent,
         Err(Miss::Late) => {
-            // Without the note the next hook tries in vain as well, and nothing is lost.
+            // Without the note, the next hook waits in vain too, but nothing is lost.
             let _only_slower = files::touch(&run, MISS, place.uid);
             Delivery::Refused
         }
@@ -65,7 +65,7 @@ pub(crate) fn deliver(place: &Place, report: &mut Report, stamp: Stamp) -> Deliv
     }
 }
 
-/// The directory of the coordinator's socket, if it is ours alone.
+/// The directory of the coordinator's socket, if it is private to this user.
 pub(crate) fn run_directory(place: &Place) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let run = open(&place.paths.run, flags, Mode::empty())?;
@@ -77,7 +77,7 @@ fn is_miss_remembered(run: &OwnedFd, stamp: Stamp) -> bool {
     let Ok(note) = statat(run, MISS, AtFlags::SYMLINK_NOFOLLOW) else { return false };
     let seconds = u64::try_from(note.st_mtime).unwrap_or(0);
     let missed_ms = seconds.saturating_mul(1000).saturating_add(note.st_mtime_nsec / 1_000_000);
-    // A note from the future, after a step of the clock, is forgotten in time as well.
+    // A note from the future, after a jump of the clock, expires as well.
     u128::from(stamp.wall_ms.abs_diff(missed_ms)) < MISS_MEMORY.as_millis()
 }
 
@@ -89,12 +89,12 @@ fn is_one_object(text: &[u8]) -> bool {
     }
 }
 
-/// Why an answer did not reach the client whole.
+/// The answer did not reach the client completely.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AnswerCut;
 
-/// Prints the answer. A client that does not read it at all has no use for it, which is no error; a
-/// part of an answer must not pass for one.
+/// Prints the answer. If the client reads none of it, it has no use for it, and that is no error.
+/// But a part of an answer must not be taken for an answer.
 pub(crate) fn print(answer: &[u8], deadline_ns: u64) -> Result<(), AnswerCut> {
     ignore_write_signals();
     let stdout = rustix::stdio::stdout();
@@ -111,7 +111,8 @@ pub(crate) fn print(answer: &[u8], deadline_ns: u64) -> Result<(), AnswerCut> {
     Ok(())
 }
 
-/// Writes without ever waiting: to a socket so by flag, elsewhere by no more than a ready pipe takes.
+/// Writes without ever waiting: with a flag to a socket, and otherwise at most as much as a ready
+/// pipe accepts.
 fn write_some(stdout: BorrowedFd<'_>, rest: &[u8]) -> Result<usize, Errno> {
     const PIPE_BYTES: usize = 4096;
     match send(stdout, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -129,7 +130,7 @@ fn wait_writable(stdout: BorrowedFd<'_>, deadline_ns: u64) -> Result<(), Errno> 
     }
 }
 
-/// A limit as nanoseconds of the monotonic clock.
+/// Converts a limit to nanoseconds.
 pub(crate) fn nanoseconds(limit: Duration) -> u64 {
     u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! What a hook leaves behind for people when something is wrong with itself or its input.
+//! Leaves a diagnosis for people when something is wrong with a hook or its input.
 //!
-//! Decides that nothing of a payload's content survives: of malformed payloads only the shape and
-//! known names are kept (G11), of panics the place and fixed texts. All of it is bounded, and a
-//! failing hook speaks at most once a minute per session (H-37). Holds S4-07.
+//! This module decides that no content of a payload survives: of malformed payloads only the shape
+//! and known names are kept (G11), and of panics only the location and fixed texts. Everything is
+//! bounded, and a failing hook prints at most one line a minute per session (H-37). It holds S4-07.
 
 use crate::fields::TEXTS;
 use crate::files;
@@ -22,12 +22,12 @@ use std::sync::OnceLock;
 
 /// Exit code after a panic.
 const PANICKED: i32 = 70;
-/// How long a diagnosis waits for a lock: it is worth less than a quick end.
+/// Longest time, in nanoseconds, that a diagnosis waits for a lock; a quick exit matters more.
 const LOCK_WAIT_NS: u64 = 20_000_000;
-/// Notes of "said a minute ago"; sessions share them by a hash of their id.
+/// Number of notes that a line was printed; sessions share them by a hash of their id.
 const SAID_NOTES: u32 = 64;
 const SAID_AGAIN_MS: u64 = 60_000;
-/// Names of the payload, besides those of [`TEXTS`], that a masked payload may keep.
+/// Names, besides those in [`TEXTS`], that a masked payload may keep.
 const NAMES: [&str; 12] = [
     "background_tasks",
     "duration_ms",
@@ -43,7 +43,7 @@ const NAMES: [&str; 12] = [
     "tool_response",
 ];
 
-/// Appends a text to a file of the spool, if there is room and nobody holds it for long.
+/// Appends a text to a file of the spool, if there is room and nobody holds its lock for long.
 fn append(spool: &OwnedFd, uid: u32, name: &str, text: &[u8]) {
     let Ok(Some(mut file)) = Locked::open(spool, name, uid, mono_ns() + LOCK_WAIT_NS) else {
         return;
@@ -53,13 +53,13 @@ fn append(spool: &OwnedFd, uid: u32, name: &str, text: &[u8]) {
     }
 }
 
-/// Keeps a masked malformed payload.
+/// Keeps a malformed payload, masked.
 pub(crate) fn keep_malformed(place: &Place, payload: &Payload) {
     let Ok(spool) = place.spool() else { return };
     append(&spool, place.uid, MALFORMED, &masked(payload));
 }
 
-/// Why it is malformed, and its shape.
+/// The reason why a payload is malformed, and its shape.
 pub(crate) fn masked(payload: &Payload) -> Vec<u8> {
     let mut text = Vec::with_capacity(payload.start.len() + 128);
     match payload.ending {
@@ -83,7 +83,7 @@ pub(crate) fn masked(payload: &Payload) -> Vec<u8> {
     text
 }
 
-/// Copies the shape of a payload: structure and known names, every other character masked.
+/// Copies the shape of a payload: structure and known names, with every other character masked.
 fn mask(out: &mut Vec<u8>, payload: &[u8]) {
     let mut at = 0;
     while let Some(byte) = payload.get(at) {
@@ -105,14 +105,14 @@ fn mask(out: &mut Vec<u8>, payload: &[u8]) {
     }
 }
 
-/// The known name that a text begins with, up to its closing quote.
+/// The known name with which a text begins, up to its closing quote.
 fn known_name(text: &[u8]) -> Option<&'static str> {
     TEXTS.iter().map(|(_, name)| *name).chain(NAMES).find(|name| {
         text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'"'))
     })
 }
 
-/// Says one line on stderr, unless this session was told something within the last minute.
+/// Prints one line on standard error, unless this session got one within the last minute.
 pub(crate) fn say(place: &Place, wall_ms: u64, session_id: &[u8], line: &str) {
     let spool = place.spool().ok();
     if spool.is_some_and(|spool| !may_say(&spool, place.uid, wall_ms, session_id)) {
@@ -121,14 +121,14 @@ pub(crate) fn say(place: &Place, wall_ms: u64, session_id: &[u8], line: &str) {
     write_line(line);
 }
 
-/// Writes one line to stderr.
+/// Prints one line on standard error.
 pub(crate) fn write_line(line: &str) {
     ignore_write_signals();
     let text = ["coord: ", line, "\n"].concat();
     let _nobody_reads_it = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// Looks at the note and renews it. Where notes cannot be made, everything may be said.
+/// Checks the session's note and renews it. If notes cannot be created, every line may be printed.
 fn may_say(spool: &OwnedFd, uid: u32, wall_ms: u64, session_id: &[u8]) -> bool {
     let bucket =
         u8::try_from(coord_wire::frame::crc32_plain(&[session_id]) % SAID_NOTES).unwrap_or(0);
@@ -146,10 +146,10 @@ fn may_say(spool: &OwnedFd, uid: u32, wall_ms: u64, session_id: &[u8]) -> bool {
     true
 }
 
-/// Where a panic is recorded, once it is known.
+/// Where panics are recorded, once it is known.
 static SPOOL: OnceLock<(std::path::PathBuf, u32)> = OnceLock::new();
 
-/// From here on a panic ends the process with [`PANICKED`] instead of unwinding.
+/// Makes a panic end the process with [`PANICKED`] instead of unwinding.
 pub(crate) fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if let Some((state, uid)) = SPOOL.get() {
@@ -159,13 +159,14 @@ pub(crate) fn catch_panics() {
     }));
 }
 
-/// Panics from here on leave a record in this spool.
+/// Makes later panics leave a record in this spool.
 pub(crate) fn record_panics_in(place: &Place) {
     let _set_only_once = SPOOL.set((place.paths.state.clone(), place.uid));
 }
 
-/// One line: the program's version, the place, and the message if it is a text of the program. A
-/// message that was put together may hold a piece of the payload and is left out (G11).
+/// Records a panic as one line: the program's version, the location, and the message if it is a
+/// literal of the program. A formatted message may contain a piece of the payload, and is left out
+/// (G11).
 fn record_panic(state: &std::path::Path, uid: u32, panic: &std::panic::PanicHookInfo<'_>) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(state) = rustix::fs::open(state, flags, rustix::fs::Mode::empty()) else { return };
@@ -195,18 +196,18 @@ mod tests {
 
     const STATE: &str = "COORD_TEST_PANIC_IN";
 
-    /// Does nothing unless the test below runs it in a process of its own.
+    /// Does nothing, unless the test below runs it in a process of its own.
     #[test]
     fn panics_when_told() {
         let Some(state) = std::env::var_os(STATE) else { return };
         catch_panics();
         SPOOL.set((state.into(), rustix::process::geteuid().as_raw())).unwrap();
         let payload = String::from("prompt text");
-        // A message that was put together from the payload, and one of the program's own.
+        // One message is formatted from the payload, and one is a literal of the program.
         assert!(payload.is_empty(), "cannot read {payload}");
     }
 
-    // S4-07, G11: a panic is exit 70 and a line that says where, without any content.
+    // S4-07, G11: a panic gives exit code 70 and a line with its location, without any content.
     #[test]
     fn a_panic_leaves_a_record_and_exits_70() {
         let state = tempfile::tempdir().unwrap();

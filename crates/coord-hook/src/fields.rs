@@ -1,7 +1,8 @@
-//! The few fields of a payload that are taken out, by name (G11).
+//! The few fields that are extracted from a payload, by name (G11).
 //!
-//! Decides what leaves the payload: this list and nothing else. Prompts and tool inputs leave only
-//! as keyed digests; messages and tool outputs have no name here and so no way out.
+//! This module decides what leaves the payload: this list, and nothing else. Prompts and tool
+//! inputs leave only as keyed digests. Messages and tool outputs have no name here, and so never
+//! leave.
 
 use crate::text::Copier;
 use coord_wire::limits::FIELD_BYTES_MAX;
@@ -27,7 +28,8 @@ pub(crate) enum Text {
     Error,
 }
 
-/// The text fields with their names in the payload, which but for the event are the envelope's.
+/// The text fields with their names in the payload. Except for the event's, they are the envelope's
+/// names too.
 pub(crate) const TEXTS: [(Text, &str); 14] = [
     (Text::SessionId, "session_id"),
     (Text::Event, "hook_event_name"),
@@ -44,7 +46,7 @@ pub(crate) const TEXTS: [(Text, &str); 14] = [
     (Text::NotificationType, "notification_type"),
     (Text::Error, "error"),
 ];
-/// All texts together; it takes a payload that repeats its fields to reach this.
+/// Longest total of all texts, in bytes; only a payload that repeats its fields reaches it.
 const TEXTS_BYTES_MAX: usize = TEXTS.len() * FIELD_BYTES_MAX;
 
 /// What to do with the value of a top-level field.
@@ -78,7 +80,7 @@ pub(crate) fn want(name: &[u8]) -> Want {
     }
 }
 
-/// Where a text lies, and whether it is whole.
+/// The position of a text, and whether it is complete.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     from: usize,
@@ -87,10 +89,10 @@ struct Span {
     seen: bool,
 }
 
-/// What was taken out of one payload. Of a repeated field the last one counts, as in JavaScript.
+/// The fields of one payload. If a field is repeated, the last one counts, as in JavaScript.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    /// The texts' JSON-escaped bytes, one behind the other.
+    /// The JSON-escaped texts, one after the other.
     bytes: Vec<u8>,
     spans: [Span; TEXTS.len()],
     pub(crate) stop_hook_active: Option<bool>,
@@ -101,12 +103,12 @@ pub(crate) struct Fields {
     pub(crate) crons: Option<u32>,
     pub(crate) tool_input: Option<u64>,
     pub(crate) prompt: Option<u64>,
-    /// Keys the digests; without it there are none.
+    /// The key of the digests; without it there are none.
     key: Option<[u8; 16]>,
 }
 
 impl Fields {
-    /// Nothing taken yet; `key` is the digest key.
+    /// Creates an empty set; `key` is the digest key.
     pub(crate) fn new(key: Option<[u8; 16]>) -> Self {
         Self {
             bytes: Vec::with_capacity(1024),
@@ -129,12 +131,12 @@ impl Fields {
         if span.seen { self.bytes.get(span.from..span.to) } else { None }
     }
 
-    /// Whether a field that was taken had to be cut.
+    /// Whether the text of a field was cut.
     pub(crate) fn is_cut(&self, text: Text) -> bool {
         self.spans[text as usize].cut
     }
 
-    /// A value of a wanted field begins: what an earlier one of the same name said is void.
+    /// Discards an earlier value of a field, because another one begins.
     pub(crate) fn forget(&mut self, want: Want) {
         match want {
             Want::Nothing => (),
@@ -149,7 +151,7 @@ impl Fields {
         }
     }
 
-    /// Keeps a boolean, where one is wanted.
+    /// Keeps a boolean, if `want` asks for one.
     pub(crate) fn flag(&mut self, want: Want, value: bool) {
         if want == Want::StopHookActive {
             self.stop_hook_active = Some(value);
@@ -166,7 +168,7 @@ impl Fields {
         Copier::new(&self.bytes, FIELD_BYTES_MAX.min(room))
     }
 
-    /// Where copies go.
+    /// The buffer for copies.
     pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -178,7 +180,7 @@ impl Fields {
         (span.to, span.cut, span.seen) = (self.bytes.len(), cut, true);
     }
 
-    /// A hasher for the raw bytes of a value, where there is a key.
+    /// A hasher for the raw bytes of a value, if it is wanted as a digest and there is a key.
     pub(crate) fn digest(&self, want: Want) -> Option<SipHasher24> {
         let wanted = want == Want::ToolInput || want == Want::Prompt;
         self.key.as_ref().filter(|_| wanted).map(SipHasher24::new_with_key)

@@ -1,7 +1,8 @@
-//! Opens coord's own files, and only them (H-27).
+//! Opens coord's own files, and only those (H-27).
 //!
-//! Decides which directory or file is ours: of the right type, owned by the effective user, not
-//! writable for others, and never reached through a symbolic link at its last step.
+//! This module decides which directories and files are accepted: those of the right type, owned by
+//! the effective user, not writable for others, and not reached through a symbolic link in the last
+//! component.
 
 use coord_wire::trust::is_private;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,22 +13,22 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Mode of every file of coord.
+/// The mode of all of coord's files.
 pub(crate) const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
 
-/// Puts `/dev/null` where a standard stream is closed, so that no file of ours gets its number.
+/// Opens `/dev/null` for closed standard streams, so that no file of ours gets their numbers.
 pub(crate) fn fill_standard_streams() {
     while let Ok(null) = open("/dev/null", OFlags::RDWR, Mode::empty()) {
         if 2 < null.as_raw_fd() {
             return;
         }
-        // Kept open on purpose, to the end of the process.
+        // Kept open on purpose, until the process exits.
         core::mem::forget(null);
     }
 }
 
-/// Opens the directory `name`, made first where it is missing.
+/// Opens the directory `name`, and creates it if it is missing.
 pub(crate) fn directory(parent: impl AsFd, name: &Path, uid: u32) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let opened = match openat(&parent, name, flags, Mode::empty()) {
@@ -47,7 +48,7 @@ pub(crate) fn directory(parent: impl AsFd, name: &Path, uid: u32) -> Result<Owne
     }
 }
 
-/// Opens a regular file of ours. `flags` say how; it is never waited for.
+/// Opens a regular file of this user with `flags`, without ever waiting.
 pub(crate) fn file(
     parent: impl AsFd,
     name: &str,
@@ -64,14 +65,14 @@ pub(crate) fn file(
     }
 }
 
-/// Makes a note whose modification time counts.
+/// Creates a note, or renews its modification time, which is what counts.
 pub(crate) fn touch(parent: impl AsFd, name: &str, uid: u32) -> Result<(), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let (note, _) = file(parent, name, OFlags::WRONLY | OFlags::CREATE, uid)?;
     futimens(&note, &Timestamps { last_access: now, last_modification: now })
 }
 
-/// Reads the beginning of a file that is small or of which only the beginning counts.
+/// Reads the beginning of a file that is small, or of which only the beginning counts.
 pub(crate) fn read_start<'a>(file: &OwnedFd, buffer: &'a mut [u8]) -> &'a [u8] {
     let mut n = 0;
     while let Some(room) = buffer.get_mut(n..).filter(|room| !room.is_empty()) {
@@ -85,7 +86,7 @@ pub(crate) fn read_start<'a>(file: &OwnedFd, buffer: &'a mut [u8]) -> &'a [u8] {
     buffer.get(..n).unwrap_or_default()
 }
 
-/// Reads the beginning of a file of the system, such as one in `/proc`.
+/// Reads the beginning of a system file, such as one in `/proc`.
 pub(crate) fn read_system<'a>(path: &str, buffer: &'a mut [u8]) -> &'a [u8] {
     match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
         Ok(file) => read_start(&file, buffer),

@@ -1,8 +1,8 @@
-//! Memory of the programs: one region, handed out from its start.
+//! The allocator of the hook programs: one region, handed out from its start.
 //!
-//! A hook lives for a millisecond and asks for little, so only the last block is ever given back,
-//! and the only pages touched are the ones written. What it may ask for is bounded by the limits of payload,
-//! envelope and answer, far below [`BYTES`]; should that be wrong, the allocation fails cleanly.
+//! A hook lives for a millisecond and needs little memory, so only the last block is ever freed,
+//! and only pages that are written are touched. The limits of payload, envelope and answer bound
+//! what it may need, far below [`BYTES`]. If that were wrong, the allocation would fail cleanly.
 #![expect(unsafe_code, reason = "an allocator hands out raw memory; this is the only place")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -10,7 +10,7 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Twice what the largest answer needs while it grows and is copied.
+/// Size of the region: twice what the largest answer needs while it grows and is copied.
 const BYTES: usize = 8 * coord_wire::limits::BODY_BYTES_MAX;
 
 /// The allocator of the hook executables.
@@ -23,7 +23,7 @@ struct Memory {
     region: UnsafeCell<MaybeUninit<[u8; BYTES]>>,
 }
 
-/// Linked behind all other data (see build.rs): what stands behind it would need pages of its own.
+/// Linked after all other data (see build.rs): anything after it would need pages of its own.
 #[unsafe(link_section = ".bss.~heap")]
 static MEMORY: Memory =
     Memory { used: AtomicUsize::new(0), region: UnsafeCell::new(MaybeUninit::zeroed()) };
@@ -67,7 +67,7 @@ unsafe impl GlobalAlloc for Heap {
         let from = (block as usize).wrapping_sub(MEMORY.start() as usize);
         let end = from.wrapping_add(layout.size());
         let wanted = from.saturating_add(size);
-        // The last block grows where it is; this is how a growing buffer stays one buffer.
+        // The last block grows in place, so that a growing buffer stays one block.
         if wanted <= BYTES
             && MEMORY
                 .used

@@ -1,13 +1,13 @@
-//! The hook executables: each reports one lifecycle event of Claude Code and ends.
+//! The hook executables: each reports one lifecycle event of Claude Code and exits.
 //!
-//! Decides the order of things and the exit code (interfaces.md, Hook executables): coordinator
-//! first, then the spool, never exit 2, at most a second in all. Does not decide what an event
-//! means. Holds G1 (exit 0 only when the event is safe), G7, S4-06 and S4-08.
+//! This crate decides the order of steps and the exit code (interfaces.md, Hook executables): first
+//! the coordinator, then the spool; never exit code 2; at most a second in all. It does not decide
+//! what an event means. It holds G1 (exit 0 only if the event is safe), G7, S4-06 and S4-08.
 //!
-//! The programs differ only in their names and in whether they may start the coordinator, but for
-//! the wake hook, which reports nothing and waits (H-02).
-//! A hook is paid for at every tool call, so this crate counts page faults: no runtime start-up, no
-//! serde, no formatting, no thread on the way of an ordinary event.
+//! The programs differ only in their names, and in whether they may start the coordinator. The
+//! exception is the wake hook, which reports nothing and waits (H-02). Every tool call pays for a
+//! hook, so this crate counts page faults: an ordinary event needs no runtime start-up, no serde,
+//! no formatting, and no thread.
 
 mod deliver;
 mod diagnosis;
@@ -43,32 +43,32 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-/// The event is safe, or the hook is inert.
+/// Exit code: the event is safe, or the hook is inert.
 const SAFE: i32 = 0;
-/// The event is lost.
+/// Exit code: the event is lost.
 const LOST: i32 = 1;
-/// Standard input was no hook payload.
+/// Exit code: standard input was no hook payload.
 const MALFORMED: i32 = 65;
-/// The coordinator refuses longer ids and event names.
+/// Longest session id and event name, in bytes; the coordinator refuses longer ones.
 const NAME_BYTES_MAX: usize = 256;
-/// Kept back at the end of [`HOOK_TOTAL`] for the last write and the process's own end.
+/// Time kept back at the end of [`HOOK_TOTAL`] for the last write and the exit.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// One of the executables that report.
+/// One of the executables that report an event.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name.
+    /// The name of the executable.
     pub name: &'static str,
-    /// How it starts the coordinator, if it may.
+    /// How the executable starts the coordinator, if it may.
     pub start: Option<fn(&Context<'_>)>,
 }
 
-/// The whole life of a hook that reports an event, from `main` on.
+/// Runs a hook that reports an event, from `main` to the exit.
 pub fn enter(program: &Program, n: i32, vector: Args) -> i32 {
     live(program.name, n, vector, |given, stamp| run(program, given, stamp))
 }
 
-/// The whole life of the wake hook, from `main` on.
+/// Runs the wake hook, from `main` to the exit.
 pub fn enter_wake(n: i32, vector: Args) -> i32 {
     live("coord-hook-wake", n, vector, wake::run)
 }
@@ -85,7 +85,7 @@ fn live(name: &str, n: i32, vector: Args, run: impl FnOnce(&Given<'_>, Stamp) ->
             b"--state" => &mut given.state,
             b"--run" => &mut given.run,
             b"--version" => return print_version(name),
-            // An argument of a newer installation.
+            // An argument of a newer installation is ignored.
             _ => continue,
         };
         *directory = arguments.next().map(|directory| OsStr::from_bytes(directory.to_bytes()));
@@ -121,7 +121,7 @@ fn run(program: &Program, given: &Given<'_>, stamp: Stamp) -> i32 {
         diagnosis::say(&place, stamp.wall_ms, b"", line);
         return MALFORMED;
     }
-    // Nobody needs the text any more: its pages are used again for the envelope.
+    // The text is no longer needed: its pages are reused for the envelope.
     payload.start = Vec::new();
     let incomplete = payload.ending == Ending::Unfinished;
     let mut report = Report::new(&place, stamp, &payload.fields, incomplete);
@@ -157,10 +157,10 @@ fn is_event(payload: &Payload) -> bool {
         && is_named(Text::Event)
 }
 
-/// Spools the event; the last resort before it is lost.
+/// Spools the event, as the last resort before it is lost.
 fn spool(place: &Place, report: &mut Report, fields: &Fields, stamp: Stamp, end_ns: u64) -> i32 {
     system::ignore_write_signals();
-    // Modes are as given, whatever the client's umask.
+    // Modes are as given, whatever umask the client has.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let text = |text| core::str::from_utf8(fields.text(text).unwrap_or_default());
     let event = text(Text::Event).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Reads the payload from standard input.
 //!
-//! Decides when to stop: behind one JSON value, at the end, at the byte limit, or when the time is
-//! up, because the client may keep stdin open. Keeps the beginning for the diagnosis of malformed
-//! payloads. Holds G7 and S4-07.
+//! This module decides when to stop: after one JSON value, at the end of input, at the byte limit,
+//! or when time is up, because the client may keep standard input open. It keeps the beginning for
+//! the diagnosis of malformed payloads. It holds G7 and S4-07.
 
 use crate::fields::Fields;
 use crate::scan::{Fault, Progress, Scanner};
@@ -13,30 +13,30 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::time::Duration;
 
-/// Bytes of the beginning that stay when the payload is longer than the buffer.
+/// Bytes of the beginning that are kept when the payload is longer than the buffer.
 const KEPT_BYTES: usize = MALFORMED_BYTES_MAX / 2;
 
 /// How the payload ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Whole.
+    /// The payload is complete.
     Whole,
-    /// Too long or too late: what was seen so far counts.
+    /// The payload is too long or too late: what was read so far counts.
     Unfinished,
-    /// No payload; the offset at which that was clear.
+    /// The input is no payload, as determined at this offset.
     Malformed(u64, Fault),
     /// Standard input ended within the value, or was empty.
     Short,
 }
 
-/// What was read.
+/// What was read from standard input.
 #[derive(Debug)]
 pub(crate) struct Payload {
     pub(crate) fields: Fields,
     pub(crate) ending: Ending,
-    /// The payload's first bytes, for diagnosis.
+    /// The first bytes of the payload, for diagnosis.
     pub(crate) start: Vec<u8>,
-    /// Bytes read in all.
+    /// The number of bytes read.
     pub(crate) n: u64,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn read(fields: Fields, deadline_ns: u64) -> Payload {
     Payload { fields: scanner.fields, ending, start: buffer, n }
 }
 
-/// Waits until there is something to read or the end. False: the time is up.
+/// Waits for input or its end. Returns false if time is up.
 fn is_readable(deadline_ns: u64) -> bool {
     loop {
         let left = Duration::from_nanos(deadline_ns.saturating_sub(mono_ns()));
@@ -85,7 +85,7 @@ fn is_readable(deadline_ns: u64) -> bool {
         match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&timeout)) {
             Ok(n) => return n != 0,
             Err(Errno::INTR) => (),
-            // Nothing can be waited for: let the read say what is wrong.
+            // Waiting is impossible: the read will report what is wrong.
             Err(_) => return true,
         }
     }

@@ -1,10 +1,10 @@
-//! Which coord this hook belongs to, or none: then it is inert (G7).
+//! Finds the coord installation to which this hook belongs; without one, the hook is inert (G7).
 //!
-//! Decides the directories: those of the arguments, and nothing of the environment (H-48). A
-//! registration of an earlier version names no state directory; there `COORD_HOME` counts, where the
-//! harness was started with it, before `--root`, before the XDG directories (H-24). Decides that a
-//! hook does nothing where coord is switched off, is not installed, or belongs to another user
-//! (H-29). A state directory that is there and cannot be used loses the event, which is an error.
+//! This module decides the directories: those in the arguments, and nothing from the environment
+//! (H-48). A registration of an earlier version names no state directory. There, `COORD_HOME` takes
+//! precedence if the harness was started with it, then `--root`, then the XDG directories (H-24). A
+//! hook does nothing if coord is disabled, not installed, or belongs to another user (H-29). If the
+//! state directory exists but cannot be used, the event is lost, which is an error.
 
 use crate::files::{self, read_system};
 use crate::process::{self, Process};
@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The directories among the arguments, as `install` wrote them.
+/// The directories in the arguments, as `coord install` wrote them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
     pub(crate) root: Option<&'a OsStr>,
@@ -26,11 +26,11 @@ pub(crate) struct Given<'a> {
     pub(crate) run: Option<&'a OsStr>,
 }
 
-/// The state directory is there and cannot be used, or its name is not an absolute path.
+/// The state directory exists and cannot be used, or its name is not an absolute path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unusable;
 
-/// coord's directories, and who is asking.
+/// coord's directories, and the identity of the hook and its harness.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) paths: Paths,
@@ -42,12 +42,12 @@ pub(crate) struct Place {
     pub(crate) host: Vec<u8>,
     pub(crate) uid: u32,
     pub(crate) harness: Option<Process>,
-    /// The state directory of this machine: it exists and is ours.
+    /// The state directory of this machine, which exists and belongs to this user.
     pub(crate) state: OwnedFd,
 }
 
 impl Place {
-    /// Where this hook reports to. None: it is inert.
+    /// Finds where this hook reports to; none if the hook is inert.
     pub(crate) fn find(given: &Given<'_>) -> Result<Option<Self>, Unusable> {
         let harness = process::harness(var_os("CLAUDE_PID"));
         if trusted("COORD_DISABLE", harness).is_some_and(|value| value == "1") {
@@ -84,7 +84,7 @@ impl Place {
         Ok(is_ours.then_some(place))
     }
 
-    /// The key of digests, where `coord` has made one.
+    /// The key for digests, if `coord` has created one.
     pub(crate) fn digest_key(&self) -> Option<[u8; 16]> {
         let (file, _) = files::file(&self.state, "digest.key", OFlags::RDONLY, self.uid).ok()?;
         let mut key = [0; 16];
@@ -92,14 +92,14 @@ impl Place {
         (n == key.len()).then_some(key)
     }
 
-    /// The spool's directory, made where it is missing.
+    /// The spool directory, created if it is missing.
     pub(crate) fn spool(&self) -> Result<OwnedFd, Errno> {
         files::directory(&self.state, "spool".as_ref(), self.uid)
     }
 }
 
-/// A variable of the environment, if it was not put there by a project's settings: it counts if the
-/// harness was started with the same value, or if no client is involved at all (H-24).
+/// An environment variable, if a project's settings did not set it. It counts if the harness was
+/// started with the same value, or if no client is involved at all (H-24).
 fn trusted(name: &str, harness: Option<Process>) -> Option<OsString> {
     let value = var_os(name).filter(|value| !value.is_empty())?;
     let counts = match harness {

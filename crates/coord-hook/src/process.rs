@@ -1,8 +1,9 @@
-//! Who started this hook, judged from the process table and not from what the environment says.
+//! Determines which process started this hook, from the process table and not from what the
+//! environment says.
 //!
-//! Decides which process is the harness, whether it is interactive (H-24), and what the environment
-//! claims of tmux. It reads no secret: only the variables named here are looked at. Holds
-//! R-09 and the envelope's part of H-15 and H-16.
+//! This module decides which process is the harness, whether it is interactive (H-24), and what the
+//! environment claims about tmux. It reads no secret: only the variables named here are examined
+//! . It holds R-09, and the envelope's part of H-15 and H-16.
 
 use crate::files::read_system;
 use crate::text::push_number;
@@ -13,10 +14,10 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// How far up the harness may be: a shell or wrapper may stand between it and the hook.
+/// Levels above the hook at which the harness may be: a shell or wrapper may be between them.
 const LEVELS: u32 = 5;
 
-/// What `/proc/PID/stat` says of a process.
+/// The fields of `/proc/PID/stat` that a hook uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -27,17 +28,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The living process `pid`.
+    /// Reads the living process `pid`.
     pub(crate) fn read(pid: u32) -> Option<Self> {
         let mut path = [0; 32];
         let mut buffer = [0; 512];
         Self::parse(pid, read_system(proc_path(&mut path, pid, b"/stat")?, &mut buffer))
     }
 
-    /// The name in field 2 may hold anything, brackets and blanks too; what follows it may not.
+    /// Parses a `stat` line. The name in field 2 may contain anything, brackets and blanks too;
+    /// what follows may not.
     fn parse(pid: u32, stat: &[u8]) -> Option<Self> {
         let behind_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
-        // The first field of these is number 3.
+        // The first of these fields has number 3.
         let mut fields = stat.get(behind_name..)?.split(|byte| *byte == b' ');
         let parent = number(fields.nth(1)?)?;
         let tty = number(fields.nth(2)?)?;
@@ -60,10 +62,11 @@ pub(crate) fn harness(claude_pid: Option<OsString>) -> Option<Process> {
     None
 }
 
-/// Inode of this process's pid namespace.
+/// Inode number of this process's pid namespace.
 ///
-/// A parent that can be seen shares it, and has its entries in `/proc` already; to make this
-/// process's own, and to unmake them at its end, costs more than all else that a hook looks up.
+/// A visible parent shares the namespace, and its entries in `/proc` exist already. Creating this
+/// process's own entries, and removing them when it exits, costs more than everything else that a
+/// hook looks up.
 pub(crate) fn pid_namespace() -> Option<u64> {
     let of_parent = || {
         let parent = rustix::process::getppid().filter(|_| is_proc_ours())?;
@@ -74,7 +77,7 @@ pub(crate) fn pid_namespace() -> Option<u64> {
     of_parent().or_else(exchange::pid_namespace)
 }
 
-/// Whether `/proc` shows the processes of this namespace and not of one above.
+/// Whether `/proc` shows the processes of this namespace, and not of one above.
 fn is_proc_ours() -> bool {
     let mut digits = Vec::with_capacity(20);
     push_number(&mut digits, std::process::id().into());
@@ -82,20 +85,21 @@ fn is_proc_ours() -> bool {
     readlinkat_raw(CWD, "/proc/self", &mut rest).is_ok_and(|(own, _)| *own == *digits)
 }
 
-/// Whether the harness runs without a person at a terminal: with `-p`, with no terminal, or with its
-/// output elsewhere than at a terminal (`claude 'prompt' | cat`), where the client runs as with `-p`
+/// Whether the harness runs without a person at a terminal: with `-p`, without a terminal, or with
+/// output that is no terminal (`claude 'prompt' | cat`), where the client behaves as with `-p`
 /// (measured). None if its arguments cannot be read.
 pub(crate) fn is_headless(harness: Process) -> Option<bool> {
     let is_headless = is_print(harness)? || harness.tty == 0;
     Some(is_headless || output(harness) == Some(Output::Elsewhere))
 }
 
-/// The options with which the client has nobody at its terminal (measured). `-p` behind `--` is a prompt.
+/// The options that make the client run without a person at its terminal (measured). A `-p` after
+/// `--` is a prompt.
 const HEADLESS: [&[u8]; 3] = [b"-p", b"--print", b"--init-only"];
-/// The longest of them, in bytes.
+/// Length of the longest of these options, in bytes.
 const OPTION_BYTES_MAX: usize = 11;
 
-/// Whether it was started with `-p` or the like. None if its arguments cannot be read.
+/// Whether a process was started with one of [`HEADLESS`]. None if its arguments cannot be read.
 fn is_print(harness: Process) -> Option<bool> {
     let mut print = false;
     let mut options_ended = false;
@@ -103,7 +107,7 @@ fn is_print(harness: Process) -> Option<bool> {
     let whole = each_piece(harness.pid, b"/cmdline", |piece| {
         for byte in piece {
             if *byte != 0 {
-                // Only short arguments are told apart.
+                // Only short arguments are compared.
                 if argument.len() <= OPTION_BYTES_MAX {
                     argument.push(*byte);
                 }
@@ -117,8 +121,7 @@ fn is_print(harness: Process) -> Option<bool> {
     whole.then_some(print)
 }
 
-/// Whether a person can be at the harness: it has a terminal, is seen to write to it, and runs without
-/// `-p`.
+/// Whether a person may be at the harness: it has a terminal, writes to it, and runs without `-p`.
 pub(crate) fn is_at_terminal(harness: Process) -> bool {
     is_headless(harness) == Some(false) && output(harness) == Some(Output::ItsTerminal)
 }
@@ -130,11 +133,11 @@ enum Output {
     ItsTerminal,
     /// Another terminal.
     Terminal,
-    /// A pipe, a file, another device.
+    /// A pipe, a file, or another device.
     Elsewhere,
 }
 
-/// Where its standard output goes. None if that cannot be read.
+/// Where the standard output of a process goes. None if that cannot be read.
 fn output(process: Process) -> Option<Output> {
     /// `/dev/tty`.
     const OWN: (u32, u32) = (5, 0);
@@ -152,13 +155,14 @@ fn output(process: Process) -> Option<Output> {
     })
 }
 
-/// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
+/// Splits the terminal number in `/proc/PID/stat`, `mmmMMMmm` in hex digits, into major and minor
+/// number.
 fn device_of(tty: u64) -> Option<(u32, u32)> {
     let tty = u32::try_from(tty).ok()?;
     Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
 }
 
-/// Whether `NAME=value` stands in the environment that a process was started with.
+/// Whether `NAME=value` is in the environment with which a process was started.
 pub(crate) fn was_started_with(pid: u32, entry: &[u8]) -> bool {
     let mut found = false;
     let mut matched = Some(0);
@@ -175,7 +179,7 @@ pub(crate) fn was_started_with(pid: u32, entry: &[u8]) -> bool {
     whole && found
 }
 
-/// Reads a file of `/proc/PID` to its end. False if it could not be read.
+/// Reads a file of `/proc/PID` to its end. Returns false if it cannot be read.
 fn each_piece(pid: u32, name: &[u8], mut take: impl FnMut(&[u8])) -> bool {
     let mut path = [0; 32];
     let Some(path) = proc_path(&mut path, pid, name) else { return false };
@@ -193,14 +197,15 @@ fn each_piece(pid: u32, name: &[u8], mut take: impl FnMut(&[u8])) -> bool {
     }
 }
 
-/// `TMUX` taken apart: socket, pid of the server. The session number behind is not used.
+/// Splits `TMUX` into the socket and the pid of the server. The session number after them is not
+/// used.
 pub(crate) fn tmux_server(tmux: &[u8]) -> Option<(&[u8], u32)> {
     let mut parts = tmux.rsplitn(3, |byte| *byte == b',');
     let (_session, server, socket) = (parts.next()?, parts.next()?, parts.next()?);
     Some((socket, u32::try_from(number(server)?).ok()?))
 }
 
-/// `/proc/PID` + `name`, without the formatting machinery.
+/// Builds `/proc/PID` + `name`, without the formatting machinery.
 fn proc_path<'a>(buffer: &'a mut [u8; 32], pid: u32, name: &[u8]) -> Option<&'a str> {
     let mut path = Vec::with_capacity(32);
     path.extend_from_slice(b"/proc/");

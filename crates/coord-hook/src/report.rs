@@ -1,8 +1,8 @@
 //! Writes the event envelope.
 //!
-//! Decides its fields: the allow-list of `coord_model::envelope::Envelope`, and which of them an
-//! event may fill (G11). The buffer has room in front of the envelope, so that the request's head
-//! or the spool's frame goes out in one piece with it.
+//! This module decides its fields: the allow-list of `coord_model::envelope::Envelope`, and which
+//! of them an event may fill (G11). The buffer has room in front of the envelope, so that the
+//! request's head or the spool's frame is sent in one piece with it.
 
 use crate::fields::{Fields, TEXTS, Text};
 use crate::files::read_system;
@@ -18,16 +18,16 @@ use rustix::time::{ClockId, clock_gettime};
 use std::env::var_os;
 use std::os::unix::ffi::OsStrExt;
 
-/// Room in front of the envelope.
+/// Room in front of the envelope, in bytes.
 const FRONT: usize = 112;
-/// Longest host name, machine id and pane id.
+/// Longest host name, machine id and pane id, in bytes.
 const SHORT_BYTES_MAX: usize = 256;
 
-/// Fields that are typed words in one event and free text in others.
+/// Fields that have fixed values in one event, and free text in others.
 const ONLY_OF: [(Text, &[u8]); 3] =
     [(Text::Error, b"StopFailure"), (Text::Reason, b"SessionEnd"), (Text::Source, b"SessionStart")];
 
-/// When the event happened; taken before anything else is done (H-31).
+/// The time of the event, taken before anything else is done (H-31).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) wall_ms: u64,
@@ -49,14 +49,14 @@ pub(crate) struct Report {
     bytes: Vec<u8>,
     /// The event's id, 32 hex digits.
     pub(crate) id: String,
-    /// Whether the harness was seen to be interactive (SessionStart only).
+    /// Whether the harness is interactive; determined only for SessionStart.
     pub(crate) is_interactive: bool,
-    /// Inode of this process's pid namespace.
+    /// Inode number of this process's pid namespace.
     pub(crate) pid_ns: u64,
 }
 
 impl Report {
-    /// The envelope of one event.
+    /// Writes the envelope of one event.
     pub(crate) fn new(place: &Place, stamp: Stamp, fields: &Fields, incomplete: bool) -> Self {
         let event = fields.text(Text::Event).unwrap_or_default();
         let id = event_id(stamp);
@@ -87,7 +87,7 @@ impl Report {
         self.bytes.get(FRONT..).unwrap_or_default()
     }
 
-    /// The envelope with a head of at most [`FRONT`] bytes before it, in one piece.
+    /// The envelope, preceded by a head of at most [`FRONT`] bytes, in one piece.
     pub(crate) fn behind(&mut self, head: &[u8]) -> &[u8] {
         let from = FRONT.saturating_sub(head.len());
         if let Some(front) = self.bytes.get_mut(from..FRONT) {
@@ -97,10 +97,10 @@ impl Report {
     }
 }
 
-/// 48 bits of wall time and 80 random bits: unique, and ordered by time.
+/// Creates an event id: 48 bits of wall time and 80 random bits, unique and ordered by time.
 fn event_id(stamp: Stamp) -> String {
     let mut bytes = [0; 16];
-    // Without a source of randomness the process and its clock have to tell events apart.
+    // Without a source of randomness, the pid and the clock have to tell events apart.
     bytes[8..].copy_from_slice(&stamp.mono_ns.to_be_bytes());
     bytes[6..8].copy_from_slice(&std::process::id().to_be_bytes()[2..]);
     let _fallback_stays = getrandom(&mut bytes[6..], GetRandomFlags::NONBLOCK);
@@ -138,7 +138,7 @@ impl Writer {
         push_number(&mut self.out, number);
     }
 
-    /// A text of the environment or the system.
+    /// Writes a text from the environment or the system. Returns true if it was cut.
     fn foreign(&mut self, name: &str, text: &[u8], bytes_max: usize) -> bool {
         self.name(name);
         self.raw("\"");
@@ -179,7 +179,7 @@ impl Writer {
         self.raw("}");
     }
 
-    /// Start times are decimal strings on every border.
+    /// Writes a start time, which is a decimal string in every format of coord.
     fn ticks(&mut self, name: &str, ticks: u64) {
         self.name(name);
         self.raw("\"");
@@ -217,7 +217,7 @@ impl Writer {
 
     fn fields(&mut self, fields: &Fields, event: &[u8]) {
         for (text, name) in TEXTS {
-            // Of other events these words are output or content.
+            // In other events, these fields contain output or content.
             let only_of = ONLY_OF.iter().find(|(only, _)| *only == text);
             let may = only_of.is_none_or(|(_, only)| *only == event);
             let Some(value) = fields.text(text).filter(|_| may) else { continue };

@@ -1,33 +1,33 @@
-//! Reads one JSON object as it comes in, piece by piece, and takes the wanted fields out of it.
+//! Reads one JSON object in pieces as it arrives, and extracts the wanted fields.
 //!
-//! Decides what is a payload: one JSON object, nested at most [`DEPTH_MAX`] deep. Values that
-//! nobody wants are walked over and never built; there is no recursion and, but for the bounded
-//! copies of wanted texts, no memory. More lenient than the grammar in two points, because an event
-//! is worth more than its form: raw control bytes and bytes that are no UTF-8 may stand in strings.
-//! Holds G7 (bounded whatever comes) and S4-07.
+//! This module decides what is a payload: one JSON object, nested at most [`DEPTH_MAX`] deep.
+//! Unwanted values are skipped and never built. There is no recursion and, except for the bounded
+//! copies of wanted texts, no memory use. It is more lenient than the grammar in two points,
+//! because an event is worth more than its form: strings may contain raw control bytes, and bytes
+//! that are not UTF-8. It holds G7 (bounded for any input) and S4-07.
 
 use crate::fields::{Fields, Text, Want, want};
 use crate::text::Copier;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher24;
 
-/// Deepest nesting.
+/// Deepest nesting that is accepted.
 pub(crate) const DEPTH_MAX: usize = 4096;
-/// Longest name that is told apart from others.
+/// Longest name that is compared, in bytes.
 const WORD_BYTES_MAX: usize = 24;
 
-/// How far a feed got.
+/// The result of reading a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The object goes on.
+    /// The object continues.
     More,
-    /// The object ended before this offset of the piece; what follows is not looked at.
+    /// The object ended before this offset of the piece; what follows is not read.
     Done(usize),
-    /// At this offset of the piece it is no object any more.
+    /// At this offset of the piece, the input stops being an object.
     Malformed(usize, Fault),
 }
 
-/// Why something is no payload.
+/// Why an input is no payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Syntax,
@@ -37,20 +37,20 @@ pub(crate) enum Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A value must come.
+    /// A value must follow.
     Value,
-    /// Behind `[`: a value or `]`.
+    /// After `[`: a value or `]`.
     FirstValue,
-    /// Behind `{`: a name or `}`.
+    /// After `{`: a name or `}`.
     FirstName,
-    /// Behind a comma in an object.
+    /// After a comma in an object.
     Name,
     Colon,
-    /// Behind a value.
+    /// After a value.
     After,
     Text,
     Escape,
-    /// Digits of `\uXXXX` still to come.
+    /// Digits of `\uXXXX` that are still missing.
     Hex(u8),
     /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
@@ -69,7 +69,7 @@ enum Number {
     Exponent,
 }
 
-/// What the string under way is for.
+/// The use of the present string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Skip,
@@ -80,10 +80,10 @@ enum Use {
     Copy(Text),
 }
 
-/// What a byte did.
+/// The effect of a byte.
 enum Step {
     Took,
-    /// It ended a number and is still to be looked at.
+    /// It ended a number, and must be read again.
     Again,
     Fault(Fault),
 }
@@ -96,15 +96,15 @@ pub(crate) struct Scanner {
     depth: usize,
     /// Bit n is set if level n is an object.
     objects: [u64; DEPTH_MAX / 64],
-    /// What the top-level value under way is wanted for.
+    /// What the present top-level value is wanted for.
     want: Want,
     string: Use,
     is_name: bool,
     copier: Copier,
-    /// The name or task type under way.
+    /// The present name or task type.
     word: [u8; WORD_BYTES_MAX],
     word_n: usize,
-    /// The name at level 3 of `background_tasks` was `type`.
+    /// Whether the name at level 3 of `background_tasks` was `type`.
     is_type: bool,
     code: u16,
     number: Option<u64>,
@@ -131,10 +131,10 @@ impl Scanner {
         }
     }
 
-    /// Takes the next piece.
+    /// Reads the next piece.
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Progress {
         let mut at = 0;
-        // From here on the piece belongs to the digest, if one is under way.
+        // From here on, the piece belongs to the present digest, if there is one.
         let mut hash_from = 0;
         while let Some(byte) = piece.get(at) {
             if self.state == State::Text && self.string == Use::Skip {
@@ -246,7 +246,7 @@ impl Scanner {
         Step::Took
     }
 
-    /// Counts the elements of the two arrays that are wanted only for their number.
+    /// Counts the elements of the two arrays of which only the number is wanted.
     fn count(&mut self, byte: u8) {
         let n = if self.want == Want::Tasks {
             &mut self.fields.tasks
@@ -303,7 +303,7 @@ impl Scanner {
         self.state = State::Text;
         match self.string {
             Use::Skip => (),
-            // No name or type that is wanted has an escape in it.
+            // No wanted name or type contains an escape.
             Use::Name | Use::TaskType => self.word_n = WORD_BYTES_MAX + 1,
             Use::Copy(text) => {
                 self.copier.escape(self.fields.bytes_mut(), byte);

@@ -1,8 +1,8 @@
-//! Appends to the spool, by the protocol of [`coord_wire::spool`].
+//! Appends to the spool, with the protocol of [`coord_wire::spool`].
 //!
-//! Decides what is kept when space runs out (H-29): tool events are counted instead of written,
-//! turn edges may use the reserve, a session has a share. An append that has begun is never
-//! interrupted by a deadline (H-37). Holds G1: what this returns as kept is in the page cache.
+//! This module decides what is kept when space runs out (H-29): tool events are counted instead of
+//! written, turn edges may use the reserve, and each session has a share. Once an append has begun,
+//! no deadline interrupts it (H-37). It holds G1: what it reports as kept is in the page cache.
 
 use crate::files;
 use coord_model::envelope::ENVELOPE_BYTES_MAX;
@@ -20,11 +20,11 @@ use rustix::fs::{AtFlags, FlockOperation, OFlags, RawDir, fstat, ftruncate, stat
 use rustix::io::{Errno, pread, pwrite};
 use std::mem::MaybeUninit;
 
-/// How long one hook waits for another one's append.
+/// Longest time, in nanoseconds, that a hook waits for another one's append.
 const LOCK_WAIT_NS: u64 = 200_000_000;
-/// Time between two looks at the lock.
+/// Time between two attempts to take the lock.
 const LOCK_STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// Files with one record: as many as fill the spool's size if each has the largest envelope.
+/// Most files with one record: as many as fill the spool if each has the largest envelope.
 const SOLO_FILES_MAX: u64 = SPOOL_BYTES_MAX / ENVELOPE_BYTES_MAX as u64;
 
 /// Why an event could not be kept.
@@ -42,7 +42,7 @@ impl From<Errno> for SpoolError {
     }
 }
 
-/// How much an event weighs when space runs out.
+/// The priority of an event when space runs out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
     /// Counted instead of written.
@@ -59,12 +59,12 @@ pub(crate) struct Record<'a> {
     pub(crate) framed: &'a [u8],
     pub(crate) weight: Weight,
     pub(crate) session_id: &'a str,
-    /// The event's id.
+    /// The id of the event.
     pub(crate) id: &'a str,
 }
 
-/// Appends one event. It waits for the lock until `deadline_ns` at most; then the event gets a file
-/// of its own, because the holder may be stopped for long.
+/// Appends one event. It waits for the lock until `deadline_ns` at most. After that, the event gets
+/// a file of its own, because the holder of the lock may be stopped for long.
 pub(crate) fn append(
     spool: &OwnedFd,
     uid: u32,
@@ -78,7 +78,7 @@ pub(crate) fn append(
     }
 }
 
-/// A file with a header whose lock is held, to the end of this value.
+/// A spool file with a header, whose lock is held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Locked {
     file: OwnedFd,
@@ -87,8 +87,8 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    /// Opens and locks a file of the spool, made first where it is missing. None: somebody else
-    /// holds the lock, or the file is none of the spool's.
+    /// Opens and locks a file of the spool, and creates it if it is missing. Returns none if
+    /// another process holds the lock, or if the file is no spool file.
     pub(crate) fn open(
         spool: &OwnedFd,
         name: &str,
@@ -104,7 +104,7 @@ impl Locked {
             let is_named = statat(spool, name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|named| (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino));
             if !is_named {
-                // The coordinator took the file over between open and lock: open the new one.
+                // The coordinator renamed the file between open and lock: open the new one.
                 continue;
             }
             let size = u64::try_from(held.st_size).unwrap_or(0);
@@ -115,7 +115,7 @@ impl Locked {
     fn with_header(file: OwnedFd, size: u64) -> Result<Option<Self>, Errno> {
         let mut header = [0; HEADER_BYTES];
         if size < HEADER_BYTES as u64 {
-            // New, or its maker was killed before the header was whole.
+            // The file is new, or its creator was killed before the header was complete.
             header[..HEADER_MAGIC.len()].copy_from_slice(&HEADER_MAGIC);
             write_whole(&file, &header, 0, size)?;
             return Ok(Some(Self { file, size: HEADER_BYTES as u64, header }));
@@ -148,7 +148,7 @@ impl Locked {
         Ok(self.append(record.framed, share_at + 4)?)
     }
 
-    /// Appends a framed record and counts it. A header that could not be counted up is no loss.
+    /// Appends a framed record and counts it. If the header cannot be updated, nothing is lost.
     pub(crate) fn append(&mut self, framed: &[u8], counters_end: u64) -> Result<(), Errno> {
         write_whole(&self.file, framed, self.size, self.size)?;
         self.size += framed.len() as u64;
@@ -158,7 +158,7 @@ impl Locked {
         Ok(())
     }
 
-    /// Records written so far.
+    /// The number of records written so far.
     pub(crate) fn n_records(&self) -> u64 {
         u64::from_le_bytes(self.counter(RECORDS_AT))
     }
@@ -184,7 +184,7 @@ impl Locked {
     }
 }
 
-/// Takes the lock. False: somebody holds it until the deadline.
+/// Takes the lock. Returns false if another process holds it until the deadline.
 fn lock(file: &OwnedFd, deadline_ns: u64) -> Result<bool, Errno> {
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -199,7 +199,7 @@ fn lock(file: &OwnedFd, deadline_ns: u64) -> Result<bool, Errno> {
     }
 }
 
-/// Writes all of it, or cuts the file back to what it was.
+/// Writes all bytes, or truncates the file to its former size.
 fn write_whole(file: &OwnedFd, bytes: &[u8], at: u64, size_before: u64) -> Result<(), Errno> {
     let mut n = 0;
     while n < bytes.len() {
@@ -214,12 +214,12 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], at: u64, size_before: u64) -> Resul
 }
 
 fn cut_back(file: &OwnedFd, size: u64, errno: Errno) -> Result<(), Errno> {
-    // What stays of the record would be read as a torn one: untidy, but no harm.
+    // What remains would be read as a torn record: untidy, but harmless.
     let _torn_record_stays = ftruncate(file, size);
     Err(errno)
 }
 
-/// A file of its own for one event.
+/// Writes one event into a file of its own.
 fn write_solo(spool: &OwnedFd, uid: u32, record: &Record<'_>) -> Result<(), SpoolError> {
     let n_max = match record.weight {
         Weight::Reserved => SOLO_FILES_MAX,
@@ -256,7 +256,7 @@ fn n_solo_files(spool: &OwnedFd) -> Result<u64, Errno> {
     Ok(n)
 }
 
-/// Frames a payload that stands alone.
+/// Frames a single payload.
 pub(crate) fn framed(payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(frame::HEAD_BYTES + payload.len());
     out.extend_from_slice(&frame::head_of_one(payload));

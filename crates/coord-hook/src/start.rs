@@ -1,10 +1,11 @@
-//! Starts the coordinator for an interactive session that found nobody listening.
+//! Starts the coordinator for an interactive session that found no listener.
 //!
-//! Decides when: not after `coord down`, and only on the machine, as the user and in the pid
-//! namespace of the install record (H-15, R-16). Decides whom: the program that the record names, if
-//! nobody but its user and root can change it, the record or the state directory, and if the record
-//! was made for the directories of this hook (H-48). Decides how: detached, from `/`, with an
-//! environment built from lists, so that nothing of the client's leaks into it (H-41, R-15).
+//! This module decides when: not after `coord down`, and only on the machine, as the user, and in
+//! the pid namespace of the install record (H-15, R-16). It decides which program: the one that
+//! the record names. Nobody but the user and root may be able to change the program, the record
+//! or the state directory, and the record must have been made for this hook's directories (H-48).
+//! It decides how: detached, from `/`, with an environment built from lists, so that nothing of
+//! the client's leaks into it (H-41, R-15).
 
 use crate::files;
 use crate::place::Place;
@@ -18,17 +19,17 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that the coordinator gets as they are: language and user name, no place.
+/// Variables that the coordinator gets unchanged: language and user name, no locations.
 const KEPT: [&str; 4] = ["USER", "LOGNAME", "LANG", "TZ"];
 const KEPT_PREFIX: &[u8] = b"LC_";
-/// Variables that it gets besides where the hook was registered without its directories.
+/// Further variables that it gets if the hook was registered without directories.
 const KEPT_UNNAMED: [&str; 3] = ["HOME", "TMUX_TMPDIR", "COORD_LOG"];
 const KEPT_UNNAMED_PREFIX: &[u8] = b"XDG_";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// The install record is one short object.
+/// Longest install record, in bytes; it is one short object.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// Starts it, if it may be started from here. `pid_ns` is this process's.
+/// Starts the coordinator, if it may be started from here.
 pub fn start_coordinator(place: &Context<'_>) {
     let Context(place, pid_ns) = place;
     if statat(&place.state, "down", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
@@ -45,11 +46,12 @@ pub fn start_coordinator(place: &Context<'_>) {
     }
 }
 
-/// What [`start_coordinator`] needs to know.
+/// The input of [`start_coordinator`]: the hook's place, and the inode number of this process's pid
+/// namespace.
 #[derive(Debug)]
 pub struct Context<'a>(pub(crate) &'a Place, pub(crate) u64);
 
-/// The record, if nobody else can have written it.
+/// Reads the install record, if nobody else can have written it.
 fn install_record(place: &Place) -> Option<InstallRecord> {
     let directory = fstat(&place.state).ok()?;
     let (file, found) =
@@ -83,7 +85,7 @@ fn spawn(place: &Place, record: &InstallRecord) {
     }
     command.current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // The event is spooled already; without a coordinator it waits there.
+    // The event is already spooled; without a coordinator it stays there.
     let _starts_next_time = command.spawn();
 }
 

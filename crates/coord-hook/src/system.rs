@@ -1,8 +1,8 @@
-//! The border to the C library: entry, arguments, exit, the signals of a failed write.
+//! The interface to the C library: entry, arguments, exit, and the signals of a failed write.
 //!
 //! The programs skip the standard library's start-up (signal stack, thread data, descriptor
-//! checks), which costs several page faults; what it would have done and a hook needs is done
-//! here and in [`crate::files`].
+//! checks), which costs several page faults. The parts of it that a hook needs are done here and in
+//! [`crate::files`].
 #![expect(
     unsafe_code,
     reason = "raw arguments and three calls of the C library; nothing else does"
@@ -10,12 +10,12 @@
 
 use core::ffi::{CStr, c_char};
 
-/// The argument vector as the C library passes it to `main`.
+/// The argument vector, as the C library passes it to `main`.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub struct Args(*const *const c_char);
 
-/// The arguments behind the program's name.
+/// The arguments after the program's name.
 pub(crate) fn arguments(n: i32, vector: Args) -> impl Iterator<Item = &'static CStr> {
     let n = if vector.0.is_null() { 0 } else { usize::try_from(n).unwrap_or(0) };
     (1..n).filter_map(move |i| {
@@ -29,13 +29,14 @@ pub(crate) fn arguments(n: i32, vector: Args) -> impl Iterator<Item = &'static C
     })
 }
 
-/// Ends the process at once: nothing is flushed, no handler runs.
+/// Ends the process at once: nothing is flushed, and no handler runs.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` has no precondition.
     unsafe { libc::_exit(code) }
 }
 
-/// A closed stdout or a limit on file sizes becomes an error of `write` instead of a signal.
+/// Makes a closed standard output, or a limit on file sizes, an error of `write` instead of a
+/// signal.
 pub(crate) fn ignore_write_signals() {
     for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
         // SAFETY: SIG_IGN is a valid disposition of both, and no other thread exists.

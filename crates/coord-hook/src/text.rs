@@ -1,32 +1,33 @@
-//! Copies foreign text as the inside of a JSON string, bounded and always valid.
+//! Copies foreign text as the content of a JSON string, bounded and always valid.
 //!
-//! Decides how strings of the payload and of the environment look in the envelope: cut between two
-//! characters or escapes, invalid UTF-8 and lone surrogates as U+FFFD, control bytes escaped (H-26).
+//! This module decides how strings from the payload and the environment appear in the envelope.
+//! They are cut between two characters or escapes, invalid UTF-8 and lone surrogates become U+FFFD,
+//! and control bytes are escaped (H-26).
 
 const REPLACEMENT: &[u8] = "\u{FFFD}".as_bytes();
 const HEX: [u8; 16] = *b"0123456789abcdef";
 
-/// A copy under way: text goes in byte by byte, whole characters and escapes come out.
+/// A copy in progress: text goes in byte by byte, and complete characters and escapes come out.
 #[derive(Debug, Default)]
 pub(crate) struct Copier {
-    /// Where the copy may not grow beyond.
+    /// The length that the output may not exceed.
     end_max: usize,
-    /// An UTF-8 sequence that has begun.
+    /// The beginning of a UTF-8 sequence.
     sequence: [u8; 4],
     sequence_n: usize,
-    /// The first half of a surrogate pair, waiting for the second.
+    /// The first half of a surrogate pair, which waits for the second.
     high: Option<u16>,
-    /// Something did not fit, and nothing more is taken.
+    /// Whether something did not fit; nothing more is copied then.
     full: bool,
 }
 
 impl Copier {
-    /// A copy that appends at most `bytes_max` bytes to `out`.
+    /// Creates a copy that appends at most `bytes_max` bytes to `out`.
     pub(crate) fn new(out: &[u8], bytes_max: usize) -> Self {
         Self { end_max: out.len().saturating_add(bytes_max), ..Self::default() }
     }
 
-    /// A byte between the quotes that belongs to no escape.
+    /// Copies a byte between the quotes that belongs to no escape.
     pub(crate) fn plain(&mut self, out: &mut Vec<u8>, byte: u8) {
         if self.sequence_n != 0 {
             if self.continues(byte) {
@@ -45,13 +46,13 @@ impl Copier {
         }
     }
 
-    /// The escape `\` + `byte`, for every byte but `u`.
+    /// Copies the escape `\` + `byte`, for every byte but `u`.
     pub(crate) fn escape(&mut self, out: &mut Vec<u8>, byte: u8) {
         self.end_sequence(out);
         self.unit(out, &[b'\\', byte]);
     }
 
-    /// The escape `\uXXXX`.
+    /// Copies the escape `\uXXXX`.
     pub(crate) fn code(&mut self, out: &mut Vec<u8>, code: u16) {
         self.end_sequence(out);
         match (code, self.high) {
@@ -71,14 +72,14 @@ impl Copier {
         }
     }
 
-    /// Ends the copy. True if something was cut off.
+    /// Ends the copy. Returns true if something was cut off.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) -> bool {
         self.end_sequence(out);
         self.end_high(out);
         self.full
     }
 
-    /// Whether the rest of the text cannot change the copy any more.
+    /// Whether the rest of the text can no longer change the copy.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
@@ -109,7 +110,7 @@ impl Copier {
         }
     }
 
-    /// A sequence that stops short of its end is one replacement character.
+    /// Replaces an unfinished sequence by one replacement character.
     fn end_sequence(&mut self, out: &mut Vec<u8>) {
         if self.sequence_n != 0 {
             self.sequence_n = 0;
@@ -123,7 +124,7 @@ impl Copier {
         }
     }
 
-    /// Takes one character or escape, or none of it.
+    /// Appends one character or escape completely, or not at all.
     fn unit(&mut self, out: &mut Vec<u8>, unit: &[u8]) {
         self.end_high(out);
         if self.full || self.end_max < out.len() + unit.len() {
@@ -134,7 +135,8 @@ impl Copier {
     }
 }
 
-/// Appends `text` as the inside of a JSON string of at most `bytes_max`. True if it was cut.
+/// Appends `text` as the content of a JSON string, at most `bytes_max` bytes. Returns true if it
+/// was cut.
 pub(crate) fn push_escaped(out: &mut Vec<u8>, text: &[u8], bytes_max: usize) -> bool {
     let mut copier = Copier::new(out, bytes_max);
     for byte in text {
@@ -146,7 +148,7 @@ pub(crate) fn push_escaped(out: &mut Vec<u8>, text: &[u8], bytes_max: usize) -> 
     copier.end(out)
 }
 
-/// `\uXXXX`.
+/// The escape `\uXXXX` of a code unit.
 fn code_unit(code: u16) -> [u8; 6] {
     let digit = |shift: u16| HEX[usize::from(code >> shift & 15)];
     [b'\\', b'u', digit(12), digit(8), digit(4), digit(0)]

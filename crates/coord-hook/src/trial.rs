@@ -1,5 +1,6 @@
-//! What a hook makes of an input, without a process, a coordinator or a spool: for tests that try
-//! many inputs. Decides nothing: every step is the program's own. No hook executable has this in it.
+//! Shows what a hook makes of an input, without a process, a coordinator or a spool, for tests that
+//! try many inputs. It decides nothing: every step is the program's own. No hook executable
+//! contains it.
 
 use crate::diagnosis;
 use crate::fields::Fields;
@@ -16,11 +17,11 @@ use std::path::Path;
 pub enum Trial {
     /// This envelope.
     Envelope(Vec<u8>),
-    /// Nothing but this diagnosis, to the spool.
+    /// Only this diagnosis, to the spool.
     Malformed(Vec<u8>),
 }
 
-/// Hands the pieces to a hook with this root. None: it is inert there.
+/// Passes the pieces to a hook with this root. Returns none if the hook is inert there.
 pub fn trial(root: &Path, pieces: &[&[u8]]) -> Option<Trial> {
     let given = Given { root: Some(root.as_os_str()), ..Given::default() };
     let place = Place::find(&given).ok()??;

@@ -1,10 +1,10 @@
-//! The wake hook: waits beside an idle session for one message, hands it over, and ends.
+//! The wake hook: waits beside an idle session for one message, hands it over, and exits.
 //!
-//! Decides when it does not wait at all: in a run without a person at a terminal, which would wait
-//! for it, and where nobody would answer. Decides when it stops: with its harness, with the
-//! coordinator, or when either has another waiter. A message goes to the client on standard error
-//! with exit 2, the one exception to "never 2" (H-02). It keeps nothing: what it cannot hand over
-//! stays with the coordinator.
+//! This module decides when it does not wait at all: in a run without a person at a terminal, which
+//! would wait for the hook, and where nobody would answer. It decides when it stops: with its
+//! harness, with the coordinator, or when either has another waiter. A message is passed to the
+//! client on standard error with exit code 2, the only exception to "never 2" (H-02). The hook
+//! keeps nothing: what it cannot hand over stays with the coordinator.
 
 use crate::deliver;
 use crate::fields::{Fields, Text};
@@ -24,13 +24,13 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-/// A message stands on standard error.
+/// Exit code: a message is on standard error.
 const WOKEN: i32 = 2;
 
-/// The hook's life behind its arguments.
+/// Runs the hook after its arguments were parsed.
 pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     files::fill_standard_streams();
-    // It reports nothing, so nothing is lost where it finds no place.
+    // The wake hook reports nothing, so nothing is lost if it finds no place.
     let Ok(Some(place)) = Place::find(given) else { return SAFE };
     let Some(harness) = place.harness.and_then(Harness::of_parent) else { return SAFE };
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
@@ -48,23 +48,23 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     if say(&answer.body, &harness) { WOKEN } else { SAFE }
 }
 
-/// An interactive client that started this very process.
+/// An interactive client that started this process.
 struct Harness {
     process: Process,
-    /// Readable when it is gone.
+    /// Readable once the client is gone.
     end: OwnedFd,
 }
 
 impl Harness {
-    /// The harness, if it is this process's parent and a person can be at it. Somebody between the
-    /// two could hand neither the message on nor the exit code.
+    /// The harness, if it is this process's parent and a person may be at it. A process between the
+    /// two could pass on neither the message nor the exit code.
     fn of_parent(process: Process) -> Option<Self> {
         let parent = getppid().filter(|parent| is_pid(*parent, process.pid))?;
         if !process::is_at_terminal(process) {
             return None;
         }
         let end = pidfd_open(parent, PidfdFlags::empty()).ok()?;
-        // It was opened by number: only now that it is held do the checks bind.
+        // The pidfd was opened by number, so the checks are reliable only now that it is held.
         let is_still = getppid() == Some(parent) && Process::read(process.pid) == Some(process);
         is_still.then_some(Self { process, end })
     }
@@ -74,19 +74,19 @@ fn is_pid(pid: Pid, number: u32) -> bool {
     u32::try_from(pid.as_raw_nonzero().get()) == Ok(number)
 }
 
-/// Holds on to nothing that others wait for while it waits: no terminal, whose other users would
-/// pass for work of the harness (H-08), and no directory.
+/// Releases what others may wait for while the hook waits: the terminal, whose users would be taken
+/// for work of the harness (H-08), and the directory.
 fn leave_terminal() {
     let _has_no_terminal_already = rustix::process::setsid();
     let _stays_where_it_is = rustix::process::chdir("/");
 }
 
-/// Tells the coordinator that it waits.
+/// Tells the coordinator that this hook waits.
 fn ask(place: &Place, session_id: &[u8], harness: Process) -> Option<OwnedFd> {
     deliver::run_directory(place).ok()?;
     let mut body = Vec::with_capacity(512);
     body.extend_from_slice(b"{\"session_id\":\"");
-    // It comes escaped from the payload.
+    // The session id is already escaped in the payload.
     body.extend_from_slice(session_id);
     body.extend_from_slice(b"\",\"harness\":{\"pid\":");
     push_number(&mut body, harness.pid.into());
@@ -103,7 +103,8 @@ fn ask(place: &Place, session_id: &[u8], harness: Process) -> Option<OwnedFd> {
     begin(&place.paths.socket(), &request, mono_ns().saturating_add(nanoseconds(EXCHANGE))).ok()
 }
 
-/// Waits for the answer, however long; none if the coordinator or the harness is gone first.
+/// Waits for the answer without limit. Returns none if the coordinator or the harness is gone
+/// first.
 fn wait(coordinator: &OwnedFd, harness: &Harness) -> Option<Answer> {
     let mut bytes = Vec::with_capacity(1024);
     loop {
@@ -121,7 +122,7 @@ fn wait(coordinator: &OwnedFd, harness: &Harness) -> Option<Answer> {
     }
 }
 
-/// Writes the message for the client, whole. False if nobody is left to read it.
+/// Writes the whole message for the client. Returns false if nobody is left to read it.
 fn say(message: &[u8], harness: &Harness) -> bool {
     ignore_write_signals();
     let stderr = rustix::stdio::stderr();
@@ -137,7 +138,7 @@ fn say(message: &[u8], harness: &Harness) -> bool {
     true
 }
 
-/// Waits until `fd` is ready; false if the harness is gone.
+/// Waits until `fd` is ready. Returns false if the harness is gone.
 fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, harness: &Harness) -> bool {
     loop {
         let mut both =

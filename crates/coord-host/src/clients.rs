@@ -1,8 +1,8 @@
-//! Recognizes clients by their executables (H-46): a process that merely says it is one is none.
+//! Recognizes clients by their executables (H-46): a process that only claims to be a client is none.
 //!
-//! The client's own program is known by the name or the place of its file; one that runs under an
-//! interpreter is known by its script. Other programs count if install recorded them or a person named
-//! them in the configuration.
+//! The client's own program is known by the name or the location of its file. A client that runs under an
+//! interpreter is known by its script. Other programs count if `coord install` recorded them or the
+//! configuration names them.
 
 use std::ffi::OsStr;
 use std::fs::read_link;
@@ -14,42 +14,44 @@ use coord_model::ProcessRef;
 use crate::launch::{DELETED, INTERPRETERS};
 use crate::process::{stat, words};
 
-/// Names of the client's executable.
+/// File names of the client's executable.
 const NAMES: [&str; 2] = ["claude", "claude.exe"];
-/// Where the client's own installer puts executables that are named by their versions.
+/// The end of the directory path in which the client's own installer puts executables named by version.
 const VERSIONS: [&str; 2] = ["claude", "versions"];
 /// The package whose scripts are the client.
 const PACKAGE: [&str; 2] = ["@anthropic-ai", "claude-code"];
 /// Programs that run the client's script.
 const ENGINES: [&str; 3] = ["node", "nodejs", "bun"];
 
-/// Which programs are clients.
+/// The set of programs that count as clients.
 #[derive(Debug, Clone, Default)]
 pub struct Clients {
     named: Vec<PathBuf>,
 }
 
 impl Clients {
-    /// The known ones, and those in `named`: executables and scripts, as absolute paths.
+    /// Creates the set of the known clients and those in `named`, which are absolute paths of executables and
+    /// scripts.
     pub fn new(named: impl IntoIterator<Item = PathBuf>) -> Self {
         let resolved = |path: PathBuf| path.canonicalize().unwrap_or(path);
         Self { named: named.into_iter().map(resolved).collect() }
     }
 
-    /// Whether exactly this process is a client.
+    /// Checks that exactly this process is a client.
     ///
     /// # Errors
-    /// It is not: the path of the program that it is; empty where that cannot be told.
+    /// The process is no client: the path of its program, or an empty string if the path is unknown.
     pub fn recognize(&self, process: ProcessRef) -> Result<(), String> {
         let recognized = self.recognize_running(process.pid);
         let is_it = stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time);
         if is_it { recognized } else { Err(recognized.err().unwrap_or_default()) }
     }
 
-    /// Whether the process with this pid is a client. For callers that hold a pidfd, so the pid cannot be reused.
+    /// Checks that the process with this pid is a client. For callers that hold a pidfd, so that the pid
+    /// cannot be reused.
     ///
     /// # Errors
-    /// As of [`Self::recognize`].
+    /// The same as for [`Self::recognize`].
     pub fn recognize_running(&self, pid: u32) -> Result<(), String> {
         let Some(executable) = executable(pid) else { return Err(String::new()) };
         let script = script(pid, &executable);
@@ -86,14 +88,14 @@ fn is_clients_script(script: &Path) -> bool {
     is_in_package || NAMES.iter().any(|known| name(script) == *known)
 }
 
-/// The executable of a process; one that was replaced while it runs is still what it was.
+/// The path of a process's executable; if the file was replaced since the start, its path at that time.
 fn executable(pid: u32) -> Option<PathBuf> {
     let path = read_link(format!("/proc/{pid}/exe")).ok()?.into_os_string().into_vec();
     let path = path.strip_suffix(DELETED.as_bytes()).map_or(path.clone(), <[u8]>::to_vec);
     Some(PathBuf::from(OsStr::from_bytes(&path)))
 }
 
-/// The script that an interpreter runs, where nothing stands before it on the command line.
+/// The script that an interpreter runs, if it is the first word after the interpreter on the command line.
 fn script(pid: u32, executable: &Path) -> Option<PathBuf> {
     if !INTERPRETERS.iter().any(|known| name(executable) == *known) {
         return None;
@@ -111,7 +113,7 @@ fn script(pid: u32, executable: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    // H-46: by the executable, by a client's script, or by what a person named.
+    // H-46: recognized by the executable, by a client's script, or because a person named it.
     #[test]
     fn a_client_is_known_by_its_executable_or_its_script() {
         let clients = Clients { named: vec!["/opt/own/cc".into(), "/opt/own/cc.sh".into()] };

@@ -1,6 +1,8 @@
-//! Locks on the client's configuration directories (H-14): whoever acts in one holds an exclusive
-//! flock on the directory itself. Nothing is written there; the lock is seen by every coordinator
-//! of every root, and by containers that mount the directory. Without it nothing acts there.
+//! Locks on the client's configuration directories (H-14): a coordinator acts in a directory only while it
+//! holds an exclusive flock on it.
+//!
+//! Nothing is written into the directory. The lock is visible to coordinators with any root, and to
+//! containers that mount the directory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +12,14 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::registry::{Readable, open_config_dir};
 
-/// The locks held, for the coordinator's life.
+/// The locks that are held; they last until the coordinator ends.
 #[derive(Debug, Default)]
 pub struct ConfigDirs {
     held: BTreeMap<String, OwnedFd>,
 }
 
 impl ConfigDirs {
-    /// Tries the lock of `config_dir`; whether it is held now.
+    /// Tries to lock `config_dir`. Returns whether the lock is held now.
     pub fn lock(&mut self, readable: &Readable, config_dir: &str) -> bool {
         if self.held.contains_key(config_dir) {
             return true;
@@ -39,7 +41,7 @@ impl ConfigDirs {
 mod tests {
     use super::*;
 
-    // H-14: two coordinators, one directory: only one of them may act there.
+    // H-14: of two coordinators, only one may act in a directory.
     #[test]
     fn only_one_holds_a_directory() {
         let dir = tempfile::tempdir().unwrap();

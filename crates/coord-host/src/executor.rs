@@ -1,11 +1,10 @@
-//! The one thread that proves and acts, so that the loop never waits for tmux, the process table or a
+//! The executor thread, which proves and acts, so that the loop never waits for tmux, the process table or a
 //! file.
 //!
-//! Decides nothing about sessions: actions go in, and each is carried out in its turn and answered once.
-//! An act looks again before it touches anything, and touches nothing if something is other than in
-//! the proof that it was decided on (H-08, H-16, H-18). What could not be told is never taken for
-//! what would allow an act. No text of a pane, transcript or environment is kept, and none gets into
-//! a command.
+//! The executor decides nothing about sessions. It performs actions in order, and answers each once. Before
+//! an act touches anything, it looks again, and touches nothing if anything differs from the proof on which
+//! the act was decided (H-08, H-16, H-18). A value that could not be determined never counts as one that
+//! allows an act. No text of a pane, a transcript or an environment is kept, or becomes part of a command.
 
 mod look;
 mod main_thread;
@@ -34,37 +33,37 @@ pub use transcripts::Transcripts;
 /// The answer to an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A look was made.
+    /// The result of a look.
     Proved(Intent, Box<Proof>),
-    /// An act was carried out, or not.
+    /// The outcome of an act.
     Acted(Intent, Outcome),
 }
 
-/// What the thread looks and acts with.
+/// What the thread observes and acts with.
 #[derive(Debug)]
 pub struct Tools {
-    /// Panes.
+    /// Access to tmux servers.
     pub asker: Asker,
-    /// Which configuration directories may be read (H-14).
+    /// The configuration directories that may be read (H-14).
     pub readable: Readable,
-    /// Where the store lies: its disk must not be full (H-11).
+    /// The state directory, whose disk must have room (H-11).
     pub state_dir: PathBuf,
-    /// The absolute path of `coordctl`, as it would be typed (H-18).
+    /// The absolute path of `coordctl`, as it is typed into a shell (H-18).
     pub coordctl: String,
-    /// `--root` of the coordinator, which the one who resumes needs to find it.
+    /// The coordinator's `--root`, with which the resumed process finds the coordinator.
     pub root: Option<String>,
     /// The transcripts that are locked (H-13).
     pub transcripts: Transcripts,
 }
 
-/// Proves and acts, on a thread of its own.
+/// The executor and its thread.
 #[derive(Debug)]
 pub struct Executor {
     worker: QueueWorker<Queue>,
     replies: Receiver<Reply>,
 }
 
-/// Actions in the order in which they were asked for.
+/// Queued actions, in the order in which they were requested.
 #[derive(Debug, Default)]
 struct Queue(VecDeque<Action>);
 
@@ -81,7 +80,7 @@ impl Waiting for Queue {
 }
 
 impl Executor {
-    /// Starts the thread; the loop is woken when there is a reply.
+    /// Starts the thread, which wakes the loop after each reply.
     pub fn start(mut tools: Tools, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, replies) = channel();
         let act = move |action| tools.do_action(action);
@@ -89,12 +88,12 @@ impl Executor {
         Ok(Self { worker, replies })
     }
 
-    /// Takes an action, after those it was given before.
+    /// Queues an action after the earlier ones.
     pub fn act(&self, action: Action) {
         self.worker.put(|queue| queue.0.push_back(action));
     }
 
-    /// A reply, if there is any.
+    /// The next reply, if there is one.
     pub fn take(&self) -> Option<Reply> {
         self.replies.try_recv().ok()
     }
@@ -123,7 +122,7 @@ impl Tools {
             Action::NewWindow { intent, subject, proof } => {
                 (intent, self.new_window(&subject, &proof))
             }
-            // The coordinator hands it over itself: its waiters are connections of the loop.
+            // The coordinator wakes sessions itself: the waiters are connections of its loop.
             Action::Wake { .. } => return None,
             Action::Release { session_id } => {
                 self.transcripts.release(&session_id);

@@ -1,4 +1,4 @@
-//! Facts about the machine, the boot and this process, read once at start.
+//! Facts about the machine, the boot and this process, which are read once at start.
 
 use std::path::Path;
 
@@ -8,25 +8,25 @@ use coord_wire::paths::machine_id;
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Who and where this process is.
+/// The machine, boot, namespace and user of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
     /// Machine id.
     pub machine: String,
     /// Host name.
     pub host: String,
-    /// Kernel boot id; empty where the kernel does not tell.
+    /// Kernel boot id; empty if the kernel does not report one.
     pub boot: String,
-    /// Wall time of the boot, milliseconds since 1970.
+    /// Wall time of the boot, in milliseconds since 1970.
     pub boot_at_ms: u64,
-    /// Inode of the pid namespace; 0 where it is not to be had.
+    /// Inode number of the pid namespace; 0 if it is unavailable.
     pub pid_ns: u64,
     /// Effective user id.
     pub uid: u32,
 }
 
 impl Here {
-    /// Reads them; `wall_ms` is the wall time now.
+    /// Reads the facts; `wall_ms` is the present wall time in milliseconds since 1970.
     pub fn read(wall_ms: u64) -> Self {
         let host = uname().nodename().to_string_lossy().into_owned();
         let read = |path: &str| std::fs::read_to_string(Path::new(path)).ok();
@@ -43,7 +43,7 @@ impl Here {
         }
     }
 
-    /// The part that the core judges by.
+    /// The facts on which the core bases its decisions.
     pub fn for_core(&self) -> Host {
         Host {
             machine: self.machine.clone(),

@@ -1,9 +1,8 @@
-//! Reads how a living harness was started, so that its session can be resumed in the same way
-//! (S0-25d): its program and options, directory, parent, and the names of the variables that choose
-//! its account.
+//! Reads how a living harness was started, so that its session can be resumed in the same way (S0-25d): the
+//! program and options, the directory, the parent, and the names of the variables that choose the account.
 //!
-//! Only what is understood is kept (H-19); where anything is not, the launch is `unfit` and holds
-//! no option at all. What its user asked it to do is never kept (G11), nor is any variable's value.
+//! Only what is understood is kept (H-19). If anything is not, the launch is `unfit` and has no options at
+//! all. The user's prompt is never kept (G11), and neither is any variable's value.
 
 pub mod options;
 mod parent;
@@ -21,20 +20,20 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 
 use crate::process::{CMDLINE_BYTES_MAX, stat};
 
-/// An environment is read up to here, in bytes; most have a few KiB.
+/// Longest environment that is read, in bytes; most have a few KiB.
 const ENVIRON_BYTES_MAX: usize = 1024 * 1024;
 /// Programs that run a client that is a script.
 pub(crate) const INTERPRETERS: [&str; 6] = ["node", "nodejs", "bun", "sh", "bash", "dash"];
-/// What the kernel appends to the name of an executable that is no longer there.
+/// Suffix that the kernel appends to the path of an executable that was deleted.
 pub(crate) const DELETED: &str = " (deleted)";
 
-/// How exactly this process was started; none if it is gone, or cannot be read.
+/// Reads how exactly this process was started; none if it is gone or unreadable.
 pub fn of(process: ProcessRef) -> Option<Launch> {
     let own = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let parent = parent::of(own)?;
     let cwd = place(process.pid)?;
     let told = told(process.pid, &cwd.path);
-    // What was read by pid is of this process only if it still has it, and its parent still lives.
+    // What was read by pid belongs to this process only if it still has the pid and the same parent.
     let again = stat(process.pid)?;
     if (again.start_time, again.ppid) != (own.start_time, own.ppid) {
         return None;
@@ -48,14 +47,14 @@ pub fn of(process: ProcessRef) -> Option<Launch> {
     Some(Launch { parent, program, flags, unfit, cwd, variables, config_dir })
 }
 
-/// The configuration directory that the environment of exactly this process gives (H-45).
+/// The configuration directory from the environment of exactly this process (H-45).
 pub fn config_dir_of(process: ProcessRef) -> Option<String> {
     let environ = whole(process.pid, "environ", ENVIRON_BYTES_MAX).ok()?;
     stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     variables::config_dir(&environ)
 }
 
-/// What can be used again.
+/// The parts of a launch that a resume can repeat.
 #[derive(Debug, Default)]
 struct Told {
     program: Vec<String>,
@@ -63,7 +62,7 @@ struct Told {
     variables: Vec<String>,
 }
 
-/// What its command line and its environment say, or why that cannot be used again.
+/// Reads the command line and the environment, or says why they cannot be repeated.
 fn told(pid: u32, cwd: &str) -> Result<Told, String> {
     let executable = executable(pid)?;
     let cmdline = whole(pid, "cmdline", CMDLINE_BYTES_MAX)?;
@@ -72,7 +71,7 @@ fn told(pid: u32, cwd: &str) -> Result<Told, String> {
     Ok(Told { program, flags, variables })
 }
 
-/// The program, and the client's options that are kept.
+/// Splits a command line into the program and the client's options that are kept.
 fn parted(
     executable: &Path,
     words: Vec<String>,
@@ -99,7 +98,7 @@ fn executable(pid: u32) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// A file of `/proc/PID`, all of it.
+/// Reads a whole file of `/proc/PID`; an error if it is longer than `bytes_max`.
 fn whole(pid: u32, name: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     let unreadable = |_| format!("its {name} cannot be read");
     let file = File::open(format!("/proc/{pid}/{name}")).map_err(unreadable)?;
@@ -111,7 +110,7 @@ fn whole(pid: u32, name: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The words of a command line: each ends with a zero byte.
+/// Splits a command line into words, each of which ends with a zero byte.
 fn split(cmdline: &[u8]) -> Result<Vec<String>, String> {
     let cmdline = cmdline.strip_suffix(b"\0").ok_or("its command line cannot be read")?;
     let words = cmdline.split(|byte| *byte == 0);
@@ -122,7 +121,8 @@ fn text(word: &OsStr) -> Result<String, String> {
     word.to_str().map(str::to_owned).ok_or_else(|| "its command line is no UTF-8".to_owned())
 }
 
-/// Its working directory. A network file system is not asked: what the kernel knows will do.
+/// The working directory of a process. A network file system is not queried: what the kernel has cached is
+/// enough.
 fn place(pid: u32) -> Option<Place> {
     let link = format!("/proc/{pid}/cwd");
     let path = std::fs::read_link(&link).ok()?.into_os_string().into_string().ok()?;

@@ -1,7 +1,8 @@
-//! This machine: looked at, and acted on. Decides nothing.
+//! Observes this machine and acts on it. Decides nothing.
 //!
-//! Processes, the client's registry, panes, transcripts, task directories and the state directory are read here, and
-//! `executor` carries out what was decided. What waits for the world runs on a thread of its own (`worker`).
+//! This crate reads processes, the client's registry, panes, transcripts, task directories and the state
+//! directory, and its `executor` carries out what was decided. What may wait for the outside world runs on
+//! threads of its own (`worker`).
 
 pub mod clients;
 pub mod config_dirs;

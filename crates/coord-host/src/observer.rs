@@ -1,9 +1,10 @@
-//! The threads that look: one at transcripts and task directories, and one at the panes of each tmux server,
-//! so that the loop never waits for tmux or for a file that others name (H-27).
+//! The observing threads, so that the loop never waits for tmux or for a file that another
+//! program names (H-27). One thread reads transcripts and task directories, and one for each tmux
+//! server captures its panes.
 //!
-//! Decides nothing: wishes go in, each is answered once, and the loop is woken. What is wished for
-//! while a look is under way waits and is looked at together; a process that already waits for the
-//! same look does not wait twice.
+//! This module decides nothing. Each request is answered once, and the loop is woken. Requests that arrive
+//! during an observation are queued and handled together. A queued request for the same process and the same
+//! observation is not queued twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
@@ -18,50 +19,51 @@ use crate::tmux::{PaneAnswer, PaneWish, Tmux};
 use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 
-/// What was seen.
+/// An observation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// A pane.
+    /// A capture of a pane.
     Pane(PaneAnswer),
     /// An entry of the client's registry.
     Registry(RegistrySeen),
     /// The end of a transcript.
     Transcript {
-        /// The process that writes it.
+        /// The process that writes the transcript.
         process: ProcessRef,
-        /// When the client wrote the interrupt that is its newest word, milliseconds since 1970.
+        /// When the client wrote the interrupt, if an interrupt is the newest entry; in milliseconds since
+        /// 1970.
         interrupted_ms: Option<u64>,
-        /// The wished signature, if it stands in the transcript.
+        /// The requested signature, if the transcript contains it.
         signature: Option<String>,
-        /// The API error that is its newest word.
+        /// The API error, if one is the newest entry.
         failure: Option<Failure>,
     },
-    /// Messages that are on their way, looked for in a transcript (H-30).
+    /// The result of a look in a transcript for messages whose arrival is unproved (H-30).
     Messages {
-        /// Those that an agent has answered a request with.
+        /// Messages in a request that an agent has answered.
         arrived: Vec<MessageId>,
-        /// Of a last look: those that it has not.
+        /// In a last look: the messages that were not found.
         missed: Vec<MessageId>,
     },
     /// The files of a task directory.
     Task {
-        /// Which.
+        /// The directory.
         dir: String,
-        /// What was in it.
+        /// What the directory contained.
         found: TaskFound,
     },
 }
 
-/// What the threads look with.
+/// The adapters with which the threads observe.
 #[derive(Debug)]
 pub struct Sources {
-    /// Panes.
+    /// Access to panes.
     pub tmux: Tmux,
-    /// Which configuration directories may be read.
+    /// The configuration directories that may be read.
     pub readable: Readable,
 }
 
-/// Looks at panes, transcripts and task directories, on threads of its own.
+/// The observing threads and their queues.
 #[derive(Debug)]
 pub struct Observer {
     panes: Servers,
@@ -69,17 +71,17 @@ pub struct Observer {
     seen: Receiver<Seen>,
 }
 
-/// What is to be read.
+/// Queued requests for files.
 #[derive(Debug, Default)]
 struct Wishes {
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
-    /// By transcript, and whether it is the last look.
+    /// Keyed by transcript, and by whether it is the last look.
     messages: BTreeMap<(String, bool), MessageWish>,
     tasks: BTreeSet<String>,
 }
 
 impl Waiting for Wishes {
-    /// All there are.
+    /// All queued requests at once.
     type Task = Self;
 
     fn next(&mut self) -> Option<Self> {
@@ -92,10 +94,10 @@ impl Waiting for Wishes {
 }
 
 impl Observer {
-    /// Starts the thread; the loop is woken when something was seen.
+    /// Starts the thread, which wakes the loop after each observation.
     ///
     /// # Errors
-    /// The system has no room for another thread.
+    /// The system cannot create another thread.
     pub fn start(sources: Sources, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, seen) = channel();
         let Sources { tmux, readable } = sources;
@@ -104,17 +106,17 @@ impl Observer {
         Ok(Self { panes: Servers::new(tmux, supervisor.clone()), worker, seen })
     }
 
-    /// Wishes for looks at panes. Of two for one process the more urgent one is answered.
+    /// Requests captures of panes. Of two requests for one process, the more urgent one is answered.
     pub fn look_at_panes(&mut self, wishes: Vec<PaneWish>) {
         self.panes.look_at(wishes);
     }
 
-    /// Wishes for the end of a transcript.
+    /// Requests a read of the end of a transcript.
     pub fn read_transcript(&self, wish: TranscriptWish) {
         self.worker.put(|all| drop(all.transcripts.insert(wish.process, wish)));
     }
 
-    /// Wishes for a look for messages; one that waits for the same transcript takes it along.
+    /// Requests a look for messages. It is merged with a queued request for the same transcript.
     pub fn seek_messages(&self, wish: MessageWish) {
         self.worker.put(|all| {
             let ids = wish.ids.clone();
@@ -123,14 +125,14 @@ impl Observer {
         });
     }
 
-    /// Wishes for the files of a task directory.
+    /// Requests a read of the files in a task directory.
     pub fn read_task(&self, dir: String) {
         self.worker.put(|all| {
             let _ = all.tasks.insert(dir);
         });
     }
 
-    /// Something that was seen, if there is any.
+    /// The next observation, if there is one.
     pub fn take(&self) -> Option<Seen> {
         self.seen.try_recv().ok().or_else(|| self.panes.take().map(Seen::Pane))
     }
@@ -146,7 +148,7 @@ fn look(readable: &Readable, wishes: Wishes) -> Vec<Seen> {
     transcripts.chain(messages).chain(tasks).collect()
 }
 
-/// Looks for messages in a transcript. One that cannot be read shows none.
+/// Looks for messages in a transcript. An unreadable transcript contains none.
 fn seek(readable: &Readable, wish: &MessageWish) -> Seen {
     let arrived = transcript::arrived(readable, wish).unwrap_or_else(|why| {
         tracing::debug!(why, "transcript");
@@ -156,7 +158,7 @@ fn seek(readable: &Readable, wish: &MessageWish) -> Seen {
 }
 
 impl Seen {
-    /// What a look for messages came to.
+    /// Turns the messages that a look found into an observation.
     pub fn of_messages(wish: &MessageWish, arrived: Vec<MessageId>) -> Self {
         let missed = wish.ids.iter().copied().filter(|id| wish.is_last && !arrived.contains(id));
         Self::Messages { missed: missed.collect(), arrived }
@@ -166,7 +168,7 @@ impl Seen {
 fn read(readable: &Readable, wish: TranscriptWish) -> Seen {
     let tail = transcript::read(readable, &wish);
     let Tail { interrupted_ms, has_signature, last_words } = tail.unwrap_or_else(|why| {
-        // What cannot be read says nothing; a new session has no transcript yet.
+        // An unreadable transcript shows nothing; a new session has none yet.
         tracing::debug!(why, "transcript");
         Tail::default()
     });
@@ -195,7 +197,7 @@ mod tests {
         Sources { tmux, readable: Readable::default() }
     }
 
-    /// A wish for a pane of a server that there is not.
+    /// A request for a pane of a tmux server that does not exist.
     fn pane(process: ProcessRef, look: Look) -> PaneWish {
         let server = ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: "nowhere".to_owned(), server, pane: "%0".to_owned() };
@@ -245,7 +247,7 @@ mod tests {
         };
         assert_eq!((process, after_death), (PROCESS, true));
         assert!(matches!(pane, PaneFound::Unreadable { .. }));
-        // What cannot be read is answered too.
+        // A request for an unreadable transcript is answered too.
         observer.read_transcript(transcript(Path::new("/nowhere")));
         let nothing = Seen::Transcript {
             process: PROCESS,

@@ -1,7 +1,7 @@
-//! What the process table says: identity, parentage, kind of run, and deaths by pidfd.
+//! Reads the process table: identity, parent, kind of run, and deaths by pidfd.
 //!
-//! Every question is asked for pid *and* start time, so a reused pid is never taken for the process
-//! that had it (architecture 7).
+//! Every question names a pid *and* a start time, so that a process that reuses a pid is never taken for the
+//! earlier one (architecture 7).
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -16,74 +16,77 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::launch;
 
-/// Who sends a request, as the kernel tells of its connection.
+/// The sender of a request, as the kernel reports it for the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
-    /// Its pid; 0 if it is not visible from here, and so in another pid namespace (H-15).
+    /// Pid of the sender; 0 if the process is invisible from here because it is in another pid namespace
+    /// (H-15).
     pub pid: u32,
-    /// Its parent when it was accepted, where that could be told.
+    /// Parent of the sender when the connection was accepted; none if unknown.
     pub parent: Option<u32>,
 }
 
 impl Caller {
     /// The peer `pid` of an accepted connection.
     pub fn of(stream: impl AsFd, pid: u32) -> Self {
-        // Its entry in the process table would have to be made, and unmade again at its end.
+        // Asking the connection is cheaper: a `/proc` entry of the peer would have to be created and
+        // released.
         let parent = peer::parent(stream).ok().or_else(|| stat(pid).map(|stat| stat.ppid));
         Self { pid, parent }
     }
 }
 
-/// A harness's command line is read up to here, in bytes.
+/// Longest part of a harness's command line that is read, in bytes.
 pub(crate) const CMDLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The fields of `/proc/PID/stat` that are used here.
+/// The fields of `/proc/PID/stat` that coord uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Parent.
+    /// Pid of the parent.
     pub ppid: u32,
-    /// Its process group.
+    /// Process group.
     pub group: u32,
-    /// Its session.
+    /// Session.
     pub session: u32,
-    /// Processor time it used, clock ticks.
+    /// Processor time used in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
-    /// The process group in front on its terminal; -1 without one.
+    /// Foreground process group of the controlling terminal; -1 without a terminal.
     pub front: i64,
-    /// Controlling terminal's device number; 0 without one.
+    /// Device number of the controlling terminal; 0 without a terminal.
     pub tty: i64,
-    /// Clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub start_time: u64,
-    /// Dead, waiting to be reaped.
+    /// Whether the process is dead and waits to be reaped.
     pub is_zombie: bool,
-    /// Stopped by a signal or a tracer (Ctrl-Z).
+    /// Whether the process is stopped by a signal or a tracer (Ctrl-Z).
     pub is_stopped: bool,
 }
 
-/// The kernel writes a `stat` whole into one read: the name is 64 bytes at most, the rest numbers.
+/// Longest `stat` file, in bytes. The kernel writes it whole into one read: the name has at most 64 bytes,
+/// and the rest are numbers.
 const STAT_BYTES_MAX: usize = 1024;
 
-/// Reads `/proc/PID/stat`.
+/// Reads `/proc/PID/stat`; none if the process is gone.
 pub fn stat(pid: u32) -> Option<Stat> {
     let mut buffer = [0; STAT_BYTES_MAX];
     let n = rustix::io::read(open_proc(&format!("/proc/{pid}/stat"))?, &mut buffer).ok()?;
     parse_stat(&String::from_utf8_lossy(buffer.get(..n)?))
 }
 
-/// This process's group; none if it was begun outside this pid namespace.
+/// The process group of this process; none if the group was created outside this pid namespace.
 pub fn own_group() -> Option<Pid> {
     let group = stat(std::process::id())?.group;
     Pid::from_raw(i32::try_from(group).ok()?)
 }
 
-/// Opens a file of the process table. They are read by the hundred: the C library would ask twice
-/// for what one call does.
+/// Opens a file of the process table. Hundreds of them are read, and the C library would make two calls where
+/// one is enough.
 fn open_proc(path: &str) -> Option<OwnedFd> {
     open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// The state of one process, to be asked for again and again. It belongs to exactly that process: when its
-/// pid is another's, it cannot be read any more.
+/// An open `stat` file of one process, to read its state repeatedly. It belongs to exactly that process: when
+/// another process gets the pid, reads fail.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     stat: OwnedFd,
@@ -91,28 +94,30 @@ pub(crate) struct StateFile {
     last: Cell<(Option<Runs>, Option<bool>)>,
 }
 
-/// What `/proc/PID/schedstat` says of a thread, as it stands there: how long it ran and waited, and how often. It
-/// costs a fraction of `stat`.
+/// The raw text of a thread's `/proc/PID/schedstat`: how long it ran and waited, and how often it ran.
+/// Reading it costs a fraction of reading `stat`.
 type Runs = [u8; 64];
 
 impl StateFile {
-    /// Opens that of a process; none if it is gone.
+    /// Opens the state of a process; none if the process is gone.
     pub(crate) fn open(process: ProcessRef) -> Option<Self> {
         let pid = process.pid;
-        // Of the first thread alone: the process's own would be added up over all of them.
+        // These are the files of the main thread; for the process, the kernel would sum over all threads.
         let stat = open_proc(&format!("/proc/{pid}/task/{pid}/stat"))?;
         let runs = open_proc(&format!("/proc/{pid}/task/{pid}/schedstat"));
         let file = Self { stat, runs, last: Cell::default() };
-        // It was opened by number: only now that it is held does the check bind.
+        // The file was opened by number, so the start time is reliable only now that the file is held.
         file.read().filter(|stat| stat.start_time == process.start_time).map(|_| file)
     }
 
-    /// Whether the process was stopped by a signal or a tracer; none if it is gone. One that ran since it was asked
-    /// last is said to go on: if that is wrong, it has not run by the next time.
+    /// Whether the process is stopped by a signal or a tracer; none if it is gone.
+    ///
+    /// A process that ran since the last call is reported as not stopped. If that is wrong, it will not have
+    /// run by the next call, which then reads the state.
     pub(crate) fn is_stopped(&self) -> Option<bool> {
         let runs = self.runs();
         match self.last.get() {
-            // A thread has to run to be stopped, and to go on.
+            // A thread has to run both to be stopped and to continue.
             (before @ Some(_), Some(is_stopped)) if before == runs => Some(is_stopped),
             (Some(before), _) if runs.is_some_and(|runs| runs != before) => {
                 self.last.set((runs, None));
@@ -126,7 +131,7 @@ impl StateFile {
         }
     }
 
-    /// None where the kernel does not keep it: it says nothing but zeros then.
+    /// Reads the scheduling counters; none if the kernel does not keep them and reports only zeros.
     fn runs(&self) -> Option<Runs> {
         let mut runs: Runs = [0; 64];
         let n = rustix::io::pread(self.runs.as_ref()?, &mut runs, 0).ok()?;
@@ -140,8 +145,8 @@ impl StateFile {
     }
 }
 
-/// The name in parentheses may hold anything, parentheses and spaces included: fields are counted
-/// from the last one.
+/// Parses the text of a `stat` file. The name in parentheses may contain anything, even parentheses and
+/// spaces, so the fields are counted from the last parenthesis.
 fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -159,7 +164,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// In user and in kernel mode together.
+/// Sums the clock ticks in user and in kernel mode.
 fn cpu_ticks(user: &str, kernel: &str) -> Option<u64> {
     user.parse::<u64>().ok()?.checked_add(kernel.parse().ok()?)
 }
@@ -169,17 +174,18 @@ pub fn is_alive(process: ProcessRef) -> bool {
     stat(process.pid).is_some_and(|stat| stat.start_time == process.start_time && !stat.is_zombie)
 }
 
-/// What its command line and its terminal say of a process that is alive, or was.
+/// What the command line and the terminal of a process show, whether it is alive or has ended.
 pub fn seen(process: ProcessRef, alive: bool) -> ProcessSeen {
     let told = if alive { told(process) } else { None };
     let (kind, forked_from) = told.map_or((None, None), |(kind, forked)| (Some(kind), forked));
-    // A headless run is not resumed from here.
+    // coord does not resume headless runs.
     let is_interactive = kind == Some(Kind::Interactive);
     let launch = if is_interactive { launch::of(process).map(Box::new) } else { None };
     ProcessSeen { process, alive, kind, is_stopped: false, forked_from, launch }
 }
 
-/// Interactive or headless (H-24), and the session it forks; none where unreadable.
+/// Whether the process is interactive or headless (H-24), and the session that it forks; none if its command
+/// line is unreadable.
 fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     let stat = stat(process.pid).filter(|stat| stat.start_time == process.start_time)?;
     let cmdline = cmdline(process.pid)?;
@@ -187,7 +193,8 @@ fn told(process: ProcessRef) -> Option<(Kind, Option<String>)> {
     Some((kind_of(&cmdline, stat.tty, is_elsewhere), forked_from(&cmdline)))
 }
 
-/// Whether standard output of a process is a terminal, its own or another one. None if it cannot be read.
+/// Whether the standard output of a process is a terminal, its own or another one; none if that cannot be
+/// read.
 fn writes_to_terminal(pid: u32, tty: i64) -> Option<bool> {
     let stdout = rustix::fs::stat(format!("/proc/{pid}/fd/1")).ok()?;
     let is_device = FileType::from_raw_mode(stdout.st_mode) == FileType::CharacterDevice;
@@ -195,22 +202,22 @@ fn writes_to_terminal(pid: u32, tty: i64) -> Option<bool> {
     Some(is_device && (is_terminal(device.0) || Some(device) == device_of(tty)))
 }
 
-/// Whether a character device of this major number is a terminal: a console or serial line, `/dev/tty`, a
-/// pseudoterminal. Rarer ones are known only as the process's own.
+/// Whether character devices with this major number are terminals: a console, a serial line, `/dev/tty`, or a
+/// pseudoterminal. Rarer kinds are recognized only as the process's own terminal.
 fn is_terminal(major: u32) -> bool {
     matches!(major, 4 | 5 | 136..=143)
 }
 
-/// Major and minor number of a terminal as `/proc/PID/stat` writes it: `mmmMMMmm` in hex digits.
+/// Splits the terminal number in `/proc/PID/stat`, `mmmMMMmm` in hex digits, into major and minor number.
 fn device_of(tty: i64) -> Option<(u32, u32)> {
     let tty = u32::try_from(tty).ok()?;
     Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
 }
 
-/// Its command line, each word ended by a zero byte; none where there is none.
+/// The command line of a process, each word followed by a zero byte; none if it is empty or unreadable.
 pub(crate) fn cmdline(pid: u32) -> Option<Vec<u8>> {
     let file = open_proc(&format!("/proc/{pid}/cmdline"))?;
-    // Most are short: one read has all of it, a second one its end.
+    // Most command lines are short: the first read returns all of it, the second one reports the end.
     let mut cmdline = Vec::with_capacity(4096);
     while cmdline.len() < CMDLINE_BYTES_MAX {
         cmdline.reserve(1);
@@ -224,16 +231,16 @@ pub(crate) fn cmdline(pid: u32) -> Option<Vec<u8>> {
     (!cmdline.is_empty()).then_some(cmdline)
 }
 
-/// The words of its command line; none where there is none.
+/// The words of a process's command line; none if it is empty or unreadable.
 pub fn words(pid: u32) -> Option<Vec<Vec<u8>>> {
     let cmdline = cmdline(pid)?;
     let text = cmdline.strip_suffix(b"\0").unwrap_or(&cmdline);
     Some(text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect())
 }
 
-/// The file name of the program as the command line has it; empty where that cannot be read.
+/// The file name of a process's program, from its command line; empty if unreadable.
 pub fn program(pid: u32) -> String {
-    // A program's path is bounded, and stands first.
+    // The path of the program comes first, and its length is bounded.
     let mut buffer = [0; 4096];
     let read = std::fs::File::open(format!("/proc/{pid}/cmdline"))
         .and_then(|mut file| file.read(&mut buffer));
@@ -243,11 +250,12 @@ pub fn program(pid: u32) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// An environment is read up to here, in bytes: more than the kernel lets a program start with.
+/// Longest part of an environment that is read, in bytes: more than the kernel allows at the start of a
+/// program.
 const ENVIRONMENT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The environment that a process was started with, each variable ended by a zero byte; empty where
-/// that cannot be read, as for another user's.
+/// The environment with which a process was started, each variable followed by a zero byte. Empty if it is
+/// unreadable, such as another user's.
 pub fn environment(pid: u32) -> Vec<u8> {
     let mut environment = Vec::new();
     let Some(file) = open_proc(&format!("/proc/{pid}/environ")) else { return environment };
@@ -256,16 +264,17 @@ pub fn environment(pid: u32) -> Vec<u8> {
     environment
 }
 
-/// The client's options; behind `--` there are none.
+/// The client's options, up to `--`.
 pub(crate) fn options(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
     cmdline.split(|byte| *byte == 0).skip(1).take_while(|word| *word != b"--".as_slice())
 }
 
-/// The options with which the client has nobody at its terminal (measured). `-p` behind `--` is a prompt.
+/// The options that make the client run without a person at its terminal (measured). A `-p` after `--` is a
+/// prompt.
 const HEADLESS: [&[u8]; 3] = [b"-p", b"--print", b"--init-only"];
 
-/// Headless with `-p`, without a terminal, or with its output elsewhere than at a terminal
-/// (`claude 'prompt' | cat`), where the client runs as with `-p` (measured).
+/// The kind of run. It is headless with `-p`, without a terminal, or if its output is no terminal (`claude
+/// 'prompt' | cat`): the client then behaves as with `-p` (measured).
 fn kind_of(cmdline: &[u8], tty: i64, is_elsewhere: bool) -> Kind {
     let mut words = options(cmdline);
     if tty == 0 || is_elsewhere || words.any(|word| HEADLESS.contains(&word)) {
@@ -275,7 +284,8 @@ fn kind_of(cmdline: &[u8], tty: i64, is_elsewhere: bool) -> Kind {
     }
 }
 
-/// The id of `--resume ID` beside `--fork-session` (H-42); a name or a search text is no id.
+/// The id in `--resume ID` together with `--fork-session` (H-42); none if the argument is a name or a search
+/// text.
 fn forked_from(cmdline: &[u8]) -> Option<String> {
     if !options(cmdline).any(|word| word == b"--fork-session") {
         return None;
@@ -290,10 +300,10 @@ fn forked_from(cmdline: &[u8]) -> Option<String> {
     is_id.then(|| id.to_owned())
 }
 
-/// A pidfd of exactly this process: it becomes readable when the process is gone.
+/// Opens a pidfd of exactly this process. It becomes readable when the process exits.
 ///
 /// # Errors
-/// `NotFound` if the process is gone, or its pid is another process by now.
+/// `NotFound` if the process is gone, or if another process has its pid.
 pub fn open_pidfd(process: ProcessRef) -> io::Result<OwnedFd> {
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
@@ -301,7 +311,7 @@ pub fn open_pidfd(process: ProcessRef) -> io::Result<OwnedFd> {
         Errno::SRCH => gone(),
         error => error.into(),
     })?;
-    // The pidfd was opened by number: only now that it is held does the check bind.
+    // The pidfd was opened by number, so the check is reliable only now that the pidfd is held.
     if is_alive(process) { Ok(fd) } else { Err(gone()) }
 }
 
@@ -325,7 +335,7 @@ mod tests {
         assert_eq!(parse_stat("7 (x) S 1"), None);
     }
 
-    // a reused pid is another process.
+    // a process with a reused pid is another process.
     #[test]
     fn a_process_is_its_pid_and_its_start_time() {
         let me = me();
@@ -336,8 +346,8 @@ mod tests {
         assert!(open_pidfd(me).is_ok());
     }
 
-    // whether one that waits was stopped is told once it has come to its stop, with the kernel's account of what
-    // ran and without.
+    // that a waiting process was stopped is reported once the stop is complete, with the kernel's
+    // scheduling counters and without them.
     #[test]
     fn a_state_is_that_of_one_process_while_it_lives() {
         for has_runs in [true, false] {
@@ -408,7 +418,8 @@ mod tests {
         }
     }
 
-    // H-24: as a shell connects them. Another terminal is one too; `/dev/null` is a device and none.
+    // H-24: outputs connected as a shell does it. Another terminal counts too; `/dev/null` is a device, but
+    // no terminal.
     #[test]
     fn output_that_goes_elsewhere_is_seen() {
         let (own, no_terminal) = (34_816, 0);
@@ -441,7 +452,7 @@ mod tests {
         command.stdin(Stdio::piped()).stdout(stdout).spawn().unwrap()
     }
 
-    // H-24: a terminal of a rarer kind is known as its own.
+    // H-24: a terminal of a rarer kind is recognized as the process's own.
     #[test]
     fn a_terminal_s_number_is_taken_apart() {
         assert_eq!(device_of(34_816), Some((136, 0)));

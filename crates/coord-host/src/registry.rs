@@ -1,9 +1,10 @@
-//! Reads one entry of the client's own session registry, `sessions/PID.json`.
+//! Reads entries of the client's own session registry, `sessions/PID.json`.
 //!
-//! The file is undocumented: anything unexpected is [`Registry::Strange`], never an error. It is
-//! opened without following links or blocking, must be a regular file of ours, and is read up to a
-//! bound (H-27). Its `.key` neighbours are never opened. With a root of its own (COORD_HOME), the
-//! coordinator reads only below that root or what the configuration names (H-14).
+//! The file format is undocumented: anything unexpected is [`Registry::Strange`], never an error. A file is
+//! opened without following links and without blocking. It must be a regular file of this user, and is read
+//! up to a bound (H-27). The `.key` files beside the entries are never opened. With a root of its own
+//! (COORD_HOME), the coordinator reads only below that root, or in directories that the configuration names
+//! (H-14).
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -13,26 +14,26 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 
-/// An entry of the client's registry that may have changed: configuration directory and pid.
+/// A registry entry that may have changed: its configuration directory and pid.
 pub type Change = (String, u32);
 
-/// An entry is read up to here, in bytes; real ones have about 600.
+/// Longest part of an entry that is read, in bytes; real entries have about 600.
 const ENTRY_BYTES_MAX: u64 = 64 * 1024;
-/// An envelope has no longer session id, in bytes; real ones have 36.
+/// Longest session id in bytes, as in an envelope; real ids have 36.
 const SESSION_BYTES_MAX: usize = 256;
-/// A text of an entry is cut here, in characters; no path is longer.
+/// Longest text field in characters; longer ones are cut. No path is longer.
 const TEXT_CHARS_MAX: usize = 4096;
 
-/// How a file that others name is opened (H-27).
+/// Flags to open a file that another program names (H-27).
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Which configuration directories may be read.
+/// The configuration directories that may be read.
 #[derive(Debug, Clone, Default)]
 pub struct Readable {
-    /// COORD_HOME; without one every directory of ours may be read.
+    /// The root from COORD_HOME; without it, every directory of this user may be read.
     pub root: Option<PathBuf>,
-    /// `tracking.config_dirs`.
+    /// The directories in `tracking.config_dirs`.
     pub named: Vec<PathBuf>,
 }
 
@@ -40,7 +41,7 @@ impl Readable {
     /// Whether `config_dir` may be read.
     pub fn allows(&self, config_dir: &Path) -> bool {
         let below = |root: &PathBuf| config_dir.starts_with(root);
-        // A way back up would lead out of the root again.
+        // A `..` in the path could lead out of the root.
         let is_plain = !config_dir.components().any(|part| part == Component::ParentDir);
         config_dir.is_absolute()
             && is_plain
@@ -48,7 +49,7 @@ impl Readable {
     }
 }
 
-/// Opens a configuration directory, checking that it is one and ours.
+/// Opens a configuration directory, and checks that it is a directory of this user.
 pub fn open_config_dir(config_dir: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let dir = open(config_dir, flags, Mode::empty()).map_err(|error| error.to_string())?;
@@ -67,12 +68,12 @@ fn owned(fd: &OwnedFd, wanted: FileType) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks for the entry of `process` below `config_dir`.
+/// Reads the entry of `process` below `config_dir`.
 pub fn read(readable: &Readable, config_dir: &Path, process: ProcessRef) -> Registry {
     of_process(read_pid(readable, config_dir, process.pid), process)
 }
 
-/// What an entry that was looked for by pid says of exactly `process`.
+/// Reduces an entry that was read by pid to what it says about exactly `process`.
 pub fn of_process(found: Result<Found, Box<Registry>>, process: ProcessRef) -> Registry {
     match found {
         Ok(found) if found.process == process => found.entry,
@@ -83,18 +84,18 @@ pub fn of_process(found: Result<Found, Box<Registry>>, process: ProcessRef) -> R
     }
 }
 
-/// An entry, and whose it is.
+/// A registry entry and the process that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The process it names.
+    /// The process that the entry names.
     pub process: ProcessRef,
-    /// Where that process lives, if the entry says so.
+    /// The machine and pid namespace of that process, if the entry names them.
     pub domain: Option<Domain>,
-    /// What it says.
+    /// The content of the entry.
     pub entry: Registry,
 }
 
-/// The entry of whatever process has this pid; else what is there instead.
+/// Reads the entry of whatever process has this pid; the error is what was found instead.
 pub fn read_pid(readable: &Readable, config_dir: &Path, pid: u32) -> Result<Found, Box<Registry>> {
     read_entry(&open_sessions(readable, config_dir)?, config_dir, pid)
 }
@@ -103,7 +104,7 @@ fn unreadable(why: String) -> Box<Registry> {
     Box::new(Registry::Unreadable { why })
 }
 
-/// Opens the registry of a configuration directory.
+/// Opens the registry below a configuration directory.
 pub(crate) fn open_sessions(
     readable: &Readable,
     config_dir: &Path,
@@ -118,7 +119,7 @@ pub(crate) fn open_sessions(
     Ok(sessions)
 }
 
-/// The entry of whatever process has this pid, in an opened registry.
+/// Reads the entry of whatever process has this pid in an open registry.
 pub(crate) fn read_entry(
     sessions: &OwnedFd,
     config_dir: &Path,
@@ -132,7 +133,7 @@ pub(crate) fn read_entry(
     };
     owned(&file, FileType::RegularFile)
         .map_err(|why| Box::new(Registry::Strange { why: format!("{name} {why}") }))?;
-    // Most are short: one read has all of it, a second one its end.
+    // Most entries are short: the first read returns all of it, the second one reports the end.
     let mut text = Vec::with_capacity(4096);
     match std::fs::File::from(file).take(ENTRY_BYTES_MAX).read_to_end(&mut text) {
         Ok(_) => parse(&text, pid, config_dir),
@@ -140,11 +141,11 @@ pub(crate) fn read_entry(
     }
 }
 
-/// Takes the text of an entry apart that was found under the name of `pid`.
+/// Parses the text of an entry that was found under the name of `pid`.
 pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Registry>> {
     let strange = |why: &str| Box::new(Registry::Strange { why: why.to_owned() });
     let entry: serde_json::Value = serde_json::from_slice(text).map_err(|_| strange("not JSON"))?;
-    // Numbers and decimal strings are both taken: the shape may change with any release.
+    // Both numbers and decimal strings are accepted: the format may change with any release.
     let number = |name: &str| {
         let value = entry.get(name)?;
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
@@ -174,7 +175,7 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
     Ok(Found { process: ProcessRef { pid, start_time }, domain, entry })
 }
 
-/// `linux:MACHINE-ID:pid:[NAMESPACE]`, as the client writes it.
+/// Parses `linux:MACHINE-ID:pid:[NAMESPACE]`, as the client writes it.
 fn domain_of(text: &str) -> Option<Domain> {
     let rest = text.strip_prefix("linux:")?;
     let (machine, namespace) = rest.split_once(":pid:[")?;
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    // tolerated in any shape.
+    // an entry of any shape is tolerated.
     #[test]
     fn odd_entries_are_strange_never_an_error() {
         let (dir, sessions) = home();
@@ -247,7 +248,7 @@ mod tests {
         }
     }
 
-    // H-27: a FIFO does not block, a link is not followed, another kind is not read.
+    // H-27: a FIFO does not block, a link is not followed, and other kinds of files are not read.
     #[test]
     fn only_regular_files_of_ours_are_read() {
         let (dir, sessions) = home();

@@ -1,8 +1,8 @@
-//! The thread that reads entries of the client's registry, so that the loop never waits for a file that others
-//! name (H-27): a configuration directory may lie on a disk that does not answer.
+//! Reads entries of the client's registry on a thread of its own, so that the loop never waits for a file
+//! that another program names (H-27): a configuration directory may be on a disk that does not answer.
 //!
-//! Wishes are answered in the order in which they were made, each with what was read after it was made. One
-//! that waits already does not wait twice.
+//! Requests are answered in order, each with what was read after it was made. A request that is already
+//! queued is not queued twice.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -14,61 +14,62 @@ use coord_store::clock::{Clock, RealClock};
 use crate::registry::{self, Change, Found, Readable};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 
-/// What was read before this is old: the core counts on one second.
+/// Age, in nanoseconds, above which an entry is read again: the core relies on entries no older than one
+/// second.
 const FRESH_NS: u64 = 250_000_000;
 
-/// An entry to read.
+/// A request to read an entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegistryWish {
-    /// Which.
+    /// The entry to read.
     pub entry: Change,
-    /// What for.
+    /// Why the entry is read.
     pub purpose: Purpose,
-    /// It was read before, and what was read had become old before it could be taken in.
+    /// Whether this repeats a request whose answer had become too old before it was processed.
     pub is_again: bool,
 }
 
-/// What an entry is read for.
+/// Why an entry is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// It may have changed.
+    /// The entry may have changed.
     Change,
-    /// What it says of one process.
+    /// To learn what the entry says about one process.
     Process {
-        /// Which.
+        /// The process.
         process: ProcessRef,
-        /// It is dead.
+        /// Whether the process is dead.
         after_death: bool,
     },
 }
 
-/// What was read.
+/// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RegistrySeen {
-    /// What was wished for.
+    /// The request.
     pub wish: RegistryWish,
-    /// The entry; else what is there instead.
+    /// The entry, or what was found instead.
     pub found: Result<Found, Box<Registry>>,
-    /// When it had been read, CLOCK_MONOTONIC.
+    /// When the read was complete, in nanoseconds of CLOCK_MONOTONIC.
     pub read_ns: u64,
 }
 
 impl RegistrySeen {
-    /// Whether it is to be read again: it is taken for what stands there now, and waited for too long. On a
-    /// machine that is too slow for that the second answer counts.
+    /// Whether the entry must be read again, because the answer waited for too long to be current. The answer
+    /// to a repeated request always counts, even on a slow machine.
     pub fn is_old(&self, now_ns: u64) -> bool {
         !self.wish.is_again && FRESH_NS < now_ns.saturating_sub(self.read_ns)
     }
 }
 
-/// Reads the client's registry, on a thread of its own.
+/// The registry reader and its thread.
 #[derive(Debug)]
 pub struct RegistryReader {
     worker: QueueWorker<Wishes>,
     seen: Receiver<RegistrySeen>,
 }
 
-/// Entries to be read, in the order in which they were asked for, each once.
+/// Queued requests, each once, in the order in which they were made.
 #[derive(Debug, Default)]
 struct Wishes {
     in_order: VecDeque<RegistryWish>,
@@ -90,7 +91,7 @@ impl Waiting for Wishes {
 
     fn next(&mut self) -> Option<RegistryWish> {
         let wish = self.in_order.pop_front()?;
-        // From here on it is being read: whoever wishes for it now wants what stands there later.
+        // From here on the entry is being read, so a new request for it must be queued.
         self.waiting.remove(&wish);
         Some(wish)
     }
@@ -101,7 +102,7 @@ impl Waiting for Wishes {
 }
 
 impl RegistryReader {
-    /// Starts the thread; the loop is woken when something was read.
+    /// Starts the thread, which wakes the loop after each read.
     pub fn start(readable: Readable, supervisor: &Supervisor) -> std::io::Result<Self> {
         let (answers, seen) = channel();
         let read = move |wish| [read(&readable, wish)];
@@ -109,21 +110,21 @@ impl RegistryReader {
         Ok(Self { worker, seen })
     }
 
-    /// Wishes for entries; each is answered.
+    /// Queues requests; each one gets an answer.
     pub fn read(&self, wishes: Vec<RegistryWish>) {
         if !wishes.is_empty() {
             self.worker.put(|all| all.add(wishes));
         }
     }
 
-    /// Something that was read, if there is any.
+    /// The next answer, if there is one.
     pub fn take(&self) -> Option<RegistrySeen> {
         self.seen.try_recv().ok()
     }
 }
 
 impl Drop for RegistryReader {
-    /// The thread is not waited for: it may be at a disk that does not answer.
+    /// Detaches the thread without waiting for it: it may be waiting for a disk that does not answer.
     fn drop(&mut self) {
         self.worker.detach();
     }

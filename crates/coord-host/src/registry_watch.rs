@@ -1,8 +1,8 @@
-//! Watches the client's registry: inotify on `sessions/` of each configuration directory, no
-//! polling. Says which entries may have changed; what they mean is decided in the core.
+//! Watches the client's registry with inotify on `sessions/` of each configuration directory, without
+//! polling. Reports which entries may have changed; the core decides what they mean.
 //!
-//! A directory that is not there yet is tried again with every heartbeat. An overflow of the queue
-//! reads every entry anew.
+//! A missing directory is tried again at every heartbeat. If the inotify queue overflows, all entries are
+//! reported as changed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,33 +14,33 @@ use rustix::io::Errno;
 
 use crate::registry::{Change, Readable, open_config_dir};
 
-/// The watched directories.
+/// The watched registries.
 #[derive(Debug)]
 pub struct RegistryWatch {
     fd: OwnedFd,
-    /// Watch descriptor of each directory that is being watched.
+    /// The watch descriptor of each directory; none while the directory is not watched.
     dirs: BTreeMap<String, Option<i32>>,
 }
 
 impl RegistryWatch {
-    /// Watches nothing yet.
+    /// Creates a watch without directories.
     pub fn new() -> io::Result<Self> {
         let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { fd, dirs: BTreeMap::new() })
     }
 
-    /// Readable when something changed.
+    /// The descriptor, which becomes readable when something changed.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Watches the registry of `config_dir`. Returns the entries that are there.
+    /// Watches the registry of `config_dir`. Returns all of its present entries.
     pub fn add(&mut self, readable: &Readable, config_dir: &str) -> Vec<Change> {
         self.dirs.entry(config_dir.to_owned()).or_insert(None);
         self.try_again(readable)
     }
 
-    /// Tries the directories that were not there. Returns the entries of those that are now.
+    /// Tries again to watch the missing directories. Returns the entries of those that are watched now.
     pub fn try_again(&mut self, readable: &Readable) -> Vec<Change> {
         let mut changes = Vec::new();
         for (config_dir, watch) in &mut self.dirs {
@@ -62,7 +62,7 @@ impl RegistryWatch {
         changes
     }
 
-    /// The directories that are not watched: they are not there, or may not be read.
+    /// The directories that are not watched, because they are missing or may not be read.
     pub fn missing(&self) -> Vec<String> {
         let missing = self.dirs.iter().filter(|(_, watch)| watch.is_none());
         missing.map(|(config_dir, _)| config_dir.clone()).collect()
@@ -98,7 +98,7 @@ impl RegistryWatch {
     }
 }
 
-/// The entries that lie in a registry.
+/// The entries that exist in a registry.
 fn entries(config_dir: &str) -> Vec<Change> {
     let Ok(files) = std::fs::read_dir(Path::new(config_dir).join("sessions")) else {
         return Vec::new();
@@ -107,7 +107,7 @@ fn entries(config_dir: &str) -> Vec<Change> {
     names.filter_map(|name| Some((config_dir.to_owned(), pid_of(&name)?))).collect()
 }
 
-/// `PID.json` and nothing else: the `.key` neighbours hold secrets.
+/// The pid in a file name `PID.json`; other names are ignored, as `.key` files hold secrets.
 fn pid_of(name: &str) -> Option<u32> {
     name.strip_suffix(".json")?.parse().ok()
 }
@@ -116,7 +116,7 @@ fn pid_of(name: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    // appearing, changing and vanishing entries are reported; keys never.
+    // entries that appear, change or vanish are reported; key files never are.
     #[test]
     fn changes_are_reported_and_keys_are_not() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,16 +1,16 @@
-//! Whether the machine can take another start (H-11).
+//! Checks whether the machine has room for another start (H-11).
 
 use std::path::Path;
 
 use rustix::fs::statvfs;
 
-/// A client takes some hundred MB.
+/// Least available memory for a start, in MB; a client takes some hundred MB.
 pub const MEMORY_MB_MIN: u64 = 256;
-/// Room for the journal and for the client's own files.
+/// Least free disk space for a start, in MB: room for the journal and for the client's own files.
 const DISK_MB_MIN: u64 = 64;
 
-/// What there is too little of, in words. What cannot be read is not wanting: the start itself would
-/// fail, and say so.
+/// Describes the shortage, if memory or disk space in `dir` is too low. A value that cannot be read counts as
+/// sufficient: a start without enough room fails by itself, and reports it.
 pub fn want(dir: &Path, memory_mb_min: u64) -> Option<String> {
     let memory_mb = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let disk_mb =
@@ -31,7 +31,7 @@ fn wanting(memory_mb: Option<u64>, disk_mb: Option<u64>, memory_mb_min: u64) -> 
     })
 }
 
-/// MemAvailable, in MB.
+/// MemAvailable in the text of `/proc/meminfo`, in MB.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kb: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,21 +1,22 @@
-//! Whether the machine is being shut down (H-10), by the files that say so. Decides nothing.
+//! Detects that the machine is being shut down (H-10), by the files that announce it. Decides nothing.
 //!
-//! - systemd and sysvinit forbid new logins in `/run/nologin`, from five minutes before a scheduled shutdown
-//!   on. The same file stands there while the machine boots, and in some containers for ever: its text tells.
-//! - `systemd-logind` keeps the time of a scheduled shutdown in `/run/systemd/shutdown/scheduled`.
+//! - systemd and sysvinit forbid new logins in `/run/nologin`, from five minutes before a scheduled shutdown.
+//!   The same file exists while the machine boots, and in some containers always; its text makes the
+//!   difference.
+//! - `systemd-logind` stores the time of a scheduled shutdown in `/run/systemd/shutdown/scheduled`.
 //! - OpenRC marks a shutdown by `/run/openrc/rc.stopping`.
 //!
-//! A shutdown that systemd begins at once stands in no file before the sessions are ended: that is told by
-//! D-Bus alone. Then the death of the tmux server, several ends at once, or the next boot show what it was.
+//! If systemd shuts down at once, no file announces it before the sessions end; only D-Bus does. The death of
+//! the tmux server, several ends at once, or the next boot then show what it was.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// These files are short.
+/// Longest part of these files that is read, in bytes.
 const BYTES_MAX: u64 = 4_096;
 
-/// Where a machine's files lie.
+/// The root directory of a machine's files.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
@@ -26,7 +27,7 @@ impl Default for Root {
 }
 
 impl Root {
-    /// Whether a shutdown is under way; `wall_ms` is the wall time now.
+    /// Whether a shutdown is in progress; `wall_ms` is the present wall time in milliseconds since 1970.
     pub fn is_shutting_down(&self, wall_ms: u64) -> bool {
         let no_login = self.text("run/nologin").is_some_and(|text| is_going_down(&text));
         let scheduled = || self.text("run/systemd/shutdown/scheduled");
@@ -48,12 +49,12 @@ impl From<&Path> for Root {
     }
 }
 
-/// Whether logins are forbidden because the machine goes down, and not because it comes up.
+/// Whether logins are forbidden because the machine is going down, rather than booting.
 fn is_going_down(text: &str) -> bool {
     text.to_ascii_lowercase().contains("going down")
 }
 
-/// Whether the time of a scheduled shutdown has come. A rehearsal, which warns only, is none.
+/// Whether the time of a scheduled shutdown has come. A dry run, which only warns, does not count.
 fn is_due(text: &str, wall_ms: u64) -> bool {
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let at_us: Option<u64> = value("USEC=").and_then(|us| us.trim().parse().ok());
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     const NOW_MS: u64 = 1_767_225_600_000;
-    /// As systemd writes them.
+    /// The texts that systemd writes.
     const GOING_DOWN: &str = "System is going down. Unprivileged users are not permitted to log in anymore. For \
                               technical details, see pam_nologin(8).";
     const BOOTING: &str = "System is booting up. Unprivileged users are not permitted to log in yet. Please come \
@@ -96,7 +97,8 @@ mod tests {
         assert!(scheduled(NOW_MS * 1_000, "poweroff"));
     }
 
-    // H-10: a machine that boots, is closed for logins, or is to be shut down later is not going down.
+    // H-10: a machine that boots, that is closed for logins, or that will be shut down later is not going
+    // down.
     #[test]
     fn h_10_what_announces_no_shutdown_is_none() {
         assert!(!with("run/nologin", BOOTING));

@@ -1,8 +1,8 @@
-//! The state directory: private, of one user, with the key of the digests.
+//! Creates the state directory: private to one user, and with the key for digests.
 //!
-//! Decides who may have it (its owner only; another user, root included, leaves no file in it,
-//! H-29) and where it may lie (a local file system with working locks, H-15). Made the same way by
-//! `coord install`, `coord serve` and `coord down`; what is there stays.
+//! This module decides who may use the directory (only its owner; any other user, root included, leaves no
+//! file in it, H-29), and where it may be (on a local file system with working locks, H-15). `coord install`,
+//! `coord serve` and `coord down` create it in the same way, and keep what exists.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -13,12 +13,12 @@ use coord_store::{Disk, RealDisk, check_place};
 use coord_wire::paths::Paths;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// Keys the digests of prompts and tool inputs, in bytes.
+/// Length of the key for digests of prompts and tool inputs, in bytes.
 const DIGEST_KEY_BYTES: usize = 16;
 
-/// Makes what is missing.
+/// Creates the directories and files that are missing.
 pub fn prepare(paths: &Paths) -> anyhow::Result<()> {
-    // Directories above ours are nobody's secret; ours are 0700.
+    // Directories above ours need no protection; ours have mode 0700.
     let above = paths.state_base.parent().unwrap_or(&paths.state_base);
     std::fs::create_dir_all(above).with_context(|| format!("cannot make {}", above.display()))?;
     for dir in [&paths.state_base, &paths.state, &paths.spool(), &paths.logs()] {
@@ -28,7 +28,7 @@ pub fn prepare(paths: &Paths) -> anyhow::Result<()> {
     make_digest_key(paths)
 }
 
-/// Makes the key once; it is there whole or not at all.
+/// Creates the key, unless it exists. The key file is complete, or it does not exist.
 fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
     let path = paths.digest_key();
     let failed = || format!("cannot make {}", path.display());
@@ -51,14 +51,14 @@ fn make_digest_key(paths: &Paths) -> anyhow::Result<()> {
         .mode(0o600)
         .open(&new)
         .with_context(failed)?;
-    // The mode above is cut by the umask, which may leave even its owner nothing.
+    // The umask reduces the mode above, and may deny even the owner all access.
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
         .and_then(|()| file.write_all(&key))
         .and_then(|()| file.sync_all())
         .with_context(failed)?;
     match renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(RealDisk.sync_dir(&paths.state)?),
-        // Another program made it at the same time: its key counts.
+        // Another program created the key at the same time: its key counts.
         Err(rustix::io::Errno::EXIST) => Ok(std::fs::remove_file(&new)?),
         Err(error) => Err(error).with_context(failed),
     }

@@ -1,8 +1,9 @@
-//! The two files in the directory of a session's task (S1-15, S1-16, S1-24): `.auto-signal`, which is only
-//! compared, and `.auto-stop`, of which the reason is read, and which is written and taken away.
+//! Reads and writes the two files in a session's task directory (S1-15, S1-16, S1-24): `.auto-signal`, which
+//! is only compared, and `.auto-stop`, whose reason is read, and which coord also writes and removes.
 //!
-//! Decides nothing. A task directory may be a hostile repository's: it is opened piece by piece, no link
-//! is followed, nothing blocks, only a little is read, and what is written goes into a new file.
+//! This module decides nothing. A task directory may be in a hostile repository. Its path is therefore opened
+//! component by component, no link is followed, nothing blocks, reads are bounded, and writes go only to new
+//! files.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -19,12 +20,12 @@ use siphasher::sip::SipHasher13;
 
 const SIGNAL: &str = ".auto-signal";
 const STOP: &str = ".auto-stop";
-/// More than this of a file is not read.
+/// Longest part of a file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
-/// Letters of a reason.
+/// Longest reason, in characters.
 const REASON_CHARS_MAX: usize = 64;
 
-/// What is in a task directory. One that cannot be opened has nothing in it.
+/// Reads a task directory. One that cannot be opened counts as empty.
 pub fn read(dir: &str) -> TaskFound {
     match open_dir(dir) {
         Ok(dir) => TaskFound { signal: signal(&dir), stop: stop(&dir) },
@@ -35,31 +36,31 @@ pub fn read(dir: &str) -> TaskFound {
     }
 }
 
-/// Whether it has a stop file, of whatever kind.
+/// Whether the directory has a stop file, of whatever kind.
 pub fn is_stopped(dir: &str) -> bool {
     open_dir(dir).is_ok_and(|dir| is_there(&dir))
 }
 
-/// Writes the stop file, unless there is one: a person's stays as it is.
+/// Writes the stop file, unless one exists: a person's file stays as it is.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write_stop(dir: &str, text: &str) -> std::io::Result<()> {
     let dir = open_dir(dir)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     match openat(&dir, STOP, flags, mode) {
-        // A file that a full disk left empty is a stop file all the same.
+        // If a full disk leaves the file empty, it is still a stop file.
         Ok(file) => File::from(file).write_all(text.as_bytes()),
         Err(Errno::EXIST) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Takes the stop file away, if this and nothing else stands in it. True if it did.
+/// Removes the stop file if it contains exactly `text`. Returns whether it was removed.
 ///
 /// # Errors
-/// It cannot be taken away.
+/// The file cannot be removed.
 pub fn remove_stop(dir: &str, text: &str) -> std::io::Result<bool> {
     let dir = open_dir(dir)?;
     let is_ours = contents(&dir, STOP).is_some_and(|(_, found)| found == text.as_bytes());
@@ -69,10 +70,10 @@ pub fn remove_stop(dir: &str, text: &str) -> std::io::Result<bool> {
     Ok(is_ours)
 }
 
-/// The directory, no part of whose path is a link.
+/// Opens a directory, if no component of its path is a link.
 ///
 /// # Errors
-/// It cannot be opened, or a part of its path is a link.
+/// The directory cannot be opened, or a component of its path is a link.
 pub fn open_dir(path: &str) -> std::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at = open("/", flags, Mode::empty())?;
@@ -92,7 +93,7 @@ fn is_there(dir: &OwnedFd) -> bool {
     statat(dir, STOP, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// A signal is another one if anything of its file is.
+/// A digest of the signal file's text and metadata: if any of them differs, the signal is a new one.
 fn signal(dir: &OwnedFd) -> Option<u64> {
     let (file, text) = contents(dir, SIGNAL)?;
     let mut hasher = SipHasher13::new();
@@ -100,13 +101,13 @@ fn signal(dir: &OwnedFd) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// The reason that the stop file gives, in plain words; none if there is no stop file.
+/// The reason in the stop file, in plain words; none without a stop file.
 fn stop(dir: &OwnedFd) -> Option<String> {
     is_there(dir)
         .then(|| contents(dir, STOP).map_or_else(String::new, |(_, text)| reason_in(&text)))
 }
 
-/// The reason that the text of a stop file gives, as far as it is plain words; empty without one.
+/// The reason in the text of a stop file, reduced to plain words; empty if the text gives none.
 pub fn reason_in(text: &[u8]) -> String {
     let said: Option<Value> = serde_json::from_slice(text).ok();
     let reason = said.as_ref().and_then(|said| said.get("reason")?.as_str());
@@ -114,7 +115,7 @@ pub fn reason_in(text: &[u8]) -> String {
     reason.unwrap_or_default().chars().filter(is_plain).take(REASON_CHARS_MAX).collect()
 }
 
-/// The beginning of a regular file.
+/// The metadata and the first [`FILE_BYTES_MAX`] bytes of a regular file.
 fn contents(dir: &OwnedFd, name: &str) -> Option<(std::fs::Metadata, Vec<u8>)> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(read(&path).signal, None);
     }
 
-    // S1-15: whatever lies under that name stops the task.
+    // S1-15: anything under that name stops the task.
     #[test]
     fn a_stop_file_needs_no_form() {
         let (scratch, path) = dir();
@@ -176,7 +177,7 @@ mod tests {
         assert!(is_stopped(&path));
     }
 
-    // S1-24: a person's stop file is neither overwritten nor taken away.
+    // S1-24: a person's stop file is neither overwritten nor removed.
     #[test]
     fn only_what_was_written_is_taken_away() {
         let (scratch, path) = dir();
@@ -194,7 +195,7 @@ mod tests {
         assert!(!remove_stop(&path, text).unwrap());
     }
 
-    // H-27: no link is followed, neither to a file nor on the way to it.
+    // H-27: no link is followed, neither the file itself nor a component of its path.
     #[test]
     fn links_are_not_followed() {
         let (scratch, path) = dir();

@@ -1,10 +1,10 @@
-//! Looks at panes: which one is a process's own, and what stands on it (H-16, G11).
+//! Captures panes: finds the pane of a process and reads its screen (H-16, G11).
 //!
-//! Decides whose a pane is, by its terminal alone: the environment's word for a pane is only where
-//! the look begins. What a screen means is decided in `coord-screen` and the core. One tmux process
-//! serves all that is asked of one server in one look; a second one is needed only for panes that
-//! turned out to be others than expected, or in which something happened since the last sweep. No
-//! text of a pane is kept.
+//! This module decides which pane belongs to a process, by the process's terminal alone: the pane that an
+//! environment names is only where the search begins. What a screen means is decided in `coord-screen` and
+//! the core. One tmux process answers all requests for one server at once. A second one is needed only for
+//! panes other than the expected ones, and for panes with output since the last sweep. The text of a pane is
+//! never kept.
 
 pub mod answer;
 mod asker;
@@ -29,32 +29,32 @@ pub use asker::Asker;
 pub(crate) use socket::ServerSocket;
 use socket::ServerSockets;
 
-/// Answers remembered for sweeps; beyond this those of dead processes are dropped.
+/// Most answers remembered for sweeps; beyond this, those of dead processes are dropped.
 const KNOWN_MAX: usize = 1024;
 
-/// A wish to look at the pane of a process.
+/// A request to capture the pane of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaneWish {
     /// The process, alive or dead.
     pub process: ProcessRef,
-    /// The pane: proved before, or as an environment claims.
+    /// The pane: proved earlier, or claimed by an environment.
     pub pane: TmuxPane,
-    /// The proof, where there was one.
+    /// The proof that the pane belongs to the process, if there was one.
     pub proof: Option<PaneProof>,
-    /// What for.
+    /// Why the pane is captured.
     pub look: Look,
 }
 
-/// What became of a [`PaneWish`]; every wish gets one.
+/// The answer to a [`PaneWish`]; each request gets one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaneAnswer {
     /// The process.
     pub process: ProcessRef,
     /// What was found.
     pub pane: PaneFound,
-    /// CLOCK_MONOTONIC when the look began.
+    /// When the capture began, in nanoseconds of CLOCK_MONOTONIC.
     pub looked_ns: u64,
-    /// The look followed the process's death.
+    /// Whether the capture followed the death of the process.
     pub after_death: bool,
 }
 
@@ -66,57 +66,58 @@ pub struct Tmux {
     known: BTreeMap<ProcessRef, Known>,
 }
 
-/// The tmux program that would be run: the first of `places`, which are files or their directories,
-/// and the usual ones.
+/// The tmux program that is run: the first executable one of `places`, which are files or their directories,
+/// and of the usual places.
 pub fn find_program(places: &[PathBuf]) -> Result<PathBuf, String> {
     program::find(places)
 }
 
-/// Whether the server at `socket` may be asked, and is there (H-14, H-27).
+/// Checks that the server at `socket` exists and may be queried (H-14, H-27).
 pub fn check_socket(readable: &Readable, socket: &Path) -> Result<(), String> {
     ServerSockets::default().open(readable, socket).map(drop)
 }
 
-/// The last answer for a process, for sweeps over panes in which nothing happened.
+/// The last answer for a process, reused by sweeps over panes without new output.
 #[derive(Debug)]
 struct Known {
     server: ProcessRef,
     pane: Listed,
-    /// tmux tells the time of a pane's output to the second: more may have come in that second.
+    /// Whether more output may have followed: tmux reports the time of a pane's output only to the second.
     may_have_more: bool,
     seen: PaneFound,
 }
 
-/// One moment of one server.
+/// The state of one server at one moment.
 struct Sight {
     server: ProcessRef,
     view: View,
-    /// The living panes by the device number of their terminal. A dead pane still names its
-    /// terminal, which may be another pane's by now.
+    /// The living panes by the device number of their terminal. A dead pane still names its terminal, which
+    /// may belong to another pane by now.
     by_terminal: BTreeMap<u64, u32>,
-    /// When it was asked for, seconds since 1970.
+    /// When the server was queried, in seconds since 1970.
     asked_s: u64,
 }
 
-/// What one view of a server says of a wish.
+/// What the view of a server means for a request.
 enum Outcome {
     Is(PaneFound),
-    /// This pane has to be captured.
+    /// The pane with this id has to be captured.
     Capture(u32),
 }
 
 impl Tmux {
-    /// `places` are tried before the usual ones; `readable` says which sockets may be asked (H-14).
+    /// Creates an adapter. `places` are tried before the usual places; `readable` says which sockets may be
+    /// queried (H-14).
     pub fn new(places: Vec<PathBuf>, readable: Readable, read: fn(&str) -> Reading) -> Self {
         Self { asker: Asker::new(places, readable), read, known: BTreeMap::new() }
     }
 
-    /// Another one that looks in the same way, and remembers nothing yet.
+    /// Creates an adapter with the same settings, which remembers nothing.
     pub(crate) fn another(&self) -> Self {
         Self { asker: self.asker.another(), read: self.read, known: BTreeMap::new() }
     }
 
-    /// Looks at all these panes, one tmux process for each server.
+    /// Captures all these panes, with one tmux process for each server.
     pub fn look(&mut self, wishes: Vec<PaneWish>) -> Vec<PaneAnswer> {
         let mut by_socket: BTreeMap<String, Vec<PaneWish>> = BTreeMap::new();
         for wish in wishes {
@@ -160,7 +161,7 @@ impl Tmux {
         answers
     }
 
-    /// The pane to capture together with the list: what is there will be needed in any case.
+    /// The pane to capture together with the list of panes, because its text is needed in any case.
     fn capture_at_once(&self, wish: &PaneWish) -> Option<u32> {
         let known = self.known.get(&wish.process);
         if wish.look == Look::Sweep && known.is_some_and(|known| !known.may_have_more) {
@@ -237,7 +238,7 @@ impl Tmux {
         Outcome::Is(seen)
     }
 
-    /// The last answer, if a sweep finds the pane as it was then.
+    /// The last answer, if a sweep finds the pane unchanged.
     fn unchanged(&self, wish: &PaneWish, sight: &Sight) -> Option<PaneFound> {
         let known = self.known.get(&wish.process).filter(|known| !known.may_have_more)?;
         let is_same = wish.look == Look::Sweep
@@ -247,10 +248,11 @@ impl Tmux {
     }
 }
 
-/// Whether the server may be asked for this wish's sake: it was proved before, or the process runs
-/// below it. A socket is named by an environment that a project's settings can set (H-24), and
-/// whoever listens there could tell our tmux process to write files; a confined agent's own
-/// listener is never an ancestor of its harness.
+/// Whether a request may query this server: the server was proved earlier, or the process descends from it.
+///
+/// The socket is named by an environment that a project's settings can set (H-24), and a hostile listener
+/// could tell our tmux process to write files. The listener of a confined agent is never an ancestor of its
+/// harness.
 fn is_server_of(server_socket: &ServerSocket, wish: &PaneWish) -> bool {
     let is_proved = wish.proof.is_some() && wish.pane.server == server_socket.server;
     is_proved || socket::descends_from(wish.process, server_socket.server)
@@ -258,7 +260,7 @@ fn is_server_of(server_socket: &ServerSocket, wish: &PaneWish) -> bool {
 
 /// The pane on the terminal of a living process.
 fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<PaneFound>> {
-    // Read after the server was asked: a process that still has its terminal had it all the time.
+    // Read after the server was queried: a process that still has its terminal had it all the time.
     let stat = process::stat(wish.process.pid)
         .filter(|stat| stat.start_time == wish.process.start_time && !stat.is_zombie)
         .ok_or_else(|| unreadable("the process is gone"))?;
@@ -270,8 +272,8 @@ fn living<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Bo
     pane.ok_or_else(|| Box::new(PaneFound::NotThere))
 }
 
-/// The pane that was proved to be a dead process's own while it lived. Within one server pane ids
-/// are never used twice, but a pane can be given a new first process.
+/// The pane that was proved to belong to a dead process while it lived. A server never reuses pane ids, but a
+/// pane can get a new first process.
 fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<PaneFound>> {
     let proof = wish.proof.ok_or_else(|| unreadable("the pane was not proved in life"))?;
     if wish.pane.server != sight.server {
@@ -283,8 +285,8 @@ fn dead<'a>(wish: &PaneWish, sight: &'a Sight) -> Result<(&'a Listed, u64), Box<
     pane.map(|pane| (pane, proof.tty)).ok_or_else(|| Box::new(PaneFound::NotThere))
 }
 
-/// Whether a program that was started after the dead process is in front on its terminal: it may have
-/// painted over the farewell already.
+/// Whether a program that started after the dead process is in the foreground of its terminal: it may already
+/// have overwritten the process's last output.
 fn is_taken(pane: &Listed, dead: ProcessRef) -> bool {
     if pane.is_dead {
         return false;
@@ -303,7 +305,7 @@ fn unreadable(why: &str) -> Box<PaneFound> {
     Box::new(PaneFound::Unreadable { why: why.to_owned() })
 }
 
-/// The device number of a terminal's file, as the process table gives it.
+/// The device number of a terminal's file, as the process table reports it.
 pub(crate) fn device(tty: &Path) -> Option<u64> {
     std::fs::symlink_metadata(tty).ok().map(|file| file.rdev())
 }

@@ -1,10 +1,10 @@
-//! Reads the end of a session's transcript: whether its newest word is an interrupt, whether the
-//! text of a crash signature is its content (S0-29), and what stands at its end (`last_words`).
+//! Reads the end of a session's transcript: whether the newest entry is an interrupt, whether the text
+//! of a crash signature is part of the conversation (S0-29), and how the conversation ends (`last_words`).
 //!
-//! Decides nothing else. The file is named by an event, so it is opened piece by piece below the
-//! session's own configuration directory, following no link and never blocking, must be a regular
-//! file of ours, and only its end is read (H-27, H-14). Its format is undocumented: a line that is
-//! not understood says nothing. No text is kept (G11).
+//! This module decides nothing else. An event names the file, so it is opened component by component below
+//! the session's own configuration directory, without following links and without blocking. It must be a
+//! regular file of this user, and only its end is read (H-27, H-14). The format is undocumented: a line that
+//! is not understood proves nothing. No text is kept (G11).
 
 mod arrived;
 mod last_words;
@@ -25,51 +25,51 @@ use crate::registry::{Readable, open_config_dir};
 
 pub use arrived::arrived_in;
 
-/// Of a longer transcript only the end is read, in bytes.
+/// Bytes that are read from the end of a transcript.
 const END_BYTES: u64 = 256 * 1024;
-/// The same for the last look for a message.
+/// Bytes that are read from the end of a transcript in the last look for a message.
 const LAST_BYTES: u64 = 16 * 1024 * 1024;
-/// What the client writes in its user's name when a turn is interrupted.
+/// The beginning of the text that the client writes in the user's name when a turn is interrupted.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
-/// A wish to read the end of a transcript.
+/// A request to read the end of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptWish {
-    /// The process that writes it.
+    /// The process that writes the transcript.
     pub process: ProcessRef,
-    /// The transcript.
+    /// The path of the transcript.
     pub path: String,
-    /// The configuration directory it must lie in.
+    /// The configuration directory that must contain the transcript.
     pub config_dir: String,
     /// The name of a crash signature to look for.
     pub signature: Option<String>,
 }
 
-/// What a transcript's end says.
+/// What the end of a transcript shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tail {
-    /// When the client wrote the interrupt that is its newest word, milliseconds since 1970.
+    /// When the client wrote the interrupt, if an interrupt is the newest entry; in milliseconds since 1970.
     pub interrupted_ms: Option<u64>,
-    /// The wished signature stands in it.
+    /// Whether the requested signature is in the transcript.
     pub has_signature: bool,
-    /// What stands at the end of the conversation.
+    /// How the conversation ends.
     pub last_words: LastWords,
 }
 
-/// A wish to look for messages in a transcript (H-30).
+/// A request to look for messages in a transcript (H-30).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageWish {
-    /// The transcript.
+    /// The path of the transcript.
     pub path: String,
-    /// The configuration directory it must lie in.
+    /// The configuration directory that must contain the transcript.
     pub config_dir: String,
-    /// The messages.
+    /// The messages to look for.
     pub ids: BTreeSet<MessageId>,
-    /// What is not found now is given up.
+    /// Whether messages that are not found now are given up.
     pub is_last: bool,
 }
 
-/// The messages that a transcript shows to have reached its agent.
+/// The messages whose arrival at the agent the transcript proves.
 pub fn arrived(readable: &Readable, wish: &MessageWish) -> Result<Vec<MessageId>, String> {
     let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
         .map_err(|why| format!("{}: {why}", wish.path))?;
@@ -86,7 +86,7 @@ pub fn read(readable: &Readable, wish: &TranscriptWish) -> Result<Tail, String> 
     Ok(tail_of(&end, wish.signature.as_deref()))
 }
 
-/// What whole lines of a transcript say, and whether this signature stands in them.
+/// What complete lines of a transcript show, and whether they contain this signature.
 pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     let lines = || end.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
     let interrupted_ms = interrupted(lines().filter_map(word_of));
@@ -96,31 +96,31 @@ pub fn tail_of(end: &[u8], signature: Option<&str>) -> Tail {
     Tail { interrupted_ms, has_signature, last_words: last_words::of(lines) }
 }
 
-/// A line of the main thread.
+/// An entry of the main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
-    /// The interrupt, and when it was written.
+    /// An interrupt, with the time at which it was written, in milliseconds since 1970.
     Interrupt(u64),
-    /// What tools gave back.
+    /// The results of tools.
     ToolResult,
-    /// The agent's own.
+    /// An entry of the agent.
     Assistant,
-    /// A prompt, or what is not understood.
+    /// A prompt, or a line that is not understood.
     Other,
 }
 
-/// When the newest turn was interrupted, if that is the newest word; `words` come newest first.
+/// When the newest turn was interrupted, if the interrupt is the newest entry. `words` come newest first.
 ///
-/// Interrupted with a message in its queue, the client goes on with that message, and writes it
-/// *before* the interrupt (measured): then a prompt and not the agent's word comes before it, and the
-/// turn that runs is a newer one.
+/// If a turn is interrupted while a message is queued, the client continues with that message, and writes it
+/// *before* the interrupt (measured). The interrupt then follows a prompt instead of the agent's entry, and
+/// the running turn is a newer one.
 fn interrupted(mut words: impl Iterator<Item = Entry>) -> Option<u64> {
     let Some(Entry::Interrupt(at)) = words.next() else { return None };
     let before = words.find(|word| !matches!(word, Entry::Interrupt(_) | Entry::ToolResult));
     (before == Some(Entry::Assistant)).then_some(at)
 }
 
-/// What a line says; none for those that say nothing of the main thread's turns.
+/// The entry that a line is; none for lines that show nothing about the main thread's turns.
 fn word_of(line: &[u8]) -> Option<Entry> {
     let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Entry::Other) };
     if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
@@ -134,7 +134,7 @@ fn word_of(line: &[u8]) -> Option<Entry> {
 }
 
 fn user_word(line: &Value) -> Entry {
-    // A text that the user typed is a string: only the client itself writes a lone block of text.
+    // Text typed by the user is a string: only the client itself writes a single block of text.
     let blocks = line.pointer("/message/content").and_then(Value::as_array);
     let blocks = blocks.map_or(&[][..], Vec::as_slice);
     let is_kind = |block: &Value, kind: &str| block.get("type").is_some_and(|is| is == kind);
@@ -153,7 +153,7 @@ fn is_interrupt(text: &str) -> bool {
     text.starts_with(INTERRUPTED) && text.ends_with(']')
 }
 
-/// Opens the transcript at `path`, which must be a file of ours below `config_dir`.
+/// Opens the transcript at `path`, which must be a file of this user below `config_dir`.
 pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Result<File, String> {
     if !readable.allows(config_dir) {
         return Err("the directory is outside COORD_HOME and not named".to_owned());
@@ -185,11 +185,11 @@ pub(crate) fn open(readable: &Readable, config_dir: &Path, path: &Path) -> Resul
     Ok(file.into())
 }
 
-/// The complete lines at the end of the file; a line that is longer than all that is read is none.
+/// The complete lines at the end of the file. A line that is longer than `bytes_max` is left out.
 fn end_of(file: &File, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let from = length.saturating_sub(bytes_max);
-    // What is appended meanwhile is the next look's.
+    // What is appended during the read is left to the next one.
     let mut end = vec![0; usize::try_from(length - from).unwrap_or(usize::MAX)];
     let mut n = 0;
     while let Some(rest) = end.get_mut(n..).filter(|rest| !rest.is_empty()) {

@@ -1,7 +1,7 @@
-//! Watches the transcripts of sessions in doubt: inotify on each file, no polling. Says whose may
-//! have changed; what stands in it is read elsewhere.
+//! Watches the transcripts of sessions in doubt with inotify, without polling. Reports whose transcripts may
+//! have changed; they are read elsewhere.
 //!
-//! A file that is not there yet is not watched: wishing for it again tries again.
+//! A missing file is not watched: the caller has to request it again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,24 +18,24 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub struct TranscriptWatch {
     fd: OwnedFd,
-    /// The watch of each process's transcript. Two processes can write one file (H-13).
+    /// The watch of each process's transcript. Two processes may write the same file (H-13).
     watches: BTreeMap<ProcessRef, i32>,
 }
 
 impl TranscriptWatch {
-    /// Watches nothing yet.
+    /// Creates a watch without transcripts.
     pub fn new() -> io::Result<Self> {
         let fd = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self { fd, watches: BTreeMap::new() })
     }
 
-    /// Readable when a transcript changed.
+    /// The descriptor, which becomes readable when a transcript changed.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Watches this transcript for the process, and no other one. Returns whether it is there and was
-    /// not watched before: then nobody has read it yet.
+    /// Watches this transcript for the process, in place of any other. Returns whether the file exists and
+    /// was not watched before, so that it has not been read yet.
     pub fn add(&mut self, process: ProcessRef, path: &Path) -> bool {
         let flags = WatchFlags::MODIFY
             | WatchFlags::DELETE_SELF
@@ -50,17 +50,17 @@ impl TranscriptWatch {
         watch.is_some() && !is_same
     }
 
-    /// Watches no transcript for the process.
+    /// Stops watching the process's transcript.
     pub fn remove(&mut self, process: ProcessRef) {
         if let Some(watch) = self.watches.remove(&process)
             && !self.watches.values().any(|other| *other == watch)
         {
-            // It is gone already if its file is.
+            // If the file is gone, the watch is gone already.
             let _ = remove_watch(&self.fd, watch);
         }
     }
 
-    /// The processes whose transcript may have changed since the last call.
+    /// The processes whose transcripts may have changed since the last call.
     pub fn take(&mut self) -> Vec<ProcessRef> {
         let mut changed = Vec::new();
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];

@@ -1,4 +1,4 @@
-//! Watched processes: a pidfd each, in the loop's poll set, so that a death is known when it happens.
+//! Watches processes with a pidfd each in the loop's poll set, so that a death is known when it happens.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use rustix::fd::OwnedFd;
 
 use crate::process::{self, StateFile};
 
-/// Tokens of watches begin here; the loop's others lie below.
+/// First token of the watches; all other tokens of the loop are below it.
 pub const FIRST_TOKEN: usize = 1 << 40;
 
-/// The processes being watched.
+/// The watched processes.
 #[derive(Debug, Default)]
 pub struct Watches {
     by_token: BTreeMap<Token, (ProcessRef, OwnedFd)>,
@@ -24,12 +24,12 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Whether this process is being watched.
+    /// Whether this process is watched.
     pub fn has(&self, process: ProcessRef) -> bool {
         self.tokens.contains_key(&process)
     }
 
-    /// Watches a process; false if it is gone already.
+    /// Watches a process. Returns false if the process is already gone.
     pub fn add(&mut self, registry: &Registry, process: ProcessRef) -> io::Result<bool> {
         if self.has(process) {
             return Ok(true);
@@ -50,13 +50,12 @@ impl Watches {
         Ok(true)
     }
 
-    /// Whether a process that is being watched was stopped by a signal; none if it is not, or is
-    /// gone.
+    /// Whether a watched process is stopped by a signal; none if the process is not watched or is gone.
     pub fn is_stopped(&self, process: ProcessRef) -> Option<bool> {
         self.states.get(&process)?.is_stopped()
     }
 
-    /// The process whose pidfd became readable is gone.
+    /// Removes the watch of the process whose pidfd became readable, and returns that process.
     pub fn take(&mut self, registry: &Registry, token: Token) -> Option<ProcessRef> {
         let (process, fd) = self.by_token.remove(&token)?;
         self.tokens.remove(&process);

@@ -1,9 +1,9 @@
-//! The coordinator's worker threads, and what happens when one of them ends unasked (H-52).
+//! The coordinator's worker threads, and what happens if one of them ends unexpectedly (H-52).
 //!
-//! The loop cannot work without its workers: without the disk's thread nothing becomes durable, without
-//! the others nothing is seen or done. A worker that ends unasked is therefore noted, the loop is woken,
-//! and the coordinator ends; the next hook or the service manager starts it anew. A panic in any thread
-//! ends the process at once, with one line that names the thread.
+//! The loop cannot work without its workers: without the disk thread nothing becomes durable, and without the
+//! others nothing is observed or done. If a worker ends unexpectedly, its name is noted, the loop is woken,
+//! and the coordinator ends. The next hook or the service manager starts it again. A panic on any thread ends
+//! the process at once, with one line that names the thread.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Lives in a worker's thread, and notes its end however it comes.
+/// Lives on the worker's thread, and notes the end of the thread, whatever ends it.
 struct Watch {
     name: &'static str,
     is_asked_to_end: Arc<AtomicBool>,
@@ -35,25 +35,25 @@ struct Watch {
 }
 
 impl Supervisor {
-    /// `waker` wakes the loop.
+    /// Creates a supervisor that wakes the loop with `waker`.
     pub fn new(waker: Arc<Waker>) -> Self {
         Self { lost: Arc::default(), waker }
     }
 
-    /// The name of the first worker that ended unasked, if one did.
+    /// The name of the first worker that ended unexpectedly, if any did.
     pub fn lost(&self) -> Option<&'static str> {
         self.lost.get().copied()
     }
 
-    /// Wakes the loop; one that cannot be woken turns by its heartbeat.
+    /// Wakes the loop. If that fails, the loop still turns at its next heartbeat.
     pub(crate) fn wake(&self) {
         let _woken = self.waker.wake();
     }
 
-    /// Starts a worker that the coordinator cannot work without.
+    /// Starts a worker without which the coordinator cannot work.
     ///
     /// # Errors
-    /// The system has no room for another thread.
+    /// The system cannot create another thread.
     pub fn start(
         &self,
         name: &'static str,
@@ -71,7 +71,7 @@ impl Supervisor {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.is_asked_to_end.load(Ordering::SeqCst) {
-            // The first one lost is named.
+            // Only the first lost worker is recorded.
             let _named = self.supervisor.lost.set(self.name);
             self.supervisor.wake();
         }
@@ -79,12 +79,12 @@ impl Drop for Watch {
 }
 
 impl Worker {
-    /// Its end is no loss from here on.
+    /// Notes that the worker is meant to end, so that its end is no loss.
     pub fn expect_end(&self) {
         self.is_asked_to_end.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for its end, which is expected.
+    /// Waits until the worker has ended, as expected.
     pub fn join(&mut self) {
         self.expect_end();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -93,19 +93,19 @@ impl Worker {
     }
 }
 
-/// What waits for a worker, in whatever order and with whatever is folded into one.
+/// The tasks that wait for a worker. The implementation chooses their order, and may merge them.
 pub(crate) trait Waiting: Default + Send + 'static {
-    /// What the worker takes at once.
+    /// The unit of work that the worker takes at once.
     type Task;
 
     /// The next task, if there is one.
     fn next(&mut self) -> Option<Self::Task>;
 
-    /// Whether there is none.
+    /// Whether no task waits.
     fn is_empty(&self) -> bool;
 }
 
-/// A worker thread and the queue before it. The thread ends when this is dropped.
+/// A worker thread and its queue. The thread ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct QueueWorker<W: Waiting> {
     queue: Arc<WorkQueue<W>>,
@@ -127,11 +127,12 @@ struct QueueState<W> {
 
 impl<W: Waiting> WorkQueue<W> {
     fn state(&self) -> MutexGuard<'_, QueueState<W>> {
-        // Nothing is left half done under the lock.
+        // A poisoned lock is safe to use: no change under it can be left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next task, once there is one; none when it is over: what is not begun is not done.
+    /// Waits for the next task. Returns none once the worker is asked to end; queued tasks are then not
+    /// started.
     fn take(&self) -> Option<W::Task> {
         let mut state = self.state();
         state.is_busy = false;
@@ -144,10 +145,10 @@ impl<W: Waiting> WorkQueue<W> {
 }
 
 impl<W: Waiting> QueueWorker<W> {
-    /// Starts the thread. What `work` returns for a task goes to `answers`, and the loop is woken.
+    /// Starts the thread. It sends what `work` returns for a task to `answers`, and wakes the loop.
     ///
     /// # Errors
-    /// The system has no room for another thread.
+    /// The system cannot create another thread.
     pub(crate) fn start<A: Send + 'static, I: IntoIterator<Item = A>>(
         supervisor: &Supervisor,
         name: &'static str,
@@ -173,39 +174,39 @@ impl<W: Waiting> QueueWorker<W> {
         Ok(Self { queue, worker })
     }
 
-    /// Puts something in.
+    /// Adds to the queue.
     pub(crate) fn put(&self, put: impl FnOnce(&mut W)) {
         put(&mut self.queue.state().waiting);
         self.queue.more.notify_one();
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Whether no task is queued and none is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.queue.state();
         !state.is_busy && state.waiting.is_empty()
     }
 
-    /// As if a task were under way that does not end.
+    /// Makes the worker appear busy with a task that does not end.
     #[cfg(test)]
     pub(crate) fn seem_busy(&self) {
         self.queue.state().is_busy = true;
     }
 
-    /// Has the thread end after the task that is under way.
+    /// Asks the thread to end after the present task.
     pub(crate) fn end(&self) {
         self.worker.expect_end();
         self.queue.state().is_over = true;
         self.queue.more.notify_one();
     }
 
-    /// Its end will not be waited for: it may be at a disk that does not answer.
+    /// Makes the drop not wait for the thread: it may be waiting for a disk that does not answer.
     pub(crate) fn detach(&mut self) {
         self.worker.thread = None;
     }
 }
 
 impl<W: Waiting> Drop for QueueWorker<W> {
-    /// Ends the thread, and waits for the task that is under way.
+    /// Ends the thread, and waits for the present task.
     fn drop(&mut self) {
         self.end();
         self.worker.join();

@@ -1,12 +1,13 @@
-//! The supervisor's own time (S3-18, H-32): awake, and turning. A sleep, a step of the wall clock and a
-//! time in which the loop stood are not in it, and are told.
+//! The supervisor's own time (S3-18, H-32), which advances only while the machine is awake and the loop
+//! turns. A sleep, a jump of the wall clock, and a time in which the loop was held up are not counted, and
+//! are reported as gaps.
 
 use coord_model::{Awake, Moment};
 use coord_store::{Clock, RealClock};
 
-/// The loop turns at least this often, so that a gap can be told from rest.
+/// Longest time between two turns of the loop, in milliseconds, so that a gap can be told from rest.
 pub(crate) const TURN_MS: u64 = 5_000;
-/// A longer gap, or a jump of the wall clock, is told.
+/// A longer gap, or a larger jump of the wall clock, is reported; in nanoseconds.
 const GAP_NS: u64 = 10_000_000_000;
 
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct RunClock {
     awake_ns: u64,
     mono_ns: u64,
     wall_ms: u64,
-    /// There was a gap that nobody asked about yet.
+    /// Whether there was a gap that was not reported yet.
     had_gap: bool,
 }
 
@@ -24,13 +25,13 @@ impl RunClock {
         Self { awake_ns: 0, mono_ns, wall_ms, had_gap: false }
     }
 
-    /// This moment. A gap before it is kept for [`RunClock::take_gap`], whoever reads.
+    /// The present moment. A gap before it is kept until [`RunClock::take_gap`], whoever reads the clock.
     pub(crate) fn read(&mut self) -> Moment {
         let (mono_ns, wall_ms) = (RealClock.mono_ns(), RealClock.wall_ms());
         self.passed(mono_ns, wall_ms)
     }
 
-    /// Whether there was a gap since this was asked last.
+    /// Whether there was a gap since the last call.
     pub(crate) fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.had_gap)
     }

@@ -1,5 +1,5 @@
-//! The signals that end what runs one thing after another: they end it between two things, and the thing
-//! that runs hears of them from its own supervisor.
+//! Handles the signals that end a program that runs one thing after another: the program ends between two
+//! things, and the running one learns of the signal from its own supervisor.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,8 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
-/// A pipe that stays readable once one has come. While it is there they end nothing else.
+/// Becomes readable once such a signal has arrived, and stays so. While this value exists, these signals end
+/// nothing else.
 #[derive(Debug)]
 pub struct EndSignals {
     came: UnixStream,
@@ -17,10 +18,10 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// Takes them over.
+    /// Takes over the signals.
     ///
     /// # Errors
-    /// They cannot be taken.
+    /// The signals cannot be handled.
     pub fn take() -> std::io::Result<Self> {
         let (came, send) = UnixStream::pair()?;
         let mut taken = Self { came, ids: Vec::new() };
@@ -30,14 +31,14 @@ impl EndSignals {
         Ok(taken)
     }
 
-    /// Waits for one, for so many milliseconds. Whether one has come.
+    /// Waits `ms` milliseconds for a signal. Returns whether one has arrived.
     pub fn wait(&self, ms: u64) -> bool {
         let timeout = Timespec {
             tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
         };
         let mut fds = [PollFd::new(&self.came, PollFlags::IN)];
-        // A wait that a signal cuts short is no wait that ends it all: the pipe says which it was.
+        // Any signal may interrupt the wait; only the pipe shows that one of these arrived.
         poll(&mut fds, Some(&timeout)).is_ok_and(|ready| 0 < ready)
     }
 }

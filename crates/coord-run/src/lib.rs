@@ -1,9 +1,9 @@
-//! Headless runs: `coord run` supervises one.
+//! Headless runs: supervises the run that `coord run` starts.
 //!
-//! A run has a supervisor of its own, and works without a coordinator: `coord_core::Run` decides, and
-//! this crate sees and does. The streams pass through byte for byte (`pump`), what they say is read
-//! beside (`stream`), the tree is read from the process table (`tree`), and everything that was
-//! decided stands in the run's own file under a lock (`record`).
+//! Each run has a supervisor of its own, and works without a coordinator. `coord_core::Run` decides, and this
+//! crate observes and acts. The streams pass through byte for byte (`pump`), and what they say is read
+//! alongside (`stream`). The process tree is read from the process table (`tree`). Everything that was
+//! decided is written to the run's own file, under a lock (`record`).
 
 mod clock;
 pub mod end_signals;

@@ -1,24 +1,24 @@
-//! Cuts a stream into lines, however it comes in pieces.
+//! Splits a stream into lines, in whatever pieces it arrives.
 //!
-//! A byte is looked at once and copied at most once; a line that came whole is not copied at all.
+//! Each byte is examined once and copied at most once; a line that arrives whole is not copied at all.
 
 use memchr::memchr;
 
-/// A line longer than this is not built.
+/// Longest line that is built, in bytes.
 pub const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Memory kept for the next line that comes in pieces.
+/// Memory kept for the next line that arrives in pieces, in bytes.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// A line, without its newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// As it stands there.
+    /// The bytes of the line.
     Whole(&'a [u8]),
-    /// It is longer than may be held.
+    /// The line is longer than the limit, and was dropped.
     TooLong,
 }
 
-/// What has come of a line that is not at its end.
+/// Splits pieces into lines, and holds the part of an unfinished line.
 #[derive(Debug)]
 pub struct Lines {
     held: Vec<u8>,
@@ -33,12 +33,12 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// For lines up to this length.
+    /// For lines of at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { held: Vec::new(), is_too_long: false, bytes_max }
     }
 
-    /// Takes the next piece, and hands each line on that ends in it.
+    /// Reads the next piece, and passes each line that ends in it to `each`.
     pub fn feed(&mut self, piece: &[u8], each: &mut dyn FnMut(Line<'_>)) {
         let mut rest = piece;
         while let Some((line, behind)) =
@@ -55,7 +55,7 @@ impl Lines {
         self.hold(rest);
     }
 
-    /// The stream is at its end: what stands there is the last line, whole or not.
+    /// Handles the end of the stream: the rest is the last line, complete or not.
     pub fn end(&mut self, each: &mut dyn FnMut(Line<'_>)) {
         if !self.held.is_empty() || self.is_too_long {
             self.hand_on(each);

@@ -1,18 +1,19 @@
-//! A standard output that is one short line, and whether the client writes it at a used-up limit.
+//! Recognizes a standard output that consists of the one line that the client writes at a used-up limit
+//!
 
-/// A longer output is none of the client's own lines, in bytes.
+/// Longest line of the client's own, in bytes.
 const BYTES_MAX: usize = 1024;
-/// How such a line begins (measured: at a subscription's limit, and at one of requests).
+/// How such a line begins (measured: at a subscription's limit, and at a request limit).
 const LIMITS: [&str; 2] = ["You've hit your ", "API Error: Request rejected (429)"];
 
-/// Reads an output piece by piece, and keeps no more of it than a line of the client's own has.
+/// Reads an output in pieces, and keeps no more of it than a line of the client's own has.
 #[derive(Debug, Default)]
 pub(crate) struct OnlyLine {
     bytes: Vec<u8>,
 }
 
 impl OnlyLine {
-    /// Takes the next piece.
+    /// Reads the next piece.
     pub(crate) fn take(&mut self, piece: &[u8]) {
         let room = (BYTES_MAX + 1).saturating_sub(self.bytes.len()).min(piece.len());
         self.bytes.extend_from_slice(piece.get(..room).unwrap_or_default());
@@ -36,7 +37,7 @@ mod tests {
         line.is_limit()
     }
 
-    // as the client writes them.
+    // the lines as the client writes them.
     #[test]
     fn the_client_s_lines_are_known_however_they_are_cut() {
         for text in [

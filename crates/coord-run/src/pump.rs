@@ -1,7 +1,7 @@
 //! Passes one stream on, byte for byte, and shows what passed.
 //!
-//! What is read goes out first, all of it, and is shown then: who looks at it adds no delay. A reader
-//! that is slow slows the writer down, as with a pipe between the two.
+//! What was read is first written completely and then shown, so an observer adds no delay. A slow reader
+//! slows the writer down, as a pipe between the two would.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,43 +9,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read, write};
 
-/// Bytes read at once: what still fits a core's cache passes fastest (measured).
+/// Bytes read at once; what fits into a core's cache passes fastest (measured).
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// What to do when what was read can be passed on no longer: its reader is gone, or the disk is full.
+/// What to do when output can no longer be passed on, because its reader is gone or the disk is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// Go on reading, for a writer that would go on as well.
+    /// Continue to read, for a writer that would continue as well.
     Drop,
-    /// Stop and close the stream: its writer learns of it as if it were written to directly.
+    /// Stop and close the stream: its writer gets an error, as if it had written to the reader directly.
     Stop,
 }
 
 /// How a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PumpEnd {
-    /// Nobody is left who could write it.
+    /// No writer is left.
     Eof,
-    /// It could not be passed on, and was closed.
+    /// The output could not be passed on, and the stream was closed.
     Stopped,
-    /// It cannot be read.
+    /// The stream cannot be read.
     Failed(Errno),
 }
 
-/// What became of a stream.
+/// The result of passing a stream on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pumped {
     /// Bytes that were read.
     pub bytes: u64,
-    /// Why not all of them were passed on: EPIPE if the reader went away.
+    /// Why not all bytes were passed on: EPIPE if the reader went away.
     pub unread: Option<Errno>,
-    /// How it ended.
+    /// How the stream ended.
     pub end: PumpEnd,
 }
 
-/// Passes everything from `from` on to `to`, or reads and drops it, until its end; `observe` sees
-/// every byte in order, after it went out. Blocks, so it wants a thread of its own. SIGPIPE has to
-/// be ignored. `waits` is true while nobody takes what was read: the writer is not silent then.
+/// Passes everything from `from` to `to` until the end, or reads and drops it if `to` is none.
+///
+/// `observe` sees every byte in order, after it was written. `waits` is true while no reader accepts the
+/// output: the writer is not silent then. This function blocks, so it needs a thread of its own, and SIGPIPE
+/// must be ignored.
 pub fn pump(
     from: OwnedFd,
     to: Option<BorrowedFd<'_>>,
@@ -75,7 +77,7 @@ pub fn pump(
         }
         let is_over = pumped.unread.is_some() && unread == Unread::Stop;
         if is_over {
-            // Before anything else: the writer may be waiting for room.
+            // Before anything else, because the writer may be waiting for room.
             drop(from);
             observe(chunk);
             pumped.end = PumpEnd::Stopped;
@@ -101,7 +103,7 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
         match write(to, bytes) {
             Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // Whoever shares the description made it so.
+            // Another process that shares the file description has made it non-blocking.
             Err(Errno::AGAIN) => wait(to, PollFlags::OUT)?,
             Err(error) => return Err(error),
         }
@@ -137,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Bytes that are no text, in an order that shows a loss.
+    /// Bytes that are no text, in an order in which a loss is noticed.
     fn bytes(n: u32) -> Vec<u8> {
         (0..n).flat_map(u32::to_be_bytes).collect()
     }

@@ -1,5 +1,5 @@
-//! Conversations of runs that were ended by force behind their result (S3-23): the next resume has to
-//! prove itself, or a fresh start takes its place. One small file each.
+//! Quarantines conversations whose run was ended by force after its result (S3-23): the next resume has to
+//! prove itself, or a fresh start replaces it. Each conversation has one small file.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use coord_store::{Disk, DiskFile, RealDisk};
 use coord_wire::paths::Paths;
 
-/// Ids are plain; another text names no file.
+/// The file of a conversation; none for a text that is no id.
 fn file(paths: &Paths, session_id: &str) -> Option<PathBuf> {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || one == '-';
     let is_id = (8..=64).contains(&session_id.len()) && session_id.chars().all(is_plain);
     is_id.then(|| paths.quarantine().join(session_id))
 }
 
-/// Whether a conversation's next resume has to prove itself.
+/// Whether the next resume of a conversation has to prove itself.
 pub fn is_quarantined(paths: &Paths, session_id: &str) -> bool {
     file(paths, session_id).is_some_and(|file| RealDisk.len(&file).is_ok())
 }
 
-/// Puts a conversation there. It is on the disk when this returns.
+/// Quarantines a conversation. The file is on disk when this returns.
 ///
 /// # Errors
-/// It cannot be written, or is no id.
+/// The file cannot be written, or the text is no id.
 pub(crate) fn put(paths: &Paths, session_id: &str, run_id: &str) -> io::Result<()> {
     let no_id = || io::Error::new(io::ErrorKind::InvalidInput, "no session id");
     let path = file(paths, session_id).ok_or_else(no_id)?;
@@ -33,7 +33,7 @@ pub(crate) fn put(paths: &Paths, session_id: &str, run_id: &str) -> io::Result<(
     RealDisk.sync_dir(&paths.quarantine())
 }
 
-/// A resume of it proved itself.
+/// Ends the quarantine of a conversation whose resume proved itself.
 pub(crate) fn lift(paths: &Paths, session_id: &str) -> io::Result<()> {
     match file(paths, session_id).map(|file| RealDisk.remove(&file)) {
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),

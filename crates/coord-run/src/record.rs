@@ -1,7 +1,8 @@
-//! The file of a run (`coord_wire::run`): written line by line under a lock held for life.
+//! Writes the file of a run (`coord_wire::run`), line by line, under a lock that is held for the life of the
+//! supervisor.
 //!
-//! Decides nothing. A run goes on without its file; what must be on the disk before an act is asked for
-//! with [`Record::forced`], which says whether it is there.
+//! This module decides nothing. A run continues without its file. What must be on disk before an act is
+//! written with [`Record::forced`], which reports whether it is there.
 
 use std::io;
 use std::path::Path;
@@ -12,37 +13,38 @@ use coord_store::{Disk, DiskFile, RealDisk};
 use coord_wire::run::{RUN_ID_PREFIX, RunBegin, RunEnded, RunLine, RunShown};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Files of ended runs are kept for this long, milliseconds (interfaces.md, retention).
+/// Time for which files of ended runs are kept, in milliseconds (interfaces.md, retention).
 const KEPT_MS: WallMs = 30 * 24 * 3_600_000;
-/// But no more of them than this.
+/// Most files of ended runs that are kept.
 const KEPT_MAX: usize = 1_000;
-/// Behind so many bytes a run's file holds warnings and its end, and what is shown at most this often.
+/// Size of a run's file, in bytes, above which it receives only warnings and the end, and shown states at
+/// most every [`SHOWN_EVERY_MS`].
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 const SHOWN_EVERY_MS: u64 = 10_000;
 
 /// The file of one run.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// None where it could not be made: then the run has none.
+    /// None if the file could not be created: the run then has none.
     file: Option<<RealDisk as Disk>::File>,
     bytes: u64,
-    /// A disk that refused a line may have taken the beginning of it.
+    /// Whether the file may end with a partial line, after the disk refused a line.
     is_torn: bool,
     shown: RunShown,
     shown_at: Awake,
 }
 
-/// A new id: 48 bits of wall time and 32 random ones.
+/// Creates an id: 48 bits of wall time and 32 random bits.
 pub fn new_id(wall_ms: WallMs) -> String {
     let mut bytes = [0; 4];
-    // Without a source of randomness the process tells runs of one millisecond apart.
+    // Without a source of randomness, the pid tells runs of the same millisecond apart.
     bytes.copy_from_slice(&std::process::id().to_be_bytes());
     let _fallback_stays = getrandom(&mut bytes, GetRandomFlags::NONBLOCK);
     format!("{RUN_ID_PREFIX}{wall_ms:012x}{:08x}", u32::from_be_bytes(bytes))
 }
 
 impl Record {
-    /// Makes the file of a run and locks it.
+    /// Creates the file of a run and locks it.
     pub(crate) fn make(runs: &Path, id: &str) -> io::Result<Self> {
         RealDisk.create_dir(runs)?;
         let file = RealDisk.open_append(&runs.join(format!("{id}.jsonl")))?;
@@ -53,7 +55,7 @@ impl Record {
         Ok(Self { file: Some(file), ..Self::none() })
     }
 
-    /// That of a run which has no file.
+    /// The record of a run that has no file.
     pub(crate) fn none() -> Self {
         Self {
             file: None,
@@ -75,19 +77,19 @@ impl Record {
         appended
     }
 
-    /// Writes what can be written: a run does not depend on it.
+    /// Writes a line if possible: a run does not depend on it.
     fn tell(&mut self, line: &RunLine) {
         if let Err(error) = self.append(line) {
             tracing::debug!(%error, "a line of a run's file");
         }
     }
 
-    /// The first line.
+    /// Writes the first line.
     pub(crate) fn begin(&mut self, begin: RunBegin) {
         self.tell(&RunLine::Begin(begin));
     }
 
-    /// A line of the log.
+    /// Writes a line of the run's log.
     pub(crate) fn note(&mut self, note: &coord_core::RunNote, wall_ms: WallMs) {
         if BYTES_MAX < self.bytes && !note.is_warning {
             return;
@@ -100,7 +102,7 @@ impl Record {
         });
     }
 
-    /// What is shown, where it changed.
+    /// Writes the shown state, if it changed.
     pub(crate) fn show(&mut self, shown: RunShown, now: Awake) {
         let may = self.bytes <= BYTES_MAX || SHOWN_EVERY_MS <= now.ms_since(self.shown_at);
         if shown != self.shown && may {
@@ -109,27 +111,27 @@ impl Record {
         }
     }
 
-    /// Puts a forced end on the disk.
+    /// Writes a forced end, and syncs it to disk.
     pub(crate) fn forced(&mut self, line: &RunLine) -> io::Result<()> {
         self.append(line)?;
         let file = self.file.as_ref().ok_or_else(|| io::Error::other("it has no file"))?;
         file.sync()
     }
 
-    /// The last line.
+    /// Writes the last line.
     pub(crate) fn ended(&mut self, ended: RunEnded) {
         self.tell(&RunLine::Ended(ended));
     }
 }
 
-/// Removes files of runs that ended long ago, and the oldest where there are too many.
+/// Removes files of runs that ended long ago, and the oldest ones if there are too many.
 pub(crate) fn prune(runs: &Path, now_ms: WallMs) {
     let Ok(mut names) = RealDisk.list(runs) else { return };
     names.retain(|name| id_of(name).is_some());
     let surplus = names.len().saturating_sub(KEPT_MAX);
     for (index, name) in names.iter().enumerate() {
         let path = runs.join(name);
-        // Ids are ordered by time, so that the rest is younger.
+        // Ids are ordered by time, so the rest is newer.
         let is_old = began_ms(name).is_some_and(|ms| ms.saturating_add(KEPT_MS) < now_ms);
         if !is_old && surplus <= index {
             break;
@@ -141,7 +143,7 @@ pub(crate) fn prune(runs: &Path, now_ms: WallMs) {
     }
 }
 
-/// The run whose file has this name.
+/// The id of the run whose file has this name.
 pub(crate) fn id_of(name: &str) -> Option<&str> {
     name.strip_suffix(".jsonl").filter(|id| id.starts_with(RUN_ID_PREFIX))
 }
@@ -184,7 +186,7 @@ mod tests {
         RunShown { state: state.into(), ..RunShown::default() }
     }
 
-    // S3-23: a line that a full disk cut off does not take the next one along.
+    // S3-23: a line that a full disk cut off does not damage the next one.
     #[test]
     fn behind_a_torn_line_the_next_is_whole() {
         let (_dir, paths) = place();
@@ -198,7 +200,7 @@ mod tests {
         assert!(!record.is_torn);
     }
 
-    // S3-15: what is shown goes on being true in a file that is full.
+    // S3-15: the shown state stays current in a file that is full.
     #[test]
     fn a_full_file_still_shows_the_state() {
         let (_dir, paths) = place();

@@ -1,7 +1,7 @@
 //! Reads the files of the runs, for people and programs: with a coordinator and without.
 //!
-//! A file that nobody holds locked has no supervisor any more; where it says nothing of an end, nobody
-//! knows how the run goes on.
+//! A file that nobody has locked has no supervisor any more. If it does not contain an end either, the state
+//! of the run is unknown.
 
 use std::io;
 use std::path::Path;
@@ -13,15 +13,15 @@ use coord_wire::run::{RUN_ID_PREFIX, Run, RunLine, RunShown};
 use crate::record::id_of;
 pub use crate::record::new_id;
 
-/// A longer file is none that a supervisor wrote, in bytes.
+/// Longest file that is read, in bytes; a supervisor writes no longer one.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The beginning of an id is at least this long.
+/// Shortest accepted beginning of an id, in characters.
 const PREFIX_MIN: usize = 4;
 
-/// All runs that there are files of, the youngest first.
+/// All runs that have a file, the newest first.
 ///
 /// # Errors
-/// The directory is there and cannot be read.
+/// The directory exists and cannot be read.
 pub fn all(paths: &Paths) -> io::Result<Vec<Run>> {
     let dir = paths.runs();
     let names = match RealDisk.list(&dir) {
@@ -32,10 +32,10 @@ pub fn all(paths: &Paths) -> io::Result<Vec<Run>> {
     Ok(ids.filter_map(|name| read(&dir.join(name))).collect())
 }
 
-/// The runs whose id begins so, with or without its `run_`; none for what is too short to be one.
+/// The runs whose id begins with `id`, with or without its `run_`. Returns none if the text is too short.
 ///
 /// # Errors
-/// As [`all`].
+/// The same as for [`all`].
 pub fn find(paths: &Paths, id: &str) -> io::Result<Vec<Run>> {
     let digits = id.strip_prefix(RUN_ID_PREFIX).unwrap_or(id);
     if digits.len() < PREFIX_MIN {
@@ -48,32 +48,32 @@ pub fn find(paths: &Paths, id: &str) -> io::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// The run with exactly this id, if there is a file of it.
+/// The run with exactly this id, if it has a file.
 pub fn get(paths: &Paths, id: &str) -> Option<Run> {
     let digits = id.strip_prefix(RUN_ID_PREFIX)?;
-    // Another text could name another file.
+    // Any other text could name another file.
     let is_id = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let path = is_id.then(|| paths.runs().join(format!("{id}.jsonl")))?;
     read(&path)
 }
 
-/// What was seen and decided in a run, in its order: time, name, warning, why.
+/// What was observed and decided in a run, in order: time, name, warning, reason.
 ///
 /// # Errors
-/// Its file cannot be read.
+/// The file of the run cannot be read.
 pub fn notes(paths: &Paths, run_id: &str) -> io::Result<Vec<RunLine>> {
     let text = RealDisk.read(&paths.runs().join(format!("{run_id}.jsonl")), FILE_BYTES_MAX)?;
     let is_told = |line: &RunLine| matches!(line, RunLine::Note { .. } | RunLine::Forced { .. });
     Ok(lines(&text).filter(is_told).collect())
 }
 
-/// The whole lines that are understood; a power loss may have cut the last one.
+/// The complete lines that are understood; a power loss may have cut off the last one.
 fn lines(text: &[u8]) -> impl Iterator<Item = RunLine> {
     text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 fn read(path: &Path) -> Option<Run> {
-    // Before it is read: an end that is written meanwhile is not missed.
+    // Checked before the file is read, so that an end that is written meanwhile is not missed.
     let supervised = !RealDisk.open_append(path).ok()?.try_lock().ok()?;
     let text = RealDisk.read(path, FILE_BYTES_MAX).ok()?;
     let (mut begin, mut shown, mut exit) = (None, None, None);

@@ -1,8 +1,8 @@
-//! Signals that reach a supervisor and the terminal that it shares with its run.
+//! Handles the signals that a supervisor receives, and the terminal that it shares with its run.
 //!
-//! What a person or a script sends to the supervisor is meant for the run and is passed on to its
-//! group. A run that wants to read from the terminal gets it; when it stops, its supervisor stops too, so that
-//! the shell has both as one job.
+//! A signal that a person or a script sends to the supervisor is meant for the run, and is passed on to its
+//! process group. A run that wants to read from the terminal gets it. When the run stops, its supervisor
+//! stops too, so that the shell sees both as one job.
 #![expect(unsafe_code, reason = "one call of the C library that sets a plain value")]
 
 use std::io::{self, stdin};
@@ -16,22 +16,22 @@ use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
-/// Those that are taken instead of having their usual effect.
+/// Signals that are handled instead of having their default effect.
 pub(crate) const TAKEN: [i32; 10] =
     [SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH];
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A child changed.
+    /// A child changed its state.
     Reap,
-    /// The job goes on.
+    /// The job was continued.
     Continue,
-    /// To be passed on.
+    /// The signal is to be passed on.
     PassOn(i32),
 }
 
-/// What a signal asks for.
+/// Determines what a signal asks for.
 pub(crate) fn asked(signal: i32) -> Asked {
     match signal {
         SIGCHLD => Asked::Reap,
@@ -40,12 +40,12 @@ pub(crate) fn asked(signal: i32) -> Asked {
     }
 }
 
-/// Whether it ends what does not expect it.
+/// Whether a signal ends a process that does not handle it.
 pub(crate) fn is_end(signal: i32) -> bool {
     matches!(signal, SIGHUP | SIGINT | SIGQUIT | SIGTERM)
 }
 
-/// Sends a signal to the run's group; one that is gone needs none.
+/// Sends a signal to the run's process group; a group that is gone is ignored.
 pub(crate) fn pass_on(group: Pid, signal: i32) {
     let Some(signal) = Signal::from_named_raw(signal) else { return };
     if let Err(error) = kill_process_group(group, signal) {
@@ -53,12 +53,12 @@ pub(crate) fn pass_on(group: Pid, signal: i32) {
     }
 }
 
-/// Stops this process as its run was stopped. Returns when somebody continues it.
+/// Stops this process as its run was stopped. Returns when the process is continued.
 pub(crate) fn stop_too() -> io::Result<()> {
     Ok(kill_process(rustix::process::getpid(), Signal::STOP)?)
 }
 
-/// Gives the terminal to the run, if this job has it. Whether it did.
+/// Gives the terminal to the run, if this job has it. Returns whether it did.
 pub(crate) fn hand_over(group: Pid) -> bool {
     let has_it = isatty(stdin())
         && tcgetpgrp(stdin()).is_ok_and(|front| process::own_group() == Some(front));
@@ -74,7 +74,7 @@ pub(crate) fn take_back(group: Pid) {
 }
 
 fn set_front(group: Pid) -> bool {
-    // A job in the background that changes who is in front would be stopped for it.
+    // A background job that changes the foreground group would be stopped by SIGTTOU.
     let blocked = Blocked::terminal_output();
     let set = tcsetpgrp(stdin(), group);
     drop(blocked);
@@ -84,7 +84,7 @@ fn set_front(group: Pid) -> bool {
     set.is_ok()
 }
 
-/// SIGTTOU blocked in this thread while it lives.
+/// Blocks SIGTTOU in this thread until the value is dropped.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {

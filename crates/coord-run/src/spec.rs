@@ -1,4 +1,4 @@
-//! What a run is to be, and what came of it.
+//! The specification of a run, and its result.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,63 +6,63 @@ use std::path::{Path, PathBuf};
 use coord_core::{ExitReason, ExitStatus, Judged, Provider, RunLimits};
 use coord_wire::paths::Paths;
 
-/// What a run is to be.
+/// The specification of a run.
 #[derive(Debug, Clone)]
 pub struct RunSpec {
-    /// Its id; a new one if none.
+    /// The id of the run; if none, a new one is made.
     pub id: Option<String>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Where it runs; here if none.
+    /// The working directory; if none, that of the supervisor.
     pub dir: Option<PathBuf>,
-    /// Variables beside those of its supervisor.
+    /// Environment variables in addition to those of the supervisor.
     pub env: Vec<(OsString, OsString)>,
-    /// Its standard input.
+    /// The source of the standard input.
     pub stdin: Stdin,
-    /// Whether its standard output is passed on.
+    /// Whether the standard output is passed on.
     pub passes: Passes,
-    /// The same of its standard error.
+    /// Whether the standard error is passed on.
     pub passes_errors: bool,
-    /// What its standard output is.
+    /// What the standard output contains.
     pub output: Output,
-    /// Whose client it is.
+    /// Whose client the program is.
     pub provider: Provider,
-    /// Its clocks.
+    /// The time limits.
     pub limits: RunLimits,
-    /// A forced end reaches what left its session too (H-20).
+    /// Whether a forced end also reaches processes that left the run's session (H-20).
     pub ends_daemons: bool,
-    /// Texts on standard error that mean a used-up limit (S2-17).
+    /// Texts on standard error that mean that a usage limit is reached (S2-17).
     pub limit_texts: Vec<String>,
-    /// Its prompt, where it is known: what it says is no sign of anything (S2-17).
+    /// The prompt, if it is known: its text on standard error means nothing (S2-17).
     pub prompt: Option<String>,
     /// A name for people.
     pub name: Option<String>,
-    /// Where coord's files lie.
+    /// The locations of coord's files.
     pub paths: Paths,
 }
 
 /// Whether a run's standard output is passed on to the supervisor's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passes {
-    /// It is, and its end with it: the supervisor has none of its own from then on.
+    /// It is passed on, and so is its end: the supervisor then has no standard output of its own.
     ToItsEnd,
-    /// It is, and others follow.
+    /// It is passed on, and other output follows.
     Bytes,
     /// It is read and dropped.
     Nothing,
 }
 
-/// What a run's standard output is.
+/// What a run's standard output contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The client's stream.
     Stream,
-    /// Anything else: what looks like a line of a stream there is an agent's own text, and says nothing.
+    /// Anything else: what looks like a line of a stream is an agent's own text, and is ignored.
     Text,
 }
 
-/// What a command writes, as far as its arguments tell; those of a client that a shell is told to start
-/// count too.
+/// What a command writes to its standard output, as far as its arguments show. The arguments of a client in a
+/// shell's command count too.
 pub fn output_of(command: &[OsString]) -> Output {
     let program = command.first().map(Path::new).and_then(Path::file_name);
     let is_shell = program.is_some_and(|name| SHELLS.iter().any(|shell| name == *shell));
@@ -74,16 +74,16 @@ pub fn output_of(command: &[OsString]) -> Output {
     if is_stream { Output::Stream } else { Output::Text }
 }
 
-/// What is told to a shell is a text: of its words only these are looked at with that in mind.
+/// Shells. Their command is a text, in which only `stream-json` counts.
 pub(crate) const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
 
-/// Whose client a program is, by its name.
+/// Whose client a program is, by its file name.
 pub fn provider_of(program: &OsStr) -> Provider {
     let is_claude = Path::new(program).file_name().is_some_and(|name| name == "claude");
     if is_claude { Provider::Claude } else { Provider::Other }
 }
 
-/// Its word.
+/// The name of a provider in records.
 pub fn provider_word(provider: Provider) -> &'static str {
     match provider {
         Provider::Claude => "claude",
@@ -97,7 +97,7 @@ pub(crate) fn program(spec: &RunSpec) -> String {
     name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether it is to go on with an old conversation.
+/// Whether the run continues an old conversation.
 pub(crate) fn is_resume(spec: &RunSpec) -> bool {
     let words = spec.command.iter().skip(1).take_while(|word| *word != "--");
     let mut words = words.filter_map(|word| word.to_str());
@@ -107,41 +107,42 @@ pub(crate) fn is_resume(spec: &RunSpec) -> bool {
         })
 }
 
-/// Where a run's standard input comes from.
+/// The source of a run's standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stdin {
-    /// From the supervisor's own, untouched.
+    /// The supervisor's own standard input, untouched.
     Inherited,
-    /// From nowhere.
+    /// No input.
     Null,
-    /// This, and then its end.
+    /// These bytes, and then the end of input.
     Bytes(Vec<u8>),
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnd {
-    /// Its id.
+    /// The id of the run.
     pub id: String,
-    /// How its process ended.
+    /// How the process ended.
     pub status: ExitStatus,
-    /// Why.
+    /// Why the process ended.
     pub reason: ExitReason,
-    /// What it came to.
+    /// The outcome of the run.
     pub judged: Judged,
     /// The conversation, if the client named it.
     pub session_id: Option<String>,
-    /// Bytes on its standard output.
+    /// Bytes on standard output.
     pub stdout_bytes: u64,
-    /// Bytes on its standard error.
+    /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// The first line on standard error that is not empty, bounded and without control characters.
+    /// The first line on standard error that is not empty, with bounded length and without control
+    /// characters.
     pub first_error_line: Option<String>,
-    /// How long it took, milliseconds.
+    /// Duration of the run, in milliseconds.
     pub took_ms: u64,
-    /// Why there is no file of it, if there is none: then nothing was ended by force.
+    /// Why the run has no file, if it has none. Nothing was then ended by force.
     pub no_record: Option<String>,
-    /// What it left behind and was not ended, as pid and program (H-20).
+    /// Processes that the run left and that were not ended, each as pid and program (H-20).
     pub left: Vec<String>,
 }
 

@@ -1,19 +1,19 @@
-//! Reads a run's standard error beside: known error texts at once (S2-03, S2-04), and what it complains
-//! of (R-14, S2-17).
+//! Observes a run's standard error: reports known error texts at once (S2-03, S2-04), and determines what the
+//! client complains about (R-14, S2-17).
 //!
-//! A flood costs bounded memory: a line is held up to a bound, and only its beginning counts then.
+//! A flood needs bounded memory: a line is held up to a bound, and only its beginning counts then.
 
 use coord_core::{Complaint, ErrorText};
 use memchr::{memchr, memmem};
 
-/// Of a longer line only the beginning is held.
+/// Longest part of a line that is held, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes searched at once.
 const BLOCK_BYTES: usize = 16 * 1024;
-/// Characters of the line that is shown to people.
+/// Longest first line for people, in characters.
 const FIRST_LINE_CHARS_MAX: usize = 200;
 
-/// How the client's words about wrong arguments begin (measured).
+/// How the client's messages about wrong arguments begin (measured).
 const ARGUMENTS: [&str; 13] = [
     "error: unknown option",
     "error: unknown command",
@@ -29,39 +29,39 @@ const ARGUMENTS: [&str; 13] = [
     "Error: Invalid MCP configuration",
     "MCP config file not found",
 ];
-/// How those about a conversation that is not there begin.
+/// How the client's message about a missing conversation begins.
 const NO_CONVERSATION: &str = "No conversation found";
-/// What it says before, of an open standard input.
+/// How the client's warning about an open standard input begins, which comes before other messages.
 const WARNING: &str = "Warning: ";
 
-/// What stood on a standard error.
+/// What a standard error contained.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StderrSeen {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// The first line that is not empty, bounded and without control characters.
+    /// The first line that is not empty, with bounded length and without control characters.
     pub first_line: Option<String>,
-    /// What it complains of, if that is known.
+    /// What the client complains about, if that is known.
     pub complaint: Option<Complaint>,
 }
 
-/// Reads it piece by piece.
+/// Reads a standard error in pieces.
 #[derive(Debug)]
 pub struct StandardError {
     limit_texts: Vec<String>,
     prompt: Option<String>,
     seen: StderrSeen,
-    /// The beginning of the line that is not at its end.
+    /// The beginning of the unfinished line.
     line: Vec<u8>,
-    /// The end of what came of it, in small letters: a text may go on in the next piece.
+    /// The end of the output so far, in lower case: a text may continue in the next piece.
     tail: Vec<u8>,
-    /// Not found so far, in small letters.
+    /// The error texts not found so far, in lower case.
     wanted: Vec<(ErrorText, String)>,
     has_spoken: bool,
 }
 
 impl StandardError {
-    /// For a run with these texts for a used-up limit, and this prompt.
+    /// Creates a reader for a run with these texts for a used-up limit, and this prompt.
     pub fn new(limit_texts: Vec<String>, prompt: Option<String>) -> Self {
         let wanted = ErrorText::ALL.map(|text| (text, text.word().to_ascii_lowercase()));
         Self {
@@ -75,7 +75,7 @@ impl StandardError {
         }
     }
 
-    /// Takes the next piece; the error texts that are new in it.
+    /// Reads the next piece. Returns the error texts that are new in it.
     pub fn take(&mut self, piece: &[u8]) -> Vec<ErrorText> {
         self.seen.bytes = self.seen.bytes.saturating_add(piece.len() as u64);
         let (mut found, mut rest) = (Vec::new(), piece);
@@ -90,7 +90,7 @@ impl StandardError {
         found
     }
 
-    /// It is at its end.
+    /// Handles the end of the stream, and returns what it contained.
     pub fn end(mut self) -> StderrSeen {
         self.end_line();
         self.seen
@@ -143,8 +143,8 @@ impl StandardError {
         }
     }
 
-    /// Whether a line says that a limit is used up, and is no echo of the prompt: neither a piece of
-    /// it, nor a whole line of it in whatever frame.
+    /// Whether a line says that a limit is used up. A line that only repeats the prompt does not count, be it
+    /// a part of the prompt or one of its lines in any frame.
     fn is_limit(&self, line: &str) -> bool {
         let prompt = self.prompt.as_deref().unwrap_or_default();
         self.limit_texts.iter().filter(|text| line.contains(*text)).any(|text| {

@@ -1,9 +1,9 @@
-//! What the lines of a client's stream say.
+//! Interprets the lines of a client's stream.
 //!
-//! Only a line's own fields decide. What an agent prints stands in texts, which are skipped and never
-//! built, so it cannot feign a line. Of a key that stands twice the last one counts, as in the
-//! client's own language. A line that is an object of no known form still says that the client
-//! spoke; a line that is none says nothing.
+//! Only a line's own fields count. What an agent prints is inside texts, which are skipped and never built,
+//! so an agent cannot forge a line. If a key occurs twice, the last one counts, as in the client's own
+//! language. An object of an unknown form still shows that the client spoke; a line that is no object shows
+//! nothing.
 
 mod json;
 
@@ -15,15 +15,16 @@ use serde_json::value::RawValue;
 
 use json::{digest, each, fields, flag, is_object, number, text};
 
-/// More facts than this are not taken from one line.
+/// Most facts taken from one line.
 const FACTS_MAX: usize = 256;
-/// A name or an id of the client is no longer than this.
+/// Longest name or id of the client, in bytes.
 const WORD_BYTES_MAX: usize = 64;
-/// The client wakes itself at a full minute and one more (measured).
+/// Longest delay of the client's wake-up, in milliseconds: it wakes at a full minute, plus one more
+/// (measured).
 const WAKEUP_ROUNDS_MS: u64 = 120_000;
-/// It wakes itself within a day, or is not waited for.
+/// Longest time for which a wake-up is waited for.
 const WAKEUP_MAX: Duration = Duration::from_secs(24 * 3600);
-/// A limit ends between 2020 and 2100, or at an unknown time.
+/// The range in which a limit's reset time is believed, in seconds since 1970: from 2020 to 2100.
 const RESETS_S: core::ops::Range<u64> = 1_577_836_800..4_102_444_800;
 
 /// The fields of a line that are read.
@@ -40,11 +41,11 @@ const ROW: [&str; 11] = [
     "request",
     "response",
 ];
-/// And those of a result line alone.
+/// The fields that are read only of a result line.
 const RESULT: [&str; 5] =
     ["is_error", "subtype", "terminal_reason", "api_error_status", "num_turns"];
 
-/// What a line says; nothing for a line that is no object.
+/// The facts in a line; none if the line is no object.
 pub fn facts_of(line: &[u8]) -> Vec<StreamFact> {
     match said_by(line) {
         Some(facts) => facts,
@@ -53,7 +54,7 @@ pub fn facts_of(line: &[u8]) -> Vec<StreamFact> {
     }
 }
 
-/// None for what is no object, and for one in which a field that decides cannot be read.
+/// The facts in an object; none if it is no object, or if a decisive field is unreadable.
 fn said_by(line: &[u8]) -> Option<Vec<StreamFact>> {
     let row = fields(line, &ROW)?;
     let [kind, subtype, session_id, parent, message, error, tasks, limit, id, request, response] =
@@ -99,7 +100,7 @@ fn by_assistant(message: Option<&RawValue>, error: Option<&RawValue>) -> Vec<Str
             facts.extend(after_ms.map(|after_ms| StreamFact::Wakeup { after_ms }));
         }
     });
-    // The last word of its line: what stands before it does not make up for it.
+    // An error is the last fact of its line: what precedes it does not make up for it.
     if let Some(error) = error.filter(|error| error.get() != "null") {
         let error = word(error).unwrap_or_else(|| String::from("unknown"));
         facts.push(StreamFact::Failed { error });
@@ -108,7 +109,7 @@ fn by_assistant(message: Option<&RawValue>, error: Option<&RawValue>) -> Vec<Str
 }
 
 fn by_user(message: Option<&RawValue>, is_main: bool) -> Vec<StreamFact> {
-    // A subagent's calls were not said to begin, but a question may be open about one.
+    // Calls of a subagent were not reported as begun, but a question may be open about one of them.
     let mut facts = if is_main { Vec::new() } else { vec![StreamFact::Said] };
     blocks(message, "\"tool_result\"", &mut |block| {
         let found = fields(block.get().as_bytes(), &["type", "tool_use_id"]);
@@ -123,7 +124,7 @@ fn or_said(facts: Vec<StreamFact>) -> Vec<StreamFact> {
     if facts.is_empty() { vec![StreamFact::Said] } else { facts }
 }
 
-/// Visits the blocks of a message, if the word can stand there at all.
+/// Visits the blocks of a message, if `needle` occurs in it at all.
 fn blocks(message: Option<&RawValue>, needle: &str, visit: &mut dyn FnMut(&RawValue)) {
     let message = message.map(|message| message.get().as_bytes());
     let Some(message) = message.filter(|text| memmem::find(text, needle.as_bytes()).is_some())
@@ -186,7 +187,7 @@ fn result_in(line: &[u8]) -> Option<ResultSeen> {
     })
 }
 
-/// A name or an id as the client gives them, which is also safe to show and to keep.
+/// A name or an id from the client, if it is safe to show and to keep.
 fn word(field: &RawValue) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     text(field).filter(|word| {

@@ -1,5 +1,5 @@
-//! One run from its start to its end: everything that happens comes in here as one message, goes
-//! through `coord_core::Run`, and what that asks for is done here.
+//! Supervises one run from start to end: everything that happens arrives as a message, goes through
+//! `coord_core::Run`, and the acts that the core returns are performed here.
 
 mod child;
 mod finish;
@@ -31,32 +31,32 @@ use crate::{quarantine, spec};
 /// Everything that wakes a supervisor.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Lines of the stream said this.
+    /// Facts from lines of the stream.
     Said(Vec<StreamFact>),
-    /// Output that says nothing known.
+    /// Output without any known facts.
     Output,
     /// The standard output ended.
     OutputEnded {
-        /// How.
+        /// How it ended.
         end: Pumped,
-        /// All of it was the client's line for a used-up limit.
+        /// Whether all of it was the client's line for a used-up limit.
         is_limit_line: bool,
     },
     /// A known error text on standard error.
     ErrorText(ErrorText),
     /// The standard error ended.
     ErrorsEnded(StderrSeen),
-    /// A signal reached the supervisor.
+    /// The supervisor received a signal.
     Signal(i32),
 }
 
-/// Starts a run, and returns when it is over and its tree with it.
+/// Starts a run, and returns once the run and its process tree have ended.
 ///
-/// Adopts what loses its parent below it, so nothing else in this process may have children meanwhile.
+/// This process adopts orphans below it, so nothing else in it may have children in the meantime.
 ///
 /// # Errors
-/// Signals cannot be taken, or there are no pipes. A program that cannot be started is no error but an
-/// end.
+/// Signals cannot be handled, or there are no pipes. A program that cannot be started is no error, but the
+/// end of the run.
 pub fn supervise(spec: &RunSpec) -> anyhow::Result<RunEnd> {
     let mut clock = RunClock::start();
     let begun = clock.read();
@@ -103,8 +103,8 @@ pub fn supervise(spec: &RunSpec) -> anyhow::Result<RunEnd> {
 
 fn root(spec: &RunSpec, child: ProcessRef) -> RunRoot {
     let supervisor = std::process::id();
-    // 0 if it was begun outside this pid namespace: what runs in here with 0 came from there too, and
-    // below the supervisor that is the run alone.
+    // 0 if the session was created outside this pid namespace. Processes in here with 0 come from there too,
+    // and below the supervisor those are only the run's.
     let session = process::stat(supervisor).map_or(0, |stat| stat.session);
     RunRoot { supervisor, child, session, ends_daemons: spec.ends_daemons }
 }
@@ -139,20 +139,21 @@ struct Supervisor<'a> {
     group: Pid,
     messages: Receiver<Message>,
     waits: Vec<Waits>,
-    /// Whom the first signal of a forced end went to: they belong to the run whatever becomes of their parents.
+    /// Processes that got the first signal of a forced end: they belong to the run, whatever happens to their
+    /// parents.
     proved: Vec<ProcessRef>,
-    /// The run was given the terminal.
+    /// Whether the run was given the terminal.
     has_terminal: bool,
-    /// The cap of its hold, as it was shown last.
+    /// The cap of the run's hold as last shown, in milliseconds since 1970.
     hold_until_ms: u64,
-    /// The last time that a reader was seen not to take what was read.
+    /// When a reader was last seen not to accept output.
     waited: Awake,
-    /// Somebody wants an end of it, its process being gone already.
+    /// Whether somebody asked for the end of the run after its process had exited.
     is_hurried: bool,
-    /// Its process ended; told to the core when its output was read to the end.
+    /// How and when the process exited. The core is told once the output was read to the end.
     exited: Option<(ExitStatus, Moment)>,
     output_end: Option<Pumped>,
-    /// Its whole output is the client's line for a used-up limit.
+    /// Whether the whole output is the client's line for a used-up limit.
     is_limit_line: bool,
     errors_end: Option<StderrSeen>,
 }
@@ -176,7 +177,7 @@ impl Supervisor<'_> {
     fn next_message(&mut self) -> Option<Message> {
         let now = self.now().awake;
         let due = match self.exited {
-            // A reader that came back is seen to have before patience is over.
+            // Checked often enough to notice, before patience ends, that a reader has come back.
             Some((_, at)) => {
                 let soon = now.plus_ms(self.spec.limits.kill_grace_ms / 4);
                 Some(self.patience(at.awake, now).min(soon))
@@ -187,7 +188,7 @@ impl Supervisor<'_> {
     }
 
     fn wait(&self, due: Option<Awake>, now: Awake) -> Option<Message> {
-        // Never less than a millisecond: deadlines are not met early.
+        // At least a millisecond, so that deadlines are not met early.
         let ms = due.map_or(TURN_MS, |due| due.ms_since(now).saturating_add(1)).min(TURN_MS);
         self.messages.recv_timeout(Duration::from_millis(ms)).ok()
     }
@@ -221,7 +222,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A natural exit is noticed at once (S3-04); what it said last may still be in the pipe.
+    /// Reports the exit to the core. A natural exit is noticed at once (S3-04), but the last output may still
+    /// be in the pipe.
     fn tell_exit(&mut self, now: Moment) {
         let Some((status, at)) = self.exited else { return };
         let is_late = self.patience(at.awake, now.awake) <= now.awake;
@@ -230,8 +232,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How long the end of a stream is waited for: others may hold it for ever, but what a slow reader
-    /// has not taken yet is not thrown away.
+    /// Until when to wait for the end of a stream. Other processes may hold it open for ever, but output that
+    /// a slow reader has not accepted yet is not thrown away.
     fn patience(&mut self, since: Awake, now: Awake) -> Awake {
         if self.waits.iter().any(|waits| waits.load(Ordering::Relaxed)) {
             self.waited = now;
@@ -256,7 +258,8 @@ impl Supervisor<'_> {
                     self.write_down(reason, quarantine.as_deref())
                 }
                 RunAct::End(signal) => {
-                    // Before each signal once more: who started since belongs to it too.
+                    // The tree is read again before each signal: processes started since then belong to it
+                    // too.
                     self.proved = self.tree.kill_set(&self.proved).ends;
                     signal_all(&self.proved, signal);
                     None
@@ -270,7 +273,7 @@ impl Supervisor<'_> {
             };
             if let Some(answer) = answer {
                 let now = self.clock.read();
-                // Whoever sleeps while it looks or writes has seen nothing since (H-32).
+                // If the machine slept during a look or a write, nothing was observed since (H-32).
                 if self.clock.take_gap() {
                     acts.extend(self.run.step(&RunEvent::Gap, now));
                 }
@@ -279,7 +282,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// What it says and nobody takes is said all the same: a slow reader makes no silent run.
+    /// Reports output that no reader accepts as output: a slow reader does not make a run silent.
     fn hear_what_waits(&mut self) -> Vec<RunAct> {
         if !self.waits.iter().any(|waits| waits.load(Ordering::Relaxed)) {
             return Vec::new();
@@ -288,7 +291,7 @@ impl Supervisor<'_> {
         self.run.step(&RunEvent::Output, now)
     }
 
-    /// The record stands before the signal (S3-23). No answer if it ended by itself meanwhile.
+    /// Writes the record before the signal (S3-23). Returns none if the run ended by itself in the meantime.
     fn write_down(&mut self, reason: ExitReason, conversation: Option<&str>) -> Option<RunEvent> {
         let now = self.clock.read();
         let put = |id| quarantine::put(&self.spec.paths, id, &self.id);
@@ -300,7 +303,7 @@ impl Supervisor<'_> {
         let written = conversation.map_or(Ok(()), put);
         match written.and_then(|()| self.record.forced(&line)) {
             Ok(()) => {
-                // What it said meanwhile counts (G4).
+                // G4: output that arrived in the meantime counts.
                 while let Ok(message) = self.messages.try_recv() {
                     self.take(message, now);
                 }
@@ -319,7 +322,7 @@ impl Supervisor<'_> {
             Asked::Continue => self.go_on(),
             Asked::PassOn(signal) => {
                 signals::pass_on(self.group, signal);
-                // Behind its end there is nothing left to end but the wait for its streams.
+                // After the exit, only the wait for the streams is left to end.
                 self.is_hurried |= signals::is_end(signal) && self.exited.is_some();
                 if signals::is_end(signal) && self.exited.is_none() {
                     self.step(&RunEvent::Forwarded { signal }, now);
@@ -328,7 +331,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes in what became of children, the adopted ones included.
+    /// Reaps children, adopted ones included.
     fn reap(&mut self, now: Moment) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             if pid != self.group {
@@ -342,7 +345,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The run was stopped: by its terminal, because it wants to read from it, or by Ctrl-Z.
+    /// Handles a stop of the run: by its terminal, because the run wants to read from it, or by Ctrl-Z.
     fn stopped(&mut self, signal: i32) {
         let wants_terminal = matches!(signal, libc::SIGTTIN | libc::SIGTTOU);
         let may_have_it = self.spec.stdin == Stdin::Inherited && !self.has_terminal;
@@ -369,7 +372,7 @@ impl Supervisor<'_> {
         let tasks = self.run.tasks();
         let hold = self.run.hold().map(|hold| {
             let until_ms = now.wall_ms.saturating_add(hold.remaining_ms(now.awake));
-            // Two clocks are read, each to the millisecond: less than a second is no change.
+            // Two clocks are read, each to the millisecond, so a difference below a second is no change.
             if UNTIL_JITTER_MS < until_ms.abs_diff(self.hold_until_ms) {
                 self.hold_until_ms = until_ms;
             }
@@ -394,7 +397,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// A shown cap moves only by more than this.
+/// Difference in milliseconds up to which a shown cap does not change.
 const UNTIL_JITTER_MS: u64 = 1_000;
 
 fn ended(status: WaitStatus) -> Option<ExitStatus> {

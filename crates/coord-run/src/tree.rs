@@ -1,4 +1,4 @@
-//! The process table, as far as it concerns one run. Reads; decides nothing (`coord_core::kill_set`).
+//! Reads the part of the process table that concerns one run. Decides nothing (`coord_core::kill_set` does).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -10,29 +10,29 @@ use rustix::process::pidfd_send_signal;
 
 use crate::spec::SHELLS;
 
-/// A clock tick of the process table, milliseconds: 100 a second on every Linux that coord runs on.
+/// A clock tick of the process table, in milliseconds: 100 a second on every Linux that coord runs on.
 const TICK_MS: u64 = 10;
 
-/// One run's processes, and how they are found.
+/// The process tree of one run, and how to find it.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) root: RunRoot,
-    /// The inodes of the pipes that its output goes into.
+    /// The inode numbers of the pipes for the run's output.
     pub(crate) pipes: Vec<u64>,
 }
 
 impl Tree {
-    /// What it is at.
+    /// Looks at what the tree is doing.
     pub(crate) fn look(&self) -> TreeSeen {
         coord_core::tree_seen(&self.root, &self.read())
     }
 
-    /// Whom an end of it reaches. `proved` are those whom an earlier look found.
+    /// The processes that a forced end reaches. `proved` are those that an earlier look found.
     pub(crate) fn kill_set(&self, proved: &[ProcessRef]) -> KillSet {
         coord_core::kill_set(&self.root, proved, &self.read())
     }
 
-    /// All processes that are alive, with what only those near the run need to be asked.
+    /// Reads all living processes near the run. Details are read only for these.
     fn read(&self) -> Vec<TreeProcess> {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -44,7 +44,7 @@ impl Tree {
         all.iter().filter(|(pid, _)| near.contains(pid)).map(of).collect()
     }
 
-    /// What is below the supervisor or in the run's group.
+    /// Processes below the supervisor or in the run's process group.
     fn near(&self, all: &BTreeMap<u32, Stat>) -> BTreeSet<u32> {
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (pid, stat) in all {
@@ -70,7 +70,7 @@ impl Tree {
             group: stat.group,
             session: stat.session,
             role: role(pid),
-            // Asked only of those for whom it decides.
+            // Checked only for the processes to which it matters.
             holds_output: is_adopted && self.holds_output(pid),
             cpu_ms: Some(stat.cpu_ticks.saturating_mul(TICK_MS)),
         }
@@ -87,7 +87,7 @@ impl Tree {
     }
 }
 
-/// What a process is, by its command line.
+/// The role of a process, by its command line.
 fn role(pid: u32) -> Role {
     // Enough for the program and its first words.
     let Some(words) = process::words(pid) else { return Role::Plain };
@@ -100,7 +100,7 @@ fn role(pid: u32) -> Role {
         b"claude" => Role::Harness,
         b"coord" if first == b"serve" || rest.contains(&b"serve".as_slice()) => Role::Coordinator,
         name if is_terminals(name) => Role::Terminals,
-        // What a shell is told is a text of anybody's.
+        // A shell's command is a text that anybody may have written.
         name if SHELLS.iter().any(|shell| name == shell.as_bytes()) => Role::Plain,
         name => {
             let is_mcp = names_mcp(name) || rest.iter().take(MCP_WORDS).any(|word| names_mcp(word));
@@ -109,15 +109,15 @@ fn role(pid: u32) -> Role {
     }
 }
 
-/// A server of MCP is named as such in its program or in its first arguments.
+/// Arguments in which the name of an MCP server is looked for.
 const MCP_WORDS: usize = 4;
 
 fn is_terminals(name: &[u8]) -> bool {
-    // The server of tmux writes its purpose over its command line in some versions.
+    // In some versions, the tmux server overwrites its command line with its purpose.
     name == b"tmux" || name.starts_with(b"tmux:") || name.eq_ignore_ascii_case(b"screen")
 }
 
-/// `mcp` as a part of a path or name, or the organisation that publishes most of them.
+/// Whether a word has `mcp` as a part of a path or name, or the organisation that publishes most MCP servers.
 fn names_mcp(word: &[u8]) -> bool {
     let is_mcp = |part: &[u8]| {
         part.eq_ignore_ascii_case(b"mcp") || part.eq_ignore_ascii_case(b"modelcontextprotocol")
@@ -125,14 +125,14 @@ fn names_mcp(word: &[u8]) -> bool {
     word.len() <= WORD_BYTES_MAX && word.split(|byte| !byte.is_ascii_alphanumeric()).any(is_mcp)
 }
 
-/// A path or a name is no longer.
+/// Longest path or name that is examined, in bytes.
 const WORD_BYTES_MAX: usize = 512;
 
 fn base_name(word: &[u8]) -> &[u8] {
     word.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Sends a signal to exactly these processes. What is gone by now needs none.
+/// Sends a signal to exactly these processes. Those that are already gone are skipped.
 pub(crate) fn signal_all(processes: &[ProcessRef], signal: Signal) {
     let signal = match signal {
         Signal::Term => rustix::process::Signal::TERM,
@@ -146,7 +146,7 @@ pub(crate) fn signal_all(processes: &[ProcessRef], signal: Signal) {
     }
 }
 
-/// A process as a person would name it.
+/// Names a process for people, as pid and program.
 pub(crate) fn named(one: ProcessRef) -> String {
     let program: String =
         process::program(one.pid).chars().filter(|one| !one.is_control()).take(64).collect();

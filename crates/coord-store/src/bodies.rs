@@ -1,13 +1,14 @@
 //! The texts of messages, one file each, named by the message's id (S4, G11).
 //!
-//! A text is written before its message is recorded and made durable before the record is: a
-//! [`crate::SyncJob`] syncs it first. What a crash leaves:
+//! A text is written before its message is recorded, and is made durable before the record is: a
+//! [`crate::SyncJob`] syncs it first. A crash may leave:
 //!
-//! * A file without a record: its message was never accepted. [`Bodies::keep_only`] takes it away.
-//! * A record without its file, or with a part of it: a power loss kept the record, which no sync had
-//!   covered, so nobody was told that it was accepted. [`Bodies::read`] fails, and the message with it.
+//! * A file without a record: its message was never accepted. [`Bodies::keep_only`] removes it.
+//! * A record without its file, or with a part of it: a power loss kept the record, which no sync
+//!   had covered, so nobody was told that the message was accepted. [`Bodies::read`] fails, and so
+//!   does the message.
 //!
-//! Decides nothing about messages, and never looks into a text.
+//! This module decides nothing about messages, and never examines a text.
 
 use crate::disk::{Disk, DiskFile, is_too_long};
 use coord_wire::message::TEXT_BYTES_MAX;
@@ -15,24 +16,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of the texts, and what is not on the disk yet.
+/// The directory of the texts, and the texts that are not durable yet.
 #[derive(Debug)]
 pub struct Bodies<D: Disk> {
     disk: D,
     dir: PathBuf,
     unsynced: Vec<PathBuf>,
-    /// The texts that are there, with their lengths, and the sum of those.
+    /// The lengths of the existing texts, and their sum.
     sizes: BTreeMap<String, u64>,
     total: u64,
 }
 
 impl<D: Disk> Bodies<D> {
-    /// The texts in `dir`, which need not be there.
+    /// The texts in `dir`, which need not exist.
     pub fn new(disk: D, dir: &Path) -> Self {
         Self { disk, dir: dir.to_owned(), unsynced: Vec::new(), sizes: BTreeMap::new(), total: 0 }
     }
 
-    /// Bytes of all texts together, as far as [`Self::keep_only`] and this value's own writes tell.
+    /// Bytes of all texts together, as far as known from [`Self::keep_only`] and from this value's
+    /// own writes.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -46,10 +48,10 @@ impl<D: Disk> Bodies<D> {
             self.total.saturating_sub(before.unwrap_or(0)).saturating_add(len.unwrap_or(0));
     }
 
-    /// Writes a text. It is on the disk when the next [`crate::SyncJob`] is done that is behind it.
+    /// Writes a text. It is durable after the next [`crate::SyncJob`] that was given these texts.
     ///
     /// # Errors
-    /// The disk refused; nothing of it stays.
+    /// The disk refused; no part of the text remains.
     pub fn write(&mut self, name: &str, text: &[u8]) -> io::Result<()> {
         let path = self.dir.join(name);
         let written = self.make(&path, text);
@@ -58,7 +60,7 @@ impl<D: Disk> Bodies<D> {
                 self.note(name, Some(text.len() as u64));
                 self.unsynced.push(path);
             }
-            // It may never have been made.
+            // The file may never have been created.
             Err(_) => drop(self.disk.remove(&path)),
         }
         written
@@ -76,13 +78,13 @@ impl<D: Disk> Bodies<D> {
         file.append(text)
     }
 
-    /// A text, whose length is known.
+    /// Reads a text whose length is known.
     ///
     /// # Errors
-    /// It is not there, cannot be read, or is not whole.
+    /// The text is missing, cannot be read, or is incomplete.
     pub fn read(&self, name: &str, len: u64) -> io::Result<Vec<u8>> {
         let path = self.dir.join(name);
-        // Its length is known: whatever is longer is not read.
+        // The length is known: a longer file is not read.
         let text = match self.disk.read(&path, len) {
             Err(error) if is_too_long(&error) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string()));
@@ -96,7 +98,7 @@ impl<D: Disk> Bodies<D> {
         Err(io::Error::new(io::ErrorKind::InvalidData, format!("{n} bytes of {len} are there")))
     }
 
-    /// Takes a text away. One that is not there is no error.
+    /// Removes a text. A missing text is no error.
     ///
     /// # Errors
     /// The disk refused.
@@ -110,7 +112,7 @@ impl<D: Disk> Bodies<D> {
         Ok(())
     }
 
-    /// Takes away all texts but these. Returns how many went.
+    /// Removes all texts except these. Returns the number of removed texts.
     ///
     /// # Errors
     /// The directory cannot be read, or the disk refused.
@@ -132,43 +134,44 @@ impl<D: Disk> Bodies<D> {
         Ok(n)
     }
 
-    /// What is to be synced before the records that tell of it.
+    /// The texts to sync before the records that refer to them.
     pub(crate) fn unsynced(&mut self) -> Option<BodySync<D>> {
         let paths = std::mem::take(&mut self.unsynced);
         let (disk, dir) = (self.disk.clone(), self.dir.clone());
         (!paths.is_empty()).then_some(BodySync { disk, dir, paths, is_anew: false })
     }
 
-    /// Texts whose sync failed: they are synced again, before the records that tell of them.
+    /// Schedules texts whose sync failed to be synced again, before the records that refer to them.
     pub fn owe(&mut self, paths: Vec<PathBuf>) {
         self.unsynced.extend(paths);
     }
 }
 
-/// Makes texts durable; another thread may run it.
+/// Makes texts durable; may run on another thread.
 #[derive(Debug)]
 pub(crate) struct BodySync<D: Disk> {
     disk: D,
     dir: PathBuf,
     paths: Vec<PathBuf>,
-    /// An earlier sync failed: the files are written anew, since no sync of theirs would write them.
+    /// Whether an earlier sync failed: the files are then rewritten, since no sync of the old ones
+    /// would write them.
     is_anew: bool,
 }
 
 impl<D: Disk> BodySync<D> {
-    /// The same, with new files in the place of the old ones.
+    /// The same sync, with new files in place of the old ones.
     pub(crate) fn anew(self) -> Self {
         Self { is_anew: true, ..self }
     }
 
-    /// The texts that it is about.
+    /// The texts to sync.
     pub(crate) fn into_paths(self) -> Vec<PathBuf> {
         self.paths
     }
 
     pub(crate) fn run(&self) -> io::Result<()> {
         for path in &self.paths {
-            // One that is gone by now needs no sync, and must not come back by being opened.
+            // A text that is gone needs no sync, and opening it must not recreate it.
             match self.disk.len(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => (),
                 found => {
@@ -203,7 +206,8 @@ mod tests {
         RealDisk.list(dir).unwrap()
     }
 
-    // S4-05, S4-22: what is not recorded does not stay, what is cut is not handed out.
+    // S4-05, S4-22: a text without a record does not stay, and an incomplete text is not handed
+    // out.
     #[test]
     fn a_text_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -227,7 +231,7 @@ mod tests {
         assert_eq!(names(&dir), ["c"]);
     }
 
-    // H-29: what all texts take together is known, also after a restart.
+    // H-29: the total size of all texts is known, also after a restart.
     #[test]
     fn h29_the_texts_are_counted_in_all() {
         let dir = tempfile::tempdir().unwrap();
@@ -244,7 +248,7 @@ mod tests {
         assert_eq!(again.total(), 5);
     }
 
-    // A text that was removed while its sync was under way stays removed.
+    // A text that was removed during its sync stays removed.
     #[test]
     fn a_sync_brings_nothing_back() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,15 +1,16 @@
-//! The one place where the store and the coordinator read time, so that the simulation can own it.
+//! The one place where the store and the coordinator read the time, so that the simulation can
+//! control it.
 //!
-//! It decides nothing; which of the two readings a rule uses is the rule's business.
+//! It decides nothing; each rule chooses which of the two readings it uses.
 
 use coord_model::Now;
 use coord_model::stamp::WallMs;
 
 /// A source of time.
 pub trait Clock: Send {
-    /// Wall time, for people and for order across boots.
+    /// Wall time in milliseconds since 1970, for people and for order across boots.
     fn wall_ms(&self) -> WallMs;
-    /// CLOCK_MONOTONIC, nanoseconds: the time the machine was awake.
+    /// CLOCK_MONOTONIC in nanoseconds: the time for which the machine was awake.
     fn mono_ns(&self) -> u64;
 }
 
@@ -28,7 +29,7 @@ impl Clock for RealClock {
     }
 }
 
-/// The present, by the machine's clocks.
+/// The present time, by the machine's clocks.
 pub fn now() -> Now {
     Now { mono_ns: RealClock.mono_ns(), wall_ms: RealClock.wall_ms() }
 }

@@ -1,67 +1,68 @@
-//! The few operations on files that the store is built from (architecture 8).
+//! The few file operations from which the store is built (architecture 8).
 //!
-//! The trait promises what a POSIX file system promises and no more: data is durable after
-//! [`DiskFile::sync`], a created, renamed or removed name after [`Disk::sync_dir`], and a rename
-//! shows either the old file or the new one. It decides nothing about formats.
+//! The trait promises what a POSIX file system promises, and no more. Data is durable after
+//! [`DiskFile::sync`], and a created, renamed or removed name after [`Disk::sync_dir`]. A rename
+//! shows either the old file or the new one. The trait decides nothing about formats.
 
 use coord_model::stamp::WallMs;
 use std::io;
 use std::path::Path;
 
-/// A place that holds files. Clones name the same place, also from other threads.
+/// A place that contains files. Clones refer to the same place, also on other threads.
 pub trait Disk: Clone + Send + 'static {
     /// An open file.
     type File: DiskFile;
 
-    /// Makes a directory for its owner alone (0700), with missing parents; one that is already
-    /// there and ours is tightened to 0700 (G11). Durable when it returns.
+    /// Creates a directory for its owner alone (mode 0700), with missing parents. An existing
+    /// directory of this user is changed to 0700 (G11). The directory is durable when this returns.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Opens a file for appending; makes it (0600) where it is missing.
+    /// Opens a file for appending, and creates it (mode 0600) if it is missing.
     fn open_append(&self, path: &Path) -> io::Result<Self::File>;
-    /// The whole content of a file. One of more than `bytes_max` bytes is an error ([`is_too_long`])
-    /// before anything of it is read: its length may be anybody's doing.
+    /// Reads the whole content of a file. A file of more than `bytes_max` bytes is an error
+    /// ([`is_too_long`]) before any of it is read, since anybody may have lengthened it.
     fn read(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>>;
-    /// Up to `len` bytes from `offset` on; fewer only at the end of the file.
+    /// Reads up to `len` bytes from `offset` on; fewer only at the end of the file.
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>>;
     /// The length of a file, in bytes.
     fn len(&self, path: &Path) -> io::Result<u64>;
     /// When the content of a file last changed.
     fn modified(&self, path: &Path) -> io::Result<WallMs>;
-    /// Gives a file a new name in place of whatever had it.
+    /// Renames a file, and replaces the file with the new name if there is one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a name away.
+    /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// The names in a directory, sorted.
+    /// Lists the names in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes the names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Bytes that may still be written below `dir`.
+    /// Free space below `dir`, in bytes.
     fn free(&self, dir: &Path) -> io::Result<u64>;
 }
 
 /// A file opened for appending.
 pub trait DiskFile: Send + Sync + 'static {
-    /// Writes at the end. After an error any part of `bytes` may stand there.
+    /// Writes at the end. After an error, the file may contain any part of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
-    /// The length in bytes.
+    /// The length of the file, in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether there is nothing in it.
+    /// Whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Makes content and length durable.
+    /// Makes the content and the length durable.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the exclusive advisory lock if nobody holds it, until the file is dropped.
+    /// Takes the exclusive advisory lock if nobody holds it, until the file is dropped. Returns
+    /// whether it was taken.
     fn try_lock(&self) -> io::Result<bool>;
-    /// The same open file once more, for another thread.
+    /// Returns another handle on the same open file, for another thread.
     fn try_clone(&self) -> io::Result<Self>
     where
         Self: Sized;
 }
 
-/// Whether an error says that there is no room: disk full, quota used up, file too large.
+/// Whether an error means that there is no room: disk full, quota used up, or file too large.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -69,13 +70,13 @@ pub fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// The error for a file that is longer than it may be.
+/// The error for a file that is longer than allowed.
 pub fn too_long(path: &Path, bytes: u64, bytes_max: u64) -> io::Error {
     let text = format!("{} has {bytes} bytes, the limit is {bytes_max}", path.display());
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
-/// Whether reading failed because the file is longer than it may be.
+/// Whether a read failed because the file is longer than allowed.
 pub fn is_too_long(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::FileTooLarge
 }

@@ -1,10 +1,10 @@
-//! What opening the store found and dealt with: nothing accepted was lost, but people should
-//! know. Each finding prints as one line.
+//! What opening the store found and handled: nothing accepted was lost, but people should know.
+//! Each finding is shown as one line.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Something odd that did not keep the store from opening.
+/// An irregularity that did not prevent opening the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -12,40 +12,40 @@ pub enum Finding {
     TornTail {
         /// The segment.
         file: PathBuf,
-        /// Offset of the first bad byte, the file's length now.
+        /// Offset of the first bad byte, which is now the file's length.
         at: u64,
         /// Number of bytes cut off.
         bytes: u64,
-        /// Whole records among them, which stood behind a hole.
+        /// Complete records among them, after a hole.
         records: usize,
-        /// Where those bytes were kept, if there were whole records.
+        /// The file in which those bytes were kept, if there were complete records.
         kept: Option<PathBuf>,
     },
-    /// The last segment had been begun but nothing in it was ever synced; it was removed.
+    /// The last segment had been created, but nothing in it was ever synced; it was removed.
     UnbegunSegment {
         /// The segment.
         file: PathBuf,
     },
-    /// The journal ends before the snapshot does; it goes on behind the snapshot.
+    /// The journal ends before the snapshot does; it continues after the snapshot.
     JournalBehindSnapshot {
-        /// Last record of the journal.
+        /// The last record of the journal.
         last_seq: u64,
-        /// Last record the snapshot covers.
+        /// The last record that the snapshot covers.
         through_seq: u64,
     },
-    /// An earlier coordinator could not sync; its last segment was written anew.
+    /// An earlier coordinator could not sync; its last segment was rewritten.
     Rewritten {
         /// The segment.
         file: PathBuf,
     },
-    /// The previous snapshot was used in place of the newest one.
+    /// The previous snapshot was used instead of the newest one.
     OldSnapshot {
         /// The snapshot that could not be used.
         file: PathBuf,
-        /// Why.
+        /// Why it could not be used.
         why: &'static str,
     },
-    /// A spool file held bytes that are no record.
+    /// A spool file contained bytes that are no record.
     SpoolDamage {
         /// The file.
         file: PathBuf,

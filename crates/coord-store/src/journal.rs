@@ -1,29 +1,30 @@
 //! The journal: what was accepted, in order, without gaps (G1, G10, H-29).
 //!
-//! One writer appends records to the last segment ([`crate::segment`] has the format), one write
-//! per record or batch. A record that cannot be written whole is cut off again, so nothing of it
-//! stays. Syncing is a [`SyncJob`] that another thread may run; what it covered is durable. When
-//! a sync fails nothing is known of the disk, so the journal takes no more: it stays read-only
-//! until it is opened anew, by the next start or by a [`ReopenJob`].
+//! One writer appends records to the last segment ([`crate::segment`] defines the format), with one
+//! write per record or batch. A record that cannot be written completely is cut off again, so that
+//! nothing of it remains. A sync is a [`SyncJob`], which may run on another thread; what it covered
+//! is durable. After a failed sync, nothing is known about the disk, so the journal accepts no
+//! more: it stays read-only until it is opened again, by the next start or by a [`ReopenJob`].
 //!
-//! A full segment is synced before the next one is begun, so only the last segment can ever hold
-//! unsynced bytes. What opening finds, by cases:
+//! A full segment is synced before the next one begins, so only the last segment can contain
+//! unsynced bytes. Opening finds one of these cases:
 //!
-//! * No directory, or no segment: the journal begins behind the snapshot.
+//! * No directory, or no segment: the journal begins after the snapshot.
 //! * The last segment ends in bytes that are no record, above every mark: a killed writer or a
-//!   power loss left them, no sync had covered them. They are cut off and reported; whole records
-//!   behind a hole are kept in `SEQ.cut` for people, since replaying them would leave a gap.
-//! * The last segment has no header: it was begun and never synced. It is removed.
-//! * Bad bytes below a mark, or in any segment but the last: durable records are gone. Refused.
-//! * A gap behind the snapshot, or segments that overlap: refused. A gap before it is harmless:
-//!   a power loss can bring removed segments back, or take unsynced records that the snapshot
-//!   covers; in the latter case a new segment begins behind the snapshot.
+//!   power loss left them, and no sync had covered them. They are cut off and reported. Complete
+//!   records after a hole are kept in `SEQ.cut` for people, since replaying them would leave a gap.
+//! * The last segment has no header: it was created and never synced. It is removed.
+//! * Bad bytes below a mark, or in any segment but the last: durable records are lost. Refused.
+//! * A gap after the snapshot, or segments that overlap: refused. A gap before the snapshot is
+//!   harmless: a power loss can bring removed segments back, or take unsynced records that the
+//!   snapshot covers. In the latter case, a new segment begins after the snapshot.
 //! * A segment of a newer store version: refused.
-//! * `sync-failed` is there: an earlier writer's sync failed, and what is read may be in memory
-//!   only, where no later sync writes it. The last segment is copied, synced and put in its place.
+//! * `sync-failed` exists: an earlier writer's sync failed, and what is read may be in memory only,
+//!   from where no later sync writes it. The last segment is copied, synced and replaced by the
+//!   copy.
 //!
-//! After that the last segment is synced: all that was loaded is durable. It does not decide what
-//! a record means, nor when to sync.
+//! After that, the last segment is synced: everything that was loaded is durable. The journal
+//! decides neither what a record means, nor when to sync.
 
 mod error;
 mod follow;
@@ -46,15 +47,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Present when a sync has failed: the page cache may say more than the disk holds.
+/// Exists after a sync has failed: the page cache may contain more than the disk.
 const SYNC_FAILED: &str = "sync-failed";
 
-/// How much history is kept.
+/// The amount of history that is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// Bytes of all segments.
+    /// Largest size of all segments together, in bytes.
     pub bytes_max: u64,
-    /// Age of the last record of a segment.
+    /// Largest age of the last record of a segment, in milliseconds.
     pub age_ms_max: u64,
 }
 
@@ -71,7 +72,7 @@ pub struct Journal<D: Disk> {
     disk: D,
     dir: PathBuf,
     segment_bytes_max: u64,
-    /// The last segment: its file, the same for syncing, its first record, its length.
+    /// The last segment: its file, a second handle for syncing, its first record, and its length.
     path: PathBuf,
     file: D::File,
     for_sync: Arc<Syncer<D::File>>,
@@ -79,18 +80,18 @@ pub struct Journal<D: Disk> {
     len: u64,
     next_seq: u64,
     synced_through: u64,
-    /// Synced bytes of the last segment that no mark tells yet.
+    /// Synced bytes of the last segment that are not marked yet.
     mark_due: Option<u64>,
     job_out: bool,
-    /// A new segment was tried and failed: the old one takes no more.
+    /// Whether creating a new segment failed: the old one accepts no more records.
     must_roll: bool,
     read_only: bool,
     buffer: Vec<u8>,
 }
 
 impl<D: Disk> Journal<D> {
-    /// Opens the journal in `dir` behind the snapshot that covers `from_seq` (0 for none), and
-    /// repairs what the module's cases allow. Segments are closed at `segment_bytes_max`
+    /// Opens the journal in `dir` after the snapshot that covers `from_seq` (0 for none), and
+    /// repairs it in the cases above. Segments are closed at `segment_bytes_max`
     /// ([`coord_wire::limits::SEGMENT_BYTES_MAX`]).
     pub fn open(
         disk: D,
@@ -147,7 +148,7 @@ impl<D: Disk> Journal<D> {
         Ok((journal, Tail { segments, from_seq, report }))
     }
 
-    /// The number that the next record will have. It belongs into its payload.
+    /// The number of the next record, which belongs into its payload.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -157,13 +158,13 @@ impl<D: Disk> Journal<D> {
         self.synced_through
     }
 
-    /// Whether nothing more is taken until the journal is reopened, here or by the next start.
+    /// Whether no records are accepted until the journal is reopened, here or by the next start.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Writes one record; it survives the death of this process from now on, and a power loss
-    /// after the next sync. Returns its number.
+    /// Writes one record, and returns its number. From now on the record survives the death of this
+    /// process, and after the next sync a power loss.
     pub fn append(&mut self, payload: &[u8]) -> Result<u64, AppendError> {
         self.append_batch(&[payload])
     }
@@ -204,9 +205,9 @@ impl<D: Disk> Journal<D> {
         Ok(first)
     }
 
-    /// What it takes to make durable all that was written, or none if it is, if a job is out
-    /// already, or if nothing can be made durable any more. Each job must be run, on whatever
-    /// thread, and its result handed to [`Journal::synced`].
+    /// A job that makes everything written so far durable. None if everything is, if another job is
+    /// in progress, or if the journal is read-only. Each job must be run, on any thread, and its
+    /// result passed to [`Journal::synced`].
     pub fn unsynced(&mut self) -> Option<SyncJob<D>> {
         if self.read_only || self.job_out || self.synced_through + 1 == self.next_seq {
             return None;
@@ -223,7 +224,7 @@ impl<D: Disk> Journal<D> {
         })
     }
 
-    /// Takes in the result of a job. A failure makes the journal read-only until it is reopened.
+    /// Processes the result of a job. A failure makes the journal read-only until it is reopened.
     pub fn synced(&mut self, synced: Synced) -> Result<(), AppendError> {
         let Synced { first_seq, len, through_seq, result, .. } = synced;
         self.job_out = false;
@@ -238,9 +239,9 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Removes the oldest segments that retention does not keep, whole ones only, never the last,
-    /// and never one with a record that the snapshot (`through_seq`) does not cover. Call it under
-    /// the exclusive state lock. Returns how many went.
+    /// Removes the oldest segments that retention does not keep: only whole segments, never the
+    /// last one, and never one with a record that the snapshot (`through_seq`) does not cover. The
+    /// caller must hold the exclusive state lock. Returns the number of removed segments.
     pub fn prune(
         &self,
         through_seq: u64,
@@ -273,13 +274,13 @@ impl<D: Disk> Journal<D> {
         Ok(removed)
     }
 
-    /// Closes the segment, if anything is in it. A reader behind a snapshot of everything then has
-    /// nothing to read: `coord inspect ID` costs the same after any history.
+    /// Closes the last segment, if it contains any record. With a snapshot of everything, a reader
+    /// then has no records to read: `coord inspect ID` costs the same after any history.
     pub fn close_segment(&mut self) -> Result<(), AppendError> {
         if self.read_only || self.first_seq == self.next_seq { Ok(()) } else { self.roll() }
     }
 
-    /// Closes the full segment, synced, and begins the next.
+    /// Closes and syncs the full segment, and begins the next one.
     fn roll(&mut self) -> Result<(), AppendError> {
         if self.for_sync.sync().is_err() {
             note_failed_sync(&self.disk, &self.dir);
@@ -304,7 +305,7 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// The error of a record that could not even be made, for `source`.
+    /// The error for a record that could not even be serialized.
     pub fn refuse(&self, source: io::Error) -> AppendError {
         AppendError::Failed { file: self.path.clone(), source }
     }
@@ -314,9 +315,9 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-/// A second handle on a segment, for syncing. The kernel tells of a failed write-back once, to
-/// whoever syncs first: the job's thread and the journal must both learn of it, so they take turns
-/// and the failure stays.
+/// A second handle on a segment, for syncing. The kernel reports a failed write-back once, to
+/// whoever syncs first. Both the job's thread and the journal must learn of it, so they take turns,
+/// and the failure is remembered.
 #[derive(Debug)]
 struct Syncer<F> {
     file: F,
@@ -339,7 +340,7 @@ impl<F: DiskFile> Syncer<F> {
     }
 }
 
-/// The sync of all that was written when it was made. It may run on another thread.
+/// A sync of everything that was written before it was created. It may run on another thread.
 #[derive(Debug)]
 #[must_use = "the journal makes no second job before this one reports"]
 pub struct SyncJob<D: Disk> {
@@ -353,7 +354,7 @@ pub struct SyncJob<D: Disk> {
 }
 
 impl<D: Disk> SyncJob<D> {
-    /// The same, behind the texts that its records tell of.
+    /// The same sync, after a sync of the texts to which its records refer.
     pub fn behind(self, bodies: &mut Bodies<D>) -> Self {
         Self { bodies: bodies.unsynced(), ..self }
     }
@@ -371,21 +372,21 @@ impl<D: Disk> SyncJob<D> {
     }
 }
 
-/// What a sync came to.
+/// The result of a sync.
 #[derive(Debug)]
 #[must_use = "the journal must learn of it"]
 pub struct Synced {
     first_seq: u64,
     len: u64,
-    /// The last record it covered.
+    /// The last record that the sync covered.
     pub through_seq: u64,
-    /// Whether it is durable.
+    /// Whether these records are durable.
     pub result: io::Result<()>,
     /// Texts that may not be durable after a failure, for [`Bodies::owe`].
     pub bodies: Vec<PathBuf>,
 }
 
-/// Makes the segment that begins with `first_seq`, or makes it anew where a failed try left one.
+/// Creates the segment that begins with `first_seq`, or recreates one that a failed attempt left.
 fn begin<D: Disk>(disk: &D, path: &Path, first_seq: u64) -> io::Result<D::File> {
     let mut header = Vec::new();
     segment::push_header(&mut header, first_seq);
@@ -395,8 +396,8 @@ fn begin<D: Disk>(disk: &D, path: &Path, first_seq: u64) -> io::Result<D::File> 
     Ok(file)
 }
 
-/// Leaves word that what can be read may not be on the disk. If even that fails nothing is left
-/// to try; the coordinator that is told so goes read-only all the same.
+/// Notes that what can be read may not be on disk. If even that fails, nothing is left to try; the
+/// present coordinator becomes read-only nevertheless.
 fn note_failed_sync<D: Disk>(disk: &D, dir: &Path) {
     drop(disk.open_append(&dir.join(SYNC_FAILED)));
 }
@@ -442,8 +443,8 @@ fn repair<D: Disk>(
     }
 }
 
-/// Writes the last segment anew: after a failed sync its pages count as written, and no later
-/// sync of the same file would write them.
+/// Rewrites the last segment: after a failed sync its pages count as written, and no later sync of
+/// the same file would write them.
 fn rewrite<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -457,7 +458,7 @@ fn rewrite<D: Disk>(
     Ok(())
 }
 
-/// Puts a new file with `bytes` in the place of `path`, durable.
+/// Replaces `path` durably by a new file with `bytes`.
 fn replace<D: Disk>(disk: &D, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     let copy = path.with_extension("tmp");
     let mut file = disk.open_append(&copy).map_err(on(&copy, "open"))?;
@@ -467,7 +468,7 @@ fn replace<D: Disk>(disk: &D, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(
     disk.sync_dir(dir).map_err(on(dir, "sync"))
 }
 
-/// Keeps what stands in a segment without a header, if there are whole records in it.
+/// Keeps the content of a segment without a header, if it contains complete records.
 fn keep_cut<D: Disk>(disk: &D, segment: &Segment) -> Result<(), JournalError> {
     match segment.damage {
         Some(damage) if 0 < damage.behind => keep_cut_from(disk, segment, 0).map(|_| ()),
@@ -475,7 +476,7 @@ fn keep_cut<D: Disk>(disk: &D, segment: &Segment) -> Result<(), JournalError> {
     }
 }
 
-/// Copies a segment's bytes from `at` on to a file that nothing reads but people.
+/// Copies a segment's bytes from `at` on into a file that only people read.
 fn keep_cut_from<D: Disk>(
     disk: &D,
     segment: &Segment,
@@ -493,7 +494,7 @@ fn append_error(file: &Path, source: io::Error) -> AppendError {
     if is_full(&source) { AppendError::Full { file } } else { AppendError::Failed { file, source } }
 }
 
-/// Names file and operation of an error.
+/// Adds the file and the operation to an error.
 fn on(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> JournalError {
     move |source| JournalError::Io { path: path.to_path_buf(), operation, source }
 }

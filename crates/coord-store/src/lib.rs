@@ -1,9 +1,9 @@
-//! The store: what was accepted is written here, and read back after any crash.
+//! The store: writes what was accepted, and reads it back after any crash.
 //!
-//! [`Journal`] is the history, [`Snapshot`] a shortcut through it, [`Spool`] the reading side of
+//! The [`Journal`] is the history, and a [`Snapshot`] a shortcut through it. The [`Spool`] reads
 //! what hooks wrote while no coordinator answered. All of them work on the narrow [`Disk`] trait,
 //! so that the simulation can run this very code on a disk that fails. Payloads are bytes: this
-//! crate knows nothing of sessions or events, and decides nothing about them.
+//! crate knows nothing about sessions or events, and decides nothing about them.
 
 pub mod bodies;
 pub mod clock;

@@ -1,10 +1,10 @@
 //! The lock files (architecture 5), and the only use of advisory locks.
 //!
-//! A lock is judged by the lock alone, never by the pid in its file: the text is for people. All
-//! locks are `flock`s, so the kernel drops them with their holder, however it ends. A lock file
-//! is never removed, for two processes could then hold two files of one name.
+//! Only the lock itself counts, never the pid in its file: that text is for people. All locks are
+//! `flock`s, so the kernel releases them when their holder ends, however it ends. A lock file is
+//! never removed, since two processes could then hold two files of the same name.
 //!
-//! The coordinator's lock also proves the file system: if a second handle gets the lock that the
+//! The coordinator's lock also tests the file system: if a second handle gets the lock that the
 //! first one holds, locks do not work there, and the state is refused (H-15, interfaces.md).
 
 use crate::disk::{Disk, DiskFile};
@@ -14,21 +14,21 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The holder's text is read up to here, in bytes.
+/// Longest part of the holder's text that is read, in bytes.
 const HOLDER_BYTES_MAX: usize = 200;
 
 /// Why a lock was not taken.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else holds it.
+    /// Another process holds the lock.
     Held {
         /// The lock file.
         path: PathBuf,
-        /// Its text, which names the holder for people; may be empty.
+        /// The text of the lock file, which names the holder for people; may be empty.
         by: String,
     },
-    /// The file system grants one exclusive lock twice, or none at all.
+    /// The file system grants an exclusive lock twice, or grants none.
     NoLocks {
         /// The lock file.
         path: PathBuf,
@@ -68,19 +68,19 @@ impl std::error::Error for LockError {
     }
 }
 
-/// A lock; dropping it gives it up.
+/// A lock; dropping it releases the lock.
 #[derive(Debug)]
 #[must_use = "dropping a lock gives it up"]
 pub struct Held<F = File> {
     _file: F,
 }
 
-/// The coordinator's lock, held for life: who has it is the only writer of the store.
+/// The coordinator's lock, held for life: its holder is the only writer of the store.
 #[derive(Debug)]
 pub struct CoordinatorLock;
 
 impl CoordinatorLock {
-    /// Takes the lock at `path`, or says who has it.
+    /// Takes the lock at `path`, or reports its holder.
     pub fn acquire<D: Disk>(disk: &D, path: &Path) -> Result<Held<D::File>, LockError> {
         let io = |source| LockError::Io { path: path.to_path_buf(), source };
         let mut file = disk.open_append(path).map_err(io)?;
@@ -99,13 +99,13 @@ impl CoordinatorLock {
     }
 }
 
-/// The lock between readers of the state and what takes files away under them: publishing a
-/// snapshot and pruning the journal.
+/// The lock between readers of the state and operations that remove files: publishing a snapshot,
+/// and pruning the journal.
 #[derive(Debug)]
 pub struct StateLock;
 
 impl StateLock {
-    /// Waits for the lock as a reader. Writers hold it for the time of a few renames.
+    /// Waits for the lock as a reader. Writers hold it only for a few renames.
     pub fn shared(path: &Path) -> Result<Held, LockError> {
         let file = open_lock_file(path)
             .map_err(|source| LockError::Io { path: path.to_path_buf(), source })?;
@@ -113,8 +113,8 @@ impl StateLock {
         Ok(Held { _file: file })
     }
 
-    /// Takes the lock as the writer, or [`LockError::Held`] at once: a stopped reader must not
-    /// stop the coordinator, which simply tries again later.
+    /// Takes the lock as the writer, or returns [`LockError::Held`] at once: a stopped reader must
+    /// not stop the coordinator, which tries again later.
     pub fn exclusive<D: Disk>(disk: &D, path: &Path) -> Result<Held<D::File>, LockError> {
         let io = |source| LockError::Io { path: path.to_path_buf(), source };
         let file = disk.open_append(path).map_err(io)?;
@@ -126,7 +126,7 @@ impl StateLock {
     }
 }
 
-/// Takes the exclusive lock on an open file if nobody holds it.
+/// Takes the exclusive lock on an open file, if nobody holds it.
 pub(crate) fn try_exclusive(file: &File) -> io::Result<bool> {
     match fs2::FileExt::try_lock_exclusive(file) {
         Ok(()) => Ok(true),
@@ -137,7 +137,7 @@ pub(crate) fn try_exclusive(file: &File) -> io::Result<bool> {
     }
 }
 
-/// What the system answers where a file system has no locks.
+/// Classifies an error of a lock operation: some mean that the file system has no locks.
 fn refused(path: &Path, error: io::Error) -> LockError {
     let path = path.to_path_buf();
     let no_locks = [rustix::io::Errno::NOLCK, rustix::io::Errno::NOSYS, rustix::io::Errno::NOTSUP];

@@ -1,8 +1,9 @@
-//! Whether a directory may hold the state: not one of another user (H-29), and not on a network file system
-//! (H-15), where another machine could hold the same locks and where a sync or a rename may mean less.
+//! Decides whether a directory may contain the state: not if it belongs to another user (H-29),
+//! and not on a network file system (H-15). There, another machine could hold the same locks, and
+//! a sync or a rename may guarantee less.
 //!
-//! Of the file system it judges the kind only; that locks really work is proved by
-//! [`crate::CoordinatorLock`].
+//! Only the kind of the file system is checked here; [`crate::CoordinatorLock`] proves that locks
+//! really work.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,25 +11,25 @@ use std::{fmt, io};
 
 use coord_wire::paths::Paths;
 
-/// Why a directory cannot hold the state.
+/// Why a directory cannot contain the state.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PlaceError {
-    /// It lies on a network file system.
+    /// The directory is on a network file system.
     Network {
         /// The directory.
         dir: PathBuf,
-        /// What kind.
+        /// The kind of the file system.
         kind: String,
     },
-    /// It belongs to another user.
+    /// The directory belongs to another user.
     Owner {
         /// The directory.
         dir: PathBuf,
-        /// Whose it is.
+        /// The owner's user id.
         uid: u32,
     },
-    /// Its file system could not be asked.
+    /// The file system could not be determined.
     Io {
         /// The directory.
         dir: PathBuf,
@@ -66,9 +67,9 @@ impl std::error::Error for PlaceError {
     }
 }
 
-/// Refuses directories of another user before anything is made in them: `sudo coord install` would
-/// leave files of root where the user's coordinator cannot write. `home` is looked at where no root
-/// is set.
+/// Refuses directories of another user before anything is created in them: `sudo coord install`
+/// would leave files of root where the user's coordinator cannot write. `home` is checked if no
+/// root is set.
 pub fn check_owner(paths: &Paths, home: Option<&Path>) -> Result<(), PlaceError> {
     let uid = rustix::process::geteuid().as_raw();
     let owned = [Some(paths.state.as_path()), Some(paths.state_base.as_path()), home];
@@ -81,7 +82,8 @@ pub fn check_owner(paths: &Paths, home: Option<&Path>) -> Result<(), PlaceError>
     Ok(())
 }
 
-/// Refuses a directory on a network file system, by name. The directory must exist.
+/// Refuses a directory on a network file system, by the kind of file system. The directory must
+/// exist.
 pub fn check_place(dir: &Path) -> Result<(), PlaceError> {
     match network_kind(dir) {
         Ok(None) => Ok(()),
@@ -92,8 +94,8 @@ pub fn check_place(dir: &Path) -> Result<(), PlaceError> {
 
 #[cfg(target_os = "linux")]
 fn network_kind(dir: &Path) -> io::Result<Option<String>> {
-    // The kernel gives the magic as a signed or unsigned word of the machine's own size; the
-    // numbers themselves have 32 bits.
+    // The kernel reports the magic as a signed or unsigned word of the machine's size; the numbers
+    // themselves have 32 bits.
     let magic = u64::from_ne_bytes(i64_of(rustix::fs::statfs(dir)?.f_type).to_ne_bytes());
     let magic = u32::try_from(magic & 0xFFFF_FFFF).unwrap_or_default();
     if let Some((_, kind)) = linux::NETWORK_MAGIC.iter().find(|(number, _)| *number == magic) {
@@ -116,7 +118,7 @@ fn i64_of(number: impl Into<i64>) -> i64 {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    /// `f_type` of `statfs(2)`: numbers of linux/magic.h and of the file systems' own sources.
+    /// `f_type` of `statfs(2)`: numbers from linux/magic.h and from the file systems' own sources.
     pub(super) const NETWORK_MAGIC: [(u32, &str); 17] = [
         (0x0000_6969, "NFS"),
         (0x0000_517B, "SMB"),
@@ -136,7 +138,7 @@ mod linux {
         (0x786F_4256, "VirtualBox shared folder"),
         (0xBACB_ACBC, "VMware shared folder"),
     ];
-    /// FUSE says nothing of what stands behind it; the mount's type does.
+    /// FUSE does not report the file system behind it; the type of the mount does.
     pub(super) const FUSE_MAGIC: u32 = 0x6573_5546;
     pub(super) const NETWORK_TYPES: [&str; 17] = [
         "fuse.sshfs",
@@ -158,7 +160,7 @@ mod linux {
         "virtiofs",
     ];
 
-    /// The type of the file system on a device, by the text of `/proc/self/mountinfo`:
+    /// The type of the file system on a device, from the text of `/proc/self/mountinfo`:
     /// `id parent major:minor root point options [fields…] - type source options`.
     pub(super) fn mount_type(mounts: &str, device: (u32, u32)) -> Option<&str> {
         let device = format!("{}:{}", device.0, device.1);

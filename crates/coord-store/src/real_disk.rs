@@ -1,10 +1,10 @@
-//! [`Disk`] on the machine's own file systems.
+//! Implements [`Disk`] on the machine's own file systems.
 //!
-//! The state is private (G11): directories are 0700 and files 0600 whatever the umask. Nothing is
-//! followed and nothing foreign is opened (H-27): each path is opened from a handle on its
-//! directory, which must be a real directory of ours, without following a link, without waiting
-//! (a FIFO has no reader), and must turn out to be a regular file of ours. It decides nothing
-//! about content.
+//! The state is private (G11): directories have mode 0700 and files 0600, whatever the umask. No
+//! link is followed, and no foreign file is opened (H-27). Each path is opened from a handle on its
+//! directory, which must be a real directory of this user. The open follows no link and does not
+//! wait (a FIFO has no reader), and the file must be a regular file of this user. This module
+//! decides nothing about content.
 
 use crate::disk::{Disk, DiskFile, too_long};
 use coord_model::stamp::WallMs;
@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opening a directory to reach what is in it: on Linux this needs no permission to list.
+/// Flags to open a directory to reach its files: on Linux, this needs no permission to list it.
 #[cfg(target_os = "linux")]
 const REACH: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
@@ -29,7 +29,7 @@ const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
-/// A regular file of ours.
+/// A regular file of this user.
 #[derive(Debug)]
 pub struct RealFile {
     file: File,
@@ -72,14 +72,14 @@ impl Disk for RealDisk {
             return Err(too_long(path, len, bytes_max));
         }
         let mut bytes = Vec::new();
-        // It may grow while it is read.
+        // The file may grow while it is read.
         file.take(bytes_max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     fn read_at(&self, path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let file = open(path, OFlags::RDONLY)?;
-        // The length may come from a damaged file: no more is made room for than is there.
+        // The requested length may come from a damaged file: allocate no more than is there.
         let rest = file.metadata()?.len().saturating_sub(offset);
         let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));
         let mut bytes = vec![0; len];
@@ -120,7 +120,7 @@ impl Disk for RealDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::Dir::new(own_dir(dir, OFlags::RDONLY)?)? {
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is none of coord's.
             if let Ok(name) = entry?.file_name().to_str()
                 && name != "."
                 && name != ".."
@@ -168,13 +168,13 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Reads a small file that a person or another program may have written: wherever links lead, and no
-/// more than `bytes_max`. Nothing is waited for, and a longer file is an error ([`is_too_long`]).
+/// Reads a small file that a person or another program may have written, following links, and no
+/// more than `bytes_max` bytes. It never waits, and a longer file is an error ([`is_too_long`]).
 ///
 /// [`is_too_long`]: crate::disk::is_too_long
 ///
 /// # Errors
-/// It cannot be opened or read, or is too long.
+/// The file cannot be opened or read, or is too long.
 pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(fs::open(path, flags, Mode::empty())?);
@@ -190,12 +190,12 @@ pub fn read_small_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens a lock file, made where it is missing.
+/// Opens a lock file, and creates it if it is missing.
 pub(crate) fn open_lock_file(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::CREATE)
 }
 
-/// Opens a regular file of ours; one that is made, or is open to others, becomes 0600.
+/// Opens a regular file of this user. If it is new, or accessible to others, its mode becomes 0600.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let (dir, name) = place(path)?;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -219,7 +219,7 @@ fn place(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     }
 }
 
-/// Opens a directory that is ours and no link.
+/// Opens a directory that belongs to this user and is no link.
 fn own_dir(dir: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let fd = open_dir(dir, flags | OFlags::NOFOLLOW)?;
     owned(dir, fs::fstat(fd.as_fd())?.st_uid)?;

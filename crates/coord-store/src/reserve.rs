@@ -1,6 +1,6 @@
-//! A file that is only there to be given back when the disk is full (H-29), so that turn edges
-//! and the coordinator's own records still find room. When to give it back, and what may then be
-//! written, is the coordinator's decision.
+//! A file that exists only to be removed when the disk is full (H-29), so that turn edges and the
+//! coordinator's own records still find room. The coordinator decides when to remove it, and what
+//! may be written then.
 
 use crate::disk::{Disk, DiskFile};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Name of the reserve file in the state directory.
 const FILE: &str = "reserve";
-/// The reserve is written in pieces of this size, in bytes.
+/// Size of the pieces in which the reserve is written, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The reserve of one state directory.
@@ -20,28 +20,29 @@ pub struct Reserve<D> {
 }
 
 impl<D: Disk> Reserve<D> {
-    /// The reserve in the state directory `dir`; `bytes` is its size
+    /// The reserve in the state directory `dir`, of `bytes` bytes
     /// ([`coord_wire::limits::RESERVE_FILE_BYTES`]).
     pub fn new(disk: D, dir: &Path, bytes: u64) -> Self {
         Self { disk, dir: dir.to_path_buf(), bytes }
     }
 
-    /// Whether there is a reserve to give back.
+    /// Whether the reserve exists.
     pub fn is_there(&self) -> bool {
         self.disk.len(&self.file()).is_ok_and(|len| self.bytes <= len)
     }
 
-    /// Gives the space back; false if there was no reserve.
+    /// Releases the space. Returns false if there was no reserve.
     pub fn release(&self) -> io::Result<bool> {
         match self.disk.remove(&self.file()) {
-            // File systems free the blocks when the removal is committed.
+            // File systems free the blocks only when the removal is committed.
             Ok(()) => self.disk.sync_dir(&self.dir).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Makes the reserve if it is missing and as much again stays free; true if it is there now.
+    /// Creates the reserve if it is missing and as much space again stays free. Returns whether it
+    /// exists now.
     pub fn restore(&self) -> io::Result<bool> {
         if self.is_there() {
             return Ok(true);

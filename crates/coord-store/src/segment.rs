@@ -1,7 +1,7 @@
 //! One file of the journal: its format, and what a reader finds in it.
 //!
-//! A segment is `journal/SEQ.seg`, SEQ being the number of its first record in 20 digits, and
-//! holds frames ([`coord_wire::frame`]) of three kinds:
+//! A segment is the file `journal/SEQ.seg`, where SEQ is the number of its first record in 20
+//! digits. It contains frames ([`coord_wire::frame`]) of three kinds:
 //!
 //! | payload | meaning |
 //! |---|---|
@@ -9,10 +9,11 @@
 //! | `{"store":1,"synced":B}` | a mark: before this was written, the first B bytes were synced |
 //! | anything else | a record; the n-th one has the number `first_seq + n` |
 //!
-//! A mark costs no write of its own: it goes out with the next record after a sync. It tells
-//! damage from loss: bytes below a mark were durable, so if they are bad now, accepted records
-//! are gone and the journal is refused; bytes above every mark were never synced, and a power
-//! loss may leave any part of them, with holes. This file reads; [`crate::journal`] decides.
+//! A mark needs no write of its own: it is written with the next record after a sync. It
+//! distinguishes damage from loss. Bytes below a mark were durable: if they are bad now, accepted
+//! records are lost, and the journal is refused. Bytes above every mark were never synced, and a
+//! power loss may leave any part of them, with holes. This module reads; [`crate::journal`]
+//! decides.
 
 use crate::journal::JournalError;
 use coord_model::STORE_VERSION;
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// How the store's own frames begin. No record may begin so.
+/// Prefix of the store's own frames. No record may begin with it.
 pub(crate) const OWN_PREFIX: &[u8] = b"{\"store\":";
 
 /// The store's own frames: header and mark.
@@ -32,19 +33,19 @@ struct Own {
     synced: Option<u64>,
 }
 
-/// The header of the segment that begins with record `first_seq`.
+/// Appends the header of the segment that begins with record `first_seq`.
 pub(crate) fn push_header(out: &mut Vec<u8>, first_seq: u64) {
     let text = format!("{{\"store\":{STORE_VERSION},\"first_seq\":{first_seq}}}");
     frame::push(out, text.as_bytes());
 }
 
-/// The mark that `synced` bytes of this segment are durable.
+/// Appends the mark that `synced` bytes of this segment are durable.
 pub(crate) fn push_mark(out: &mut Vec<u8>, synced: u64) {
     let text = format!("{{\"store\":{STORE_VERSION},\"synced\":{synced}}}");
     frame::push(out, text.as_bytes());
 }
 
-/// Refuses what a newer version wrote into the file at `path`: `payload` is one of the store's own.
+/// Refuses a frame of the store's own that a newer version wrote into the file at `path`.
 pub(crate) fn check_version(path: &Path, payload: &[u8]) -> Result<(), JournalError> {
     match serde_json::from_slice::<Own>(payload) {
         Ok(own) if STORE_VERSION < own.store => {
@@ -54,12 +55,12 @@ pub(crate) fn check_version(path: &Path, payload: &[u8]) -> Result<(), JournalEr
     }
 }
 
-/// The name of the segment that begins with record `first_seq`.
+/// The file name of the segment that begins with record `first_seq`.
 pub(crate) fn file_name(first_seq: u64) -> String {
     format!("{first_seq:020}.seg")
 }
 
-/// The number in a segment's name; none for any other file.
+/// The number in a segment's file name; none for any other file.
 pub(crate) fn first_seq_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".seg")?;
     (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -73,26 +74,26 @@ pub(crate) struct Damage {
     pub(crate) at: usize,
     /// Number of bad bytes before the next frame or the end.
     pub(crate) bytes: usize,
-    /// Whole records behind it.
+    /// Number of complete records after it.
     pub(crate) behind: usize,
 }
 
-/// The content of one segment up to its first damage.
+/// The content of one segment, up to the first damage.
 #[derive(Debug, Clone)]
 pub struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) first_seq: u64,
     pub(crate) bytes: Vec<u8>,
     records: Vec<Range<usize>>,
-    /// It has a header; without one, nothing in it was ever synced.
+    /// Whether the segment has a header; without one, nothing in it was ever synced.
     pub(crate) begun: bool,
-    /// The highest mark, wherever in the file it stands.
+    /// The highest mark, wherever it is in the file.
     marked: u64,
     pub(crate) damage: Option<Damage>,
 }
 
 impl Segment {
-    /// Reads what stands in `bytes`, the content of the segment at `path`.
+    /// Reads the frames in `bytes`, the content of the segment at `path`.
     pub(crate) fn scan(
         path: PathBuf,
         first_seq: u64,
@@ -136,7 +137,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Takes in a header or a mark.
+    /// Reads a header or a mark.
     fn note_own(&mut self, at: usize, payload: &[u8]) -> Result<(), JournalError> {
         let whole = Damage { at, bytes: payload.len(), behind: 0 };
         let own: Own = serde_json::from_slice(payload).map_err(|_| self.damaged(whole))?;
@@ -153,12 +154,12 @@ impl Segment {
         Ok(())
     }
 
-    /// The damage, if it struck bytes that a sync had made durable.
+    /// The damage, if it is in bytes that a sync had made durable.
     pub(crate) fn loss(&self) -> Option<Damage> {
         self.damage.filter(|damage| (damage.at as u64) < self.marked)
     }
 
-    /// The refusal of this segment for `damage`.
+    /// The error that refuses this segment because of `damage`.
     pub(crate) fn damaged(&self, damage: Damage) -> JournalError {
         JournalError::Damaged {
             file: self.path.clone(),
@@ -169,17 +170,17 @@ impl Segment {
         }
     }
 
-    /// Length of the file up to the first damage.
+    /// Length of the file up to the first damage, in bytes.
     pub(crate) fn whole_len(&self) -> usize {
         self.damage.map_or(self.bytes.len(), |damage| damage.at)
     }
 
-    /// The number that the record after the last one has.
+    /// The number of the record after the last one.
     pub fn next_seq(&self) -> u64 {
         self.first_seq + self.records.len() as u64
     }
 
-    /// The file.
+    /// The path of the segment's file.
     pub fn path(&self) -> &Path {
         &self.path
     }

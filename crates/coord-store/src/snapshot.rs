@@ -11,16 +11,18 @@
 //! | … | the index: pages of sorted keys, and a page with the first key of each page |
 //! | last | the trailer: 8 bytes of magic, then little-endian u64 numbers: entries, and offset and length of frame 2, of the blob and of the page of pages |
 //!
-//! A key row of the index is: length of the key (2 bytes), key, offset of the frame it leads to
-//! (8), length of that frame (4). [`crate::SnapshotIndex`] finds an entry with three reads.
+//! A row of the index is: length of the key (2 bytes), key, offset of the frame it leads to (8),
+//! length of that frame (4). [`crate::SnapshotIndex`] finds an entry with three reads.
 //!
-//! Putting it in place: `snapshot.tmp` is written and synced, `snapshot` becomes `snapshot.old`,
-//! `snapshot.tmp` becomes `snapshot`, and the directory is synced. Whatever a crash leaves, by
-//! cases: a whole `snapshot` is used; without one, or with a damaged one, the old one is used and
-//! that is reported, and the journal makes up for the difference; neither file is a new store;
-//! damaged ones only are refused; a newer version is refused at once. One that is longer than
-//! [`SNAPSHOT_BYTES_MAX`] is damaged, and none is written so long. `snapshot.tmp` is never read. A damaged `snapshot` goes to `snapshot.damaged` before the next one is put in place, so
-//! that it does not push the old one out. This module decides nothing about when a snapshot is taken.
+//! To put a snapshot in place, `snapshot.tmp` is written and synced, `snapshot` becomes
+//! `snapshot.old`, `snapshot.tmp` becomes `snapshot`, and the directory is synced. After a crash,
+//! these cases are possible. A complete `snapshot` is used. If it is missing or damaged, the old
+//! one is used, which is reported, and the journal makes up for the difference. Without either
+//! file, the store is new. If there are only damaged ones, they are refused, and a newer version is
+//! refused at once. A snapshot that is longer than [`SNAPSHOT_BYTES_MAX`] is damaged, and none that
+//! long is written. `snapshot.tmp` is never read. A damaged `snapshot` is renamed to
+//! `snapshot.damaged` before the next one is put in place, so that it does not replace the old one.
+//! This module does not decide when a snapshot is taken.
 
 use crate::disk::{Disk, DiskFile, is_too_long, too_long};
 use crate::finding::Finding;
@@ -35,44 +37,44 @@ use std::path::{Path, PathBuf};
 
 /// Name of the snapshot in the state directory.
 pub(crate) const CURRENT: &str = "snapshot";
-/// Name of the one before.
+/// Name of the previous snapshot.
 pub(crate) const OLD: &str = "snapshot.old";
-/// Name of one that is being written.
+/// Name of a snapshot that is being written.
 const TMP: &str = "snapshot.tmp";
-/// Name of a damaged one that was put aside.
+/// Name of a damaged snapshot that was set aside.
 const DAMAGED: &str = "snapshot.damaged";
 /// First bytes of the trailer.
 const TRAILER_MAGIC: [u8; 8] = *b"CRDSNAP\n";
 /// Length of the trailer's frame.
 pub(crate) const TRAILER_BYTES: usize = frame::HEAD_BYTES + 8 + 7 * 8;
-/// A page of keys is closed at this size, in bytes: one read of the disk.
+/// Size at which a page of keys is closed, in bytes: one read of the disk.
 const PAGE_BYTES: usize = 4096;
-/// A longer key is cut here, in bytes; so is a prefix that is looked for.
+/// Longest key, in bytes; longer keys are cut, and so are longer prefixes in a search.
 pub(crate) const KEY_BYTES_MAX: usize = 512;
 
 /// Why a snapshot cannot be read or written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The disk said no.
+    /// The disk refused.
     Io {
         /// File or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// A newer coordinator wrote it.
+    /// A newer coordinator wrote the snapshot.
     Newer {
         /// The file.
         file: PathBuf,
-        /// Its store version.
+        /// The store version of the snapshot.
         found: u32,
     },
-    /// Neither the snapshot nor the one before can be used.
+    /// Neither the snapshot nor the previous one can be used.
     Damaged {
-        /// The newest one.
+        /// The newest snapshot.
         file: PathBuf,
     },
 }
@@ -104,7 +106,7 @@ impl std::error::Error for SnapshotError {
     }
 }
 
-/// Gathers a snapshot in memory. It can then be written on another thread.
+/// Builds a snapshot in memory, which can then be written on another thread.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     bytes: Vec<u8>,
@@ -113,7 +115,7 @@ pub struct SnapshotWriter {
     keys: Vec<(Vec<u8>, Place)>,
 }
 
-/// Where a frame stands: offset and length, its head included.
+/// The position of a frame: its offset and its length, including the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     pub(crate) at: u64,
@@ -131,14 +133,14 @@ impl SnapshotWriter {
         writer
     }
 
-    /// Adds an entry that can be found by each of `keys` and their prefixes.
+    /// Adds an entry that can be found by each of `keys`, and by their prefixes.
     pub fn entry(&mut self, keys: &[&str], payload: &[u8]) {
         let place = self.push(payload);
         self.entries += 1;
         self.keys.extend(keys.iter().map(|key| (cut_key(key).to_vec(), place)));
     }
 
-    /// Closes the snapshot with the blob and writes it, synced, beside the current one.
+    /// Completes the snapshot with the blob, and writes and syncs it beside the current one.
     pub fn stage<D: Disk>(
         mut self,
         disk: &D,
@@ -166,11 +168,12 @@ impl SnapshotWriter {
             file.sync()
         });
         if let Err(source) = written {
-            // What cannot be used should not take room on a full disk; the next one overwrites it.
+            // A file that is useless should not take room on a full disk; the next one overwrites
+            // it.
             drop(disk.remove(&path));
             return Err(SnapshotError::Io { path, operation: "write", source });
         }
-        // A damaged one must not take the place of the old one, which may be all there is.
+        // A damaged snapshot must not replace the old one, which may be the only good one.
         let current = dir.join(CURRENT);
         if matches!(read(disk, &current)?, Read::Damaged) {
             disk.rename(&current, &dir.join(DAMAGED)).map_err(on(&current, "rename"))?;
@@ -185,7 +188,7 @@ impl SnapshotWriter {
         Place { at: at as u64, len: (self.bytes.len() - at) as u64 }
     }
 
-    /// Writes the pages of sorted keys and the page of their first keys.
+    /// Writes the pages of sorted keys, and the page of their first keys.
     fn push_index(&mut self) -> Place {
         let mut keys = std::mem::take(&mut self.keys);
         keys.sort_unstable_by(|(a, a_place), (b, b_place)| (a, a_place.at).cmp(&(b, b_place.at)));
@@ -222,7 +225,7 @@ fn push_row(page: &mut Vec<u8>, key: &[u8], place: Place) {
     page.extend_from_slice(&u32::try_from(place.len).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-/// A snapshot that is on the disk and not yet in its place.
+/// A snapshot that is on disk, but not yet in its place.
 #[derive(Debug)]
 #[must_use = "a staged snapshot is not used until it is published"]
 pub struct Staged<D> {
@@ -231,8 +234,8 @@ pub struct Staged<D> {
 }
 
 impl<D: Disk> Staged<D> {
-    /// Puts it in the place of the current one, which stays as the old one. Call it under the
-    /// exclusive state lock.
+    /// Puts the snapshot in place of the current one, which is kept as the old one. The caller must
+    /// hold the exclusive state lock.
     pub fn publish(self) -> Result<(), SnapshotError> {
         let (tmp, current) = (self.dir.join(TMP), self.dir.join(CURRENT));
         match self.disk.rename(&current, &self.dir.join(OLD)) {
@@ -246,21 +249,21 @@ impl<D: Disk> Staged<D> {
     }
 }
 
-/// A whole snapshot in memory.
+/// A complete snapshot in memory.
 #[derive(Debug)]
 pub struct Snapshot {
     bytes: Vec<u8>,
-    /// The last record of the journal that is in it.
+    /// The last record of the journal that the snapshot covers.
     pub through_seq: u64,
     header: Range<usize>,
     entries: Vec<Range<usize>>,
     blob: Range<usize>,
-    /// What was odd and how it was dealt with.
+    /// Irregularities, and how they were handled.
     pub report: Vec<Finding>,
 }
 
 impl Snapshot {
-    /// Loads the snapshot of the state directory, or the one before it; none in a new store.
+    /// Loads the snapshot of the state directory, or the previous one; none in a new store.
     pub fn load<D: Disk>(disk: &D, dir: &Path) -> Result<Option<Self>, SnapshotError> {
         let (current, old) = (dir.join(CURRENT), dir.join(OLD));
         let why = match read(disk, &current)? {
@@ -309,7 +312,7 @@ fn read<D: Disk>(disk: &D, path: &Path) -> Result<Read, SnapshotError> {
     let bytes = match disk.read(path, SNAPSHOT_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Missing),
-        // No coordinator wrote it so.
+        // No coordinator writes a file that long.
         Err(error) if is_too_long(&error) => return Ok(Read::Damaged),
         Err(error) => return Err(on(path, "read")(error)),
     };
@@ -317,8 +320,8 @@ fn read<D: Disk>(disk: &D, path: &Path) -> Result<Read, SnapshotError> {
     Ok(parse(bytes, through_seq).map_or(Read::Damaged, Read::Whole))
 }
 
-/// The first frame: the version that wrote the file, and the last record in it. None if it is
-/// damaged.
+/// Reads the first frame: checks the version that wrote the file, and returns the last record that
+/// it covers. None if the frame is damaged.
 pub(crate) fn through_seq(path: &Path, bytes: &[u8]) -> Result<Option<u64>, SnapshotError> {
     #[derive(Deserialize)]
     struct First {
@@ -359,7 +362,7 @@ fn parse(bytes: Vec<u8>, through_seq: u64) -> Option<Snapshot> {
     is_whole.then_some(Snapshot { bytes, through_seq, header, entries, blob, report: Vec::new() })
 }
 
-/// The last frame: where the others are.
+/// The last frame, which locates the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trailer {
     entries: u64,
@@ -369,7 +372,7 @@ pub(crate) struct Trailer {
 }
 
 impl Trailer {
-    /// Reads the trailer's frame.
+    /// Parses the trailer's frame.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let payload = frame::record_at(bytes, 0)?.strip_prefix(&TRAILER_MAGIC)?;
         let mut numbers =
@@ -380,7 +383,7 @@ impl Trailer {
     }
 }
 
-/// Names file and operation of an error.
+/// Adds the file and the operation to an error.
 pub(crate) fn on(path: &Path, operation: &'static str) -> impl FnOnce(io::Error) -> SnapshotError {
     move |source| SnapshotError::Io { path: path.to_path_buf(), operation, source }
 }

@@ -1,8 +1,8 @@
-//! Finding one entry of a snapshot without loading it, for a look at the state when no
-//! coordinator runs: the same few small reads for ten sessions and for ten thousand.
+//! Finds one entry of a snapshot without loading it, to show the state when no coordinator runs: it
+//! needs the same few small reads for ten sessions and for ten thousand.
 //!
-//! The format stands in [`crate::snapshot`]. It falls back to the old snapshot by the same cases,
-//! judged by the parts it reads; like there, a newer version is refused.
+//! The format is in [`crate::snapshot`]. The index falls back to the old snapshot in the same
+//! cases, judged by the parts that it reads. A newer version is refused there as well as here.
 
 use crate::disk::Disk;
 use crate::snapshot::{
@@ -12,26 +12,26 @@ use coord_wire::frame;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// This much of the end is read at once, in bytes: the trailer, and with it the page of pages of
-/// up to some 15,000 keys.
+/// Bytes at the end that are read at once: the trailer, and with it the page of pages of up to some
+/// 15,000 keys.
 const END_BYTES: usize = 16 * 1024;
-/// The first frame is shorter than this, in bytes.
+/// Longest first frame, in bytes.
 const FIRST_BYTES: usize = 128;
 
-/// An open snapshot. Keep the shared state lock while it is used.
+/// An open snapshot. The caller must hold the shared state lock while using it.
 #[derive(Debug)]
 pub struct SnapshotIndex<D> {
     disk: D,
     path: PathBuf,
-    /// The last record of the journal that is in the snapshot.
+    /// The last record of the journal that the snapshot covers.
     pub through_seq: u64,
     header: Place,
-    /// First key and place of each page of keys.
+    /// The first key and the position of each page of keys.
     pages: Vec<Row>,
 }
 
 impl<D: Disk> SnapshotIndex<D> {
-    /// Opens the snapshot of the state directory, or the one before it; none in a new store.
+    /// Opens the snapshot of the state directory, or the previous one; none in a new store.
     pub fn open(disk: &D, dir: &Path) -> Result<Option<Self>, SnapshotError> {
         let (current, old) = (dir.join(CURRENT), dir.join(OLD));
         let mut damaged = None;
@@ -52,10 +52,11 @@ impl<D: Disk> SnapshotIndex<D> {
         self.payload(self.header)
     }
 
-    /// The entries that have a key which begins with `prefix`, each once.
+    /// The entries with a key that begins with `prefix`, each once.
     pub fn find(&self, prefix: &str) -> Result<Vec<Vec<u8>>, SnapshotError> {
         let prefix = cut_key(prefix);
-        // The last page whose first key is smaller may end with matches; those behind begin so.
+        // The last page with a smaller first key may end with matches; the first keys of later
+        // matching pages begin with the prefix.
         let begin = self.pages.partition_point(|page| page.key.as_slice() < prefix);
         let mut found: Vec<Place> = Vec::new();
         for (n, page) in self.pages.iter().enumerate().skip(begin.saturating_sub(1)) {
@@ -82,7 +83,7 @@ impl<D: Disk> SnapshotIndex<D> {
     }
 }
 
-/// Opens one file; none if what is needed of it is damaged.
+/// Opens one file; none if a required part of it is damaged.
 fn open_one<D: Disk>(disk: &D, path: &Path) -> Result<Option<SnapshotIndex<D>>, SnapshotError> {
     let first = disk.read_at(path, 0, FIRST_BYTES).map_err(on(path, "read"))?;
     let Some(through_seq) = through_seq(path, &first)? else { return Ok(None) };
@@ -111,7 +112,7 @@ fn open_one<D: Disk>(disk: &D, path: &Path) -> Result<Option<SnapshotIndex<D>>, 
     Ok(Some(index))
 }
 
-/// A key and the frame it leads to.
+/// A key, and the frame to which it leads.
 #[derive(Debug)]
 struct Row {
     key: Vec<u8>,

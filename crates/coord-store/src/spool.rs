@@ -1,17 +1,17 @@
-//! The reading side of the spool: what hooks wrote while no coordinator took their events. The
-//! layout stands in [`coord_wire::spool`]; this is how it is emptied (G1, G2, H-29).
+//! The reading side of the spool: empties what hooks wrote while no coordinator accepted their
+//! events (G1, G2, H-29). The layout is in [`coord_wire::spool`].
 //!
-//! [`Spool::take`] renames `current` away under its lock, so that no hook is writing to it then or
-//! later. What was renamed is read, journaled and synced by the caller, and only then removed: a
-//! crash in between brings the records a second time, and their event ids make that harmless.
-//! Nothing in the spool is synced; what a power loss leaves of it is read as far as it is whole.
+//! [`Spool::take`] renames `current` under its lock, so that no hook writes to it then or later.
+//! The caller reads, journals and syncs what was renamed, and only then removes it. A crash in
+//! between delivers the records a second time, and their event ids make that harmless. Nothing in
+//! the spool is synced; what a power loss leaves is read as far as it is complete.
 //!
-//! A running coordinator reads the files in pieces ([`Spool::piece`]), each of which costs a bounded
-//! amount of memory and work, whatever stands in the file. A file that is longer than hooks write is
-//! read as far as hooks write and then set aside ([`Spool::set_aside`]) instead of being removed.
+//! A running coordinator reads the files in pieces ([`Spool::piece`]). Each piece needs a bounded
+//! amount of memory and work, whatever the file contains. A file that is longer than hooks write is
+//! read up to that length, and then set aside ([`Spool::set_aside`]) instead of being removed.
 //!
-//! A `solo-` file without a whole record may belong to a hook that is about to write it. It is
-//! left alone for a day and removed then. Nothing is decided here about what a record means.
+//! A `solo-` file without a complete record may belong to a hook that is about to write it. It is
+//! left alone for a day, and then removed. This module does not decide what a record means.
 
 use crate::disk::{Disk, DiskFile};
 use crate::finding::Finding;
@@ -27,19 +27,19 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A solo file without a whole record is given up after this.
+/// Age at which a solo file without a complete record is given up, in milliseconds.
 const UNFINISHED_KEPT_MS: u64 = 24 * 3_600_000;
 /// Digits of a drained file's number, so that names sort as numbers.
 const DRAIN_DIGITS: usize = 20;
-/// Where a file goes that is longer than hooks write: the newest one only.
+/// Name under which a file that is longer than hooks write is set aside; only the newest is kept.
 const TOO_LONG: &str = "too-long";
-/// A piece is no longer than this, in bytes.
+/// Longest piece, in bytes.
 const PIECE_BYTES: usize = 256 * 1024;
-/// A piece has no more records than this.
+/// Most records in a piece.
 const PIECE_RECORDS: usize = 100;
-/// A longer payload is damage, in bytes: hooks write none.
+/// Longest payload, in bytes; hooks write none longer, so a longer one is damage.
 const PAYLOAD_BYTES_MAX: usize = ENVELOPE_BYTES_MAX + 4 * 1024;
-/// A piece ends once this many bytes went through a checksum: heads of records may overlap.
+/// Bytes passed through a checksum after which a piece ends, because heads of records may overlap.
 const CHECKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The spool of one state directory.
@@ -49,12 +49,12 @@ pub struct Spool<D> {
     dir: PathBuf,
 }
 
-/// What became of `current`.
+/// What happened to `current`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
-    /// There was nothing in it.
+    /// It was empty.
     Empty,
-    /// It is a drained file now.
+    /// It is now a drained file.
     Taken,
     /// A hook holds its lock; try again soon.
     Busy,
@@ -63,11 +63,11 @@ pub enum Taken {
 /// The content of one file of the spool.
 #[derive(Debug)]
 pub struct Drained {
-    /// The file's name, for [`Spool::remove`].
+    /// The name of the file, for [`Spool::remove`].
     pub file: String,
     /// Tool events that were counted instead of being written (H-29).
     pub folded: u64,
-    /// Bytes that were no record.
+    /// Bytes that are no record.
     pub findings: Vec<Finding>,
     bytes: Vec<u8>,
     records: Vec<Range<usize>>,
@@ -83,11 +83,12 @@ impl Drained {
 /// A part of one file of the spool.
 #[derive(Debug)]
 pub struct Piece {
-    /// Tool events that were counted instead of being written (H-29); the first piece has them.
+    /// Tool events that were counted instead of being written (H-29); reported with the first
+    /// piece.
     pub folded: u64,
-    /// Bytes that were no record.
+    /// Number of bytes that are no record.
     pub damaged: u64,
-    /// Where the next piece begins; none at the end of the file.
+    /// The offset of the next piece; none at the end of the file.
     pub next: Option<u64>,
     bytes: Vec<u8>,
     records: Vec<Range<usize>>,
@@ -99,8 +100,8 @@ impl Piece {
         self.records.iter().map(|span| self.bytes.get(span.clone()).unwrap_or_default())
     }
 
-    /// Finds the records from `begin` on; returns where it stopped. Bytes at the end of the piece that
-    /// may be the beginning of a record are left to the next piece, unless the file ends there.
+    /// Finds the records from `begin` on, and returns where it stopped. Bytes at the end of the
+    /// piece that may begin a record are left to the next piece, unless the file ends there.
     fn scan(&mut self, begin: usize, is_end: bool) -> usize {
         let (mut at, mut checked) = (begin, 0);
         while at < self.bytes.len()
@@ -128,11 +129,11 @@ impl Piece {
     }
 }
 
-/// What may begin at one place of a piece.
+/// What may begin at one position of a piece.
 enum HeadAt {
-    /// A record with a payload of this length, if its checksum is right.
+    /// A record with a payload of this length, if its checksum is correct.
     Record(usize),
-    /// A record that goes on behind the piece.
+    /// A record that continues after the piece.
     Cut,
     /// No record.
     None,
@@ -156,7 +157,7 @@ fn head_at(bytes: &[u8], at: usize) -> HeadAt {
     }
 }
 
-/// Where the next record may begin, from `from` on.
+/// The offset from `from` on at which the next record may begin.
 fn next_head(bytes: &[u8], from: usize) -> usize {
     let rest = bytes.get(from..).unwrap_or_default();
     let first = frame::MAGIC[0];
@@ -171,8 +172,8 @@ impl<D: Disk> Spool<D> {
         Self { disk, dir: dir.to_path_buf() }
     }
 
-    /// Takes `current` away from the hooks. It never waits: a hook may have been stopped with the
-    /// lock in its hands.
+    /// Takes `current` away from the hooks. It never waits: a hook may have been stopped while it
+    /// holds the lock.
     pub fn take(&self) -> io::Result<Taken> {
         let names = self.names()?;
         if !names.iter().any(|name| name == CURRENT) {
@@ -184,8 +185,8 @@ impl<D: Disk> Spool<D> {
             return Ok(Taken::Busy);
         }
         let header = self.disk.read_at(&current, 0, HEADER_BYTES)?;
-        // Hooks begin a shorter file anew. One with a header that is none they cannot use, so it
-        // is taken away whatever it holds.
+        // Hooks reinitialize a shorter file. One with an invalid header is useless to them, so it
+        // is taken whatever it contains.
         let is_spool = header.starts_with(&HEADER_MAGIC) || header.len() < HEADER_BYTES;
         if is_spool && file.len()? <= HEADER_BYTES as u64 && number_at(&header, FOLDED_AT) == 0 {
             return Ok(Taken::Empty);
@@ -197,8 +198,8 @@ impl<D: Disk> Spool<D> {
         Ok(Taken::Taken)
     }
 
-    /// All that was taken, oldest first, then the single records; each file is read when the
-    /// iterator comes to it. `now` is wall time.
+    /// Everything that was taken, oldest first, then the single records. Each file is read when the
+    /// iterator reaches it. `now` is wall time.
     pub fn drained(&self, now: WallMs) -> io::Result<impl Iterator<Item = io::Result<Drained>>> {
         Ok(self.files()?.into_iter().filter_map(move |name| {
             if name.starts_with(SOLO_PREFIX) {
@@ -209,7 +210,7 @@ impl<D: Disk> Spool<D> {
         }))
     }
 
-    /// The names of the files that were taken, oldest first, then of the single records.
+    /// The names of the files that were taken, oldest first, then those of the single records.
     pub fn files(&self) -> io::Result<Vec<String>> {
         let mut names = self.names()?;
         names.retain(|name| name.starts_with(DRAIN_PREFIX) || name.starts_with(SOLO_PREFIX));
@@ -217,7 +218,7 @@ impl<D: Disk> Spool<D> {
         Ok(names)
     }
 
-    /// The part of a file that begins at `at`: 0, or where the piece before ended.
+    /// Reads the part of a file that begins at `at`: 0, or the end of the previous piece.
     pub fn piece(&self, name: &str, at: u64) -> io::Result<Piece> {
         let path = self.dir.join(name);
         let len = self.disk.len(&path)?.min(SPOOL_FILE_BYTES_MAX);
@@ -234,8 +235,8 @@ impl<D: Disk> Spool<D> {
         Ok(piece)
     }
 
-    /// Whether a file without a whole record may still get one: it is a solo file, and its hook may be
-    /// about to write it. One that is older than a day is removed.
+    /// Whether a file without a complete record may still get one: it is a solo file, and its hook
+    /// may be about to write it. A file older than a day is removed.
     pub fn is_unfinished(&self, name: &str, now: WallMs) -> io::Result<bool> {
         if !name.starts_with(SOLO_PREFIX) {
             return Ok(false);
@@ -247,13 +248,14 @@ impl<D: Disk> Spool<D> {
         Ok(true)
     }
 
-    /// The file that was set aside because it was longer than hooks write: path and length.
+    /// The path and length of the file that was set aside because it was longer than hooks write.
     pub fn set_aside(&self) -> Option<(PathBuf, u64)> {
         let path = self.dir.join(TOO_LONG);
         self.disk.len(&path).ok().map(|len| (path, len))
     }
 
-    /// What stands in one file of the spool, also in `malformed` and `crashes`, as far as hooks write.
+    /// Reads one file of the spool, also `malformed` and `crashes`, up to the length that hooks
+    /// write.
     pub fn read(&self, name: &str) -> io::Result<Drained> {
         let path = self.dir.join(name);
         let bytes_max = usize::try_from(SPOOL_FILE_BYTES_MAX).unwrap_or(usize::MAX);
@@ -280,8 +282,8 @@ impl<D: Disk> Spool<D> {
         Ok(Drained { file: name.to_owned(), folded, findings, bytes, records })
     }
 
-    /// Removes a drained file; its records must be synced in the journal. One that is longer than
-    /// hooks write is set aside instead: nobody has read the rest.
+    /// Removes a drained file, whose records must be synced in the journal. A file that is longer
+    /// than hooks write is set aside instead, because nobody has read the rest.
     pub fn remove(&self, file: &str) -> io::Result<()> {
         let path = self.dir.join(file);
         if SPOOL_FILE_BYTES_MAX < self.disk.len(&path)? {
@@ -290,12 +292,12 @@ impl<D: Disk> Spool<D> {
         self.disk.remove(&path)
     }
 
-    /// Records that wait in the spool, by the files' own counters.
+    /// The number of records in the spool, by the files' own counters.
     pub fn pending(&self) -> io::Result<u64> {
         let mut pending = 0_u64;
         for name in self.names()? {
             if name == CURRENT || name.starts_with(DRAIN_PREFIX) {
-                // A damaged header may count to the end of its type.
+                // A damaged header may contain any number.
                 pending = pending.saturating_add(self.header_count(&name, RECORDS_AT)?);
             } else if name.starts_with(SOLO_PREFIX) {
                 pending = pending.saturating_add(1);
@@ -304,17 +306,17 @@ impl<D: Disk> Spool<D> {
         Ok(pending)
     }
 
-    /// Payloads that were none, kept for diagnosis.
+    /// The number of malformed payloads that are kept for diagnosis.
     pub fn malformed(&self) -> io::Result<u64> {
         self.header_count(MALFORMED, RECORDS_AT)
     }
 
-    /// Panics of hooks.
+    /// The number of panics of hooks.
     pub fn crashes(&self) -> io::Result<u64> {
         self.header_count(CRASHES, RECORDS_AT)
     }
 
-    /// A solo file's record; none while its hook may still be writing it.
+    /// The record of a solo file; none while its hook may still be writing it.
     fn solo(&self, name: &str, now: WallMs) -> io::Result<Option<Drained>> {
         let drained = self.read(name)?;
         if drained.records().len() != 0 {
@@ -331,7 +333,7 @@ impl<D: Disk> Spool<D> {
         }
     }
 
-    /// One of a header's counters; 0 where the file or its header is missing.
+    /// One of the counters of a header; 0 if the file or its header is missing.
     fn header_count(&self, name: &str, at: u64) -> io::Result<u64> {
         match self.disk.read_at(&self.dir.join(name), 0, 24) {
             Ok(header) if header.starts_with(&HEADER_MAGIC) => Ok(number_at(&header, at)),
@@ -342,7 +344,7 @@ impl<D: Disk> Spool<D> {
     }
 }
 
-/// The little-endian number at `at`; 0 where the file is too short.
+/// The little-endian number at `at`; 0 if the file is too short.
 fn number_at(bytes: &[u8], at: u64) -> u64 {
     let from = usize::try_from(at).unwrap_or(usize::MAX);
     let number = bytes.get(from..).and_then(|rest| rest.first_chunk::<8>());

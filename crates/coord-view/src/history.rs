@@ -1,4 +1,4 @@
-//! The event history, read from the journal: for `coord events`, the API and decisions (S0-38).
+//! Reads the event history from the journal, for `coord events`, the API and decisions (S0-38).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,60 +12,60 @@ use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 use serde::Serialize;
 
-/// A page ends here even if it has few lines: details in bytes, about (H-49).
+/// Approximate size of the details at which a page ends, in bytes, even if it has few lines (H-49).
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Name of the lines that say what was decided.
+/// Name of the lines that report decisions.
 const DECISION: &str = "Decision";
-/// Name of the lines that say that time passed. People do not see them: what time changed stands in
-/// the decisions.
+/// Name of the lines that report the passing of time. They are not shown to people, because the decisions
+/// show what time changed.
 const DUE: &str = "Due";
 
-/// Name of the lines that say what a person asked for.
+/// Name of the lines that report a person's orders.
 const OPERATOR: &str = "Operator";
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Position in the journal.
+    /// The position in the journal.
     pub seq: u64,
-    /// When it happened, RFC 3339.
+    /// When it happened, in the format of RFC 3339.
     pub at: String,
-    /// The session or the message that it is about, where there is one.
+    /// The session or message that the line is about, if there is one.
     pub session_id: Option<String>,
-    /// What: the hook event's name, or the entry's own.
+    /// The name of the hook event, or of the journal entry.
     pub name: String,
-    /// hook, process, registry, pane, transcript, operator or coordinator.
+    /// The source: hook, process, registry, pane, transcript, task, system, operator or coordinator.
     pub source: &'static str,
-    /// Id of a hook event.
+    /// The id of a hook event.
     pub id: Option<String>,
-    /// How a hook event came: `socket` or `spool`.
+    /// How a hook event arrived: over the `socket` or through the `spool`.
     pub via: Option<Via>,
-    /// Whether a hook event's sender was proved (H-25).
+    /// Whether the sender of a hook event was proved (H-25).
     pub verified: Option<bool>,
-    /// The rest, in words.
+    /// Details, in words.
     pub detail: String,
 }
 
-/// Which lines.
+/// Selects lines of history.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// From this position on.
+    /// Only lines from this position on.
     pub from_seq: u64,
-    /// From this wall time on, milliseconds.
+    /// Only lines from this wall time on, in milliseconds since 1970.
     pub since_ms: u64,
-    /// Only of this session.
+    /// Only lines of this session.
     pub of: Option<Of>,
-    /// Only what was decided.
+    /// Only decisions.
     pub decisions_only: bool,
 }
 
-/// Whose lines.
+/// Selects lines by session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Of {
-    /// A record with all the ids it had.
+    /// All ids that a record has had.
     Ids(BTreeSet<String>),
-    /// Every id that begins so: there is no record of it (any more), but history there may be.
+    /// All ids that begin with this text, which have no record (any more) but may have history.
     Beginning(String),
 }
 
@@ -78,8 +78,8 @@ impl Of {
     }
 }
 
-/// Reads history piece by piece, oldest first: what was read is not read again, so that following costs as
-/// much as what is new, and little is in memory at a time.
+/// Reads history in pieces, oldest first. Nothing is read twice, so following costs as much as what is new,
+/// and little is in memory at a time.
 #[derive(Debug, Clone)]
 pub struct Reader {
     cursor: Cursor,
@@ -87,15 +87,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Before the first line that is wanted.
+    /// Creates a reader that starts before the first selected line.
     pub fn new(wanted: Wanted) -> Self {
         Self { cursor: Cursor::before(wanted.from_seq), wanted }
     }
 
-    /// The wanted lines of the next piece, which may be none; no piece where there is nothing more yet.
+    /// The selected lines of the next piece, which may be none; `None` if there is no further piece yet.
     ///
     /// # Errors
-    /// The disk refused, or the journal is damaged there.
+    /// The disk refused, or the journal is damaged at that place.
     pub fn next_piece<D: Disk>(
         &mut self,
         disk: &D,
@@ -108,7 +108,7 @@ impl Reader {
 }
 
 impl Wanted {
-    /// A record as a line, if it is wanted.
+    /// Turns a record into a line, if it is selected.
     fn line(&self, seq: u64, payload: &[u8]) -> Option<Line> {
         let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
         let of_session = match (&self.of, &line.session_id) {
@@ -122,7 +122,7 @@ impl Wanted {
     }
 }
 
-/// Reads all of the history in `journal_dir`, oldest first.
+/// Reads the whole history in `journal_dir`, oldest first.
 ///
 /// # Errors
 /// The disk refused, or the journal is damaged.
@@ -139,8 +139,8 @@ pub fn read<D: Disk>(
     Ok(())
 }
 
-/// The oldest lines that are wanted, up to `max`: one page. The next one begins after its last line; an
-/// empty one is the end.
+/// Reads one page: the oldest selected lines, up to `max`. The next page begins after the last line; an empty
+/// page is the end.
 ///
 /// # Errors
 /// The disk refused, or the journal is damaged.
@@ -162,8 +162,8 @@ pub fn page<D: Disk>(
     Ok(found)
 }
 
-/// The newest lines that are wanted, up to `max`, oldest first. Older segments than those that hold them
-/// are not read. Call it under the shared state lock.
+/// Reads the newest selected lines, up to `max`, and returns them oldest first. Older segments than the ones
+/// that contain them are not read. The caller must hold the shared state lock.
 ///
 /// # Errors
 /// The disk refused, or the journal is damaged.
@@ -209,7 +209,7 @@ impl Line {
     }
 }
 
-/// One record as a line.
+/// Turns a record into a line.
 pub fn line(record: Record) -> Line {
     let mut line = Line {
         seq: record.seq,
@@ -359,7 +359,7 @@ fn outcome_words(outcome: &Outcome) -> String {
     }
 }
 
-/// Entries of the coordinator itself.
+/// Fills in the line of the other entries: observations, and what concerns the coordinator itself.
 fn own(line: &mut Line, event: Event) {
     let (name, source, detail) = match event {
         Event::Started(started) => {
@@ -437,7 +437,7 @@ mod tests {
     use coord_store::{Journal, RealDisk};
     use std::path::PathBuf;
 
-    /// A journal of several segments, whose records are decisions on one session.
+    /// Creates a journal of several segments, whose records are decisions on one session.
     fn journal(dir: &Path, records: u64) -> Journal<RealDisk> {
         let (mut journal, _) = Journal::open(RealDisk, dir, 0, 2_000).unwrap();
         for _ in 0..records {
@@ -470,7 +470,7 @@ mod tests {
         files
     }
 
-    /// Whoever reads this file again finds damage.
+    /// Damages a file, so that reading it again fails.
     fn damage(file: &Path) {
         let n = std::fs::read(file).unwrap().len();
         std::fs::write(file, vec![b'x'; n]).unwrap();
@@ -492,7 +492,7 @@ mod tests {
         assert_eq!(found, (1..=100).collect::<Vec<u64>>());
     }
 
-    // Following costs what is new: what was read may be gone, or unreadable, and nobody notices.
+    // Following costs only what is new: segments that were already read may be gone or unreadable.
     #[test]
     fn what_was_read_is_not_read_again() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! JSON as it leaves coord, by the socket and by the command line: what a reader would not see stands
-//! there as `\u` (H-51). Decides nothing else; what is stored is written without it.
+//! Writes JSON for the socket and the command line, with characters that a reader could not see escaped as
+//! `\u` (H-51). Stored JSON is written without this.
 
 use std::io::{self, Write};
 
@@ -7,12 +7,12 @@ use coord_core::is_hidden;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-/// Writes a value as one line of JSON, without its end.
+/// Writes a value as JSON on one line, without a newline at the end.
 pub fn to_writer(out: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(out, Visible))
 }
 
-/// The same in memory.
+/// Serializes a value as [`to_writer`] does, into memory.
 pub fn to_vec(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     to_writer(&mut out, value)?;
@@ -45,7 +45,7 @@ impl Formatter for Visible {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Outside of its strings JSON has none of these characters.
+        // Outside strings, JSON contains none of these characters.
         self.write_string_fragment(out, fragment)
     }
 }

@@ -1,7 +1,8 @@
-//! The state as people and programs see it: read from the files, and shown. Changes nothing.
+//! Reads the state from the files, and shows it to people and programs. Changes nothing.
 //!
-//! `replay` makes the state from the store, for the coordinator and for `offline`, which needs none. What is shown
-//! follows from the state and the journal alone, so it is the same with a coordinator and without.
+//! `replay` builds the state from the store, for the coordinator and for `offline`, which needs no
+//! coordinator. What is shown follows from the state and the journal alone, so it is the same with a
+//! coordinator and without.
 
 pub mod history;
 pub mod json;

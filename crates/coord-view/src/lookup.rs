@@ -1,40 +1,40 @@
-//! Decides which records an id means: exactly, or as the unique beginning of one (interfaces.md,
-//! Ids). A previous id means today's record. Several records may hold one id; then all are meant.
+//! Decides which records an id stands for: exactly, or as the unique beginning of an id (interfaces.md, Ids).
+//! A previous id stands for the present record. If several records have the same id, all are meant.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use coord_core::{Session, State};
 
-/// The beginning of an id is at least this long.
+/// Shortest accepted beginning of an id, in characters.
 const PREFIX_MIN: usize = 4;
-/// So many candidates are named when an id is ambiguous.
+/// Most candidates named for an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
 
-/// Why an id means no record. One line, with the remedy.
+/// Why an id stands for no record; shown as one line, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupError {
-    /// No record has it, and none an id that begins so.
+    /// No record has this id, or an id that begins with it.
     Unknown {
-        /// As given.
+        /// The id as given.
         id: String,
     },
-    /// It is too short to be the beginning of one.
+    /// The text is too short to be the beginning of an id.
     TooShort {
-        /// As given.
+        /// The id as given.
         id: String,
     },
-    /// Several ids begin so.
+    /// Several ids begin with this text.
     Ambiguous {
-        /// As given.
+        /// The id as given.
         id: String,
-        /// Some of them.
+        /// Some of the ids.
         candidates: Vec<String>,
     },
 }
 
 impl LookupError {
-    /// The word for programs.
+    /// The error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "no_such_session",
@@ -62,7 +62,7 @@ impl fmt::Display for LookupError {
 
 impl std::error::Error for LookupError {}
 
-/// The records that `id` means.
+/// The records that `id` stands for.
 pub fn find<'a>(state: &'a State, id: &str) -> Result<Vec<&'a Session>, LookupError> {
     let id_owned = || id.to_owned();
     let found = state.sessions_with_prefix(id);

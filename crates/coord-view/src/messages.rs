@@ -1,4 +1,4 @@
-//! How messages are shown: a list, and one of them. With a coordinator and without, from the state alone.
+//! Shows messages, as a list or one by one, from the state alone: with a coordinator and without.
 
 use coord_core::{Lease, LineCounts, Message, MessageState, State};
 use coord_model::stamp::rfc3339;
@@ -6,20 +6,20 @@ use coord_model::{Address, Awake, Now, Same, Sender, SessionKey};
 use coord_wire::inspect::SCHEMA;
 use coord_wire::message::{MessageInfo, Messages, Totals};
 
-/// Which messages are listed.
+/// Selects messages for a list.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Those under this name; none for all.
+    /// Only messages in this queue; none selects all.
     pub queue: Option<String>,
-    /// Those for this session; none for all.
+    /// Only messages to this session; none selects all.
     pub session: Option<SessionKey>,
-    /// Those in this state, or `slow`, or `stuck`; none for all.
+    /// Only messages in this state, or `slow` or `stuck` ones; none selects all.
     pub state: Option<String>,
-    /// So many at most.
+    /// Most messages listed.
     pub limit: usize,
 }
 
-/// Whom it is for, in words.
+/// The receiver of a message, in words.
 pub fn receiver(state: &State, to: &Address) -> String {
     match to {
         Address::Queue(name) => name.clone(),
@@ -27,12 +27,12 @@ pub fn receiver(state: &State, to: &Address) -> String {
     }
 }
 
-/// Today's id of a session.
+/// The present id of a session.
 fn session_id(state: &State, key: SessionKey) -> String {
     state.session(key).map_or_else(|| "that is gone".to_owned(), |one| one.session_id.clone())
 }
 
-/// Who sent it, in words.
+/// The sender of a message, in words.
 pub fn sender(from: &Sender) -> String {
     match from {
         Sender::Operator => "operator".to_owned(),
@@ -43,7 +43,7 @@ pub fn sender(from: &Sender) -> String {
     }
 }
 
-/// Those that are wanted, newest first, and how many are where.
+/// Lists the selected messages, newest first, and counts all messages by state.
 pub fn list(state: &State, wanted: &Wanted, now: Now) -> Messages {
     let is_wanted = |message: &&Message| {
         let is_queue = |name: &String| message.to == Address::Queue(name.clone());
@@ -72,7 +72,7 @@ fn is_slow(state: &State, lease: &Lease, now: Now) -> bool {
     state.header().settings.queue.slow_ms < worked_ms
 }
 
-/// How many messages are where.
+/// Counts all messages by state.
 pub fn totals(state: &State, now: Now) -> Totals {
     let mut totals = Totals::default();
     for (_, LineCounts { pending, processing, failed }) in state.message_lines() {
@@ -86,7 +86,7 @@ pub fn totals(state: &State, now: Now) -> Totals {
     totals
 }
 
-/// One message, for people and programs.
+/// Shows one message, for people and programs.
 pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
     let awake = state.moment(now).awake;
     let wall = |at: Awake| rfc3339(now.wall_ms.saturating_add(at.ms_since(awake)));

@@ -1,7 +1,7 @@
-//! Reads the store without a coordinator, for `coord inspect` and `coord events`: the snapshot, the
-//! journal's tail and what waits in the spool, under the shared state lock; then looks at the
-//! processes and the client's registry as a coordinator does when it starts, so that a session that
-//! died meanwhile does not pass for alive (H-05, H-15). Changes nothing.
+//! Reads the store without a coordinator, for `coord inspect` and `coord events`. It reads the snapshot, the
+//! journal's tail and the spool under the shared state lock. Then it checks processes and the client's
+//! registry as a starting coordinator does, so that a session that died in the meantime is not shown as alive
+//! (H-05, H-15). Changes nothing.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -19,32 +19,33 @@ use coord_wire::paths::Paths;
 
 use crate::replay;
 
-/// The machine, asked what a coordinator that starts now would ask it.
+/// The machine, as far as a starting coordinator would query it.
 pub trait Machine {
-    /// Which machine, boot and namespace this is.
+    /// The machine, boot and namespace.
     fn host(&self) -> Host;
     /// Whether exactly this process is a living client, by its executable (H-46).
     fn is_client(&self, process: ProcessRef) -> bool;
-    /// What the process table says of a process.
+    /// What the process table shows about a process.
     fn look_at(&self, process: ProcessRef) -> ProcessSeen;
     /// The entry of a process in the client's registry.
     fn read_registry(&self, config_dir: &Path, process: ProcessRef) -> Registry;
 }
 
-/// The state as the files tell it.
+/// The state as read from the files.
 #[derive(Debug)]
 pub struct Offline {
-    /// The state, with the spool's events taken in.
+    /// The state, with the spool's events applied.
     pub state: State,
-    /// Events in the spool.
+    /// Number of events in the spool.
     pub spool_pending: u64,
-    /// What reading the store found.
+    /// Problems found while reading the store.
     pub problems: Vec<String>,
 }
 
-/// Reads the store of `paths`. With `id`, only the records that it may mean need be there: after a
-/// clean end the snapshot has everything, and its index finds one session among ten thousand as fast
-/// as among ten.
+/// Reads the store of `paths`.
+///
+/// With `id`, only the records that it may stand for need to be complete. After a clean end the snapshot
+/// contains everything, and its index finds one session among ten thousand as fast as among ten.
 pub fn read(
     paths: &Paths,
     machine: &impl Machine,
@@ -94,8 +95,8 @@ fn read_all(
     Ok(())
 }
 
-/// How far a spooled event is believed before a coordinator takes it in: by the process table (H-44). What
-/// the registry says of its harness is looked for later.
+/// How far a spooled event is believed before a coordinator records it, by the process table (H-44). The
+/// registry entry of its harness is read later.
 fn provenance_of(envelope: &Envelope, machine: &impl Machine) -> Provenance {
     let host = machine.host();
     let is_here = |pid_ns: u64| {
@@ -110,7 +111,8 @@ fn provenance_of(envelope: &Envelope, machine: &impl Machine) -> Provenance {
     }
 }
 
-/// The records with an id that begins with `prefix`, with their messages, where the snapshot alone has everything.
+/// The records with an id that begins with `prefix`, with their messages, if the snapshot alone contains
+/// everything.
 fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let _lock = StateLock::shared(&paths.state_lock())?;
     let Some(index) = SnapshotIndex::open(&RealDisk, &paths.state)? else { return Ok(None) };
@@ -133,14 +135,15 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     Ok(Some(State::from_parts(header, sessions, messages, SeenIds::default())))
 }
 
-/// Whether there is a store. One that cannot be looked at is an error: it must not pass for none.
+/// Whether there is a store. If that cannot be determined, it is an error, so that the store is not taken for
+/// absent.
 pub fn is_there(paths: &Paths) -> anyhow::Result<bool> {
     check_owner(paths, None)?;
     paths.state.try_exists().with_context(|| paths.state.display().to_string())
 }
 
-/// What a coordinator that starts now would find. Socket and spool come before the judgement of a
-/// death (H-05): nobody listens, and the spool was taken in.
+/// Applies what a starting coordinator would observe now. Socket and spool come before the judgement of a
+/// death (H-05): nobody listens at the socket, and the spool has been applied.
 fn look_around(state: &mut State, machine: &impl Machine, now: Now) {
     let settings = state.header().settings.clone();
     let (version, host) = (coord_wire::VERSION.to_owned(), machine.host());
@@ -159,7 +162,7 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
             let found = machine.read_registry(config_dir.as_ref(), process);
             Event::RegistryRead { process, found, after_death, domain: None }
         }
-        // Only who acts needs the lock, acts, and only who stays needs to watch and to look.
+        // The other effects are only for a process that acts, or that stays to watch.
         Effect::LockConfigDir { .. }
         | Effect::WatchRegistry { .. }
         | Effect::CapturePane { .. }
@@ -174,8 +177,8 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
     })
 }
 
-/// Everything in the spool, `current` included. A file that goes away meanwhile was taken in by a
-/// coordinator; its records are then in the journal.
+/// Reads everything in the spool, `current` included. If a file vanishes meanwhile, a coordinator has
+/// recorded its events in the journal.
 fn spooled(paths: &Paths, now: Now) -> anyhow::Result<Vec<Drained>> {
     let spool = Spool::new(RealDisk, &paths.spool());
     let mut all = Vec::new();

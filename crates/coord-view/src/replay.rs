@@ -1,37 +1,37 @@
-//! The state from the files: the snapshot, then the journal's tail through the core.
+//! Builds the state from the files: loads the snapshot, then passes the journal's tail through the core.
 
 use anyhow::Context;
 use coord_core::{Header, Message, SeenIds, Session, State, step};
 use coord_model::{Event, Now, Record, SessionKey};
 use coord_store::{Snapshot, Tail};
 
-/// An entry of the snapshot that is a message and no session.
+/// A snapshot entry that is a message instead of a session.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub struct Kept<T> {
     /// The message.
     pub message: T,
 }
 
-/// How such an entry begins.
+/// The beginning of such an entry.
 const KEPT: &[u8] = br#"{"message":"#;
 
-/// Under which key the snapshot's index names the messages of a session: no id begins so.
+/// The key under which the snapshot's index lists the messages of a session. No id begins like it.
 pub fn key_of_messages(session: SessionKey) -> String {
     format!("\0{}\0", session.0)
 }
 
-/// Whether an entry of the snapshot is a message.
+/// Whether a snapshot entry is a message.
 pub fn is_message(payload: &[u8]) -> bool {
     payload.starts_with(KEPT)
 }
 
-/// The message that is kept as such an entry.
+/// Parses the message in such an entry.
 pub fn kept_message(payload: &[u8]) -> serde_json::Result<Message> {
     serde_json::from_slice(payload).map(|Kept { message }| message)
 }
 
-/// What an entry costs at replay, in records: a start or a gap touches every session. Without that
-/// a coordinator that is killed again and again would start slower each time.
+/// The cost of replaying an entry, in records. A start or a gap touches every session; without counting that,
+/// a coordinator that is killed repeatedly would start more slowly each time.
 pub fn replay_cost(event: &Event, state: &State) -> u64 {
     match event {
         Event::Started(_) | Event::Gap { .. } | Event::ConfigChanged { .. } => {
@@ -62,7 +62,7 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
     }
 }
 
-/// The state from a snapshot and the journal's tail, and what replaying it cost, in records.
+/// Builds the state from a snapshot and the journal's tail. Also returns the cost of the replay, in records.
 pub fn replay(snapshot: Option<&Snapshot>, tail: &Tail) -> anyhow::Result<(State, u64)> {
     let mut state = match snapshot {
         None => State::default(),

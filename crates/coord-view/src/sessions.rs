@@ -1,5 +1,5 @@
-//! Shows the state: core records as the `inspect` schema's sessions. Decides nothing; what it shows
-//! follows from the record alone.
+//! Shows core records as the sessions of the `inspect` schema. Decides nothing; what is shown follows from
+//! the record alone.
 
 mod need;
 mod recovery;
@@ -14,14 +14,14 @@ pub fn sessions(state: &State, now: Now) -> Vec<inspect::Session> {
     by_time(state).map(|one| session(state, one, now)).collect()
 }
 
-/// The records in that order.
+/// The records, the most recently changed first.
 pub fn by_time(state: &State) -> impl Iterator<Item = &Session> {
     let mut all: Vec<&Session> = state.sessions().collect();
     all.sort_by_key(|session| core::cmp::Reverse((session.shown.since.wall_ms, session.key)));
     all.into_iter()
 }
 
-/// One session.
+/// Shows one session.
 pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     let background = session.background;
     let shown = inspect::Session {
@@ -98,7 +98,7 @@ fn messages(state: &State, session: &Session) -> inspect::Messages {
     }
 }
 
-/// Answers that were given, or would be (S1-15).
+/// The answers that were given, or would be given (S1-15).
 fn answers(state: &State, session: &Session) -> Option<inspect::Answers> {
     let (this_iteration, total) = session.rest.answers.used();
     let are_given = state.header().settings.rest.answers && state.is_unattended(session);
@@ -109,7 +109,7 @@ fn answers(state: &State, session: &Session) -> Option<inspect::Answers> {
     })
 }
 
-/// The open permission dialog, with the tool where a hook named it.
+/// The open permission dialog, with the tool if a hook named it.
 fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission> {
     if session.shown.state != SessionState::AwaitingPermission {
         return None;
@@ -120,7 +120,7 @@ fn awaiting_permission(session: &Session) -> Option<inspect::AwaitingPermission>
     Some(inspect::AwaitingPermission { since: rfc3339(since_ms), tool })
 }
 
-/// The limit at which the last turn ended, and when it ends, where the transcript says so.
+/// The usage limit at which the last turn ended, and its reset time if the transcript contains one.
 fn quota(session: &Session) -> Option<inspect::Quota> {
     let resets_ms = session.quota.and_then(|quota| quota.resets_ms);
     (session.shown.state == SessionState::QuotaWait).then(|| inspect::Quota {
@@ -181,7 +181,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
         ));
     }
     if session.last.is_none() {
-        // H-24: started before the hooks were registered, or with silenced ones.
+        // H-24: the client started before the hooks were registered, or with hooks disabled.
         let what = "no hook has reported: nothing will act on it".to_owned();
         all.push(fact(what, "hook", now.wall_ms));
     }
@@ -192,7 +192,8 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     all
 }
 
-/// What was seen on the pane, and in the transcript because of it: fact, source, time.
+/// What the pane showed, and what the transcript showed because of it: fact, source, and time in
+/// milliseconds.
 fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
     let mut all = Vec::new();
     match &session.pane {

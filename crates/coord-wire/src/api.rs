@@ -7,51 +7,52 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// `GET /healthz`: progress, not only liveness.
+/// The answer to `GET /healthz`, which shows progress and not only that the process is alive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Health {
     /// `ok`, or `degraded` with the reasons in `problems`.
     pub status: String,
     /// The coordinator's pid.
     pub pid: u32,
-    /// Its version.
+    /// The coordinator's version.
     pub version: String,
-    /// Seconds since its start.
+    /// Seconds since the coordinator started.
     pub uptime_s: u64,
     /// `observe`, `signature` or `act`.
     pub mode: String,
-    /// Last position of the journal.
+    /// The last position of the journal.
     pub seq: u64,
-    /// Milliseconds since the journal was last synced while something waited for it; 0 when all is.
+    /// Milliseconds since the last sync of the journal while something waits for one; 0 when everything
+    /// is synced.
     pub unsynced_ms: u64,
-    /// Milliseconds by which the oldest due timer is late; 0 when none is.
+    /// Milliseconds by which the oldest due timer is late; 0 when none is due.
     pub timer_late_ms: u64,
     /// Events in the spool that are not in the journal yet.
     pub spool_pending: u64,
-    /// Sessions known.
+    /// Known sessions.
     pub sessions: u64,
-    /// Sessions among them that live and that nobody watches.
+    /// Living sessions that nobody watches.
     #[serde(default)]
     pub unattended: u64,
     /// Records of unverified sessions that were dropped because there were too many.
     #[serde(default)]
     pub records_dropped: u64,
-    /// Events of which only the count was kept.
+    /// Events of which only the number was recorded.
     #[serde(default)]
     pub events_counted: u64,
-    /// Violations of invariants counted so far; must read 0.
+    /// Violations of invariants so far; 0 unless coord has a bug.
     pub invariant_violations: u64,
-    /// What is wrong, in words.
+    /// Present problems, in words.
     pub problems: Vec<String>,
-    /// When the configuration was last changed while it ran, RFC 3339.
+    /// When the configuration last changed while the coordinator ran, in the format of RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_changed_at: Option<String>,
-    /// What was changed then: key, old value, new value.
+    /// What changed then: key, old value and new value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_changes: Vec<String>,
 }
 
-/// The one form of every error answer.
+/// The body of every error answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorAnswer {
     /// The error.
@@ -61,49 +62,52 @@ pub struct ErrorAnswer {
 /// What went wrong.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// A stable word for programs.
+    /// A stable code for programs.
     pub code: String,
     /// One line for people.
     pub message: String,
 }
 
-/// `POST /v1/operator`: what a person asks for by `coordctl` (H-22).
+/// The body of `POST /v1/operator`: what a person asks for with `coordctl` (H-22).
 ///
-/// A field that is not known here is refused: what it would have limited is not done unlimited.
+/// A request with an unknown field is refused, so that an order is not carried out without a limit that
+/// the field would have set.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorRequest {
     /// What is asked for.
     pub verb: OperatorVerb,
-    /// The sessions it is about, by their ids or the beginnings of these; in this order.
+    /// The sessions that it is about, by ids or beginnings of ids, in this order.
     #[serde(default)]
     pub sessions: Vec<String>,
-    /// It is about all sessions: `hold`, `release` and `reset_failed`.
+    /// Whether it is about all sessions: `hold`, `release` and `reset_failed`.
     #[serde(default)]
     pub all: bool,
-    /// `hold`: for so long, milliseconds; until it is released where left out.
+    /// `hold`: duration in milliseconds; without it, the hold lasts until it is released.
     #[serde(default)]
     pub for_ms: Option<u64>,
-    /// `recover`: a living session's process is ended for it (H-53).
+    /// `recover`: whether the process of a living session is ended for it (H-53).
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub restart: bool,
-    /// `recover` with `restart`: the order waits until the session is idle. Otherwise it expires after 10 s.
+    /// `recover` with `restart`: whether the order waits until the session is idle. Otherwise it expires
+    /// after 10 s.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub when_idle: bool,
-    /// `attend`: what is changed.
+    /// `attend`: the marks to change.
     #[serde(default)]
     pub marks: MarkChange,
-    /// `attend`: it is about every session started in this directory, now and later; absolute.
+    /// `attend`: the absolute path of a directory; it is about every session started there, now and
+    /// later.
     #[serde(default)]
     pub directory: Option<String>,
-    /// Nothing is changed nor recorded; the answer says what would be.
+    /// Whether nothing is changed or recorded; the answer then says what would happen.
     #[serde(default)]
     pub dry_run: bool,
 }
 
 impl OperatorRequest {
-    /// A request that names nothing yet.
+    /// Creates a request that names no sessions yet.
     pub fn new(verb: OperatorVerb) -> Self {
         Self {
             verb,
@@ -123,17 +127,17 @@ impl OperatorRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperatorVerb {
-    /// Nothing acts on it.
+    /// Suspends all actions on a session.
     Hold,
-    /// The end of a hold.
+    /// Ends a hold.
     Release,
-    /// Marks of a session, or of a directory.
+    /// Changes the marks of a session or a directory.
     Attend,
-    /// Bring it back now.
+    /// Recovers a session now.
     Recover,
-    /// Bring back what a host event interrupted, one after the other (S0-25f).
+    /// Recovers the sessions that a host event interrupted, one after the other (S0-25f).
     Restore,
-    /// Lift `needs_operator` and the limits that led to it (G5).
+    /// Clears `needs_operator`, and the limits that led to it (G5).
     ResetFailed,
 }
 
@@ -142,23 +146,23 @@ pub enum OperatorVerb {
 pub struct OperatorAnswer {
     /// What was asked for, in one line for people.
     pub what: String,
-    /// One for each session that it names; one for all of them, or for a directory.
+    /// One result for each session that the request names, or one for all sessions or a directory.
     pub results: Vec<OperatorResult>,
 }
 
-/// [`OperatorResult::outcome`]: it is recorded, and what follows stands in `coord explain`.
+/// [`OperatorResult::outcome`]: the request is recorded; `coord explain` shows what follows.
 pub const ACCEPTED: &str = "accepted";
-/// [`OperatorResult::outcome`]: a guard stands against it, in a dry run too; nothing is done.
+/// [`OperatorResult::outcome`]: a guard prevents it, also in a dry run; nothing is done.
 pub const REFUSED: &str = "refused";
-/// [`OperatorResult::outcome`]: nothing stands against it, and nothing was changed.
+/// [`OperatorResult::outcome`]: nothing prevents it, and nothing was changed.
 pub const DRY_RUN: &str = "dry_run";
 
-/// What a request came to for one session.
+/// The result of a request for one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorResult {
-    /// The session; none where it is about all of them, or a directory.
+    /// The session; none if the request is about all sessions or a directory.
     pub session_id: Option<String>,
-    /// Its name, if it was given one.
+    /// The name of the session, if it has one.
     pub name: Option<String>,
     /// [`ACCEPTED`], [`REFUSED`] or [`DRY_RUN`].
     pub outcome: String,
@@ -166,11 +170,11 @@ pub struct OperatorResult {
     pub would: String,
 }
 
-/// `install.json`: who installed coord here. A hook starts a coordinator only where all of it
-/// still holds (H-15), and by these absolute paths (H-41).
+/// The content of `install.json`: how and for whom coord was installed. A hook starts a coordinator only
+/// where all of it still applies (H-15), and with these absolute paths (H-41).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallRecord {
-    /// 1.
+    /// The version of the record: 1.
     pub v: u32,
     /// Absolute path of `coord`.
     pub coord: String,
@@ -178,24 +182,25 @@ pub struct InstallRecord {
     pub machine: String,
     /// User id.
     pub uid: u32,
-    /// Inode of the pid namespace.
+    /// Inode number of the pid namespace.
     pub pid_ns: u64,
-    /// The root the hooks were registered with; none means the XDG directories.
+    /// The root with which the hooks were registered; none means the XDG directories.
     pub root: Option<String>,
-    /// Absolute path of tmux, as the PATH of who installed had it (H-24); none if it had none.
+    /// Absolute path of tmux, as found in the PATH of the installing user (H-24); none if there was
+    /// none.
     #[serde(default)]
     pub tmux: Option<String>,
-    /// [`RECORDED_VARIABLES`] as they were at the installation. A coordinator that a hook starts gets
-    /// these and not those of the session (H-48). Empty in the record of an earlier version.
+    /// The values of [`RECORDED_VARIABLES`] at the installation. A coordinator that a hook starts gets
+    /// these instead of the session's (H-48). Empty in the record of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The executable or script of the client that a shell would start, links resolved (H-46); none if there
-    /// was none.
+    /// The executable or script of the client that a shell would start, with links resolved (H-46); none
+    /// if there was none.
     #[serde(default)]
     pub client: Option<String>,
 }
 
-/// The variables that decide where coord's files lie, and where it looks for those of others.
+/// The variables that decide where coord's files are, and where it looks for those of other programs.
 pub const RECORDED_VARIABLES: [&str; 7] = [
     "HOME",
     "TMUX_TMPDIR",
@@ -207,8 +212,7 @@ pub const RECORDED_VARIABLES: [&str; 7] = [
 ];
 
 impl InstallRecord {
-    /// The directories that were in force at the installation; none in the record of an earlier
-    /// version.
+    /// The directories in force at the installation; none in the record of an earlier version.
     pub fn paths(&self) -> Option<Paths> {
         if self.environment.is_empty() {
             return None;
@@ -219,12 +223,12 @@ impl InstallRecord {
     }
 }
 
-/// `POST /v1/resume/NONCE`: who becomes the session's client.
+/// The body of `POST /v1/resume/NONCE`: the process that becomes the session's client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeClaim {
-    /// Its pid.
+    /// The process's pid.
     pub pid: u32,
-    /// Its start time, clock ticks since boot.
+    /// The process's start time, in clock ticks since boot.
     pub start_time: u64,
 }
 
@@ -235,19 +239,19 @@ impl ResumeClaim {
     }
 }
 
-/// The answer: how it becomes that (S0-25a, S0-25d).
+/// The answer: how the process becomes the client (S0-25a, S0-25d).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumeOrder {
-    /// The session.
+    /// The session to resume.
     pub session_id: String,
-    /// What to execute.
+    /// The program and arguments to execute.
     pub argv: Vec<String>,
-    /// Where.
+    /// The working directory.
     pub cwd: Place,
-    /// CLAUDE_CONFIG_DIR; none: unset.
+    /// The value of CLAUDE_CONFIG_DIR; none if it must be unset.
     pub config_dir: Option<String>,
     /// The configuration directory that the client will use.
     pub config_dir_in_use: String,
-    /// Names of the variables that choose account, endpoint or configuration, as the session had them.
+    /// Names of the variables with which the session chose its account, endpoint or configuration.
     pub variables: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! One small HTTP exchange over the coordinator's socket, shared by hooks and command line.
+//! One small HTTP exchange over the coordinator's socket, shared by hooks and the command line.
 //!
-//! It never blocks past its deadline, not in `connect` either (a full backlog is a miss), raises no
-//! SIGPIPE, talks only to a coordinator of the same user and pid namespace (H-15), and resolves no
-//! names.
+//! The exchange never blocks beyond its deadline, not even in `connect` (a full backlog is a miss). It
+//! raises no SIGPIPE, talks only to a coordinator of the same user and pid namespace (H-15), and
+//! resolves no names.
 
 use crate::peer::Peer;
 use crate::socket;
@@ -18,13 +18,13 @@ use std::time::Duration;
 /// Why there was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
-    /// Nobody listens there.
+    /// Nobody listens at the socket.
     Absent,
-    /// Somebody listens and did not answer in time (H-37).
+    /// A listener did not answer in time (H-37).
     Late,
-    /// The listener is another user's, or in another pid namespace.
+    /// The listener belongs to another user, or is in another pid namespace.
     Foreign,
-    /// The answer was no HTTP answer, or longer than allowed.
+    /// The answer was no HTTP answer, or was too long.
     Broken,
 }
 
@@ -41,7 +41,7 @@ impl core::fmt::Display for Miss {
 
 impl core::error::Error for Miss {}
 
-/// An answer.
+/// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -50,13 +50,13 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Status of a refusal.
+/// The HTTP status of a refusal.
 pub const FORBIDDEN: u16 = 403;
 
-/// Code of the refusal of a process that the coordinator does not see: in another pid namespace.
+/// The error code for a process that the coordinator cannot see, because it is in another pid namespace.
 pub const ELSEWHERE: &str = "elsewhere";
 
-/// Nanoseconds of CLOCK_MONOTONIC: time the machine was awake since its boot.
+/// The time on CLOCK_MONOTONIC, in nanoseconds: the time for which the machine was awake since its boot.
 pub fn mono_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -74,14 +74,14 @@ pub fn exchange(
 ) -> Result<Answer, Miss> {
     let stream = begin(socket, request, deadline_ns)?;
     match read_answer(&stream, bytes_max, deadline_ns)? {
-        // It does not see this process.
+        // The coordinator does not see this process.
         Answer { status: FORBIDDEN, body } if says_elsewhere(&body) => Err(Miss::Foreign),
         answer => Ok(answer),
     }
 }
 
-/// Sends `request` and leaves the answer to who waits for it: read it off the stream, which does not
-/// block, until [`whole_answer`] has it.
+/// Sends `request`, and leaves the answer to the caller: read it from the non-blocking stream, until
+/// [`whole_answer`] has it.
 pub fn begin(path: &Path, request: &[u8], deadline_ns: u64) -> Result<OwnedFd, Miss> {
     let stream = open(path)?;
     let mut rest = request;
@@ -96,23 +96,23 @@ pub fn begin(path: &Path, request: &[u8], deadline_ns: u64) -> Result<OwnedFd, M
     Ok(stream)
 }
 
-/// Whether an error's code is [`ELSEWHERE`], which a coordinator writes first. No message holds it:
-/// quotes in one are escaped.
+/// Whether an error has the code [`ELSEWHERE`]. The code cannot occur in a message, whose quotes are
+/// escaped.
 fn says_elsewhere(body: &[u8]) -> bool {
     let code = ["\"code\":\"", ELSEWHERE, "\""].concat();
     body.windows(code.len()).any(|window| window == code.as_bytes())
 }
 
-/// The pid of the coordinator that listens at `socket`, whether it answers or hangs.
+/// The pid of the coordinator that listens at `socket`, even if it does not answer.
 pub fn listener_pid(socket: &Path) -> Result<u32, Miss> {
     let stream = open(socket)?;
     let pid = Peer::of(&stream).map_err(|_| Miss::Foreign)?.pid;
-    // Without an exchange the listener cannot say that it does not see this process.
+    // Without an exchange, the listener cannot report that it does not see this process.
     let theirs = namespace(&format!("/proc/{pid}/ns/pid"));
     if theirs.is_some() && theirs == pid_namespace() { Ok(pid) } else { Err(Miss::Foreign) }
 }
 
-/// A request with a body, ready for [`exchange`].
+/// Builds a request with a body for [`exchange`].
 pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: coord\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -123,34 +123,34 @@ pub fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Connects without blocking and checks who listens.
+/// Connects without blocking, and checks the listener.
 fn open(path: &Path) -> Result<OwnedFd, Miss> {
     let address = SocketAddrUnix::new(path).map_err(|_| Miss::Absent)?;
     let stream = socket::new().map_err(|_| Miss::Absent)?;
     match connect(&stream, &address) {
         Ok(()) => (),
-        // A Unix socket answers AGAIN when the backlog is full: somebody is there and hangs.
+        // A Unix socket reports AGAIN when the backlog is full: a listener exists, but does not accept.
         Err(Errno::AGAIN | Errno::INPROGRESS) => return Err(Miss::Late),
         Err(_) => return Err(Miss::Absent),
     }
     if is_ours(&stream) { Ok(stream) } else { Err(Miss::Foreign) }
 }
 
-/// Whether the listener is this user's, and seen from here. It answers only whom it sees in turn,
-/// and two processes that see each other share their pid namespace (H-15).
+/// Whether the listener belongs to this user and is visible from here. The listener answers only
+/// processes that it sees, and two processes that see each other share their pid namespace (H-15).
 fn is_ours(stream: &OwnedFd) -> bool {
     let euid = rustix::process::geteuid().as_raw();
     Peer::of(stream).is_ok_and(|peer| peer.uid == euid && peer.pid != 0)
 }
 
-/// Inode of this process's pid namespace.
+/// Inode number of this process's pid namespace.
 pub fn pid_namespace() -> Option<u64> {
     namespace("/proc/self/ns/pid")
 }
 
-/// Inode of the namespace that an entry of `/proc/PID/ns` stands for.
+/// Inode number of the namespace that an entry of `/proc/PID/ns` represents.
 pub fn namespace(path: &str) -> Option<u64> {
-    // `pid:[4026531836]`: the link's text costs half of what making its inode for `stat` does.
+    // The text of the link, `pid:[4026531836]`, costs half as much as creating its inode for `stat`.
     let mut rest = [core::mem::MaybeUninit::uninit(); 32];
     let (text, _) = rustix::fs::readlinkat_raw(rustix::fs::CWD, path, &mut rest).ok()?;
     let digits = text.strip_prefix(b"pid:[")?.strip_suffix(b"]")?;
@@ -176,7 +176,7 @@ fn wait(stream: &OwnedFd, flags: PollFlags, deadline_ns: u64) -> Result<(), Miss
 fn read_answer(stream: &OwnedFd, bytes_max: usize, deadline_ns: u64) -> Result<Answer, Miss> {
     let mut bytes = Vec::with_capacity(512);
     loop {
-        // The answer is hardly ever there at once: wait first instead of reading in vain.
+        // The answer is rarely there at once, so waiting first saves a read.
         wait(stream, PollFlags::IN, deadline_ns)?;
         bytes.reserve(512);
         match recv(stream, spare_capacity(&mut bytes), RecvFlags::empty()) {
@@ -191,7 +191,7 @@ fn read_answer(stream: &OwnedFd, bytes_max: usize, deadline_ns: u64) -> Result<A
     }
 }
 
-/// The answer, once all of it is there. Answers have a Content-Length and are never chunked.
+/// Parses the answer, once it is complete. Answers have a Content-Length, and are never chunked.
 pub fn whole_answer(bytes: &[u8], bytes_max: usize) -> Result<Option<Answer>, Miss> {
     let Some(head_end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         let too_long = crate::limits::HEAD_BYTES_MAX < bytes.len();

@@ -8,23 +8,23 @@
 //!     12     n  payload
 //! ```
 //!
-//! Payloads of journal and spool are UTF-8, in which the byte FF never occurs: the magic cannot
-//! stand inside a whole payload, so a reader that meets damage looks for the next magic and goes
-//! on there (resync). What a killed writer leaves is one of three things, and each is told apart:
-//! nothing; a head or payload that ends with the file ([`Frame::Torn`]); the same with whole
-//! records behind it, in a spool that another hook appended to ([`Frame::Damaged`], then records).
+//! Payloads of the journal and the spool are UTF-8, in which the byte FF never occurs. The magic can
+//! therefore not occur inside a complete payload, and after damage, a reader continues at the next magic
+//! (resync). A killed writer leaves one of three things, which a reader can tell apart: nothing; a head
+//! or payload that ends with the file ([`Frame::Torn`]); or the same followed by complete records, in a
+//! spool to which another hook appended ([`Frame::Damaged`], then records).
 
 /// The first bytes of each record. FF is no byte of UTF-8.
 pub const MAGIC: [u8; 4] = [0xFF, b'c', b'r', b'1'];
-/// Bytes before the payload.
+/// Bytes of a record before its payload.
 pub const HEAD_BYTES: usize = 12;
-/// No payload is longer; a longer length is damage, not a record.
+/// Longest payload in bytes; a longer length is damage, not a record.
 pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The head that goes before `payload`.
+/// Builds the head that precedes `payload`.
 ///
 /// # Panics
-/// If the payload is longer than [`PAYLOAD_BYTES_MAX`], which every caller bounds far below.
+/// If the payload is longer than [`PAYLOAD_BYTES_MAX`]; every caller bounds it far below.
 pub fn head(payload: &[u8]) -> [u8; HEAD_BYTES] {
     assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a record is bounded by its caller");
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes();
@@ -35,13 +35,13 @@ pub fn head(payload: &[u8]) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// The same head, computed without asking the processor for its abilities.
+/// Builds the same head as [`head`], without querying the processor's features.
 ///
-/// In a virtual machine each such question (CPUID) is answered by the host and costs more than a
-/// checksum of some kilobytes; a process that frames a single record is better off without.
+/// In a virtual machine, the host answers each such query (CPUID), which costs more than a checksum of
+/// some kilobytes. A process that frames a single record is faster without it.
 ///
 /// # Panics
-/// As [`head`].
+/// The same as for [`head`].
 pub fn head_of_one(payload: &[u8]) -> [u8; HEAD_BYTES] {
     assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a record is bounded by its caller");
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes();
@@ -52,7 +52,7 @@ pub fn head_of_one(payload: &[u8]) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// CRC-32 (IEEE) of the parts in a row, byte by byte; see [`head_of_one`].
+/// The CRC-32 (IEEE) of the concatenated parts, computed byte by byte; see [`head_of_one`].
 pub fn crc32_plain(parts: &[&[u8]]) -> u32 {
     let mut crc = u32::MAX;
     for byte in parts.iter().copied().flatten() {
@@ -91,24 +91,24 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What stands at one place of a file of records.
+/// What is at one position of a file of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A whole record: where it begins, and its payload.
+    /// A complete record.
     Record {
         /// Offset of the record's head.
         at: usize,
         /// The payload.
         payload: &'a [u8],
     },
-    /// Bytes that are no record, with a record behind them.
+    /// Bytes that are no record, followed by a record.
     Damaged {
         /// Offset of the first bad byte.
         at: usize,
         /// Number of bad bytes.
         bytes: usize,
     },
-    /// Bytes up to the end that are no record: what a killed writer or a power loss leaves.
+    /// Bytes up to the end that are no record, as a killed writer or a power loss leaves them.
     Torn {
         /// Offset of the first bad byte.
         at: usize,
@@ -117,7 +117,7 @@ pub enum Frame<'a> {
     },
 }
 
-/// Reads records from a file's bytes, from `at` on.
+/// Reads the records in a file's bytes, one after the other.
 #[derive(Debug, Clone)]
 pub struct Frames<'a> {
     bytes: &'a [u8],
@@ -125,13 +125,13 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// A reader that begins at offset `at`.
+    /// Creates a reader that begins at offset `at`.
     pub fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }
 }
 
-/// The whole record that begins at `at`, if one does.
+/// The payload of the complete record that begins at `at`, if there is one.
 pub fn record_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let head = bytes.get(at..at.checked_add(HEAD_BYTES)?)?;
     if head[..4] != MAGIC {
@@ -148,7 +148,7 @@ pub fn record_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     (checksum(length, payload) == u32::from_le_bytes(wanted)).then_some(payload)
 }
 
-/// Offset of the next whole record behind `from`.
+/// The offset of the first complete record from `from` on.
 fn next_record(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -220,7 +220,8 @@ mod tests {
     }
 
     proptest! {
-        // G1: whatever a crash cuts off, what stands whole before the cut is read, and nothing else is.
+        // G1: wherever a crash cuts the file, the complete records before the cut are read, and
+        // nothing else.
         #[test]
         fn any_cut_keeps_every_whole_record(texts in prop::collection::vec("[ -~]{0,40}", 0..8), cut in 0usize..400) {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

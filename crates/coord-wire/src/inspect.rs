@@ -1,9 +1,9 @@
-//! `coord inspect --json`, schema 1. Objects that do not apply are null.
+//! The answer of `coord inspect --json`, schema 1. Objects that do not apply are null.
 //!
-//! Whether a person has to act is told by one field, [`Session::need`]: an open dialog, a refused login, a
-//! crash that waits for an order, a recovery that coord has given up. `status` says only whether a turn
-//! is open: it is `running` while a dialog is, since the turn goes on after the answer.
-//! `needs_operator` is the last of these reasons alone.
+//! Whether a person has to act is in one field, [`Session::need`]: an open dialog, a refused login, a
+//! crash that waits for an order, or a recovery that coord has given up. `status` says only whether a
+//! turn is open: it is `running` during a dialog, since the turn continues after the answer.
+//! `needs_operator` is only the last of these reasons.
 
 use crate::message::Totals;
 use crate::run::Run;
@@ -22,8 +22,8 @@ pub struct Inspect {
     pub coordinator: Coordinator,
     /// The sessions, the most recently changed first.
     pub sessions: Vec<Session>,
-    /// The headless runs that `coord run` and `coord loop` supervise, the youngest first. The command line
-    /// reads them from their own files; the coordinator's answer has none.
+    /// The headless runs that `coord run` and `coord loop` supervise, the newest first. The command line
+    /// reads them from their own files; the coordinator's answer contains none.
     #[serde(default)]
     pub runs: Vec<Run>,
 }
@@ -31,25 +31,25 @@ pub struct Inspect {
 /// The coordinator.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Coordinator {
-    /// Whether one answered.
+    /// Whether a coordinator answered.
     pub running: bool,
-    /// Its pid; 0 where none answered.
+    /// Its pid; 0 if none answered.
     pub pid: u32,
     /// Its version.
     pub version: String,
-    /// Seconds since its start.
+    /// Seconds since the coordinator started.
     pub uptime_s: u64,
     /// Events in the spool that are not in the journal yet.
     pub spool_pending: u64,
-    /// Violations of invariants counted so far; must read 0.
+    /// Violations of invariants so far; 0 unless coord has a bug.
     pub invariant_violations: u64,
-    /// What it may do: `observe`, `signature` or `act`.
+    /// What the coordinator may do: `observe`, `signature` or `act`.
     #[serde(default)]
     pub mode: String,
-    /// What is wrong with the store or the reporting channel, in words; empty when all is well.
+    /// Problems of the store or the reporting channel, in words; empty if there are none.
     #[serde(default)]
     pub problems: Vec<String>,
-    /// How many messages are where (S4-18); none where only a part of the store was read.
+    /// Numbers of messages by state (S4-18); none if only a part of the store was read.
     #[serde(default)]
     pub messages: Option<Totals>,
 }
@@ -57,123 +57,123 @@ pub struct Coordinator {
 /// One session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
-    /// The id that resumes it now.
+    /// The id with which the session can be resumed now.
     pub session_id: String,
-    /// Ids it had before, oldest first.
+    /// The session's earlier ids, oldest first.
     pub previous_ids: Vec<String>,
-    /// The session it was forked from.
+    /// The session from which it was forked.
     pub forked_from: Option<String>,
-    /// Host it runs on.
+    /// The host on which it runs.
     pub host: String,
-    /// Claude Code's configuration directory.
+    /// The client's configuration directory.
     pub config_dir: String,
-    /// Whether a resume has something to resume.
+    /// Whether there is anything to resume.
     pub resumable: bool,
-    /// Name given by its operator.
+    /// The name that its operator gave it.
     pub name: Option<String>,
-    /// `claude`.
+    /// The client: `claude`.
     pub provider: String,
-    /// Interactive or headless; null where nothing tells.
+    /// Interactive or headless; null if unknown.
     pub kind: Option<Kind>,
-    /// The hook-level fact.
+    /// Whether a turn is open, as the hooks report it.
     pub status: Status,
-    /// The one word for people.
+    /// The state in one word, for people.
     pub state: SessionState,
-    /// Since when, RFC 3339.
+    /// Since when, in the format of RFC 3339.
     pub since: String,
-    /// Why this state, in words.
+    /// Why the session is in this state, in words.
     #[serde(default)]
     pub because: String,
-    /// Requirement id of the rule that gave it.
+    /// Requirement id of the rule that determined the state.
     #[serde(default)]
     pub rule: String,
-    /// What would change it, in words.
+    /// What would change the state, in words.
     #[serde(default)]
     pub changes_when: String,
     /// The open permission dialog.
     pub awaiting_permission: Option<AwaitingPermission>,
-    /// The recovery that waits.
+    /// The pending recovery.
     pub pending_recovery: Option<PendingRecovery>,
-    /// Recoveries so far.
+    /// The recoveries so far.
     pub recovery: Recovery,
-    /// The quota it waits for.
+    /// The usage limit that the session waits for.
     pub quota: Option<Quota>,
-    /// Work that goes on without a turn.
+    /// Work that continues without a turn.
     pub background: Option<Background>,
     /// Unchanged captures in a row.
     pub stall_count: u32,
-    /// Marked as unattended.
+    /// Whether the session is marked as unattended.
     pub unattended: bool,
-    /// Answers that were given to its agent's prompts; none where none are.
+    /// Answers that were given to the agent's prompts; none if none are given.
     #[serde(default)]
     pub answers: Option<Answers>,
-    /// Its task; none without a task directory.
+    /// The session's task; none without a task directory.
     #[serde(default)]
     pub task: Option<Task>,
-    /// The session that started it.
+    /// The session that started this one.
     pub parent: Option<String>,
-    /// Why a person has to act now; null where nobody has to.
+    /// Why a person has to act now; null if nobody has to.
     #[serde(default)]
     pub need: Option<Need>,
-    /// What coord has given up until a person says `coordctl reset-failed`.
+    /// What coord has given up until a person runs `coordctl reset-failed`.
     pub needs_operator: Option<NeedsOperator>,
-    /// Nothing acts while this holds.
+    /// What suspends all actions on the session.
     pub hold: Option<Hold>,
     /// Sources that contradict each other.
     pub disagreement: Option<Disagreement>,
     /// The process that holds the session.
     pub owner: Option<Owner>,
-    /// Its pane.
+    /// The session's pane.
     pub tmux: Option<Tmux>,
-    /// Working directory.
+    /// The working directory.
     pub cwd: String,
-    /// Transcript file.
+    /// The path of the transcript.
     pub transcript_path: String,
-    /// Permission mode last seen.
+    /// The permission mode as last seen.
     pub permission_mode: Option<String>,
     /// The newest event.
     pub last_event: Option<LastEvent>,
-    /// What the state rests on.
+    /// The facts on which the state is based.
     pub evidence: Vec<Evidence>,
-    /// Messages to it.
+    /// Numbers of messages to the session.
     pub messages: Messages,
 }
 
 /// Answers to an agent's prompts (S1-09 to S1-11, S1-15).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answers {
-    /// In this iteration.
+    /// Answers in this iteration.
     pub this_iteration: u32,
-    /// In all.
+    /// Answers in all.
     pub total: u32,
-    /// Whether its questions are answered too, and not only prompts to continue.
+    /// Whether the agent's questions are answered too, and not only prompts to continue.
     pub questions: bool,
 }
 
 /// A session's task (S1-15, S1-16).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
-    /// Its directory.
+    /// The task directory.
     pub dir: String,
-    /// Whether an `.auto-stop` stands there.
+    /// Whether the directory contains an `.auto-stop`.
     pub stopped: bool,
 }
 
 /// An open permission dialog.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitingPermission {
-    /// Since when.
+    /// Since when the dialog is open.
     pub since: String,
-    /// For which tool.
+    /// The tool that needs permission.
     pub tool: String,
 }
 
-/// A recovery that waits.
+/// A pending recovery.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PendingRecovery {
     /// What was detected.
     pub cause: String,
-    /// When.
+    /// When it was detected.
     pub detected_at: String,
     /// Attempts so far.
     pub attempts: u32,
@@ -184,35 +184,35 @@ pub struct PendingRecovery {
 /// Recoveries so far.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Recovery {
-    /// In this turn.
+    /// Recoveries in this turn.
     pub this_turn: u32,
-    /// In all.
+    /// Recoveries in all.
     pub total: u32,
-    /// When the last one was.
+    /// When the last recovery was.
     pub last_at: Option<String>,
-    /// How it ended: `verified`, `closed`, `failed` or `observed`.
+    /// How the last recovery ended: `verified`, `closed`, `failed` or `observed`.
     pub last_outcome: Option<String>,
-    /// Prompts that arrived while coord ended its process, and may be lost (H-53).
+    /// Prompts that arrived while coord ended the session's process, and that may be lost (H-53).
     #[serde(default)]
     pub harmed_prompts: u32,
-    /// Why it was closed or failed, in words.
+    /// Why the last recovery was closed or failed, in words.
     #[serde(default)]
     pub last_reason: Option<String>,
-    /// Detections that were dropped because the last attempt was a moment before (S0-14).
+    /// Detections that were dropped because the last attempt was a moment earlier (S0-14).
     #[serde(default)]
     pub dropped: u32,
 }
 
-/// A quota wait.
+/// A wait for a usage limit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Quota {
     /// Which limit.
     pub kind: String,
-    /// Since when.
+    /// Since when the session waits.
     pub since: String,
-    /// Until when, where known.
+    /// When the limit resets, if known.
     pub until: Option<String>,
-    /// Who said so.
+    /// The source of the reset time.
     pub source: String,
 }
 
@@ -226,34 +226,34 @@ pub struct Need {
     pub since: String,
     /// Why, in words.
     pub text: String,
-    /// The command that helps; null where the answer is given in the session itself.
+    /// The command that helps; null if the answer is given in the session itself.
     pub command: Option<String>,
 }
 
 /// What coord has given up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NeedsOperator {
-    /// Why.
+    /// Why coord gave up.
     pub reason: String,
     /// Since when.
     pub since: String,
 }
 
-/// Nothing acts while this holds (G12).
+/// What suspends all actions on a session (G12).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hold {
-    /// Why.
+    /// Why actions are suspended.
     pub reason: String,
     /// Since when.
     pub since: String,
-    /// The hard cap, or when it is looked at again; null: until something happens.
+    /// The hard cap, or when it is checked again; null if it lasts until something happens.
     pub until: Option<String>,
 }
 
 /// Sources that contradict each other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Disagreement {
-    /// Which.
+    /// The contradicting sources.
     pub sources: Vec<String>,
     /// Since when.
     pub since: String,
@@ -262,55 +262,55 @@ pub struct Disagreement {
 /// The process that holds a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Owner {
-    /// Pid.
+    /// The pid.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     #[serde(with = "coord_model::ticks")]
     pub start_time: u64,
-    /// Whether it is alive; null where that is not known.
+    /// Whether the process is alive; null if unknown.
     pub alive: Option<bool>,
 }
 
-/// A pane.
+/// A tmux pane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tmux {
-    /// The server's socket.
+    /// The socket of the tmux server.
     pub socket: String,
-    /// Pane id.
+    /// The pane id.
     pub pane: String,
 }
 
 /// The newest event of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LastEvent {
-    /// Its name.
+    /// The name of the event.
     pub name: String,
-    /// When.
+    /// When the event happened.
     pub at: String,
-    /// hook, registry, process, pane, transcript, stream or operator.
+    /// The source: hook, registry, process, pane, transcript, stream or operator.
     pub source: String,
 }
 
-/// A fact the state rests on.
+/// A fact on which the state is based.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evidence {
     /// The fact.
     pub fact: String,
-    /// Who said so.
+    /// The source of the fact.
     pub source: String,
-    /// When.
+    /// When the fact was observed.
     pub at: String,
-    /// Its age in seconds at the time of the answer.
+    /// The age of the fact at the time of the answer, in seconds.
     pub age_s: u64,
 }
 
-/// Messages to a session.
+/// Numbers of messages to a session.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Messages {
-    /// Not handed out yet.
+    /// Messages that were not handed out yet.
     pub pending: u64,
-    /// Handed out, fate not known yet.
+    /// Messages that were handed out and whose result is not known yet.
     pub processing: u64,
-    /// Given up.
+    /// Messages that were given up.
     pub failed: u64,
 }

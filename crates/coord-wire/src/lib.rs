@@ -1,8 +1,8 @@
-//! What crosses a process border: the formats that hooks, coordinator, store, command line and scripts agree
-//! on. This crate decides nothing.
+//! The formats that cross process borders: hooks, coordinator, store, command line and scripts agree on
+//! them. This crate decides nothing.
 //!
-//! Hooks link only [`frame`], [`paths`], [`limits`], [`exchange`] and constants from here; the
-//! serde types are for the coordinator and the command line.
+//! Hooks link only [`frame`], [`paths`], [`limits`], [`exchange`] and constants from here; the serde
+//! types are for the coordinator and the command line.
 
 pub mod api;
 pub mod exchange;

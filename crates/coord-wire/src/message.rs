@@ -1,32 +1,32 @@
-//! Messages over the socket: what is sent, taken and settled, and how they are shown.
+//! Types for messages over the socket: how they are sent, claimed, settled and shown.
 
 use serde::{Deserialize, Serialize};
 
 /// Longest text of a message, in bytes (interfaces.md, Limits).
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Longest key, consumer's name or reason, in bytes.
+/// Longest key, consumer name or reason, in bytes.
 pub const WORD_BYTES_MAX: usize = 256;
 
-/// `POST /v1/messages`. A field that is not known here is refused: what it would have limited is not sent
-/// unlimited.
+/// The body of `POST /v1/messages`. A request with an unknown field is refused, so that a message is not
+/// sent without a limit that the field would have set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
-    /// The name under which programs take it; this, or a session.
+    /// The queue from which programs take the message; either this or a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The session whose agent reads it: its id, the beginning of one, or its name.
+    /// The session whose agent reads the message: its id, the beginning of its id, or its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// Sent again with the same key, it is the same message (S4-26).
+    /// A key: a message that is sent again with the same key is the same message (S4-26).
     #[serde(default)]
     pub key: Option<String>,
-    /// It goes before those that are not urgent.
+    /// Whether the message is delivered before those that are not urgent.
     #[serde(default)]
     pub urgent: bool,
-    /// It is of no use after this, milliseconds.
+    /// Time in milliseconds after which the message expires.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
 }
@@ -34,128 +34,129 @@ pub struct Send {
 /// The answer to [`Send`], once the message is durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
-    /// The message.
+    /// The id of the message.
     pub id: String,
-    /// Its state: `pending`, or that of the same message that is there already.
+    /// The state of the message: `pending`, or that of the existing message that is the same.
     pub state: String,
-    /// It is the same as one that is there already: nothing was added.
+    /// Whether the message is the same as an existing one, so that nothing was added.
     pub folded: bool,
-    /// What it waits for, in words.
+    /// What the message waits for, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
 
-/// `POST /v1/queues/{name}/claim`.
+/// The body of `POST /v1/queues/{name}/claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Who takes it, as people are told.
+    /// The name of the consumer, as shown to people.
     pub holder: String,
-    /// For how long, milliseconds; `queue.lease` where left out.
+    /// Duration of the lease, in milliseconds; `queue.lease` if left out.
     #[serde(default)]
     pub lease_ms: Option<u64>,
 }
 
-/// The answer to [`Claim`] if there is a message, once the lease is durable; else 204.
+/// The answer to [`Claim`] if there is a message, once the lease is durable; otherwise the status is
+/// 204.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
     /// The message.
     pub message: MessageInfo,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// Names this lease (S4-13).
+    /// The fence of this lease (S4-13).
     pub fence: u64,
 }
 
-/// `POST /v1/messages/{id}/done`, `/fail` and `/renew`.
+/// The body of `POST /v1/messages/{id}/done`, `/fail` and `/renew`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settle {
-    /// Of which lease.
+    /// The fence of the lease.
     pub fence: u64,
-    /// `fail`: why.
+    /// `fail`: the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// `fail`: another attempt would fail as well.
+    /// `fail`: whether another attempt would fail as well.
     #[serde(rename = "final", skip_serializing_if = "core::ops::Not::not")]
     pub is_final: bool,
-    /// `renew`: from now on, milliseconds; `queue.lease` where left out.
+    /// `renew`: the new duration from now, in milliseconds; `queue.lease` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
 }
 
-/// `GET /v1/messages` (schema 1): newest first.
+/// The answer to `GET /v1/messages` (schema 1), newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
-    /// 1.
+    /// The schema number: 1.
     pub schema: u32,
-    /// How many are where.
+    /// Numbers of all messages by state.
     pub totals: Totals,
-    /// Those that were asked for.
+    /// The requested messages.
     pub messages: Vec<MessageInfo>,
-    /// How many more there are.
+    /// Number of requested messages that are left out.
     pub left_out: usize,
 }
 
-/// How many messages are where.
+/// Numbers of messages by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// They wait.
+    /// Messages that wait.
     pub pending: usize,
-    /// Somebody has them.
+    /// Messages that a consumer has claimed.
     pub processing: usize,
-    /// They failed, and wait for a person.
+    /// Messages that failed, and wait for a person.
     pub failed: usize,
-    /// They are done, and are kept for a while.
+    /// Messages that are done, and are kept for a while.
     pub processed: usize,
-    /// Somebody has them for longer than `queue.slow_after` (S4-18).
+    /// Messages that a consumer has had for longer than `queue.slow_after` (S4-18).
     pub slow: usize,
-    /// Somebody has them beyond the lease's deadline (S4-18); for a moment at most.
+    /// Messages whose consumer exceeded the lease (S4-18); at most for a moment.
     pub stuck: usize,
 }
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageInfo {
-    /// Its id.
+    /// The id of the message.
     pub id: String,
-    /// The name under which programs take it; none for one to a session.
+    /// The queue from which programs take the message; none for a message to a session.
     pub queue: Option<String>,
-    /// The session whose agent reads it, by today's id; none for one to programs.
+    /// The session whose agent reads the message, by its present id; none for a message to programs.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// Who sent it, as the coordinator established it (H-04): `operator`, `session ID`, `an agent`,
+    /// The sender, as the coordinator established it (H-04): `operator`, `session ID`, `an agent`,
     /// `program NAME`, `coord`.
     pub from: String,
     /// `pending`, `processing`, `processed` or `failed`.
     pub state: String,
-    /// It goes before those that are not urgent.
+    /// Whether the message is delivered before those that are not urgent.
     pub urgent: bool,
-    /// Its sender's key.
+    /// The sender's key.
     pub key: Option<String>,
-    /// Length of its text, bytes.
+    /// Length of the text, in bytes.
     pub bytes: u32,
-    /// When it was accepted.
+    /// When the message was accepted.
     pub sent_at: String,
-    /// When it is of no use any more.
+    /// When the message expires.
     pub expires_at: Option<String>,
-    /// How often the same was sent again, and folded into it.
+    /// How often the same message was sent again, and folded into this one.
     pub folded: u32,
-    /// How often it was handed out.
+    /// How often the message was handed out.
     pub attempts: u32,
-    /// Somebody may have done what it says already (S4-25).
+    /// Whether somebody may already have acted on the message (S4-25).
     pub maybe_duplicate: bool,
-    /// Why it is where it is, in words: what it waits for, or why it failed.
+    /// Why the message is in its state, in words: what it waits for, or why it failed.
     pub because: String,
-    /// Who has it.
+    /// The consumer that has the message.
     pub holder: Option<String>,
-    /// Until when, or until when it waits for its next attempt.
+    /// When the lease ends, or when the next attempt is due.
     pub until: Option<String>,
-    /// Somebody has it for longer than `queue.slow_after`.
+    /// Whether a consumer has had the message for longer than `queue.slow_after`.
     pub slow: bool,
-    /// When it came into its state, where that is known.
+    /// When the message entered its state, if that is known.
     pub since: Option<String>,
-    /// What it says; only where one message was asked for.
+    /// The text; only if a single message was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

@@ -1,29 +1,29 @@
-//! Where coord's files lie (interfaces.md, Files and environment).
+//! The locations of coord's files (interfaces.md, Files and environment).
 //!
-//! Hooks and programs must agree on these without reading a file, so everything follows from the
-//! root (or the XDG directories), the machine id and the user id.
+//! Hooks and programs must agree on these without reading a file, so everything follows from the root
+//! (or the XDG directories), the machine id and the user id.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The longest path of a Unix socket, in bytes, without its closing zero (`sun_path`).
+/// Longest path of a Unix socket, in bytes, without its final zero byte (`sun_path`).
 const SOCKET_PATH_BYTES_MAX: usize = 103;
 
 /// coord's directories for one user on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// Directory of `config.toml`.
+    /// The directory of `config.toml`.
     pub config: PathBuf,
-    /// State common to all machines that share this home: holds one directory per machine.
+    /// The state of all machines that share this home, with one directory per machine.
     pub state_base: PathBuf,
-    /// State of this machine: journal, snapshot, spool, lock files, logs.
+    /// The state of this machine: journal, snapshot, spool, lock files, logs.
     pub state: PathBuf,
-    /// Directory of the socket and of the note about a missed exchange; 0700.
+    /// The directory of the socket and of the note about a missed exchange; mode 0700.
     pub run: PathBuf,
 }
 
-/// Why the directories cannot be named.
+/// Why the directories cannot be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathsError {
@@ -48,9 +48,9 @@ impl core::fmt::Display for PathsError {
 impl core::error::Error for PathsError {}
 
 impl Paths {
-    /// The directories under `root` (`--root`, `COORD_HOME`), or by XDG where there is none.
+    /// The directories under `root` (`--root` or `COORD_HOME`), or else the XDG directories.
     ///
-    /// `env` looks a variable up; `machine` is [`machine_id`]; `uid` is the effective user id.
+    /// `env` looks up a variable; `machine` is the [`machine_id`]; `uid` is the effective user id.
     pub fn resolve(
         root: Option<&Path>,
         machine: &str,
@@ -82,8 +82,8 @@ impl Paths {
         Ok(Self { config, state_base, state, run: short_enough(run, uid) })
     }
 
-    /// The directories as `install` wrote them into the arguments of the hooks (H-48): nothing else
-    /// decides them. Without `run` the run directory lies under the state of this machine.
+    /// The directories that `coord install` wrote into the arguments of the hooks (H-48); nothing else
+    /// decides them. Without `run`, the run directory is below the state of this machine.
     pub fn named(
         config: &Path,
         state_base: &Path,
@@ -100,14 +100,14 @@ impl Paths {
         Ok(Self { config, state_base, state, run: short_enough(run, uid) })
     }
 
-    /// The run directory, if it does not follow from the state directory. The state directory of
-    /// another machine that shares this home has another name.
+    /// The run directory, if it does not follow from the state directory. The state directory of another
+    /// machine that shares this home has a different name.
     pub fn named_run(&self, uid: u32) -> Option<&Path> {
         let is_derived = self.run == short_enough(self.state.join("run"), uid);
         (!is_derived).then_some(&self.run)
     }
 
-    /// `config.toml`.
+    /// The path of `config.toml`.
     pub fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
     }
@@ -117,74 +117,74 @@ impl Paths {
         self.run.join("coord.sock")
     }
 
-    /// The note that an exchange was missed; its modification time counts (H-37).
+    /// The note about a missed exchange; its modification time counts (H-37).
     pub fn miss(&self) -> PathBuf {
         self.run.join("miss")
     }
 
-    /// Directory of the spool.
+    /// The directory of the spool.
     pub fn spool(&self) -> PathBuf {
         self.state.join("spool")
     }
 
-    /// Directory of the journal's segments.
+    /// The directory of the journal's segments.
     pub fn journal(&self) -> PathBuf {
         self.state.join("journal")
     }
 
-    /// Held by the coordinator for life; its text names the holder for people.
+    /// The lock that the coordinator holds for life; its text names the holder for people.
     pub fn coordinator_lock(&self) -> PathBuf {
         self.state.join("coordinator.lock")
     }
 
-    /// Shared by readers, exclusive around the rotation of the snapshot.
+    /// The lock that readers share, and that is exclusive during the rotation of the snapshot.
     pub fn state_lock(&self) -> PathBuf {
         self.state.join("state.lock")
     }
 
-    /// Present after `coord down`: nothing starts the coordinator but `coord up`.
+    /// A file that exists after `coord down`: only `coord up` then starts the coordinator.
     pub fn down(&self) -> PathBuf {
         self.state.join("down")
     }
 
-    /// Written by `coord install` and `coord up`: who may start the coordinator (H-15).
+    /// The record, written by `coord install` and `coord up`, of who may start the coordinator (H-15).
     pub fn install_record(&self) -> PathBuf {
         self.state.join("install.json")
     }
 
-    /// 16 random bytes that key the digests of prompts and tool inputs.
+    /// The key of digests of prompts and tool inputs: 16 random bytes.
     pub fn digest_key(&self) -> PathBuf {
         self.state.join("digest.key")
     }
 
-    /// The texts of messages, one file each.
+    /// The directory of the texts of messages, with one file each.
     pub fn messages(&self) -> PathBuf {
         self.state.join("messages")
     }
 
-    /// Directory of the headless runs' files.
+    /// The directory of the headless runs' files.
     pub fn runs(&self) -> PathBuf {
         self.state.join("runs")
     }
 
-    /// Directory of the conversations whose next resume has to prove itself (S3-23).
+    /// The directory of the conversations whose next resume has to prove itself (S3-23).
     pub fn quarantine(&self) -> PathBuf {
         self.state.join("quarantine")
     }
 
-    /// Directory of the coordinator's log files.
+    /// The directory of the coordinator's log files.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }
 }
 
-/// A run directory whose socket path would not fit goes to a short private one in `/tmp`.
+/// Replaces a run directory whose socket path would be too long by a short private one in `/tmp`.
 fn short_enough(run: PathBuf, uid: u32) -> PathBuf {
     let bytes = run.as_os_str().as_bytes();
     if bytes.len() + "/coord.sock".len() <= SOCKET_PATH_BYTES_MAX {
         return run;
     }
-    // FNV-1a: it only has to tell a few long paths of one user apart.
+    // FNV-1a: it only has to tell apart a few long paths of one user.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bytes {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -192,11 +192,11 @@ fn short_enough(run: PathBuf, uid: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/coord-{uid}-{hash:016x}"))
 }
 
-/// How a machine id begins that was made from the host's name, the machine having none.
+/// Prefix of a machine id that was made from the host name, because the machine has none.
 pub const MADE_UP_ID: &str = "host-";
 
-/// This machine's id from the text of `/etc/machine-id`, or from its host name where there is none.
-/// The result is safe as a file name.
+/// The machine's id, from the text of `/etc/machine-id`, or else from the host name. The result is safe
+/// as a file name.
 pub fn machine_id(machine_id_file: Option<&str>, nodename: &str) -> String {
     let id = machine_id_file.map_or("", str::trim);
     if 8 <= id.len() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
@@ -254,7 +254,8 @@ mod tests {
         );
     }
 
-    // H-48: what a hook makes of its arguments is what `install` made of the environment.
+    // H-48: a hook derives the same directories from its arguments as `coord install` did from
+    // the environment.
     #[test]
     fn named_directories_are_those_that_were_resolved() {
         let long = format!("/{}", "d".repeat(200));

@@ -1,6 +1,5 @@
-//! Who is at the other end of a Unix socket.
-//!
-//! Decides nothing: it says what the kernel recorded when the connection was made (H-15, H-25).
+//! Identifies the process at the other end of a Unix socket, as the kernel recorded it when the
+//! connection was made (H-15, H-25). Decides nothing.
 
 use rustix::fd::AsFd;
 use std::io;
@@ -15,16 +14,17 @@ use unsupported as system;
 /// The process at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its pid as seen from here; 0 if its pid namespace is neither this process's nor below it.
+    /// The pid as seen from here; 0 if the process's pid namespace is neither this process's nor below
+    /// it.
     ///
-    /// Two processes that see each other's pid are in one namespace.
+    /// Two processes that see each other's pid are in the same namespace.
     pub pid: u32,
-    /// Its effective user id.
+    /// The effective user id.
     pub uid: u32,
 }
 
 impl Peer {
-    /// The peer of a connected stream: who connected, or who called `listen`.
+    /// The peer of a connected stream: the process that connected, or that called `listen`.
     pub fn of(stream: impl AsFd) -> io::Result<Self> {
         system::of(stream)
     }
@@ -32,13 +32,13 @@ impl Peer {
 
 /// The parent of the process that connected, as seen from here; 0 if it is not visible.
 ///
-/// The kernel tells it of the connection itself, so a reused pid is never taken for the peer. Not every
-/// kernel can; then the process table has to be asked.
+/// The kernel reports it for the connection itself, so a process with a reused pid is never taken for
+/// the peer. Not every kernel supports this; the caller then has to read the process table.
 pub fn parent(stream: impl AsFd) -> io::Result<u32> {
     system::parent(stream)
 }
 
-/// A system that nobody has written this for: it tells nothing, so nobody is believed.
+/// Other systems: nothing is known about peers, so none is trusted.
 #[cfg(not(target_os = "linux"))]
 mod unsupported {
     use super::{AsFd, Peer, io};
@@ -62,7 +62,7 @@ mod tests {
         let (one, _other) = UnixStream::pair().unwrap();
         let uid = rustix::process::geteuid().as_raw();
         assert_eq!(Peer::of(&one).unwrap(), Peer { pid: std::process::id(), uid });
-        // Kernels before 6.13 cannot tell.
+        // Kernels before 6.13 cannot report it.
         if let Ok(parent) = parent(&one) {
             assert_eq!(parent, std::os::unix::process::parent_id());
         }

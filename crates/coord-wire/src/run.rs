@@ -1,9 +1,10 @@
-//! The file of a headless run: JSON lines, written by its supervisor alone, which holds it locked for
-//! life. And what `inspect` shows of it.
+//! The file of a headless run, and what `inspect` shows of it. The file consists of JSON lines. Only the
+//! run's supervisor writes it, and holds it locked for life.
 //!
-//! `state/runs/RUN_ID.jsonl`. The first line is `begin`; a `state` line stands wherever what is shown
-//! changed, a `note` wherever something was seen or decided (S3-09, S3-15, S3-16, G9), a `forced` line
-//! before the first signal of a forced end (S3-23), and `ended` last. What the run printed is in none.
+//! The file is `state/runs/RUN_ID.jsonl`. The first line is `begin`. A `state` line follows whenever the
+//! shown state changed, and a `note` whenever something was observed or decided (S3-09, S3-15, S3-16,
+//! G9). A `forced` line precedes the first signal of a forced end (S3-23), and `ended` is last. No line
+//! contains what the run printed.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,38 +13,38 @@ use coord_model::ProcessRef;
 /// Version number of the lines.
 pub const RUN_VERSION: u32 = 1;
 
-/// How the id of a run begins.
+/// Prefix of a run's id.
 pub const RUN_ID_PREFIX: &str = "run_";
 
-/// One line. Unknown kinds are passed over.
+/// One line of the file. Unknown kinds are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunLine {
     /// What was started.
     Begin(RunBegin),
-    /// What is shown of it from here on.
+    /// The state shown from here on.
     State(RunShown),
-    /// Something that was seen or decided.
+    /// Something that was observed or decided.
     Note {
-        /// RFC 3339.
+        /// When, in the format of RFC 3339.
         at: String,
-        /// The event's name.
+        /// The name of the event.
         name: String,
-        /// Whether somebody should read it.
+        /// Whether a person should read it.
         warning: bool,
-        /// What was seen, and what was decided on it.
+        /// What was observed, and what was decided on it.
         because: String,
     },
-    /// It is about to be ended.
+    /// The run is about to be ended by force.
     Forced {
-        /// RFC 3339.
+        /// When, in the format of RFC 3339.
         at: String,
-        /// The exit reason to come.
+        /// The exit reason that will follow.
         reason: String,
         /// The conversation whose next resume has to prove itself.
         quarantine: Option<String>,
     },
-    /// It is over.
+    /// The run has ended.
     Ended(RunEnded),
     /// A line of another version.
     #[serde(other)]
@@ -57,81 +58,81 @@ pub struct RunBegin {
     pub v: u32,
     /// `run_` and 20 hexadecimal digits, ordered by time.
     pub run_id: String,
-    /// RFC 3339.
+    /// When the run started, in the format of RFC 3339.
     pub at: String,
-    /// A name that its user gave it.
+    /// The name that the user gave the run.
     pub name: Option<String>,
-    /// The file name of the program; its arguments may hold a prompt.
+    /// The file name of the program; its arguments may contain a prompt.
     pub program: String,
     /// `claude` or `other`.
     pub provider: String,
-    /// Where it runs.
+    /// The working directory.
     pub cwd: String,
-    /// Its process; none if it could not be started.
+    /// The process of the run; none if it could not be started.
     pub process: Option<ProcessRef>,
-    /// Its supervisor.
+    /// The supervisor of the run.
     pub supervisor: ProcessRef,
 }
 
-/// What is shown of a run that is under way.
+/// What is shown of a run in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunShown {
     /// The lifecycle state (S3-15).
     pub state: String,
-    /// When it was entered, RFC 3339.
+    /// When that state was entered, in the format of RFC 3339.
     pub since: String,
     /// The conversation, once the client named it.
     pub session_id: Option<String>,
     /// Result lines so far.
     pub results: u32,
-    /// What it waits for, if anything (G12).
+    /// What the run waits for, if anything (G12).
     pub hold: Option<RunHold>,
-    /// The background work that it lists.
+    /// The background work that the run lists.
     pub background: RunBackground,
 }
 
 /// Background work of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunBackground {
-    /// Shells and others.
+    /// Number of shells and other tasks.
     pub tasks: u32,
-    /// Subagents.
+    /// Number of subagents.
     pub subagents: u32,
 }
 
-/// Why a run is not ended yet.
+/// Why a run has not been ended yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHold {
     /// Why.
     pub reason: String,
-    /// Since when, RFC 3339.
+    /// Since when, in the format of RFC 3339.
     pub since: String,
-    /// Its hard cap, RFC 3339.
+    /// The hard cap, in the format of RFC 3339.
     pub until: String,
 }
 
-/// How it ended.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// RFC 3339.
+    /// When the run ended, in the format of RFC 3339.
     pub at: String,
-    /// Why it is over (S3-08).
+    /// Why the run ended (S3-08).
     pub reason: String,
-    /// How its process ended: `exit code 0`, `signal 9`.
+    /// How the process ended: `exit code 0`, `signal 9`.
     pub status: String,
-    /// What it came to (S2-18).
+    /// The outcome of the run (S2-18).
     pub outcome: String,
-    /// What that was judged from.
+    /// The reason for the outcome.
     pub because: String,
-    /// When a used-up limit ends, RFC 3339, where the stream said so.
+    /// When a used-up limit resets, in the format of RFC 3339, if the stream named it.
     pub resets_at: Option<String>,
-    /// Bytes on its standard output.
+    /// Bytes on standard output.
     pub stdout_bytes: u64,
-    /// Bytes on its standard error.
+    /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// Milliseconds.
+    /// Duration of the run, in milliseconds.
     pub took_ms: u64,
-    /// What came from it and was left alone: pid and program (H-20).
+    /// Processes that the run started and that were spared: pid and program (H-20).
     pub left: Vec<String>,
 }
 
@@ -141,11 +142,11 @@ pub struct Run {
     /// What was started.
     #[serde(flatten)]
     pub begin: RunBegin,
-    /// What is shown of it: `state` is `unknown` where its supervisor is gone without having said how it ended.
+    /// The shown state: `state` is `unknown` if the supervisor is gone without having recorded an end.
     #[serde(flatten)]
     pub shown: RunShown,
-    /// Whether its supervisor is there.
+    /// Whether the run has a supervisor.
     pub supervised: bool,
-    /// How it ended; none while it runs.
+    /// How the run ended; none while it runs.
     pub exit: Option<RunEnded>,
 }

@@ -1,10 +1,10 @@
-//! Unix sockets that neither block, nor are inherited, nor end this process when the other end is gone.
+//! Unix sockets that do not block, are not inherited, and raise no signal when the other end is gone.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io;
 use rustix::net::{AddressFamily, SocketType};
 
-/// A stream socket that is connected to nothing yet.
+/// Creates a stream socket that is not connected yet.
 #[cfg(target_os = "linux")]
 pub(crate) fn new() -> io::Result<OwnedFd> {
     use rustix::net::{SocketFlags, socket_with};
@@ -12,7 +12,7 @@ pub(crate) fn new() -> io::Result<OwnedFd> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Sends what the socket takes.
+/// Sends as much as the socket accepts.
 #[cfg(target_os = "linux")]
 pub(crate) fn send(stream: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)

@@ -1,18 +1,18 @@
-//! The spool's files: where hooks put events that no coordinator took.
+//! The files of the spool, to which hooks write events that no coordinator accepted.
 //!
 //! | file | content |
 //! |---|---|
 //! | `spool/current` | header, then one record per event: the envelope's JSON |
-//! | `spool/drain-N` | a former `current` that the coordinator is taking in |
+//! | `spool/drain-N` | a former `current` that the coordinator is draining |
 //! | `spool/solo-ID` | no header, one record: a hook that could not get the lock of `current` in time |
-//! | `spool/malformed` | header, then payloads that were no payloads, masked, for diagnosis |
+//! | `spool/malformed` | header, then malformed payloads, masked, for diagnosis |
 //! | `spool/crashes` | header, then one line of text per panic of a hook |
 //!
-//! A writer opens `current`, takes its exclusive flock, and makes sure that the path still names
-//! the file it holds (the coordinator renames it away under the same lock); then it writes its
-//! record at the end and the two counters of the header. A killed writer leaves at most a torn
-//! record, which the next record's magic ends ([`crate::frame`]); counters that lag by one are
-//! harmless. Nothing here is synced: after a power loss every harness is gone anyway (G1).
+//! A writer opens `current`, takes the exclusive flock, and checks that the path still names the file
+//! that it holds, since the coordinator renames the file under the same lock. Then it writes its record
+//! at the end, and the two counters of the header. A killed writer leaves at most a torn record, which
+//! the next record's magic ends ([`crate::frame`]); counters that lag by one are harmless. Nothing here
+//! is synced: after a power loss, all harnesses are gone anyway (G1).
 //!
 //! ```text
 //! offset  size  field of the header, all little endian
@@ -36,9 +36,9 @@ pub const SHARES_AT: u64 = 24;
 pub const SHARES: u32 = 250;
 /// Name of the file that hooks append to.
 pub const CURRENT: &str = "current";
-/// Names of files being taken in begin with this.
+/// Prefix of files that the coordinator is draining.
 pub const DRAIN_PREFIX: &str = "drain-";
-/// Names of files with one record begin with this.
+/// Prefix of files with one record.
 pub const SOLO_PREFIX: &str = "solo-";
 /// Name of the file of malformed payloads.
 pub const MALFORMED: &str = "malformed";

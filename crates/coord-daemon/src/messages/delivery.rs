@@ -1,8 +1,8 @@
-//! Hands messages to sessions (S4-24): in a hook's answer, or to the wake hook that waits; and looks for the
-//! proof that they arrived (H-30).
+//! Hands messages to sessions (S4-24), in a hook's answer or through the wake hook that waits, and looks
+//! for the proof that they arrived (H-30).
 //!
-//! Decides nothing: what leaves, when and by which way is the core's word, and so is what was proved. That a
-//! message left is on disk before it does, so that it is never handed out anew as if it had not.
+//! The core decides what leaves, when, on which path, and what counts as proved. That a message leaves
+//! is durable before it does, so that it is never handed out again as if it had not left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::http::Response;
 use crate::routes::Route;
 use crate::world::World;
 
-/// What the core offers the hook that reported an event.
+/// What the core offers to the hook that reported an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offered {
     pub(crate) event: EventId,
@@ -30,25 +30,25 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// What waits for this session, by this way.
+    /// Offers the messages that wait for this session on this path.
     pub(crate) fn new(event: EventId, session: SessionKey, delivery: DeliveryPath) -> Self {
         Self { event, session, delivery }
     }
 }
 
-/// A message that goes to a wake hook.
+/// A message that is about to go to a wake hook.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     session: SessionKey,
     id: MessageId,
     fence: u64,
     text: String,
-    /// The record that says so.
+    /// The record that says that the message leaves.
     seq: u64,
 }
 
 impl<W: World> Coordinator<W> {
-    /// The answer of a hook with all that leaves by it; none if nothing does.
+    /// The answer to a hook with all messages that leave in it; none if no message leaves.
     pub(crate) fn hand_to_hook(&mut self, offered: &Offered, now: Now) -> Option<Route> {
         let Offered { session, delivery, .. } = *offered;
         if !self.has_room_for("") {
@@ -56,7 +56,8 @@ impl<W: World> Coordinator<W> {
         }
         let (mut context, mut leases) = (String::new(), Vec::new());
         for id in self.outgoing(session, delivery, now) {
-            // The first is cut where it is too long; what does not fit behind it comes with the next answer.
+            // The first message is cut if it is too long. Those that do not fit after it leave with the
+            // next answer.
             let is_first = context.is_empty();
             let bytes_max = if is_first { ANSWER_BYTES_MAX } else { usize::MAX };
             let Some(text) = self.framed(id, bytes_max, now) else { continue };
@@ -76,7 +77,7 @@ impl<W: World> Coordinator<W> {
         (!leases.is_empty()).then_some(Route::Handed(seq, answer, leases))
     }
 
-    /// A hook was gone before it could be answered: what was to leave by it has not.
+    /// Takes messages back whose hook was gone before it could be answered: they have not left.
     pub fn take_back(&mut self, leases: &[(MessageId, u64)], now: Now) {
         for (id, fence) in leases {
             let why = "its hook did not wait for the disk".to_owned();
@@ -91,7 +92,8 @@ impl<W: World> Coordinator<W> {
         session.map_or_else(Vec::new, |one| state.outgoing(one, delivery, state.moment(now)))
     }
 
-    /// A message as its agent reads it. One whose text cannot be read fails, and says so.
+    /// A message as its agent reads it. If the text cannot be read, the message fails, and its record
+    /// says why.
     fn framed(&mut self, id: MessageId, bytes_max: usize, now: Now) -> Option<String> {
         let bytes = self.engine.state().message(id)?.bytes;
         let text = self.bodies.read(&id.to_string(), u64::from(bytes));
@@ -108,7 +110,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Records that it leaves; its fence.
+    /// Records that a message leaves, and returns the fence of its lease.
     fn record_handed(&mut self, id: MessageId, delivery: DeliveryPath, now: Now) -> Option<u64> {
         let lease_ms = self.config.queue.lease.0;
         let what = format!("handed over by {}", delivery.event());
@@ -116,7 +118,7 @@ impl<W: World> Coordinator<W> {
         self.engine.state().message(id)?.lease().map(|lease| lease.fence)
     }
 
-    /// Records that messages leave for the idle sessions in which a wake hook waits.
+    /// Records which messages leave for idle sessions in which a wake hook waits.
     pub(crate) fn prepare_wakes(&mut self, now: Now) {
         if !self.has_room_for("") {
             return;
@@ -138,7 +140,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Wakes the sessions whose messages' leaving is on disk. What nobody takes has not left.
+    /// Wakes the sessions whose messages are recorded durably as leaving. A message that no wake hook
+    /// takes has not left.
     pub(crate) fn wake_with_messages(&mut self, now: Now) {
         let synced = self.engine.journal().synced_through();
         while self.leaving.front().is_some_and(|one| one.seq <= synced) {
@@ -153,7 +156,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// What was to go to wake hooks does not: it waits again.
+    /// Returns the messages that were about to go to wake hooks, so that they wait again.
     pub(crate) fn return_leaving(&mut self, why: &str, now: Now) {
         for Leaving { id, fence, .. } in std::mem::take(&mut self.leaving) {
             let returned = QueueEvent::Returned { id, fence, why: why.to_owned() };
@@ -161,12 +164,13 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Whether messages are on their way to this session.
+    /// Whether messages to this session have left and their arrival is unproved.
     pub(crate) fn seeks_messages(&self, session: SessionKey) -> bool {
         !self.engine.state().on_their_way(session).is_empty()
     }
 
-    /// Looks for the messages that are on their way to a session, now and when its transcript changes.
+    /// Looks for the arrival of a session's messages in its transcript, now and at each change of the
+    /// file.
     pub(crate) fn seek_messages(&mut self, key: SessionKey) {
         let state = self.engine.state();
         let Some(session) = state.session(key) else { return };
@@ -187,7 +191,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The last look for a message whose lease is over.
+    /// Takes the last look for a message whose lease is over.
     pub(crate) fn seek_last(&mut self, id: MessageId) {
         let sought = self.engine.state().message(id).and_then(coord_core::Message::sought).cloned();
         if let Some(sought) = sought {
@@ -202,7 +206,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Records what a look for messages found.
+    /// Records which messages a look found, and which it missed.
     pub(crate) fn on_messages_seen(
         &mut self,
         arrived: &[MessageId],
@@ -220,7 +224,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Sends a session word of another one's end.
+    /// Sends a session a notice of another session's end.
     pub(crate) fn tell(
         &mut self,
         to: SessionKey,
@@ -257,7 +261,7 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// Records what nobody waits for; a failure is a problem that people see.
+    /// Records a change of a message whose result nobody waits for. A failure is shown to people.
     fn note_message(&mut self, id: MessageId, what: &str, event: QueueEvent, now: Now) {
         if self.record_message(id, what, event, now).is_err() {
             let text = format!("a change of a message was not recorded: {what}");

@@ -1,5 +1,5 @@
-//! What keeps one sender from delaying or outgrowing all others (H-49): heavy requests take turns, the list
-//! of all sessions is made piece by piece, and what connections hold in memory is bounded.
+//! Keeps one sender from delaying or outgrowing all others (H-49): heavy requests take turns, the list
+//! of all sessions is built in pieces, and the memory that connections hold is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,45 +14,46 @@ use crate::http::{Request, Response};
 use crate::report::SessionList;
 use crate::routes::{segments, unavailable};
 
-/// A request with a longer body is served by itself, one in a turn: it is no hook's.
+/// Longest body, in bytes, of a request that is served at once. A longer one is no hook's, and is served
+/// in a turn of its own.
 const LIGHT_BODY_BYTES: usize = ENVELOPE_BYTES_MAX;
-/// Unread answers and half-sent requests of all connections together, in bytes (H-49).
+/// Unread answers and partly received requests of all connections together, in bytes (H-49).
 const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The same of one process.
+/// The same limit for the connections of one process, in bytes.
 const HELD_BY_PEER_MAX: usize = 16 * 1024 * 1024;
-/// A connection that holds less is not looked at more closely, in bytes.
+/// A connection that holds no more than this, in bytes, is never closed for its memory.
 const HELD_LITTLE: usize = 32 * 1024;
-/// Heavy requests that wait for their turn, in bytes of their bodies: what exceeds this is refused.
+/// Bodies of heavy requests that wait for their turn, in bytes; further ones are refused.
 const HEAVY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Connections with more to say that one turn goes on with.
+/// Connections with more to read that one turn continues with.
 const CONNECTIONS_PER_TURN: usize = 32;
-/// Connections that get a list in one turn: each has it copied.
+/// Connections that receive a list in one turn; each gets a copy.
 const ANSWERS_PER_TURN: usize = 4;
-/// Sessions that are added to a list in one turn.
+/// Sessions added to a list in one turn.
 const SESSIONS_PER_TURN: usize = 50;
-/// Events of a batch that are checked or taken in one turn.
+/// Events of a batch that are checked or recorded in one turn.
 const EVENTS_PER_TURN: usize = 20;
 
-/// A request that takes long.
+/// A request that takes long to answer.
 #[derive(Debug)]
 pub(super) struct Heavy {
     token: Token,
     request: Request,
-    /// The events in it, once they are begun with.
+    /// The events in the request, once work on it has begun.
     batch: Option<Batch>,
 }
 
-/// Connections that wait for a list, and whether they are kept.
+/// Connections that wait for a list, each with whether it is kept open.
 type Waiting = Vec<(Token, bool)>;
 
-/// Lists of all sessions that were asked for.
+/// The lists of all sessions that were requested.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    /// For the next list.
+    /// Connections that wait for the next list.
     waiting: Waiting,
-    /// The list that is being made, and the connections that wait for it.
+    /// The list that is being built, and the connections that wait for it.
     making: Option<(SessionList, Waiting)>,
-    /// The list that is made, and the connections that do not have it yet.
+    /// The finished list, and the connections that have not received it yet.
     made: Option<(Arc<Response>, Waiting)>,
 }
 
@@ -75,7 +76,7 @@ impl Lists {
 }
 
 impl<D: Disk> Server<D> {
-    /// Whether something was put off that a turn goes on with.
+    /// Whether some work was put off until the next turn.
     pub(super) fn has_more(&self) -> bool {
         self.is_accepting
             || !self.again.is_empty()
@@ -83,7 +84,8 @@ impl<D: Disk> Server<D> {
             || !self.lists.is_empty()
     }
 
-    /// Goes on with what was put off: connections with more to say, one heavy request, a piece of a list.
+    /// Continues with work that was put off: connections with more to read, one heavy request, and a
+    /// piece of a list.
     pub(super) fn go_on(&mut self) {
         if self.is_accepting {
             self.accept();
@@ -98,7 +100,7 @@ impl<D: Disk> Server<D> {
         self.go_on_with_list();
     }
 
-    /// Puts a request off until it is its turn.
+    /// Puts a request off until its turn.
     pub(super) fn put_off(&mut self, token: Token, request: Request) {
         let waiting: usize = self.heavy.iter().map(|one| one.request.body.len()).sum();
         if HEAVY_BYTES_MAX < waiting.saturating_add(request.body.len()) {
@@ -136,7 +138,8 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// Everybody who had asked when the making began gets the same list.
+    /// Continues with the list of all sessions. All who had asked for it when building began get the
+    /// same list.
     fn go_on_with_list(&mut self) {
         if let Some((response, waiting)) = &mut self.lists.made {
             let n = waiting.len().min(ANSWERS_PER_TURN);
@@ -162,8 +165,10 @@ impl<D: Disk> Server<D> {
         }
     }
 
-    /// Counts what a connection holds. When a process, or all together, hold too much, the newest
-    /// connection of the heaviest process goes.
+    /// Updates how much memory a connection holds.
+    ///
+    /// If one process holds too much, this connection is closed. If all connections together hold too
+    /// much, the newest connection of the process that holds most is closed.
     pub(super) fn count_held(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         let (held, pid) = (connection.held(), connection.caller.pid);
@@ -187,7 +192,8 @@ impl<D: Disk> Server<D> {
         of_peer.map(|one| one.counted).sum()
     }
 
-    /// Closes the newest connection of the process that holds most; false if only one holds anything.
+    /// Closes the newest connection of the process that holds most. Returns false if only one connection
+    /// holds a notable amount.
     fn close_heaviest(&mut self) -> bool {
         let mut by_peer: BTreeMap<u32, (usize, Token)> = BTreeMap::new();
         let holders = self.connections.iter().filter(|(_, one)| HELD_LITTLE < one.counted);
@@ -206,7 +212,8 @@ impl<D: Disk> Server<D> {
     }
 }
 
-/// Whether answering it takes long: a list of messages, the metrics, or a batch of events.
+/// Whether a request takes long to answer: a list of messages, the metrics, a long body, or a batch of
+/// events.
 pub(super) fn is_heavy(request: &Request) -> bool {
     let is_read = request.method == "GET"
         && matches!(request.path.trim_matches('/'), "metrics" | "v1/messages");
@@ -219,7 +226,7 @@ fn is_batch(request: &Request) -> bool {
         && is_array(&request.body)
 }
 
-/// Whether it asks for all sessions.
+/// Whether a request asks for the list of all sessions.
 pub(super) fn is_session_list(request: &Request) -> bool {
     request.method == "GET" && segments(&request.path) == ["v1", "sessions"]
 }

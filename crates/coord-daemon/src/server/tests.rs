@@ -1,4 +1,5 @@
-//! The loop with real sockets: this test is the wake hook, and whoever started it is the harness.
+//! Tests the loop with real sockets: the test is the wake hook, and the process that started it is the
+//! harness.
 
 use super::*;
 use crate::coordinator::Parts;
@@ -18,10 +19,10 @@ use coord_wire::paths::Paths;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 
-/// What a test waits for takes less, on any machine.
+/// Longest wait of a test, in nanoseconds; nothing takes this long on any machine.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// A coordinator whose loop turns when it is told to.
+/// A coordinator whose loop turns only when the test turns it.
 struct World {
     server: Server<RealDisk>,
     events: Events,
@@ -29,7 +30,7 @@ struct World {
     dir: tempfile::TempDir,
 }
 
-/// An answer: status and body. None: the connection was closed.
+/// An answer as status and body, or none if the connection was closed.
 type Answered = Option<(u16, String)>;
 
 impl World {
@@ -41,7 +42,7 @@ impl World {
         let (engine, _) = Engine::open(&RealDisk, &paths.state, &paths.journal()).unwrap();
         let poll = Poll::new().unwrap();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).unwrap());
-        // The harness is a process that this test did not start: nothing is to act on it.
+        // The harness is a process that this test did not start: the coordinator must not act on it.
         let config = format!("[recovery]\nmode = \"observe\"\n{config}");
         std::fs::create_dir_all(&paths.config).unwrap();
         std::fs::write(paths.config_file(), &config).unwrap();
@@ -103,7 +104,7 @@ impl World {
         stream
     }
 
-    /// A person sends this session a message.
+    /// Sends this session a message from a person.
     #[track_caller]
     fn send_to(&mut self, session: &str) -> MessageId {
         let ask = coord_wire::message::Send {
@@ -118,12 +119,12 @@ impl World {
         MessageId::parse(&sent.id).unwrap()
     }
 
-    /// A wake hook of this session asks.
+    /// Sends the request of a wake hook of this session.
     fn ask(&self, session: &str) -> StdStream {
         self.send("/v1/wake", &asking(session))
     }
 
-    /// The same, and it is seen.
+    /// Sends the request of a wake hook of this session, and turns until its connection is accepted.
     #[track_caller]
     fn wait(&mut self, session: &str) -> StdStream {
         let before = self.server.next_token;
@@ -132,14 +133,14 @@ impl World {
         stream
     }
 
-    /// A hook of this session reports.
+    /// Sends an event of a hook of this session, and waits for the answer.
     #[track_caller]
     fn report(&mut self, session: &str, name: &str, fields: &serde_json::Value) {
         let mut stream = self.begin_report(session, name, fields);
         assert_eq!(self.answer(&mut stream), Some((204, String::new())));
     }
 
-    /// The same, and it has no answer yet.
+    /// Sends an event of a hook of this session, without waiting for the answer.
     fn begin_report(&mut self, session: &str, name: &str, fields: &serde_json::Value) -> StdStream {
         let here = Here::read(now().wall_ms);
         self.n_events += 1;
@@ -154,7 +155,7 @@ impl World {
         self.send("/v1/events", &event)
     }
 
-    /// A session of no harness that is known.
+    /// Starts a session without a known harness.
     #[track_caller]
     fn orphan(&mut self, session: &str) {
         self.report(session, "SessionStart", &json!({"source": "startup", "harness": null}));
@@ -178,7 +179,7 @@ impl World {
         self.server.coordinator.state().sessions_with_id(session).next().unwrap().key
     }
 
-    /// Turns until the peer has its answer.
+    /// Turns the loop until the peer has its answer.
     #[track_caller]
     fn answer(&mut self, stream: &mut StdStream) -> Answered {
         let (mut text, deadline) = (Vec::new(), now().mono_ns + PATIENCE_NS);
@@ -192,7 +193,7 @@ impl World {
         }
     }
 
-    /// Turns for a while: long enough for whatever is due to be done.
+    /// Turns the loop for long enough to do whatever is due, and asserts that the peer still waits.
     #[track_caller]
     fn assert_waits(&mut self, stream: &mut StdStream) {
         let swept_from = now().mono_ns;
@@ -207,7 +208,7 @@ impl World {
     }
 }
 
-/// What has come so far; none if that is not all yet.
+/// Reads what has arrived so far; none if the answer is not complete yet.
 fn read(stream: &mut StdStream, text: &mut Vec<u8>) -> Option<Answered> {
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -228,7 +229,7 @@ fn harness() -> coord_model::ProcessRef {
     coord_model::ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
 }
 
-/// As an event names it.
+/// The harness as an event names it.
 fn harness_as(kind: &str) -> serde_json::Value {
     let pid_ns = Here::read(now().wall_ms).pid_ns;
     let mut harness = serde_json::to_value(harness()).unwrap();
@@ -264,7 +265,7 @@ fn a_message_is_handed_over() {
     assert!(!world.coordinator().is_waiting(session));
 }
 
-// H-02: each Stop brings another.
+// H-02: each Stop brings another waiter.
 #[test]
 fn a_newer_waiter_ends_the_older_one() {
     let mut world = World::new(ALWAYS);
@@ -276,8 +277,8 @@ fn a_newer_waiter_ends_the_older_one() {
     assert_eq!(world.answer(&mut second), Some((200, "hello".to_owned())));
 }
 
-// H-02: at SessionStart the wake hook may be first; nothing is handed over before it is proved whose
-// it is.
+// H-02: at SessionStart the wake hook may arrive first; nothing is handed over before its harness is
+// proved to hold the session.
 #[test]
 fn a_waiter_may_come_before_its_session_does() {
     let mut world = World::new(ALWAYS);
@@ -288,13 +289,13 @@ fn a_waiter_may_come_before_its_session_does() {
     world.assert_waits(&mut waiter);
 }
 
-// H-02, F5: /clear leaves a waiter behind, whose message would reach the next conversation.
+// H-02, F5: /clear leaves a waiter, whose message would reach the next conversation.
 #[test]
 fn a_waiter_of_an_earlier_conversation_is_ended() {
     let mut world = World::new(ALWAYS);
     let session = world.start_session("s1");
     let mut old = world.wait("s1");
-    // In this order the next one comes before the event that makes it current.
+    // In this order, the next waiter arrives before the event that makes its session current.
     let mut next = world.wait("s2");
     assert!(world.coordinator().is_waiting(session));
     world.report("s1", "SessionEnd", &json!({"reason": "clear"}));
@@ -309,7 +310,7 @@ fn a_waiter_of_an_earlier_conversation_is_ended() {
     assert_eq!(world.answer(&mut next), Some((200, "hello".to_owned())));
 }
 
-// H-02: a straggler of the old conversation does not take the place of the new one's waiter.
+// H-02: a straggler of the old conversation does not replace the waiter of the new one.
 #[test]
 fn a_late_waiter_takes_nobodys_place() {
     let mut world = World::new(ALWAYS);
@@ -323,7 +324,7 @@ fn a_late_waiter_takes_nobodys_place() {
     assert!(world.coordinator().is_waiting(session));
 }
 
-// H-25: only a child of the harness that it names, itself, and while that lives.
+// H-25: only a child of the named harness may wait, under its own pid, and only while the harness lives.
 #[test]
 fn nobody_else_waits() {
     let mut world = World::new(ALWAYS);
@@ -348,8 +349,8 @@ fn nobody_else_waits() {
     assert_eq!(world.server.coordinator.waiters.len(), 0);
 }
 
-// H-02: with `auto` only beside sessions with marks; never where it says so; and never without a
-// person.
+// H-02: with `auto`, only sessions with marks have a waiter; with `never`, none has; and a session
+// without a person never has.
 #[test]
 fn sessions_that_are_not_armed_have_none() {
     for config in [AUTO, "[queue]\nwake = \"never\"\n"] {
@@ -357,7 +358,7 @@ fn sessions_that_are_not_armed_have_none() {
         world.start_session("s1");
         let mut waiter = world.wait("s1");
         assert_eq!(world.answer(&mut waiter), NOTHING, "{config}");
-        // Whose it is may turn out later.
+        // The event that names the harness of the session may arrive later.
         let mut waiter = world.wait("s2");
         world.report("s2", "SessionStart", &json!({"source": "clear"}));
         assert_eq!(world.answer(&mut waiter), NOTHING, "{config}");
@@ -368,7 +369,7 @@ fn sessions_that_are_not_armed_have_none() {
     assert_eq!(world.answer(&mut waiter), NOTHING);
 }
 
-// H-02: what a person says of a session arms it, for the next waiter; a child arms its parent.
+// H-02: a person's marks arm a session for the next waiter; a child arms its parent.
 #[test]
 fn marks_arm_a_session() {
     let mut world = World::new(AUTO);
@@ -379,7 +380,7 @@ fn marks_arm_a_session() {
     world.assert_waits(&mut first);
     world.attend("parent-1", MarkChange { unattended: Some(false), ..MarkChange::default() });
     assert_eq!(world.answer(&mut first), NOTHING, "its user came back");
-    // A child, in whatever process it runs.
+    // The process of the child does not matter.
     world.orphan("child-1");
     let parent = Some("parent-1".to_owned());
     world.attend("child-1", MarkChange { parent, ..MarkChange::default() });
@@ -387,7 +388,8 @@ fn marks_arm_a_session() {
     world.assert_waits(&mut second);
 }
 
-// H-02: a wait has no end of its own: neither rest nor a crowd closes it, and the crowd is served.
+// H-02: a waiter waits without limit: neither idleness nor a crowd of connections closes it, and the
+// crowd is served.
 #[test]
 fn a_waiter_is_neither_idle_nor_in_the_way() {
     let mut world = World::new(ALWAYS);
@@ -409,7 +411,7 @@ fn a_waiter_is_neither_idle_nor_in_the_way() {
     assert_eq!(world.server.connections.len(), CONNECTIONS_MAX + 1);
     assert!(world.coordinator().is_waiting(session));
     drop(crowd);
-    // Out of descriptors, others go first; it is the last one that does.
+    // Out of descriptors, other connections are closed first; the waiter is closed last.
     world.turn_until("they are gone", |server| server.connections.len() == 1);
     let _other = world.connect();
     world.turn_until("it is accepted", |server| server.connections.len() == 2);
@@ -420,7 +422,7 @@ fn a_waiter_is_neither_idle_nor_in_the_way() {
     assert!(!world.coordinator().is_waiting(session));
 }
 
-// H-02: a waiter that ends is forgotten, whatever it did before; what it sends is nobody's.
+// H-02: a waiter that leaves is forgotten, and whatever it sent belongs to no request.
 #[test]
 fn a_waiter_that_leaves_is_forgotten() {
     let mut world = World::new(ALWAYS);
@@ -433,7 +435,7 @@ fn a_waiter_that_leaves_is_forgotten() {
     assert_eq!(world.server.connections.len(), 0);
 }
 
-// H-02: at the end all are sent away with an answer.
+// H-02: at the end, every waiter is sent away with an answer.
 #[test]
 fn at_the_end_they_get_an_empty_answer() {
     let mut world = World::new(ALWAYS);
@@ -446,7 +448,7 @@ fn at_the_end_they_get_an_empty_answer() {
     drop(dir);
 }
 
-// S4-09, S4-24: a hook that does not wait for the disk takes no message along; one that does has it.
+// S4-09, S4-24: a hook that does not wait for the disk takes no message; one that waits gets it.
 #[test]
 fn a_hook_that_leaves_takes_no_message_along() {
     let mut world = World::new("");
@@ -470,7 +472,7 @@ fn a_hook_that_leaves_takes_no_message_along() {
     assert_eq!(world.key("s1"), session);
 }
 
-// H-02: a session that was sent a message has a waiter from then on, whatever its marks.
+// H-02: after a session was sent a message, it has a waiter, whatever its marks.
 #[test]
 fn a_message_arms_a_session() {
     let mut world = World::new(AUTO);
@@ -483,7 +485,7 @@ fn a_message_arms_a_session() {
     assert!(world.coordinator().is_waiting(session));
 }
 
-// H-52: nothing is taken in, and nothing answered, once a worker is lost.
+// H-52: after a worker is lost, nothing is accepted and nothing is answered.
 #[test]
 fn the_loop_ends_at_once_when_a_worker_ends_unasked() {
     let mut world = World::new("");
@@ -508,8 +510,8 @@ fn configure(world: &World, text: &str) {
     std::fs::rename(&new, paths.config_file()).unwrap();
 }
 
-// U-06: a change is in force at once and recorded; a replay agrees; a wrong file changes nothing and is
-// shown; what needs a restart says so.
+// U-06: a change is in force at once and recorded, and a replay agrees; an invalid file changes nothing
+// and is shown; a change that needs a restart is named.
 #[test]
 fn a_changed_configuration_takes_effect_without_a_restart() {
     let mut world = World::new("");
@@ -526,7 +528,7 @@ fn a_changed_configuration_takes_effect_without_a_restart() {
     configure(&world, "[recovery]\nmode = 7\n");
     world.turn_until("it is found wrong", |server| problems(server).contains("line 2"));
     assert_eq!(mode(&world.server), coord_model::Mode::Act);
-    // The file is gone: the defaults are in force.
+    // Without the file, the defaults are in force.
     std::fs::remove_file(world.server.coordinator.paths.config_file()).unwrap();
     world.turn_until("it is gone", |server| mode(server) == coord_model::Mode::Signature);
     assert_eq!(problems(&world.server), "");

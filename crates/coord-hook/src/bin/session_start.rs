@@ -1,4 +1,4 @@
-//! `coord-hook-session-start`: reports SessionStart; the only one that may start the coordinator.
+//! `coord-hook-session-start`: reports SessionStart; the only hook that may start the coordinator.
 #![no_main]
 
 use coord_hook::{Args, Heap, Program};

@@ -1,4 +1,4 @@
-//! `coord-hook-wake`: waits for a message to an idle session, and wakes it with that.
+//! `coord-hook-wake`: waits for a message to an idle session, and wakes the session with it.
 #![no_main]
 
 use coord_hook::{Args, Heap};

@@ -1,4 +1,4 @@
-//! The scanner against `serde_json`, with the input cut at every byte.
+//! Compares the scanner with `serde_json`, with the input cut at every byte.
 
 use super::*;
 use crate::fields::TEXTS;
@@ -30,7 +30,7 @@ fn texts(fields: &Fields) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Everything that was taken out, for comparison.
+/// All extracted fields, for comparison.
 fn all(fields: &Fields) -> String {
     format!("{fields:?}")
 }
@@ -124,7 +124,8 @@ proptest! {
         }
     }
 
-    /// What is refused is no JSON; what is taken is, but for bytes that strings may not hold.
+    /// What is refused is no JSON. What is accepted is JSON, except for bytes that strings may not
+    /// contain.
     #[test]
     fn agrees_with_serde_json_on_damaged_input(
         payload in any_payload(),

@@ -1,6 +1,6 @@
-//! One fresh look at everything that an act depends on (G4).
+//! Takes one fresh look at everything that an act depends on (G4).
 //!
-//! What changes fastest is looked at last: the pane, and who has its terminal.
+//! What changes fastest is read last: the pane, and the foreground process of its terminal.
 
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -17,11 +17,11 @@ use super::{Tools, main_thread};
 use crate::transcript::{self, TranscriptWish};
 use crate::{process, registry, room, task_dir};
 
-/// What was found, and where to act.
+/// What a look found, and where to act.
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) proof: Proof,
-    /// Its pane, if it is the same one.
+    /// The session's pane, if it is still the same one.
     pub(super) spot: Option<Spot>,
     /// The session for a new window.
     pub(super) session: Option<String>,
@@ -30,13 +30,13 @@ pub(super) struct Look {
 }
 
 impl Tools {
-    /// Looks, and locks the transcript if it has a turn.
+    /// Takes a look, and locks the transcript if it has a turn.
     pub(super) fn look(&mut self, subject: &Subject) -> Look {
         self.look_since(subject, &Table::default())
     }
 
-    /// Looks again, taking of the process table what is new since `before`: that of a machine with a
-    /// thousand processes takes longer to read than a signal may wait.
+    /// Takes another look that reads only the processes that are new since `before`: on a machine with a
+    /// thousand processes, reading all takes longer than a signal may wait.
     pub(super) fn look_since(&mut self, subject: &Subject, before: &Table) -> Look {
         let looked_ns = RealClock.mono_ns();
         let harness = subject.harness;
@@ -79,15 +79,15 @@ impl Tools {
         Look { proof, spot: found.spot, session: found.session, table }
     }
 
-    /// What stands at the end of the conversation, where that is asked for.
+    /// How the conversation ends, if the subject asks for it.
     fn last_words(&self, subject: &Subject) -> Option<LastWords> {
         subject.reads_last_words.then_some(())?;
         let wish = transcript_of(subject, None);
         transcript::read(&self.readable, &wish).ok().map(|tail| tail.last_words)
     }
 
-    /// H-07: the words of a crash that are content of the conversation are no signature; neither are any
-    /// while the conversation cannot be read.
+    /// H-07: removes a crash signature whose text is part of the conversation, or that cannot be checked
+    /// because the transcript is unreadable.
     fn without_content(&self, subject: &Subject, mut pane: PaneState) -> PaneState {
         let (PaneState::Client { signature, .. } | PaneState::Shell { signature, .. }) = &mut pane
         else {
@@ -104,18 +104,18 @@ impl Tools {
         pane
     }
 
-    /// Since when its entry in the registry says idle, for this session.
+    /// Since when the harness's registry entry says that this session is idle, in milliseconds since 1970.
     fn idle_since_ms(&self, subject: &Subject) -> Option<u64> {
         let process = subject.harness;
         let entry = registry::read(&self.readable, Path::new(&subject.config_dir), process);
         let Registry::Present(entry) = entry else { return None };
         let is_idle = entry.known_status() == Some(RegistryStatus::Idle);
-        // An entry that does not say since when is no proof of thirty seconds.
+        // An entry without that time is no proof of thirty seconds.
         let since_ms = Some(entry.changed_ms).filter(|changed_ms| *changed_ms != 0);
         since_ms.filter(|_| is_idle && entry.session_id == subject.session_id)
     }
 
-    /// The one line that is typed into a shell, if it has plain characters only (H-18).
+    /// The line that is typed into a shell, if it consists of plain characters only (H-18).
     pub(super) fn line(&self, nonce: &str) -> Option<String> {
         let is_nonce = nonce.len() == 32 && nonce.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_path = |path: &str| Path::new(path).is_absolute() && is_plain(path);
@@ -134,7 +134,7 @@ fn transcript_of(subject: &Subject, signature: Option<String>) -> TranscriptWish
     }
 }
 
-/// 128 random bits in hexadecimal; empty if there are none, so that no line is made with it.
+/// 128 random bits in hexadecimal. Empty without randomness, so that no line is built with it.
 fn nonce() -> String {
     let mut bytes = [0; 16];
     match getrandom(&mut bytes, GetRandomFlags::empty()) {

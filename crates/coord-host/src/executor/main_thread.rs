@@ -1,4 +1,5 @@
-//! What the main thread of a process has run, which tells a client that hangs from one that waits (H-07).
+//! Reads how long the main thread of a process has run, which distinguishes a client that hangs from one that
+//! waits (H-07).
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -10,11 +11,11 @@ use crate::process;
 /// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// What it has run in all, in nanoseconds; none if that is not told, or if somebody has stopped the
-/// process: by Ctrl-Z, with a debugger, or with its control group.
+/// Total time for which the main thread has run, in nanoseconds. None if it is unknown, or if the process is
+/// stopped: by Ctrl-Z, by a debugger, or through its control group.
 pub(super) fn ran_ns(process: ProcessRef) -> Option<u64> {
     let pid = process.pid;
-    // proc(5): time on the processor, time in the queue, number of turns, of the thread `pid`.
+    // proc(5): time on the processor, time in the run queue and number of time slices, for the thread `pid`.
     let text = read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let ran_ns = text.split(' ').next()?.parse().ok()?;
     let groups = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -23,7 +24,7 @@ pub(super) fn ran_ns(process: ProcessRef) -> Option<u64> {
     (!is_stopped).then_some(ran_ns)
 }
 
-/// Whether one of these groups, as `/proc/PID/cgroup` lists them, is frozen (cgroups(7)).
+/// Whether one of these groups, as listed in `/proc/PID/cgroup`, is frozen (cgroups(7)).
 fn is_frozen(mount: &Path, groups: &str) -> bool {
     groups.lines().any(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -51,14 +52,14 @@ mod tests {
     use super::{is_frozen, ran_ns};
     use crate::process;
 
-    // H-07: one that waits and never wakes stands still; one that was stopped says nothing.
+    // H-07: a waiting process that never wakes does not advance; a stopped one is not reported.
     #[test]
     fn what_runs_moves_what_waits_does_not_what_is_stopped_is_not_told() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = child.id();
         let start_time = process::stat(pid).unwrap().start_time;
         let waiting = ProcessRef { pid, start_time };
-        // Until it has come to its wait.
+        // Wait until the process waits.
         let still = std::iter::from_fn(|| Some((ran_ns(waiting), ran_ns(waiting))))
             .find(|(one, other)| one.is_some() && one == other);
         assert!(still.is_some());
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(ran_ns(waiting), None);
     }
 
-    // H-07: what its user has frozen does not hang.
+    // H-07: a process that its user has frozen does not hang.
     #[test]
     fn a_frozen_group_is_told_of() {
         let mount = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tells those who look at a pane, in their status line (H-35).
+//! Shows a notice to those who look at a pane, in their tmux status line (H-35).
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use super::Tools;
 use super::pane::{is_plain, is_server};
 use crate::tmux::answer;
 
-/// A status line is one line.
+/// Longest text in characters; a status line is one line.
 const TEXT_CHARS_MAX: usize = 200;
 const CLIENTS: &str = "#{window_id} #{client_control_mode} #{client_name}";
 
 impl Tools {
-    /// Shows a text for `for_ms`, or until a key, to each client that shows the pane's window. Harmless if
-    /// there is none.
+    /// Shows a text to each client that displays the pane's window, for `for_ms` milliseconds or until a key
+    /// is pressed. Does nothing if there is no such client.
     pub(super) fn notify(
         &mut self,
         pane: &TmuxPane,
@@ -53,8 +53,8 @@ impl Tools {
     }
 }
 
-/// One word of a tmux command that is shown as it stands: neither formats nor times nor variables are
-/// expanded in it.
+/// Quotes a text as one word of a tmux command that is shown literally: formats, times and variables in it
+/// are not expanded.
 fn quoted(text: &str) -> String {
     let mut word = String::from("\"");
     for one in text.chars().filter(|one| !one.is_control()).take(TEXT_CHARS_MAX) {

@@ -1,8 +1,9 @@
-//! What is with a session's pane, all of it from one moment of its server (H-16).
+//! Determines the state of a session's pane, from one moment of its server (H-16).
 //!
-//! Decides whether it is the same pane, who is in front on its terminal, and when a key of a client
-//! may have reached it. tmux tells of keys by the second, and of those of a client in control mode
-//! not at all (measured): where one is attached, a key may have come at any moment.
+//! This module decides whether the pane is still the same, which process is in the foreground of its
+//! terminal, and when a client's key may last have reached it. tmux reports keys only to the second, and
+//! those of a client in control mode not at all (measured): while such a client is attached, a key may have
+//! come at any moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,24 +17,24 @@ use super::processes::Table;
 use crate::process;
 use crate::tmux::{self, Asker, ServerSocket, answer};
 
-/// One line for each pane and session it is in; none of the fields can hold a space.
+/// One line for each pane and each session that it is in; no field can contain a space.
 const PANES: &str = "p #{pane_id} #{pane_pid} #{pane_dead} #{pane_height} #{cursor_x} #{cursor_y} \
                      #{pane_in_mode} #{pane_synchronized} #{pid} #{session_id} #{pane_tty}";
 const SESSIONS: &str = "s #{session_id} #{session_activity} #{session_last_attached}";
 const CLIENTS: &str =
     "c #{session_id} #{client_activity} #{client_control_mode} #{client_readonly}";
-/// Ends the lists; everything before it is tmux's own.
+/// Ends the lists; tmux itself writes everything before it.
 const END: &str = "end";
-/// What a path to a terminal, or a session's id behind its `$`, is made of.
+/// Punctuation in a terminal's path, or in a session's id after its `$`, that needs no quoting.
 const PLAIN: [char; 5] = ['/', '.', '_', '-', '+'];
 
-/// Whether a text means the same to a shell and to tmux as it says.
+/// Whether a text means itself to both a shell and tmux.
 pub(super) fn is_plain(text: &str) -> bool {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || PLAIN.contains(&one);
     !text.is_empty() && text.chars().all(is_plain)
 }
 
-/// What was found.
+/// The state of a pane, and of the server around it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) state: PaneState,
@@ -41,9 +42,9 @@ pub(super) struct Found {
     pub(super) any_key_ms: Option<u64>,
     pub(super) is_in_mode: bool,
     pub(super) is_synchronized: bool,
-    /// The pane, if it is the same one.
+    /// The pane, if it is still the same one.
     pub(super) spot: Option<Spot>,
-    /// The session for a new window: that of the pane, else the one that was used last.
+    /// The session for a new window: that of the pane, or else the one used last.
     pub(super) session: Option<String>,
 }
 
@@ -74,25 +75,25 @@ pub(super) struct Spot {
     pub(super) tty: String,
 }
 
-/// One moment of a server.
+/// The state of one server at one moment.
 #[derive(Debug, Default)]
 struct View {
     server_pid: u32,
     panes: BTreeMap<u32, Spot>,
-    /// The sessions that a pane is in.
+    /// The sessions that each pane is in.
     sessions_of: BTreeMap<u32, BTreeSet<String>>,
     sessions: BTreeMap<String, Session>,
     clients: Vec<Client>,
-    /// What stands on the wished pane, with escape sequences.
+    /// The text of the requested pane, with escape sequences.
     text: String,
 }
 
-/// A session of the server; the one that was used last is the greatest.
+/// A session of the server; the one used last is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Session {
-    /// A client was there once; else its activity is its creation.
+    /// Whether a client was ever attached; if not, the activity is the session's creation.
     was_attached: bool,
-    /// When a client last did something there, seconds since 1970.
+    /// When a client was last active in the session, in seconds since 1970.
     activity_s: u64,
 }
 
@@ -100,11 +101,11 @@ struct Session {
 struct Client {
     session: String,
     activity_s: u64,
-    /// Its keys come as commands, which move nothing.
+    /// Whether the client's keys arrive as commands, which do not update the activity.
     is_unseen: bool,
 }
 
-/// Looks at the pane of a session whose processes are in `table`.
+/// Captures the pane of a session whose processes are in `table`.
 pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found {
     let Some((pane, proof)) = &subject.pane else { return Found::nothing(PaneState::None) };
     let unreadable = |why: String| Found::nothing(PaneState::Unreadable { why });
@@ -124,7 +125,7 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
         is_it.then_some(view).ok_or_else(|| "another server answered".to_owned())
     });
     match view {
-        // A new server's panes begin with the same ids: none of them is the one that was proved.
+        // The panes of a new server begin with the same ids, but none of them is the proved one.
         Ok(mut view) if view.server_pid != pane.server.pid => {
             view.panes.clear();
             view.sessions_of.clear();
@@ -135,7 +136,7 @@ pub(super) fn look(asker: &mut Asker, subject: &Subject, table: &Table) -> Found
     }
 }
 
-/// Whether exactly the server listens there that had the pane when it was proved (H-16).
+/// Checks that the listening server is exactly the one that had the pane when it was proved (H-16).
 pub(super) fn is_server(server_socket: &ServerSocket, pane: &TmuxPane) -> Result<(), String> {
     let is_it = server_socket.server == pane.server;
     is_it.then_some(()).ok_or_else(|| "another server listens there".to_owned())
@@ -148,7 +149,7 @@ fn script(id: u32) -> String {
     {
         let _ = writeln!(script, "{command} -F '{format}'");
     }
-    // Each on a line of its own: one that fails does not stop the others.
+    // Each command is on a line of its own: if it fails, the others still run.
     let _ = write!(script, "display-message -p {END}\ncapture-pane -p -e -t %{id}\n");
     script
 }
@@ -212,7 +213,7 @@ fn take(view: &mut View, line: &str) -> Option<()> {
 }
 
 impl View {
-    /// The newest key that may have come to one of these sessions, milliseconds since 1970.
+    /// When a key may last have reached one of these sessions, in milliseconds since 1970.
     fn key_ms(&self, is_one: impl Fn(&str) -> bool) -> Option<u64> {
         let now_s = RealClock.wall_ms() / 1000;
         let of_sessions =
@@ -241,11 +242,11 @@ fn found(view: &View, id: u32, proof: &PaneProof, subject: &Subject, table: &Tab
         session: view.session(id),
         ..Found::nothing(PaneState::Closed)
     };
-    // Within one server pane ids are never used twice, but a pane can be given a new first process.
+    // A server never reuses pane ids, but a pane can get a new first process.
     let Some(spot) = view.panes.get(&id).filter(|spot| spot.pid == proof.pane_pid) else {
         return found;
     };
-    // A dead pane still names its terminal, which may be another pane's by now.
+    // A dead pane still names its terminal, which may belong to another pane by now.
     if !spot.is_dead && tmux::device(Path::new(&spot.tty)) != Some(proof.tty) {
         return found;
     }
@@ -255,7 +256,7 @@ fn found(view: &View, id: u32, proof: &PaneProof, subject: &Subject, table: &Tab
     found.state = if spot.is_dead {
         PaneState::Dead
     } else {
-        // Read after the server was asked: who has the terminal still had it all the time.
+        // Read after the server was queried: a process that still has the terminal had it all the time.
         match process::stat(subject.harness.pid).filter(|stat| is_it(stat, subject.harness)) {
             Some(stat) if i64::try_from(proof.tty) != Ok(stat.tty) => {
                 PaneState::Unreadable { why: "its harness is on another terminal".to_owned() }
@@ -277,8 +278,8 @@ fn client(text: &str) -> PaneState {
     PaneState::Client { screen, input: coord_screen::input(text), signature }
 }
 
-/// The pane's first process, if it alone is in front and its user has left no job stopped there: an editor or
-/// another client that was suspended is gone back to with `fg` (H-01).
+/// The state of the pane's first process: a shell if it alone is in the foreground and its user has left no
+/// stopped job there. With `fg`, the user returns to a suspended editor or client (H-01).
 fn shell(
     spot: &Spot,
     text: &str,
@@ -289,7 +290,7 @@ fn shell(
     let Some(stat) = process::stat(spot.pid) else { return PaneState::Other };
     let is_leader = stat.group == spot.pid && i64::try_from(proof.tty) == Ok(stat.tty);
     let is_in_front = stat.front == i64::from(stat.group);
-    // A script's programs run in its own group: whoever else is in it may be the one that reads.
+    // A script's programs run in the script's group: any other member may be the one that reads.
     let is_able = !stat.is_zombie && !stat.is_stopped && table.is_alone(spot.pid);
     let has_jobs = table.has_stopped_on(stat.tty);
     if !(is_leader && is_in_front && is_able) || has_jobs {
@@ -316,7 +317,7 @@ mod tests {
                          s $0 100 90\ns $1 200 \ns $2 300 0\n\
                          c $0 150 0 0\nc $2 400 0 0\nend\n";
 
-    // H-08, H-18: a session that no client ever was in has only its creation's time.
+    // H-08, H-18: a session without any client so far has only the time of its creation.
     #[test]
     fn keys_are_those_that_may_have_reached_the_pane() {
         let view = parse(format!("{LISTS}a\nb\n").as_bytes(), 0).unwrap();
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(View::default().session(7), None);
     }
 
-    // H-16: whatever stands on the pane, the lists are tmux's own.
+    // H-16: tmux itself writes the lists, whatever the text of the pane.
     #[test]
     fn a_pane_gives_as_many_lines_as_it_is_high() {
         let view = parse(format!("{LISTS}end\np %9\n").as_bytes(), 0).unwrap();

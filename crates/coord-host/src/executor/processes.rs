@@ -1,8 +1,8 @@
-//! Which processes hold a session, and which a harness started (H-08, H-13, H-33).
+//! Determines which processes hold a session, and which ones a harness started (H-08, H-13, H-33).
 //!
-//! Decides by the client's registry, command lines, terminals and environments. What cannot be read
-//! is no proof of absence where it would be ours: a process of ours whose files are closed to us is
-//! gone, or not one of the client's.
+//! The sources are the client's registry, command lines, terminals and environments. What cannot be read is
+//! no proof of absence where it would belong to this user: a process of this user whose files are closed to
+//! us is gone, or is not one of the client's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -14,28 +14,28 @@ use coord_model::{ProcessRef, Registry};
 use crate::process::{self, Stat};
 use crate::registry::{self, Readable};
 
-/// Of a process's environment, this much is read, in bytes.
+/// Longest part of a process's environment that is read, in bytes.
 const ENVIRON_BYTES_MAX: u64 = 256 * 1024;
-/// Entries of a registry that are read; a user has as many as sessions.
+/// Most entries of a registry that are read; a user has one for each session.
 const ENTRIES_MAX: usize = 4096;
-/// The device number of `/dev/tty`: whatever terminal is one's own.
+/// The device number of `/dev/tty`, which stands for the reader's own terminal.
 const OWN_TERMINAL: u64 = 0x500;
-/// What keeps the command line of the first session that it was started with.
+/// Programs that keep the command line of the first session with which they were started.
 const MULTIPLEXERS: [&[u8]; 3] = [b"tmux", b"screen", b"SCREEN"];
 
-/// One moment of the process table, the dead left out.
+/// The process table at one moment, without dead processes.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     all: BTreeMap<u32, Stat>,
-    /// Those that the moment before did not know.
+    /// Processes that were not in the table before.
     new: Vec<u32>,
-    /// Those whose command line takes the session.
+    /// Processes whose command line takes the session.
     takers: Vec<ProcessRef>,
 }
 
 impl Table {
-    /// Reads what is new since the moment `before`: of what it knows, only the deaths. A process that
-    /// the harness starts is new.
+    /// Reads the processes that are new since `before`; of known processes, only deaths are noticed. A
+    /// process that the harness starts is new.
     pub(super) fn read_since(before: &Self) -> Self {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -62,18 +62,18 @@ impl Table {
         self.of(process.pid) == Some(process)
     }
 
-    /// Whether a process is the only one in its group.
+    /// Whether a process is the only member of its process group.
     pub(super) fn is_alone(&self, pid: u32) -> bool {
         let Some(own) = self.all.get(&pid) else { return false };
         self.all.values().filter(|stat| stat.group == own.group).count() == 1
     }
 
-    /// Whether a process is stopped whose terminal this is.
+    /// Whether a process on this terminal is stopped.
     pub(super) fn has_stopped_on(&self, tty: i64) -> bool {
         self.all.values().any(|stat| stat.tty == tty && stat.is_stopped)
     }
 
-    /// Those of `pids` that are this user's and for which `is_it` holds.
+    /// Those of `pids` that belong to this user and satisfy `is_it`.
     fn ours<'a>(
         &self,
         pids: impl Iterator<Item = &'a u32>,
@@ -82,18 +82,18 @@ impl Table {
         let euid = rustix::process::geteuid().as_raw();
         let is_ours =
             |pid: u32| std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|dir| dir.uid() == euid);
-        // Few are, so whose they are is asked last.
+        // Few processes satisfy `is_it`, so the user is checked last.
         pids.filter(|pid| is_it(**pid) && is_ours(**pid)).filter_map(|pid| self.of(*pid)).collect()
     }
 
-    /// What a living harness started on its own terminal: an editor reads from there and writes
-    /// there, what only inherited it does not.
+    /// Processes that a living harness started and that use its terminal: an editor reads from it and writes
+    /// to it, unlike a process that only inherited it.
     pub(super) fn on_terminal(&self, harness: ProcessRef) -> Vec<ProcessRef> {
         let Some(own) = self.all.get(&harness.pid).filter(|own| own.tty != 0) else {
             return Vec::new();
         };
         let mut below = BTreeSet::from([harness.pid]);
-        // A child may have a smaller pid than its parent: pids start anew.
+        // A child may have a smaller pid than its parent, because pids wrap around.
         loop {
             let n = below.len();
             let children = self.all.iter().filter(|(_, stat)| below.contains(&stat.ppid));
@@ -109,7 +109,7 @@ impl Table {
         there.filter_map(|pid| self.of(pid)).collect()
     }
 
-    /// What a dead harness started for this session, and lives on: its tools.
+    /// Processes that a dead harness started for this session and that are still alive: its tools.
     pub(super) fn left_by(&self, harness: ProcessRef, session_id: &str) -> Vec<ProcessRef> {
         let session = format!("CLAUDE_CODE_SESSION_ID={session_id}").into_bytes();
         let client = format!("CLAUDE_PID={}", harness.pid).into_bytes();
@@ -139,14 +139,16 @@ impl Table {
             process::cmdline(pid).is_some_and(|line| takes(&line, session_id.as_bytes()))
         });
         self.takers.extend(new);
-        // A client that was started with the session and has gone on to another says so there.
+        // If a client was started with the session but has moved on to another one, its registry entry says
+        // so.
         owners.extend(self.takers.iter().filter(|process| !of_another(process)));
         owners.into_iter().filter(|process| !except.contains(process)).collect()
     }
 }
 
-/// The living processes that hold a session, but those in `except`, by pid (H-13): those whose entry
-/// in the registry of `config_dir` names it, and those of this user whose command line takes it.
+/// The living processes that hold a session, except those in `except`, by pid (H-13). They are those whose
+/// entry in the registry of `config_dir` names the session, and those of this user whose command line takes
+/// it.
 pub fn owners(
     session_id: &str,
     config_dir: &str,
@@ -173,8 +175,8 @@ fn registered(readable: &Readable, config_dir: &Path) -> BTreeMap<ProcessRef, St
     registered
 }
 
-/// Whether a command line is that of a client which takes this session. One that forks it takes a
-/// copy.
+/// Whether a command line is that of a client that takes this session. A client that forks the session takes
+/// a copy.
 fn takes(cmdline: &[u8], session_id: &[u8]) -> bool {
     let program = cmdline.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -190,8 +192,7 @@ fn takes(cmdline: &[u8], session_id: &[u8]) -> bool {
     words.windows(2).any(is_value) || words.iter().any(is_joined)
 }
 
-/// Whether a process reads from its terminal or writes there; so it is taken for where that cannot be
-/// told.
+/// Whether a process reads from its terminal or writes to it. If that cannot be determined, it counts as yes.
 fn uses(pid: u32, tty: i64) -> bool {
     let is_there = |fd: u32| match std::fs::metadata(format!("/proc/{pid}/fd/{fd}")) {
         Ok(file) => file.rdev() == OWN_TERMINAL || i64::try_from(file.rdev()) == Ok(tty),

@@ -1,8 +1,8 @@
-//! Has the one line run in a session's pane: typed into its shell, as the new first process of its
-//! dead pane, or in a new window (S0-25a, S0-25e, H-16 to H-18).
+//! Runs the resume line in a session's pane: typed into its shell, as the new first process of its dead pane,
+//! or in a new window (S0-25a, S0-25e, H-16 to H-18).
 //!
-//! Check and action are one command of the server, so that nothing it knows can change between them.
-//! Only plain words get there: numbers and names that tmux gave itself, the path of `coordctl` and
+//! The check and the action are one command of the server, so that nothing that the server knows can change
+//! between them. Only plain words are used: numbers and names from tmux itself, the path of `coordctl`, and
 //! the nonce.
 
 use coord_core::change_since;
@@ -13,11 +13,11 @@ use super::look::Look;
 use super::pane::{Spot, is_plain, is_server};
 use crate::tmux::ServerSocket;
 
-/// What tmux prints for the branch that was taken.
+/// Printed by tmux for the branch that was taken.
 const DONE: &str = "coord-done";
 const NOT: &str = "coord-not";
 
-/// What is to be run.
+/// The line to run, and its nonce.
 #[derive(Debug)]
 pub(super) struct Words {
     pub(super) line: String,
@@ -25,7 +25,7 @@ pub(super) struct Words {
 }
 
 impl Tools {
-    /// Types the line and Enter into its shell, if the shell stands at the same empty prompt.
+    /// Types the line and Enter into the session's shell, if the shell shows the same empty prompt.
     pub(super) fn type_resume(&mut self, subject: &Subject, before: &Proof) -> Outcome {
         let (look, words) = match self.look_again(subject, before) {
             Ok(found) => found,
@@ -40,13 +40,13 @@ impl Tools {
         self.type_line(subject, &spot, &words)
     }
 
-    /// Types the line at exactly this place, or nowhere.
+    /// Types the line at exactly this place, or does nothing.
     pub(super) fn type_line(&mut self, subject: &Subject, spot: &Spot, words: &Words) -> Outcome {
         let Words { line, nonce } = words;
         let Spot { id, pid, cursor: (x, y), tty, .. } = spot;
         let buffer = format!("coord-{nonce}");
         let send = send_key(*pid);
-        // Not as a bracketed paste: a client that was killed leaves that mode on.
+        // Not as a bracketed paste: a killed client leaves that mode on.
         let script = format!(
             "set-buffer -b {buffer} -- '{line}'\n\
              if-shell -F -t %{id} '#{{==:#{{pane_pid}} #{{pane_dead}} #{{pane_in_mode}} \
@@ -59,7 +59,7 @@ impl Tools {
         self.tell(subject, &script)
     }
 
-    /// Gives its dead pane a new first process.
+    /// Starts the line as the new first process of the session's dead pane.
     pub(super) fn respawn_pane(&mut self, subject: &Subject, before: &Proof) -> Outcome {
         let (look, words) = match self.look_again(subject, before) {
             Ok(found) => found,
@@ -70,7 +70,7 @@ impl Tools {
             return pane_changed();
         };
         let (place, line) = (place(subject), words.line);
-        // Without -k it fails if something runs in the pane again.
+        // Without -k, this fails if something runs in the pane again.
         let script = format!(
             "if-shell -F -t %{id} '#{{==:#{{pane_pid}} #{{pane_dead}},{pid} 1}}' \
              {{ respawn-pane -t %{id}{place} {line} ; display-message -p {DONE} }} \
@@ -79,7 +79,7 @@ impl Tools {
         self.tell(subject, &script)
     }
 
-    /// Opens a window behind the others, in the pane's session or else in the one that was used last.
+    /// Opens a window in the background, in the pane's session or else in the one used last.
     pub(super) fn new_window(&mut self, subject: &Subject, before: &Proof) -> Outcome {
         let (look, words) = match self.look_again(subject, before) {
             Ok(found) => found,
@@ -106,7 +106,7 @@ impl Tools {
         self.tell(subject, &script)
     }
 
-    /// A second look; what is to be run, if nothing has changed.
+    /// Looks a second time. Returns the line to run if nothing has changed.
     fn look_again(&mut self, subject: &Subject, before: &Proof) -> Result<(Look, Words), Outcome> {
         let Some(line) = self.line(&before.nonce) else {
             let why = format!("{}: not a path that can be typed", self.coordctl.escape_debug());
@@ -119,7 +119,7 @@ impl Tools {
         }
     }
 
-    /// Has its server do this, and takes the mark that says what it did.
+    /// Runs the script on the session's server, and reads the marker that says what was done.
     fn tell(&mut self, subject: &Subject, script: &str) -> Outcome {
         let Some((pane, _)) = &subject.pane else {
             return Outcome::Failed { why: "it had no pane".to_owned() };
@@ -141,8 +141,8 @@ impl Tools {
     }
 }
 
-/// The key that ends a line. A client that was killed leaves its terminal raw: a shell without a line
-/// editor of its own gets Enter as a carriage return there, which is no line's end to it (measured).
+/// The key that ends a line. A killed client leaves its terminal raw. A shell without its own line editor
+/// then receives Enter as a carriage return, which does not end a line for it (measured).
 fn send_key(shell: u32) -> &'static str {
     let name = std::fs::read_to_string(format!("/proc/{shell}/comm")).unwrap_or_default();
     if matches!(name.trim_end(), "dash" | "sh") { "C-j" } else { "Enter" }
@@ -152,8 +152,8 @@ fn pane_changed() -> Outcome {
     Outcome::Changed { what: "its pane".to_owned() }
 }
 
-/// The option for the working directory, if its path can stand in a command; `resume-exec` enters it
-/// in any case.
+/// The option for the working directory, if the path can be part of a command; `resume-exec` enters the
+/// directory in any case.
 fn place(subject: &Subject) -> String {
     let path = &subject.cwd.path;
     if is_plain(path) { format!(" -c {path}") } else { String::new() }

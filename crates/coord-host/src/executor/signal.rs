@@ -1,4 +1,4 @@
-//! Ends a harness by its pidfd (S0-25, H-08).
+//! Ends a harness through its pidfd (S0-25, H-08).
 
 use coord_core::change_since;
 use coord_model::{Outcome, Proof, Signal, Subject};
@@ -10,14 +10,14 @@ use super::Tools;
 use super::processes::Table;
 use crate::process;
 
-/// The signal to a harness at rest follows so soon on the beginning of the last look (H-08).
+/// Longest time from the start of the last look to the signal, for a harness at rest; in nanoseconds (H-08).
 const AFTER_LOOK_NS_MAX: u64 = 20_000_000;
-/// For so long looks are taken until one is quick enough: on a busy machine few are. Those after the first read
-/// less.
+/// Time for which looks are repeated until one is quick enough, in nanoseconds. On a busy machine few are
+/// quick. Looks after the first one read less.
 const LOOKS_NS: u64 = 2_000_000_000;
 
 impl Tools {
-    /// Sends the signal, if nothing has changed since `before`.
+    /// Sends the signal if nothing has changed since `before`.
     pub(super) fn end(&mut self, subject: &Subject, before: &Proof, signal: Signal) -> Outcome {
         let changed = |what: &str| Outcome::Changed { what: what.to_owned() };
         let process = subject.harness;

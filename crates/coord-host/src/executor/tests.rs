@@ -1,5 +1,5 @@
-//! The adapter against real tmux servers, shells and processes, each in a directory of its own and
-//! ended with its test. The client is a script that paints a client's screen.
+//! Tests the executor against real tmux servers, shells and processes. Each test has a directory of its
+//! own and ends what it started. The client is a script that paints a client's screen.
 
 mod acts;
 mod looks;
@@ -27,15 +27,15 @@ use crate::registry::Readable;
 use crate::tmux::Asker;
 
 const PROMPT: &str = "dev$ ";
-/// How many there were in this process.
+/// Number of worlds created in this process.
 static WORLDS: AtomicU32 = AtomicU32::new(0);
-/// A machine under load is slow, not wrong.
+/// Longest wait of a test: a machine under load is slow, not wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A tmux server with one pane, a shell in it, and a session's files.
 struct World {
     dir: TempDir,
-    /// Of its own: the processes of another test are seen too.
+    /// A session id of its own, because the processes of other tests are seen too.
     session: String,
     server: ProcessRef,
     tools: Tools,
@@ -106,8 +106,8 @@ impl World {
         self.tell(&["capture-pane", "-p", "-t", pane])
     }
 
-    /// Waits until the cursor stands behind a shell's prompt on the last line that is not blank, and
-    /// the shell waits for its user.
+    /// Waits until the cursor is after a shell's prompt on the last line that is not blank, and the
+    /// shell waits for its user.
     #[track_caller]
     fn wait_prompt(&self, pane: &str) {
         until("a prompt", || {
@@ -124,8 +124,8 @@ impl World {
         path.to_str().unwrap().to_owned()
     }
 
-    /// Written by another process: one that this test starts at the same time would hold the file
-    /// open for writing, and then it cannot be executed.
+    /// Writes a script with another process. A process that this test starts at the same time would hold
+    /// the file open for writing, and it could then not be executed.
     fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         let mut write = command();
@@ -137,8 +137,8 @@ impl World {
         path
     }
 
-    /// Starts a client in the shell of a pane, which then does `more`; it paints `line` as its input
-    /// line.
+    /// Starts a client in the shell of a pane, which then runs `more`; the client paints `line` as its
+    /// input line.
     #[track_caller]
     fn client_with(&self, pane: &str, line: &str, more: &str) -> ProcessRef {
         let rule = "─".repeat(60);
@@ -160,7 +160,7 @@ impl World {
         client
     }
 
-    /// A client at rest, whose registry says so.
+    /// Starts a client that is at rest, and whose registry entry says so.
     #[track_caller]
     fn client(&self) -> ProcessRef {
         let client = self.client_with("%0", "\u{1b}[7m ", "exec cat");
@@ -188,7 +188,7 @@ impl World {
 
     fn subject_in(&self, harness: ProcessRef, lives: bool, pane: &str) -> Subject {
         let pane_pid = self.ask(pane, "#{pane_pid}").parse().unwrap();
-        // A new pane's first process takes its terminal after the server has named it.
+        // The first process of a new pane takes its terminal only after the server has listed the pane.
         let tty = until("its terminal", || {
             let tty = u64::try_from(process::stat(pane_pid)?.tty).ok()?;
             (tty != 0).then_some(tty)
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// A client that was killed, and its shell.
+    /// Kills a client, which leaves its shell.
     #[track_caller]
     fn crashed(&self) -> Subject {
         let client = self.client();
@@ -229,12 +229,12 @@ impl World {
         self.tools.look(subject)
     }
 
-    /// What coordctl was run with, once it is.
+    /// Waits until coordctl was run, and returns its arguments.
     fn ran(&self) -> String {
         line_of(&self.path("ran"))
     }
 
-    /// A tmux client at a terminal of its own.
+    /// Attaches a tmux client on a terminal of its own.
     #[track_caller]
     fn attach(&self) -> Attached {
         let shown = self.path("shown");
@@ -254,14 +254,14 @@ impl Drop for World {
     }
 }
 
-/// A program in a bare environment.
+/// A program in an empty environment.
 fn command() -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.args(["-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TERM=xterm"]);
     command
 }
 
-/// A tmux client, ended with this.
+/// A tmux client that ends when this value is dropped.
 struct Attached {
     child: Child,
     shown: String,
@@ -274,7 +274,7 @@ impl Attached {
         stdin.flush().unwrap();
     }
 
-    /// What its terminal got so far.
+    /// The output to the client's terminal so far.
     fn shown(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.shown).unwrap_or_default()).into_owned()
     }
@@ -287,20 +287,20 @@ impl Drop for Attached {
     }
 }
 
-/// A process of ours, ended with this.
+/// A process of this user that ends when this value is dropped.
 struct Other {
     child: Child,
     process: ProcessRef,
 }
 
 impl Other {
-    /// A shell with these words behind its command, and these variables.
+    /// Starts a shell with these words after its command, and these variables.
     fn start(words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo; read x"]).args(words).env_clear();
         command.envs(variables.iter().copied());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // It runs once it says so: before that its command line is this program's.
+        // Until the shell prints a line, its command line is still that of this program.
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
         let process = process_of(child.id());
         Self { child, process }
@@ -328,7 +328,7 @@ fn is_alive(process: ProcessRef) -> bool {
     process::is_alive(process)
 }
 
-/// Waits until somebody writes a line there.
+/// Waits until somebody writes a line into the FIFO, and returns it.
 #[track_caller]
 fn line_of(fifo: &str) -> String {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -336,14 +336,14 @@ fn line_of(fifo: &str) -> String {
     let mut line = String::new();
     until("a line", || {
         let mut piece = [0; 256];
-        // Nobody has written yet, or nobody is there yet.
+        // No line was written yet, or there is no writer yet.
         let n = file.read(&mut piece).unwrap_or(0);
         line.push_str(std::str::from_utf8(&piece[..n]).unwrap());
         line.ends_with('\n').then(|| line.trim_end().to_owned())
     })
 }
 
-/// Asks until there is an answer.
+/// Repeats `ask` until it returns a value.
 #[track_caller]
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();

@@ -1,7 +1,7 @@
-//! The locks on transcripts (H-13), and whether there is anything to resume (H-36).
+//! Locks transcripts (H-13), and determines whether there is anything to resume (H-36).
 //!
-//! A lock is an exclusive `flock`, taken without waiting and kept until it is released. It does not
-//! hinder the client (measured); it keeps away whoever recovers the same session.
+//! A lock is an exclusive `flock`, taken without waiting and held until it is released. It does not hinder
+//! the client (measured); it excludes others that would recover the same session.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,20 +17,21 @@ use serde::Deserialize;
 use crate::registry::Readable;
 use crate::transcript;
 
-/// A turn is looked for up to here, in bytes: it stands near the beginning.
+/// Bytes from the start of a transcript in which a turn is looked for: it is near the beginning.
 const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Transcripts that are locked, by session.
+/// The locked transcripts, by session.
 #[derive(Debug, Default)]
 pub struct Transcripts(BTreeMap<String, Locked>);
 
-/// A file, locked as long as this is there.
+/// A file that is locked until this value is dropped.
 #[derive(Debug)]
 struct Locked(File);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // A child that is just being started has the file as well, until it executes its program.
+        // Unlocked explicitly: a child that is just being started also has the file until it executes its
+        // program.
         if let Err(error) = flock(&self.0, FlockOperation::Unlock) {
             tracing::debug!(%error, "transcript not unlocked");
         }
@@ -38,8 +39,8 @@ impl Drop for Locked {
 }
 
 impl Transcripts {
-    /// Looks at a transcript, and locks it if it has a turn. One that is locked already is locked
-    /// still, if it is the same file.
+    /// Checks a transcript, and locks it if it has a turn. A lock that is already held is kept if the file is
+    /// still the same.
     pub(super) fn look(&mut self, readable: &Readable, subject: &Subject) -> TranscriptState {
         let session_id = &subject.session_id;
         let held = self.0.remove(session_id);
@@ -76,7 +77,7 @@ impl Transcripts {
         }
     }
 
-    /// Gives a lock back.
+    /// Releases the lock on a session's transcript.
     pub(super) fn release(&mut self, session_id: &str) {
         self.0.remove(session_id);
     }
@@ -87,7 +88,7 @@ fn is_same(one: &File, other: &File) -> bool {
     id(one).is_some() && id(one) == id(other)
 }
 
-/// What is read of a line.
+/// The fields of a line that are read.
 #[derive(Deserialize)]
 struct Line {
     #[serde(rename = "type")]
@@ -99,18 +100,18 @@ struct Line {
     message: Option<Message>,
 }
 
-/// What a line of a conversation says.
+/// The message in a line of a conversation.
 #[derive(Deserialize)]
 struct Message {
     content: Option<serde_json::Value>,
 }
 
-/// What the client writes into the conversation that `/clear` begins: the command, and what it printed.
+/// The texts that the client writes into the conversation that `/clear` begins: the command, and its output.
 const OF_CLEAR: [&str; 3] =
     ["<command-name>/clear</command-name>", "<local-command-caveat>", "<local-command-stdout>"];
 
 impl Line {
-    /// Whether its user or the agent says something by it.
+    /// Whether a line is an entry of the agent, or the user's own.
     fn is_turn(&self) -> bool {
         match self.kind.as_deref() {
             Some("assistant") => true,
@@ -124,7 +125,7 @@ impl Line {
     }
 }
 
-/// Whether a line of its user or of the agent stands in it, for this session.
+/// Whether the transcript has an entry of the user or the agent, for this session.
 fn has_turn(mut file: &File, session_id: &str) -> std::io::Result<bool> {
     file.rewind()?;
     let mut lines = BufReader::new(file.take(READ_BYTES_MAX));
@@ -134,7 +135,7 @@ fn has_turn(mut file: &File, session_id: &str) -> std::io::Result<bool> {
         if lines.read_until(b'\n', &mut line)? == 0 {
             return Ok(false);
         }
-        // A line that is not understood says nothing.
+        // A line that is not understood is ignored.
         let Ok(line) = serde_json::from_slice::<Line>(&line) else { continue };
         if line.is_turn() && line.session_id.as_deref() == Some(session_id) {
             return Ok(true);
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(look(), TranscriptState::Held);
     }
 
-    // H-36: what `/clear` itself writes into the conversation that it begins is no turn.
+    // H-36: what `/clear` writes into the conversation that it begins is no turn.
     #[test]
     fn a_conversation_in_which_only_a_clear_stands_is_empty() {
         const CAVEAT: &str = r#"{"type":"user","isMeta":true,"message":{"role":"user","content":"<local-command-caveat>Caveat: these were typed by the user.</local-command-caveat>"},"sessionId":"s1"}"#;
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(other.look(&readable, &subject), TranscriptState::Held);
         assert_eq!(one.look(&readable, &subject), TranscriptState::Locked);
 
-        // Another file at the same place is another transcript.
+        // Another file with the same path is another transcript.
         std::fs::remove_file(&subject.transcript_path).unwrap();
         std::fs::write(&subject.transcript_path, TURN).unwrap();
         assert_eq!(one.look(&readable, &subject), TranscriptState::Held);

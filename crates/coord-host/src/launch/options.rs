@@ -1,43 +1,43 @@
 //! The client's options: how many words each takes, and what a resume does with it (H-19).
 //!
-//! Made from `claude --help` of version 2.1.328, and, for the options that the help hides, from
-//! what the client says when their value is missing. A test holds the table against the client. An
-//! option that is not here makes a launch unfit.
+//! The table was made from `claude --help` of version 2.1.328 and, for options that the help hides, from the
+//! client's error message when their value is missing. A test checks the table against the client. An option
+//! that is missing from the table makes a launch unfit.
 
-/// An option.
+/// An option of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// Its names, each with its dashes.
+    /// The names of the option, with their dashes.
     pub names: &'static [&'static str],
-    /// The words behind it.
+    /// The words that follow the option.
     pub takes: Takes,
-    /// What a resume does with it.
+    /// What a resume does with the option.
     pub then: Then,
 }
 
 /// How many words an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// None.
+    /// No word.
     Nothing,
     /// The next word, whatever it is.
     One,
-    /// The next word unless that is an option: `[value]` in the help.
+    /// The next word, unless it is an option: `[value]` in the help.
     Perhaps,
-    /// All words up to the next option, one at least: `<values...>` in the help.
+    /// All words up to the next option, and at least one: `<values...>` in the help.
     List,
 }
 
-/// What becomes of an option.
+/// What a resume does with an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// It is given again.
+    /// The option is repeated.
     Kept,
-    /// It is given again if its values name files. JSON in its place may hold secrets.
+    /// The option is repeated if its values name files. A value in JSON may contain secrets.
     KeptFile,
-    /// It is left out: it chose the conversation, or was for the start alone.
+    /// The option is left out: it chose the conversation, or was only for the start.
     Left,
-    /// Nothing is resumed by itself, for this reason.
+    /// The session is not resumed automatically, for this reason.
     Refused(&'static str),
 }
 
@@ -53,9 +53,9 @@ const ELSEWHERE: Then = Refused("the session is kept elsewhere");
 const PROMPT: Then = Refused("the text of a prompt is not kept");
 const UNTRIED: Then = Refused("not tried with a resume");
 
-/// All that are known.
+/// All known options.
 pub const OPTIONS: &[Known] = &[
-    // What the session may do. Leaving one of these out could widen that.
+    // What the session may do: leaving one of these out could extend the session's rights.
     known(&["--permission-mode"], One, Kept),
     known(&["--dangerously-skip-permissions"], Nothing, Kept),
     known(&["--allow-dangerously-skip-permissions"], Nothing, Kept),
@@ -65,7 +65,7 @@ pub const OPTIONS: &[Known] = &[
     known(&["--tools"], List, Kept),
     known(&["--restricted"], Nothing, Kept),
     known(&["--add-dir"], List, Kept),
-    // Where its configuration comes from.
+    // Where the session's configuration comes from.
     known(&["--settings"], One, KeptFile),
     known(&["--setting-sources"], One, Kept),
     known(&["--mcp-config"], List, KeptFile),
@@ -80,7 +80,7 @@ pub const OPTIONS: &[Known] = &[
     known(&["--append-system-prompt-file"], One, KeptFile),
     known(&["--exclude-dynamic-system-prompt-sections"], Nothing, Kept),
     known(&["--system-prompt-snapshot"], One, Kept),
-    // Its model.
+    // The model.
     known(&["--model"], One, Kept),
     known(&["--fallback-model"], One, Kept),
     known(&["--advisor"], One, Kept),
@@ -89,7 +89,7 @@ pub const OPTIONS: &[Known] = &[
     known(&["--max-thinking-tokens"], One, Kept),
     known(&["--betas"], List, Kept),
     known(&["--autocompact"], One, Kept),
-    // How it shows itself.
+    // How the client displays itself.
     known(&["--ide"], Nothing, Kept),
     known(&["--chrome"], Nothing, Kept),
     known(&["--no-chrome"], Nothing, Kept),
@@ -99,19 +99,19 @@ pub const OPTIONS: &[Known] = &[
     known(&["--ax-screen-reader"], Nothing, Kept),
     known(&["--brief"], Nothing, Kept),
     known(&["--prompt-suggestions"], Perhaps, Kept),
-    // What chose the conversation: the resume names it. A name stands in the conversation, and may
-    // have been changed there.
+    // What chose the conversation: the resume names it. A session's name is part of the conversation, and may
+    // have changed there.
     known(&["-r", "--resume"], Perhaps, Left),
     known(&["-c", "--continue"], Nothing, Left),
     known(&["--session-id"], One, Left),
     known(&["--fork-session"], Nothing, Left),
     known(&["--from-pr"], Perhaps, Left),
     known(&["-n", "--name"], One, Left),
-    // For the start alone: hooks that set a project up, and a text in the input line.
+    // Only for the start: hooks that set up a project, and text in the input line.
     known(&["--init"], Nothing, Left),
     known(&["--maintenance"], Nothing, Left),
     known(&["--prefill"], One, Left),
-    // Texts for the model are not stored, and without them the session would be another one.
+    // Prompts are not stored, and without them the session would behave differently.
     known(&["--system-prompt"], One, PROMPT),
     known(&["--append-system-prompt"], One, PROMPT),
     known(&["--agents"], One, PROMPT),
@@ -121,7 +121,7 @@ pub const OPTIONS: &[Known] = &[
     known(&["--desktop"], Nothing, ELSEWHERE),
     known(&["--environment"], One, ELSEWHERE),
     known(&["--teleport"], Perhaps, ELSEWHERE),
-    // They would fetch or make something a second time.
+    // They would fetch or create something a second time.
     known(&["--file"], List, UNTRIED),
     known(&["--plugin-url"], One, UNTRIED),
     known(&["-w", "--worktree"], Perhaps, UNTRIED),
@@ -144,7 +144,7 @@ pub const OPTIONS: &[Known] = &[
     known(&["-v", "--version"], Nothing, HEADLESS),
 ];
 
-/// The client's commands: as its first word each is no prompt.
+/// The client's commands; one of these as the first word is no prompt.
 pub const COMMANDS: &[&str] = &[
     "agents",
     "attach",
@@ -169,7 +169,7 @@ pub const COMMANDS: &[&str] = &[
     "upgrade",
 ];
 
-/// The option of this name.
+/// The option with this name.
 pub(super) fn find(name: &str) -> Option<Known> {
     OPTIONS.iter().find(|known| known.names.contains(&name)).copied()
 }

@@ -1,4 +1,4 @@
-//! Says what started a harness: a shell that waits for its user's commands, tmux, or anything else
+//! Determines what started a harness: a shell that waits for its user's commands, tmux, or anything else
 //! (H-13, H-18).
 
 use std::fs::File;
@@ -9,19 +9,19 @@ use rustix::fs::{major, minor};
 
 use crate::process::{CMDLINE_BYTES_MAX, Stat, stat};
 
-/// The names of shells. A login shell has no dash in its process's name.
+/// Names of shells. A login shell has no dash in its process's name.
 const SHELLS: [&str; 14] = [
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh",
     "xonsh", "zsh",
 ];
-/// Options of shells that take the next word; a file that is read first leaves a shell interactive.
+/// Options of shells that take the next word. A startup file that is read first leaves a shell interactive.
 const TAKE_ONE: [&str; 6] = ["--init-file", "--rcfile", "-o", "+o", "-O", "+O"];
-/// Long options that run something and end, or may.
+/// Long options of shells that run something and end, or may do so.
 const RUN: [&str; 3] = ["--command", "--execute", "--file"];
-/// A process has a shorter name, in characters.
+/// Longest process name that is kept, in characters; real names are shorter.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The parent of a process with this `stat`; none if it is gone by now.
+/// The parent of the process with this `stat`; none if the parent is gone.
 pub(super) fn of(child: Stat) -> Option<Parent> {
     let pid = child.ppid;
     let before = stat(pid)?;
@@ -33,7 +33,7 @@ pub(super) fn of(child: Stat) -> Option<Parent> {
     } else {
         ParentKind::Other(name)
     };
-    // What was read by pid is of one process only if it is the same at the end.
+    // What was read by pid belongs to one process only if the start time is the same at the end.
     let after = stat(pid)?;
     let process = ProcessRef { pid, start_time: after.start_time };
     (after.start_time == before.start_time).then_some(Parent { process, kind })
@@ -50,7 +50,7 @@ fn clean(name: &str) -> String {
     chars.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Whether it is a shell on the child's terminal that reads its commands from there.
+/// Whether the process is a shell that reads its commands from the child's terminal.
 fn is_shell(name: &str, pid: u32, own: Stat, child: Stat) -> bool {
     SHELLS.contains(&name)
         && own.tty != 0
@@ -59,12 +59,14 @@ fn is_shell(name: &str, pid: u32, own: Stat, child: Stat) -> bool {
         && cmdline(pid).is_some_and(|cmdline| is_interactive(&cmdline))
 }
 
-/// Whether its standard input is its terminal: `bash <script` has no script in its command line.
+/// Whether the standard input of a process is its terminal: the command line of `bash <script` shows no
+/// script.
 fn reads_terminal(pid: u32, tty: i64) -> bool {
     rustix::fs::stat(format!("/proc/{pid}/fd/0")).is_ok_and(|input| number(input.st_rdev) == tty)
 }
 
-/// A device as `/proc/PID/stat` writes it: the minor number's upper bits stand above the major one.
+/// A device number as `/proc/PID/stat` writes it: the upper bits of the minor number are above the major
+/// number.
 fn number(device: u64) -> i64 {
     let (major, minor) = (i64::from(major(device)), i64::from(minor(device)));
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
@@ -103,7 +105,7 @@ fn is_interactive(cmdline: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    // H-13: a wrapper or a loop in a script is no shell that waits for its user.
+    // H-13: neither a wrapper nor a loop in a script is a shell that waits for its user.
     #[test]
     fn a_shell_is_interactive_without_script_and_command() {
         for (cmdline, expected) in [

@@ -1,4 +1,4 @@
-//! Program, words and directory of a launch, from texts and from this very process.
+//! Tests the program, options and directory of a launch, with texts and with this process.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().copied().map(str::to_owned).collect()
 }
 
-// S0-25d: the executable, and the script of a client that is one.
+// S0-25d: the executable, and the script if the client is one.
 #[test]
 fn a_script_belongs_to_the_program() {
     for (executable, cmdline, program, flags) in [
@@ -38,7 +38,7 @@ fn a_script_belongs_to_the_program() {
     }
 }
 
-// H-19: a command line that is no text is not guessed at.
+// H-19: a command line that is no text is not guessed.
 #[test]
 fn a_command_line_is_its_words() {
     assert_eq!(split(b"claude\0--tools\0\0"), Ok(words(&["claude", "--tools", ""])));
@@ -47,7 +47,7 @@ fn a_command_line_is_its_words() {
     assert!(split(b"").is_err());
 }
 
-// S0-25d: the directory is the one that others see by its path.
+// S0-25d: the directory is the one that its path leads to for other processes.
 #[test]
 fn a_directory_is_its_device_and_inode() {
     use std::os::unix::fs::MetadataExt;
@@ -56,7 +56,7 @@ fn a_directory_is_its_device_and_inode() {
     assert_eq!((place.device, place.inode), (seen.dev(), seen.ino()));
 }
 
-// a reused pid is another process.
+// a process with a reused pid is another process.
 #[test]
 fn another_process_has_no_launch() {
     let pid = std::process::id();

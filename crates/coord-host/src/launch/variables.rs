@@ -1,7 +1,7 @@
-//! Which variables of the environment choose the client's account, endpoint, configuration or way
-//! to the network, and which ones mark a session (H-18, S0-25a). Names only: a value is never kept.
+//! Decides which environment variables choose the client's account, endpoint, configuration or network route,
+//! and which ones mark a session (H-18, S0-25a). Only names are kept, never a value.
 
-/// Beginnings of names. Made from the names that client 2.1.328 reads.
+/// Prefixes of such names, derived from the names that client 2.1.328 reads.
 const PREFIXES: [&str; 11] = [
     "ANTHROPIC_",
     "AWS_",
@@ -16,7 +16,7 @@ const PREFIXES: [&str; 11] = [
     "VERTEX_",
 ];
 
-/// Whole names. A proxy's are told without regard to case.
+/// Full names. Those of proxies are compared without regard to case.
 const NAMES: [&str; 18] = [
     "CLAUDE_API_KEY",
     "CLAUDE_CODE_ACCOUNT_UUID",
@@ -42,8 +42,8 @@ const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"
 /// The variable that names the configuration directory.
 pub const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
-/// What the client sets for its children. A session that inherits it takes itself for a part of
-/// another one, and keeps no transcript (S0-25a, F32).
+/// Variables that the client sets for its children. A session that inherits them considers itself a part of
+/// another session, and keeps no transcript (S0-25a, F32).
 pub const MARKS: [&str; 13] = [
     "CLAUDECODE",
     "CLAUDE_PID",
@@ -60,20 +60,20 @@ pub const MARKS: [&str; 13] = [
     "CLAUDE_CODE_MESSAGING_TOKEN",
 ];
 
-/// More such variables than anybody sets.
+/// Most such variables that are kept; nobody sets more.
 const NAMES_MAX: usize = 64;
-/// The longest name that is kept, in bytes.
+/// Longest name that is kept, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Whether a variable of this name decides which account, endpoint or configuration is used.
+/// Whether a variable of this name chooses the account, endpoint, configuration or network route.
 pub fn chooses(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || NAMES.contains(&name)
         || PROXIES.iter().any(|proxy| name.eq_ignore_ascii_case(proxy))
 }
 
-/// The names of such variables in an environment as `/proc/PID/environ` has it, in order. An empty
-/// one counts as not set.
+/// The names of such variables in an environment (in the format of `/proc/PID/environ`), sorted. An empty
+/// variable counts as not set.
 pub(super) fn names(environ: &[u8]) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = Vec::new();
     for entry in environ.split(|byte| *byte == 0) {
@@ -92,8 +92,8 @@ pub(super) fn names(environ: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The configuration directory that an environment gives: the variable's, else the default one. An empty
-/// variable counts as not set.
+/// The configuration directory that an environment gives: the value of the variable, or else the default
+/// directory. An empty variable counts as not set.
 pub(super) fn config_dir(environ: &[u8]) -> Option<String> {
     let value = |name: &str| {
         let is_it = |entry: &&[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(is_value);
@@ -108,7 +108,7 @@ pub(super) fn config_dir(environ: &[u8]) -> Option<String> {
     value("HOME").map(|home| format!("{home}/.claude"))
 }
 
-/// Whether this, after a variable's name, is a value.
+/// Whether the text after a variable's name is `=` and a value.
 fn is_value(rest: &[u8]) -> bool {
     rest.strip_prefix(b"=").is_some_and(|value| !value.is_empty())
 }
@@ -117,7 +117,7 @@ fn is_value(rest: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    // H-18: what chooses the account is told by name.
+    // H-18: variables that choose the account are recognized by name.
     #[test]
     fn accounts_endpoints_and_proxies_are_told() {
         for name in [
@@ -141,7 +141,7 @@ mod tests {
         assert!(!MARKS.iter().any(|mark| chooses(mark)));
     }
 
-    // H-18, G11: never a value, and an empty one is none.
+    // H-18, G11: values are never kept, and an empty value counts as none.
     #[test]
     fn names_are_kept_and_values_are_not() {
         let environ = b"PATH=/bin\0ANTHROPIC_MODEL=a=b\0AWS_PROFILE=\0odd\0HTTP_PROXY=x\0\

@@ -1,17 +1,17 @@
-//! Tells the client's options from its user's words (H-19), as the client does: an option takes its
-//! value without looking at it, and a list takes every word up to the next option.
+//! Separates the client's options from the user's words (H-19), as the client does: an option takes its value
+//! without looking at it, and a list takes every word up to the next option.
 //!
-//! Where a word could be meant as the prompt and is read as a value, nothing is kept (F23 of the
-//! client's behaviour: `--allowedTools Bash "fix it"` has no prompt).
+//! If a word may be meant as the prompt but is read as a value, nothing is kept (F23 of the client's
+//! behaviour: `--allowedTools Bash "fix it"` has no prompt).
 
 use super::options::{COMMANDS, Known, Takes, Then, find};
 
-/// Options and their values together, in bytes: more is not stored.
+/// Longest options and values together, in bytes; longer ones are not stored.
 const KEPT_BYTES_MAX: usize = 8 * 1024;
-/// An unknown option is named up to here, in characters.
+/// Longest name of an unknown option in an error, in characters.
 const NAME_CHARS_MAX: usize = 40;
 
-/// The options that a resume repeats, with their values. The error names the option that forbids it,
+/// The options that a resume repeats, with their values. The error names the option that prevents a resume,
 /// and never a value or a prompt (G11).
 pub(super) fn kept(words: &[String]) -> Result<Vec<String>, String> {
     let mut rest = Words { words };
@@ -37,7 +37,7 @@ pub(super) fn kept(words: &[String]) -> Result<Vec<String>, String> {
     Ok(kept)
 }
 
-/// The words that are not read yet.
+/// The words that have not been read yet.
 struct Words<'a> {
     words: &'a [String],
 }
@@ -59,12 +59,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `--` counts as one, because it ends a list.
+/// Whether a word is an option. `--` counts as one, because it ends a list.
 fn is_option(word: &str) -> bool {
     1 < word.len() && word.starts_with('-')
 }
 
-/// What is kept of the option `word` and of the values behind it.
+/// What is kept of the option `word` and of the values after it.
 fn option(word: &str, rest: &mut Words<'_>) -> Result<Vec<String>, String> {
     let (name, joined) = match word.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, Some(value)),
@@ -87,7 +87,7 @@ fn option(word: &str, rest: &mut Words<'_>) -> Result<Vec<String>, String> {
     check(name, known, &values)?;
     Ok(match (known.then, known.takes) {
         (Then::Left | Then::Refused(_), _) => Vec::new(),
-        // The long name, because `-d=x` has the value `=x`.
+        // The long name is used, because `-d=x` would have the value `=x`.
         (Then::Kept | Then::KeptFile, Takes::Perhaps) => {
             let long = known.names.last().copied().unwrap_or(name);
             vec![values.first().map_or_else(|| long.to_owned(), |value| format!("{long}={value}"))]
@@ -98,20 +98,20 @@ fn option(word: &str, rest: &mut Words<'_>) -> Result<Vec<String>, String> {
     })
 }
 
-/// The value that may be left out. As the last word it could be meant as the prompt.
+/// Reads an optional value. As the last word, it may be meant as the prompt.
 fn perhaps<'a>(name: &str, known: Known, rest: &mut Words<'a>) -> Result<Vec<&'a str>, String> {
     let Some(value) = rest.take_value() else {
         return Ok(Vec::new());
     };
     let is_last = rest.words.first().is_none_or(|word| !is_option(word));
-    // What is left out may be either.
+    // If the option is left out, the word may be either.
     if known.then != Then::Left && (is_last || has_blank(value)) {
         return Err(ambiguous(name));
     }
     Ok(vec![value])
 }
 
-/// The values of a list. The first is one for certain, because there must be one.
+/// Reads the values of a list. The first word is certainly a value, because the list needs one.
 fn list<'a>(name: &str, rest: &mut Words<'a>) -> Result<Vec<&'a str>, String> {
     let mut values = vec![rest.take_value().ok_or_else(|| missing(name))?];
     while let Some(value) = rest.take_value() {
@@ -126,7 +126,7 @@ fn list<'a>(name: &str, rest: &mut Words<'a>) -> Result<Vec<&'a str>, String> {
     Ok(values)
 }
 
-/// Whether a word has a blank outside of parentheses: `Bash(git *)` is one rule.
+/// Whether a word has a blank outside parentheses: `Bash(git *)` is one rule.
 fn has_blank(word: &str) -> bool {
     let mut depth = 0_usize;
     word.chars().any(|c| {
@@ -158,7 +158,8 @@ fn ambiguous(name: &str) -> String {
     format!("a word behind {name} may be a value or a prompt")
 }
 
-/// The name of an option is no secret; a word that only begins like one may be a prompt.
+/// The error for an unknown option. An option's name is no secret, but a word that only begins like an option
+/// may be a prompt.
 fn unknown(name: &str) -> String {
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     if is_name && name.len() <= NAME_CHARS_MAX {

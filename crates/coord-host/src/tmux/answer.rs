@@ -1,50 +1,50 @@
-//! What is asked of a tmux server, and how its answer is taken apart.
+//! Builds the commands for a tmux server, and parses the answer.
 //!
-//! All commands of one look run in one turn of the server, so the list and the captures show one
-//! moment. The text of panes is hostile, and no mark separates one pane's from the next one's: each
-//! listed pane gives exactly as many lines as it is high, whatever stands on it, and a pane that is
-//! not listed gives none. An answer that does not add up is no answer.
+//! All commands of one query run in one turn of the server, so that the list and the captures show the same
+//! moment. The text of panes is hostile, and no marker separates one pane's text from the next. Instead, each
+//! listed pane contributes exactly as many lines as it is high, whatever its text, and a pane that is not
+//! listed contributes none. An answer with another number of lines is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// One line for each pane; none of the fields can hold a space.
+/// The format of one line for each pane; no field can contain a space.
 const FORMAT: &str = "#{pane_id} #{pane_pid} #{pane_dead} #{pane_height} \
                       #{window_id}:#{window_activity} #{pid} #{pane_tty}";
-/// Ends the list; everything before it is tmux's own.
+/// Ends the list; tmux itself writes everything before it.
 const END: &str = "end";
 
 /// A pane as the server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its number, as in `%3`.
+    /// The number of the pane, as in `%3`.
     pub id: u32,
-    /// Its first process.
+    /// The first process of the pane.
     pub pid: u32,
-    /// That process has ended, and the pane was kept.
+    /// Whether that process has ended and the pane was kept.
     pub is_dead: bool,
-    /// Window and time of its last output: unchanged as long as nothing happens in it.
+    /// The window and the time of its last output; the same as long as there is no new output.
     pub happened: String,
-    /// That time, seconds since 1970.
+    /// The time of the last output, in seconds since 1970.
     pub happened_s: u64,
-    /// Its terminal.
+    /// The terminal of the pane.
     pub tty: PathBuf,
     height: usize,
 }
 
-/// One moment of a server.
+/// The state of one server at one moment.
 #[derive(Debug)]
 pub struct View {
-    /// The server.
+    /// The pid of the server.
     pub server_pid: u32,
-    /// Every pane it listed.
+    /// All panes that the server listed.
     pub panes: BTreeMap<u32, Listed>,
-    /// The text of those captured panes that exist.
+    /// The texts of the captured panes that exist.
     pub texts: BTreeMap<u32, String>,
 }
 
-/// A pane id, as `%3`. It goes into a command, and comes from an environment.
+/// Parses a pane id such as `%3`. The id comes from an environment, and goes into a command.
 pub fn pane_id(text: &str) -> Option<u32> {
     let digits = text.strip_prefix('%')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
@@ -54,13 +54,13 @@ pub fn pane_id(text: &str) -> Option<u32> {
 pub fn script(captures: &BTreeSet<u32>) -> String {
     let mut script = format!("list-panes -a -F \"{FORMAT}\"\ndisplay-message -p {END}\n");
     for id in captures {
-        // Each on a line of its own: one that fails does not stop the others.
+        // Each capture is on a line of its own: if it fails, the others still run.
         let _ = writeln!(script, "capture-pane -p -t %{id}");
     }
     script
 }
 
-/// Takes the answer to [`script`] apart.
+/// Parses the answer to [`script`].
 pub fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
     let cut = || "the answer is cut".to_owned();
     let whole = stdout.strip_suffix(b"\n").ok_or_else(cut)?;
@@ -72,7 +72,7 @@ pub fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
         if line == END {
             break;
         }
-        // A window that is linked to several sessions is listed for each of them.
+        // A window that is linked into several sessions is listed once for each.
         let (server_pid, pane) = listed(line).ok_or("the list of panes has an unknown shape")?;
         view.server_pid = server_pid;
         view.panes.insert(pane.id, pane);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    // H-16: whatever stands on a pane, its text stays its own.
+    // H-16: the text of a pane stays separate, whatever it contains.
     #[test]
     fn each_pane_gives_as_many_lines_as_it_is_high() {
         let view = parsed("end\n%0 66 0 9 @0:1 9 /dev/pts/6\n\n", &[0, 2, 3]).unwrap();

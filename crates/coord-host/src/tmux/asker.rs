@@ -1,5 +1,5 @@
-//! Has a tmux server run commands: finds the program, checks the socket, and does not wait again for
-//! a server that hung.
+//! Runs commands on a tmux server: finds the program, checks the socket, and does not wait again for a server
+//! that did not answer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use super::program::{self, Output};
 use super::socket::{ServerSocket, ServerSockets};
 use crate::registry::Readable;
 
-/// A tmux process that has not answered by then is ended.
+/// Time after which a tmux process that has not answered is killed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// A server that hung is asked again after this.
+/// Time after which a server that did not answer is queried again, in nanoseconds.
 const HUNG_NS: u64 = 30_000_000_000;
 
-/// Asks tmux servers.
+/// Queries tmux servers.
 #[derive(Debug)]
 pub struct Asker {
-    /// Where the program may be, before the usual places.
+    /// Where to look for the program before the usual places.
     places: Vec<PathBuf>,
     readable: Readable,
     pub(crate) answer_within: Duration,
-    /// Servers that did not answer in time, and when they are asked again, CLOCK_MONOTONIC: a look that
-    /// waits for them costs a process each time, and who shares this asker waits too.
+    /// Servers that did not answer in time, and when each is queried again, in nanoseconds of
+    /// CLOCK_MONOTONIC. Each attempt costs a process, and delays all other users of this asker.
     hung: BTreeMap<String, u64>,
     sockets: ServerSockets,
 }
 
 impl Asker {
-    /// `places` are tried before the usual ones; `readable` says which sockets may be asked (H-14).
+    /// `places` are tried before the usual places; `readable` says which sockets may be queried (H-14).
     pub fn new(places: Vec<PathBuf>, readable: Readable) -> Self {
         Self {
             places,
@@ -41,13 +41,13 @@ impl Asker {
         }
     }
 
-    /// Another one with the same program and rights.
+    /// Creates an asker with the same program and rights.
     pub(crate) fn another(&self) -> Self {
         let new = Self::new(self.places.clone(), self.readable.clone());
         Self { answer_within: self.answer_within, ..new }
     }
 
-    /// Has the server behind `socket` run these commands, if `may_ask` allows it.
+    /// Runs commands on the server at `socket`, if `may_ask` allows it.
     pub(crate) fn ask(
         &mut self,
         socket: &str,

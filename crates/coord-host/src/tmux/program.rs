@@ -1,8 +1,8 @@
-//! Runs the tmux program: found without PATH (H-24), with a bare environment, a deadline and a bound
-//! for its answer.
+//! Runs the tmux program: found without PATH (H-24), with an empty environment, a deadline, and a bounded
+//! answer.
 //!
-//! The commands go in by standard input and not as arguments: those may have 16 KB at most, are
-//! readable by everybody, and stop at the first command that fails. tmux 3.1 is needed for that.
+//! Commands are passed on standard input and not as arguments. Arguments are limited to 16 KB, are readable
+//! by everybody, and stop at the first command that fails. Passing them on standard input requires tmux 3.1.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -18,16 +18,16 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::socket::ServerSocket;
 
-/// Looked for in this order.
+/// The usual places, in the order in which they are searched.
 const USUAL: [&str; 5] =
     ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
-/// An answer is read up to here, in bytes: 200 panes of 50 lines of 200 characters are 2 MB.
+/// Longest answer that is read, in bytes: 200 panes of 50 lines of 200 characters have 2 MB.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Of what it complains about, this much is kept, in bytes.
+/// Longest error output that is kept, in bytes.
 const COMPLAINT_BYTES_MAX: usize = 4096;
 
-/// The program: the first that may be run of `places`, which are files or their directories, and the
-/// usual ones.
+/// Finds the program: the first executable one of `places`, which are files or their directories, and of the
+/// usual places.
 pub(super) fn find(places: &[PathBuf]) -> Result<PathBuf, String> {
     let places = places.iter().map(PathBuf::as_path).chain(USUAL.iter().map(Path::new));
     let programs = places
@@ -40,7 +40,7 @@ pub(super) fn find(places: &[PathBuf]) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("no tmux in {}; name it in tracking.tmux", USUAL.join(", ")))
 }
 
-/// What a tmux process said.
+/// The output of a tmux process.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) stdout: Vec<u8>,
@@ -48,15 +48,15 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The first line of its complaints.
+    /// The first line of the error output, without control characters.
     pub(crate) fn complaint(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.stderr);
         text.lines().next().map(|line| line.chars().filter(|one| !one.is_control()).collect())
     }
 }
 
-/// Has the server behind `server_socket` run these commands. It starts no server. A process that has not
-/// answered within `limit` is ended.
+/// Runs commands on the server at `server_socket`, and never starts a server. The tmux process is killed if
+/// it does not answer within `limit`.
 pub(super) fn run(
     program: &Path,
     server_socket: &ServerSocket,
@@ -87,12 +87,12 @@ pub(super) fn run(
     gather(&mut Running(child), limit).map_err(|why| format!("{name}: {why}"))
 }
 
-/// A process that is gone when this is.
+/// A process that is killed and reaped when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A reaped child is never signalled.
+        // A child that was already reaped is never signalled.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -114,7 +114,7 @@ fn gather(running: &mut Running, limit: Duration) -> Result<Output, String> {
             return Err(format!("no answer within {} ms", limit.as_millis()));
         }
         has_ended = wait(exit.as_fd(), [answer.fd(), complaints.fd()], left)?;
-        // After its end, what it has written is in the pipes.
+        // After the process has ended, all of its output is in the pipes.
         answer.drain()?;
         complaints.drain()?;
         complaints.bytes.truncate(COMPLAINT_BYTES_MAX);
@@ -125,7 +125,7 @@ fn gather(running: &mut Running, limit: Duration) -> Result<Output, String> {
     Ok(Output { stdout: answer.bytes, stderr: complaints.bytes })
 }
 
-/// Waits until something is to be read or the process has ended; says whether it has.
+/// Waits until there is output or the process has ended. Returns whether it has ended.
 fn wait(
     exit: BorrowedFd<'_>,
     pipes: [Option<BorrowedFd<'_>>; 2],
@@ -142,9 +142,9 @@ fn wait(
     }
 }
 
-/// One end of a pipe, and what came out of it.
+/// The reading end of a pipe, and the bytes read from it.
 struct Pipe<F> {
-    /// None at its end.
+    /// None after the end of the output.
     from: Option<F>,
     bytes: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl<F: Read + AsFd> Pipe<F> {
         self.from.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what is there, a bounded piece at a time.
+    /// Reads what is available, up to a bound.
     fn drain(&mut self) -> Result<(), String> {
         let Some(from) = &mut self.from else { return Ok(()) };
         match from.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut self.bytes) {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    // H-24: what PATH says is not asked.
+    // H-24: PATH is ignored.
     #[test]
     fn the_program_is_the_first_that_can_be_run() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
-//! One thread for each tmux server that is looked at: one that does not answer holds up no look at another.
+//! Runs one thread for each tmux server, so that a server that does not answer delays no capture on another
+//! one.
 //!
-//! What is wished for while a server is looked at waits and is looked at together; a process that already
-//! waits for the same look does not wait twice. Threads are kept for as long as their servers are few.
+//! Requests that arrive during a capture are queued and handled together. Of several queued requests for one
+//! process, the most urgent one is kept. Threads are kept as long as the servers are few.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,13 +13,14 @@ use coord_store::clock::{Clock, RealClock};
 use super::{PaneAnswer, PaneWish, Tmux, answer_to, unreadable};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 
-/// A person has one or two; beyond this the thread that was longest without work goes.
+/// Most threads at once; a person has one or two servers. Beyond this, the thread that was idle for longest
+/// ends.
 const SERVERS_MAX: usize = 16;
 
 /// The threads, by socket.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    /// What each thread looks with.
+    /// The adapter that each thread gets a copy of.
     tmux: Tmux,
     supervisor: Supervisor,
     by_socket: BTreeMap<String, Server>,
@@ -30,11 +32,11 @@ pub(crate) struct Servers {
 #[derive(Debug)]
 struct Server {
     worker: QueueWorker<Wishes>,
-    /// How many wishes there had been when it got its last one.
+    /// The number of requests so far when this thread got its last one.
     used: u64,
 }
 
-/// Looks at panes, the most urgent one of each process.
+/// Queued requests, the most urgent one of each process.
 #[derive(Debug, Default)]
 struct Wishes(BTreeMap<ProcessRef, PaneWish>);
 
@@ -48,7 +50,7 @@ impl Wishes {
 }
 
 impl Waiting for Wishes {
-    /// All there are.
+    /// All queued requests at once.
     type Task = Vec<PaneWish>;
 
     fn next(&mut self) -> Option<Vec<PaneWish>> {
@@ -61,13 +63,13 @@ impl Waiting for Wishes {
 }
 
 impl Servers {
-    /// No thread yet; each will look as `tmux` does.
+    /// Starts without threads; each one will use the settings of `tmux`.
     pub(crate) fn new(tmux: Tmux, supervisor: Supervisor) -> Self {
         let (answers, seen) = channel();
         Self { tmux, supervisor, by_socket: BTreeMap::new(), answers, seen, n_wishes: 0 }
     }
 
-    /// Wishes for looks at panes; each is answered once, and the loop is woken.
+    /// Queues requests for captures. Each is answered once, and the loop is woken.
     pub(crate) fn look_at(&mut self, wishes: Vec<PaneWish>) {
         for wish in wishes {
             self.n_wishes += 1;
@@ -78,7 +80,7 @@ impl Servers {
         }
     }
 
-    /// Something that was seen, if there is any.
+    /// The next answer, if there is one.
     pub(crate) fn take(&self) -> Option<PaneAnswer> {
         self.seen.try_recv().ok()
     }
@@ -95,7 +97,7 @@ impl Servers {
         Ok(server)
     }
 
-    /// Ends the thread that was longest without work, if there are too many.
+    /// Ends the thread that was idle for longest, if there are too many.
     fn make_room(&mut self) -> Result<(), String> {
         if self.by_socket.len() < SERVERS_MAX {
             return Ok(());
@@ -115,17 +117,17 @@ impl Servers {
         Ok(Server { worker, used: 0 })
     }
 
-    /// A wish that no thread can take is answered all the same.
+    /// Answers a request that no thread can handle.
     fn refuse(&self, wish: &PaneWish, why: &str) {
         let answer = answer_to(wish, *unreadable(why), RealClock.mono_ns());
-        // The loop asks for answers after each wish, and holds the other end itself.
+        // The loop holds the receiver, and reads answers after each request.
         let _it_is_there = self.answers.send(answer);
         self.supervisor.wake();
     }
 }
 
 impl Drop for Servers {
-    /// All of them end at once: each may be at a server that hangs.
+    /// Asks all threads to end at once, since each may be waiting for a server that hangs.
     fn drop(&mut self) {
         for server in self.by_socket.values() {
             server.worker.end();
@@ -159,14 +161,14 @@ mod tests {
         }
     }
 
-    /// A wish for a pane of a server that there is not.
+    /// A request for a pane of a tmux server that does not exist.
     fn nowhere(process: ProcessRef, socket: &str, look: Look) -> PaneWish {
         let server = ProcessRef { pid: 1, start_time: 1 };
         let pane = TmuxPane { socket: socket.to_owned(), server, pane: "%0".to_owned() };
         PaneWish { process, pane, proof: None, look }
     }
 
-    // H-32, R-10: a server that is stopped is no reason to know less of the others.
+    // H-32, R-10: a server that is stopped does not delay captures on the others.
     #[test]
     fn a_server_that_hangs_holds_up_no_other() {
         let [hung, well] = [real::Server::new("exec cat"), real::Server::new("exec cat")];
@@ -206,7 +208,7 @@ mod tests {
             servers.look_at(vec![nowhere(PROCESS, &format!("nowhere-{n}"), Look::Sweep)]);
             next(&mut poll, &servers);
         }
-        // As if all of them were at a server that does not answer.
+        // Makes all threads appear to wait for a server that does not answer.
         for server in servers.by_socket.values() {
             while !server.worker.is_idle() {
                 std::thread::yield_now();

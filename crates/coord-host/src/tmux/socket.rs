@@ -1,8 +1,8 @@
-//! Decides which tmux sockets may be asked (H-14, H-27), and who listens there.
+//! Decides which tmux sockets may be queried (H-14, H-27), and finds out which process listens there.
 //!
-//! A socket must be ours, no link, in a directory of ours that nobody else can enter. It is reached
-//! through that directory, held open: what lies on the way there cannot change between check and
-//! use. The listener is told by the kernel; being asked, a stranger could harm (see
+//! A socket must belong to this user, be no link, and be in a directory of this user that nobody else can
+//! enter. It is opened through that directory, which is held open, so that nothing on the path can change
+//! between check and use. The kernel reports the listener. A stranger that is queried could do harm (see
 //! `is_server_of`).
 
 use std::collections::BTreeMap;
@@ -19,41 +19,41 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use crate::process;
 use crate::registry::Readable;
 
-/// Sockets whose listener is remembered; a user has one or two.
+/// Most sockets whose listener is remembered; a user has one or two.
 const DOORS_MAX: usize = 64;
 
-/// Processes between a pane's server and a harness; there are two or three.
+/// Most processes between a pane's server and a harness; there are two or three.
 const DEPTH_MAX: usize = 64;
 
-/// A socket that may be asked.
+/// A socket that may be queried.
 #[derive(Debug)]
 pub(crate) struct ServerSocket {
-    /// Its directory, held open.
+    /// The directory of the socket, held open.
     dir: OwnedFd,
-    /// Its name there.
+    /// The file name of the socket in that directory.
     pub(super) name: OsString,
-    /// Who listens.
+    /// The process that listens on the socket.
     pub(crate) server: ProcessRef,
 }
 
 impl ServerSocket {
-    /// The directory, by a path that works as long as the server_socket is held open.
+    /// The directory of the socket, as a path that is valid while the directory is held open.
     pub(super) fn dir(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.dir.as_raw_fd()))
     }
 }
 
-/// What makes a socket the same file.
+/// Identifies a socket file: device, inode, and change time.
 type FileId = (u64, u64, i64, u64);
 
-/// The listeners found so far: finding one out costs the server a connection.
+/// The listeners found so far, because finding one costs the server a connection.
 #[derive(Debug, Default)]
 pub(crate) struct ServerSockets {
     listeners: BTreeMap<PathBuf, (FileId, ProcessRef)>,
 }
 
 impl ServerSockets {
-    /// Checks the socket and who listens there.
+    /// Checks the socket, and finds the process that listens on it.
     pub(super) fn open(
         &mut self,
         readable: &Readable,
@@ -96,7 +96,7 @@ impl ServerSockets {
     }
 }
 
-/// Who listens, without waiting: a server that is stopped has no room for a connection.
+/// Finds the listener without waiting: a stopped server has no room for a connection.
 fn listener(server_socket: &ServerSocket) -> Result<ProcessRef, String> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -113,7 +113,7 @@ fn listener(server_socket: &ServerSocket) -> Result<ProcessRef, String> {
     Ok(ProcessRef { pid: peer.pid, start_time: stat.start_time })
 }
 
-/// Whether `ancestor` stands above `process` in the process table.
+/// Whether `ancestor` is an ancestor of `process` in the process table.
 pub(super) fn descends_from(process: ProcessRef, ancestor: ProcessRef) -> bool {
     let mut next = process::stat(process.pid).filter(|stat| stat.start_time == process.start_time);
     for _ in 0..DEPTH_MAX {

@@ -1,4 +1,4 @@
-//! The adapter against real tmux servers, each in a directory of its own and ended with its test.
+//! Tests the adapter against real tmux servers, each in a directory of its own and ended with its test.
 
 use coord_model::{Farewell, Screen};
 use std::fs::{File, Permissions, set_permissions};
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A tmux server, and FIFOs by which its panes say that they are ready.
+/// A tmux server, and FIFOs through which its panes report that they are ready.
 pub(super) struct Server {
     dir: TempDir,
     process: ProcessRef,
 }
 
 impl Server {
-    /// With one pane that runs `command`.
+    /// Starts a server with one pane that runs `command`.
     pub(super) fn new(command: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
@@ -47,12 +47,12 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// A new pane that runs `command`; its id.
+    /// Opens a pane that runs `command`, and returns its id.
     fn pane(&self, command: &str) -> String {
         self.tell(&["new-window", "-d", "-P", "-F", "#{pane_id}", command])
     }
 
-    /// The first process of a pane, once it has its terminal: tmux names it before it took that.
+    /// The first process of a pane, once it has its terminal: tmux lists the process before.
     pub(super) fn first(&self, pane: &str) -> ProcessRef {
         let pid = self.tell(&["display-message", "-p", "-t", pane, "#{pane_pid}"]);
         let pid = pid.parse().unwrap();
@@ -62,7 +62,7 @@ impl Server {
         process_of(pid)
     }
 
-    /// Stops it until the guard is dropped: a stopped server could not be ended.
+    /// Stops the server until the guard is dropped: a stopped server could not be ended.
     pub(super) fn stop(&self) -> Stopped {
         send(self.process, Signal::STOP);
         Stopped(self.process)
@@ -88,7 +88,7 @@ impl Drop for Server {
     }
 }
 
-/// A server that was stopped, and goes on when this is dropped.
+/// A stopped server that continues when this value is dropped.
 pub(super) struct Stopped(ProcessRef);
 
 impl Drop for Stopped {
@@ -101,7 +101,7 @@ fn process_of(pid: u32) -> ProcessRef {
     ProcessRef { pid, start_time: process::stat(pid).unwrap().start_time }
 }
 
-/// Waits until what is started now starts later than `process` by the clock of the process table.
+/// Waits until a process that starts now has a later start time than `process`.
 fn outlive_tick_of(process: ProcessRef) {
     let starts_now = || {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
@@ -121,7 +121,7 @@ fn send(process: ProcessRef, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Waits until somebody writes a line there.
+/// Waits until somebody writes a line into the FIFO, and returns it.
 fn line_of(fifo: &str) -> String {
     let mut line = String::new();
     BufReader::new(File::open(fifo).unwrap()).read_line(&mut line).unwrap();
@@ -129,7 +129,7 @@ fn line_of(fifo: &str) -> String {
 }
 
 fn read(text: &str) -> Reading {
-    // The text itself is handed out, which only a test may do.
+    // Returns the text itself, which only a test may do.
     let farewell = Some(Farewell::Last(text.trim_end().to_owned()));
     Reading { screen: Some(Screen::Shell), farewell, ..Reading::default() }
 }
@@ -143,14 +143,14 @@ pub(super) fn tmux() -> Tmux {
     with_program(Vec::new())
 }
 
-/// A slow machine is no hanging tmux.
+/// An adapter with a long timeout: a slow machine is no tmux that hangs.
 fn with_program(places: Vec<PathBuf>) -> Tmux {
     let mut tmux = Tmux::new(places, Readable::default(), read);
     tmux.asker.answer_within = Duration::from_secs(600);
     tmux
 }
 
-/// Looks once; the pane's id and the text on it.
+/// Captures once. Returns the pane's id, and its text.
 fn text_of(tmux: &mut Tmux, wish: PaneWish) -> (String, String) {
     let seen = one(tmux, wish);
     let PaneFound::Found(PaneSeen { pane, farewell, .. }) = seen else { panic!("{seen:?}") };
@@ -168,12 +168,12 @@ fn why(pane: PaneFound) -> String {
     why
 }
 
-/// A command that prints `text`, says that it did, and waits.
+/// A command that prints `text`, reports that it did, and waits.
 fn prints(text: &str, ready: &str) -> String {
     format!("printf '%s' '{text}'; echo > {ready}; exec cat")
 }
 
-/// The tmux program behind a counter: each start writes a line.
+/// Wraps the tmux program in a counter: each start writes a line.
 fn counting(dir: &Path) -> (PathBuf, PathBuf) {
     let (program, count) = (dir.join("tmux"), dir.join("count"));
     script(&program, &format!("echo . >> {}\nexec /usr/bin/env tmux \"$@\"", count.display()));
@@ -190,7 +190,7 @@ fn starts(count: &Path) -> usize {
     std::fs::read_to_string(count).map_or(0, |text| text.lines().count())
 }
 
-// H-16: the environment's word for the pane is another pane's.
+// H-16: the environment names a pane that belongs to another process.
 #[test]
 fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
     let server = Server::new("exec cat");
@@ -214,7 +214,7 @@ fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
     }
 }
 
-// H-16: a process below the server whose terminal is no pane's has no pane.
+// H-16: a process below the server has no pane if its terminal is no pane's.
 #[test]
 fn a_process_on_another_terminal_has_no_pane() {
     let server = Server::new("exec cat");
@@ -227,7 +227,7 @@ fn a_process_on_another_terminal_has_no_pane() {
     assert_eq!(seen, PaneFound::NotThere);
 }
 
-// H-16, G11, S1-03: hostile text does not get into another pane's.
+// H-16, G11, S1-03: hostile text does not leak into another pane's text.
 #[test]
 fn no_text_passes_for_another_pane() {
     let server = Server::new("exec cat");
@@ -256,7 +256,7 @@ fn no_text_passes_for_another_pane() {
     assert_eq!(texts[&processes[1]], "é ok");
 }
 
-// A pane that is claimed and gone does not spoil the others.
+// A claimed pane that is gone does not affect the others.
 #[test]
 fn a_vanished_pane_is_not_there_and_the_others_are() {
     let server = Server::new("exec cat");
@@ -281,7 +281,7 @@ fn a_vanished_pane_is_not_there_and_the_others_are() {
     assert!(matches!(of(stays.process), PaneFound::Found(seen) if seen.pane.pane == staying));
 }
 
-// H-05: a dead harness's pane is the one that was proved while it lived.
+// H-05: the pane of a dead harness is the one that was proved while the harness lived.
 #[test]
 fn after_a_death_the_proved_pane_is_read() {
     let server = Server::new("exec cat");
@@ -315,7 +315,7 @@ fn after_a_death_the_proved_pane_is_read() {
     assert!(why(one(&mut tmux, wish)).contains("no ancestor"), "another server");
 }
 
-// H-05: where another program is in front, a farewell that is not there proves nothing.
+// H-05: if another program is in the foreground, a missing farewell proves nothing.
 #[test]
 fn a_pane_that_another_program_took_is_not_read() {
     let server = Server::new("exec cat");
@@ -389,7 +389,7 @@ fn a_server_that_is_gone_is_unreadable() {
     assert!(!why(one(&mut tmux, wish)).is_empty());
 }
 
-// H-27: whoever listens at the named socket is asked only if the process runs below it.
+// H-27: the listener at the named socket is queried only if the process runs below it.
 #[test]
 fn a_stranger_is_not_asked() {
     let server = Server::new("exec cat");
@@ -417,7 +417,7 @@ fn fifty_panes_cost_one_process() {
     let answers = tmux.look(wishes.clone());
     let found = answers.iter().filter(|answer| matches!(answer.pane, PaneFound::Found(_))).count();
     assert_eq!((answers.len(), found, starts(&count)), (50, 50, 1));
-    // With all names wrong a second process puts it right.
+    // If all names are wrong, a second process corrects that.
     let strays = wishes
         .into_iter()
         .map(|wish| PaneWish { pane: TmuxPane { pane: "%0".to_owned(), ..wish.pane }, ..wish });
@@ -427,7 +427,7 @@ fn fifty_panes_cost_one_process() {
     assert_eq!((found, starts(&count)), (50, 3));
 }
 
-// A sweep reads only panes in which something happened, and misses nothing.
+// A sweep reads only panes with new output, and misses nothing.
 #[test]
 fn a_sweep_reads_what_changed() {
     let server = Server::new("exec cat");
@@ -439,7 +439,7 @@ fn a_sweep_reads_what_changed() {
     let mut tmux = tmux();
     let wish = server.wish(server.first(&pane), &pane, Look::Sweep);
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "one");
-    // As if the first look had been long after the pane's last output.
+    // As if the first capture had been long after the pane's last output.
     let known = tmux.known.get_mut(&wish.process).unwrap();
     known.may_have_more = false;
     let PaneFound::Found(PaneSeen { farewell, .. }) = &mut known.seen else { panic!("seen") };
@@ -453,13 +453,13 @@ fn a_sweep_reads_what_changed() {
     assert_eq!(text_of(&mut tmux, wish.clone()).1, "remembered", "nothing happened");
     let decision = PaneWish { look: Look::Decision, ..wish.clone() };
     assert_eq!(text_of(&mut tmux, decision).1, "one", "a decision is never made on memory");
-    // Output within the second of the last output is not missed.
+    // Output within the same second as the last output is not missed.
     std::fs::write(&go, "\n").unwrap();
     line_of(&ready);
     assert_eq!(text_of(&mut tmux, wish).1, "one\ntwo");
 }
 
-// A tmux that hangs or babbles is ended.
+// A tmux that hangs, or prints without end, is killed.
 #[test]
 fn a_program_that_does_not_end_is_ended() {
     let server = Server::new("exec cat");
@@ -480,7 +480,7 @@ fn a_program_that_does_not_end_is_ended() {
         let wish = server.wish(process, "%0", Look::Decision);
         let why_not = why(one(&mut tmux, wish.clone()));
         assert!(why_not.contains(said), "{why_not}");
-        // It is not asked again at once: others wait behind it.
+        // The server is not queried again at once, because others wait for the same asker.
         assert_eq!(why(one(&mut tmux, wish)).contains("asked again soon"), is_hung);
     }
 }

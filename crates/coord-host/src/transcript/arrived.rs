@@ -1,12 +1,12 @@
-//! Which messages reached an agent (H-30): those that stand in a request of its conversation that an entry of
-//! its own answers.
+//! Determines which messages reached an agent (H-30): those in a request of the agent's conversation that an
+//! entry of the agent answers.
 //!
-//! A line *carries* a message if the client wrote it for a hook's answer or a wake hook's text, and the
-//! message's frame stands in it outside of any quote. Between it and the answer no prompt may stand: an
-//! interrupt before any output takes the context of the prompt out again, and the next prompt's request goes
-//! without it, though the file names both in one line of descent (measured). A further block of the message that
-//! the agent was saying already answers nothing either. What SessionStart was answered
-//! stays in the conversation whatever becomes of its first prompt (measured).
+//! A line *carries* a message if the client wrote it for a hook's answer or for a wake hook's text, and if
+//! the message's frame is in it outside any quote. No prompt may come between that line and the answer. An
+//! interrupt before any output removes the prompt's context again, and the next prompt's request is sent
+//! without it, although the file has both in one line of descent (measured). A further block of a message
+//! that the agent had already begun is no answer either. Context from SessionStart stays in the conversation,
+//! whatever happens to its first prompt (measured).
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use serde_json::Value;
 const QUOTE: &str = "> ";
 /// Begins the prompt that the client makes of a wake hook's text.
 const WAKE: &str = "<task-notification>";
-/// The model that the client names where it speaks itself.
+/// The model that the client names in entries that it writes itself.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// Those of these messages that whole lines of a transcript show to have been answered.
+/// Those of the messages in `ids` that complete lines of a transcript prove to have been answered.
 pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
     let frames: Vec<(MessageId, String)> =
         ids.iter().map(|id| (*id, format!("[coord] Message {id} "))).collect();
@@ -28,7 +28,7 @@ pub fn arrived_in(end: &[u8], ids: &BTreeSet<MessageId>) -> Vec<MessageId> {
     let lines: Vec<&[u8]> =
         end.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     let (mut arrived, mut asked) = (Vec::new(), Vec::new());
-    // The message that the agent was saying when the first of them came: it goes on, block by block.
+    // The message that the agent was writing when the first of them came; it may continue, block by block.
     let mut under_way = None;
     for (at, line) in lines.iter().enumerate() {
         if asked.is_empty() {
@@ -69,7 +69,7 @@ fn holds(line: &[u8], name: &[u8]) -> bool {
     line.windows(name.len()).any(|window| window == name)
 }
 
-/// The messages whose frames stand in these texts.
+/// The messages whose frames are in these texts.
 fn carried<'a>(
     frames: &'a [(MessageId, String)],
     texts: impl IntoIterator<Item = &'a str>,
@@ -82,8 +82,8 @@ fn carried<'a>(
     frames.iter().filter(move |(_, frame)| has(frame)).map(|(id, _)| *id)
 }
 
-/// The texts that a hook's answer added, or a wake hook's that came into a running turn; and whether they stay
-/// whatever becomes of the prompt behind them.
+/// The texts that a hook's answer or a wake hook added during a turn, and whether they stay whatever happens
+/// to the prompt after them.
 fn attached(line: &Value) -> (Vec<&str>, bool) {
     let of = |name: &str| line.pointer(&format!("/attachment/{name}"));
     match of("type").and_then(Value::as_str) {
@@ -99,7 +99,7 @@ fn attached(line: &Value) -> (Vec<&str>, bool) {
     }
 }
 
-/// The id of the message that a line of the agent's is part of.
+/// The id of the agent's message to which a line belongs.
 fn said(line: &[u8]) -> Option<String> {
     if !holds(line, b"assistant") {
         return None;
@@ -111,19 +111,20 @@ fn said(line: &[u8]) -> Option<String> {
     id.filter(|_| is_its).map(ToOwned::to_owned)
 }
 
-/// Whether it is no further block of that message.
+/// Whether a line is no further block of that message.
 fn is_another(line: &Value, under_way: Option<&str>) -> bool {
     let id = line.pointer("/message/id").and_then(Value::as_str);
     id.is_none() || id != under_way
 }
 
-/// An entry of the agent's own, no error that the client wrote in its place.
+/// Whether an entry is the agent's own, and not an error that the client wrote in its place.
 fn is_agents(line: &Value) -> bool {
     line.get("isApiErrorMessage").and_then(Value::as_bool) != Some(true)
         && line.pointer("/message/model").is_none_or(|model| model != SYNTHETIC)
 }
 
-/// What its user typed, or did to the turn; not what tools gave back, nor what the client adds by itself.
+/// Whether an entry is something that the user typed or did to the turn, rather than a tool's result or an
+/// addition of the client.
 fn is_prompt(line: &Value) -> bool {
     if line.get("isMeta").and_then(Value::as_bool) == Some(true) {
         return false;

@@ -1,35 +1,34 @@
-//! What stands at the end of a conversation: the API error or the question that is its newest word, and
-//! how much of its context is used (S1-09 to S1-11, S1-13, S1-22, S1-23, H-40).
+//! Determines how a conversation ends: with an API error, with a question, or otherwise, and how much of its
+//! context is used (S1-09 to S1-11, S1-13, S1-22, S1-23, H-40).
 //!
-//! Decides by the lines of the main thread alone, and of those by the newest that the agent or the user
-//! has: what a tool gave back, a user typed or a subagent said never counts. In doubt nothing is said. No
-//! text leaves this file.
+//! Only lines of the main thread count, and of those only the newest of the agent or the user: tool results,
+//! typed text and subagents never count. In doubt, nothing is reported. No text leaves this file.
 
 use coord_model::stamp::parse_rfc3339;
 use coord_model::{Failure, LastWords, Question};
 use coord_screen::question_in;
 use serde_json::Value;
 
-/// The client's names for errors are short.
+/// Longest error name, in characters; the client's names are short.
 const ERROR_CHARS_MAX: usize = 64;
-/// The model that the client names where it speaks itself.
+/// The model that the client names in entries that it writes itself.
 const SYNTHETIC: &str = "<synthetic>";
-/// A message that was cut off or goes on asks for nothing.
+/// The stop reasons of a complete message; one that was cut off or continues asks for nothing.
 const WHOLE: [&str; 2] = ["end_turn", "stop_sequence"];
-/// What a message without a tool's call is made of.
+/// The kinds of blocks in a message that calls no tool.
 const SPOKEN: [&str; 3] = ["text", "thinking", "redacted_thinking"];
 
-/// A line that says something of the main thread.
+/// A line that shows something about the main thread.
 enum Entry {
-    /// The agent's, or the client's in its place.
+    /// An entry of the agent, or of the client in its place.
     Assistant(Value),
-    /// The user's, a tool's, or not understood.
+    /// An entry of the user or a tool, or one that is not understood.
     Other,
-    /// What stands before was summarised: the context is another one.
+    /// A summary of everything before it; the context starts again.
     Compacted,
 }
 
-/// What the lines say; `lines` come newest first.
+/// What the lines show; `lines` come newest first.
 pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> LastWords {
     let entries = || lines().filter_map(entry_of);
     let context_tokens = context_tokens(entries());
@@ -41,7 +40,7 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
         let failure = failure(&newest);
         return LastWords { failure, context_tokens, ..LastWords::default() };
     }
-    // A message is written block by block, a line for each.
+    // A message is written block by block, with a line for each block.
     let id = newest.pointer("/message/id").and_then(Value::as_str);
     let is_same =
         |line: &Value| id.is_some() && line.pointer("/message/id").and_then(Value::as_str) == id;
@@ -50,12 +49,12 @@ pub(super) fn of<'a, I: Iterator<Item = &'a [u8]>>(lines: impl Fn() -> I) -> Las
     LastWords { failure: None, question, context_tokens, written_ms: written_ms(&newest) }
 }
 
-/// When the client wrote it down, milliseconds since 1970.
+/// When the client wrote a line, in milliseconds since 1970.
 fn written_ms(line: &Value) -> Option<u64> {
     line.get("timestamp").and_then(Value::as_str).and_then(parse_rfc3339)
 }
 
-/// What a line is; none for those that say nothing of the main thread.
+/// The entry that a line is; none for lines that show nothing about the main thread.
 fn entry_of(line: &[u8]) -> Option<Entry> {
     let Ok(line) = serde_json::from_slice::<Value>(line) else { return Some(Entry::Other) };
     if line.get("isSidechain").and_then(Value::as_bool) == Some(true) {
@@ -92,14 +91,14 @@ fn failure(line: &Value) -> Option<Failure> {
     })
 }
 
-/// When the limit ends, by what the API told the client of it.
+/// When the usage limit resets, in milliseconds since 1970, as the API reported it to the client.
 fn resets_ms(line: &Value) -> Option<u64> {
     let limit = line.pointer("/apiErrorParams/rate_limit_info")?;
     limit.get("status").filter(|status| *status == "rejected")?;
     limit.get("resetsAt")?.as_u64()?.checked_mul(1_000)
 }
 
-/// What a whole message asks for.
+/// The question that a complete message asks.
 fn question(line: &Value) -> Option<Question> {
     let reason = line.pointer("/message/stop_reason").filter(|reason| !reason.is_null());
     let is_whole = reason.is_none_or(|is| is.as_str().is_some_and(|is| WHOLE.contains(&is)));
@@ -111,7 +110,7 @@ fn question(line: &Value) -> Option<Question> {
     question_in(last.get("text")?.as_str()?)
 }
 
-/// Whether nothing but text stands there, the agent's thoughts included.
+/// Whether a line contains nothing but text, the agent's thoughts included.
 fn is_spoken(line: &Value) -> bool {
     let is_spoken = |block: &Value| {
         block.get("type").and_then(Value::as_str).is_some_and(|kind| SPOKEN.contains(&kind))
@@ -123,7 +122,7 @@ fn blocks(line: &Value) -> Option<&[Value]> {
     line.pointer("/message/content")?.as_array().map(Vec::as_slice)
 }
 
-/// What the newest request held, the answer to it included (S1-23).
+/// Tokens in the newest request and the answer to it (S1-23).
 fn context_tokens(entries: impl Iterator<Item = Entry>) -> Option<u64> {
     let since = entries.take_while(|entry| !matches!(entry, Entry::Compacted));
     let is_models = |line: &Value| {

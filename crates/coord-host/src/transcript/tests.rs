@@ -1,4 +1,4 @@
-//! Transcripts of the real client, and files that are none.
+//! Tests the reader with transcripts of the real client, and with files that are none.
 
 use std::fs::{OpenOptions, write};
 use std::io::Write;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A configuration directory, and where a session's transcript lies in it.
+/// A configuration directory, and the path of a session's transcript in it.
 fn home() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("projects/p")).unwrap();
@@ -33,7 +33,7 @@ fn tail(config_dir: &Path, path: &Path) -> Result<Tail, String> {
     read(&Readable::default(), &wish(config_dir, path))
 }
 
-/// What is read from a transcript of this text.
+/// Reads the end of a transcript with this text.
 fn tail_of(text: &[u8]) -> Tail {
     let (dir, path) = home();
     write(&path, text).unwrap();
@@ -56,7 +56,7 @@ const INTERRUPT: &str = r#"[{"type":"text","text":"[Request interrupted by user]
 const RESULT: &str = r#"[{"type":"tool_result","content":"x"}]"#;
 const AT_MS: u64 = 1_767_323_045_678;
 
-// R-01: what the real client writes.
+// R-01: transcripts that the real client wrote.
 #[test]
 fn an_interrupt_counts_while_it_is_the_newest_word() {
     for (name, at) in [
@@ -68,7 +68,7 @@ fn an_interrupt_counts_while_it_is_the_newest_word() {
         ("shell_command", None),
         ("subagent", None),
         ("subagent_own", None),
-        // Esc with a message in the queue: that message's turn runs already.
+        // Esc with a message in the queue: the turn of that message is already running.
         ("queued_goes_on", None),
     ] {
         let tail = tail_of(&fixture(&format!("{name}.jsonl")));
@@ -112,7 +112,7 @@ fn a_subagents_lines_say_nothing_of_the_main_thread() {
     assert_eq!(tail_of(other.as_bytes()).interrupted_ms, None);
 }
 
-// A line that is being written does not count yet.
+// An incomplete line does not count yet.
 #[test]
 fn the_last_line_counts_when_it_is_complete() {
     let text = line("assistant", ANSWER) + &line("user", INTERRUPT);
@@ -151,7 +151,7 @@ fn a_signature_that_is_content_is_found() {
     assert!(!tail.has_signature);
 }
 
-// H-27: a FIFO does not block, no link is followed, nothing elsewhere is read.
+// H-27: a FIFO does not block, no link is followed, and nothing elsewhere is read.
 #[test]
 fn only_a_file_of_ours_below_the_projects_is_read() {
     let (dir, path) = home();

@@ -1,4 +1,4 @@
-//! Reads single fields of JSON text and skips everything else, whatever its size and depth.
+//! Reads single fields of JSON text, and skips everything else, whatever its size and depth.
 
 use core::fmt;
 use core::hash::Hasher;
@@ -8,10 +8,10 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 use siphasher::sip::SipHasher13;
 
-/// A text longer than this is none that decides anything.
+/// Longest text that is read, in bytes; no longer one decides anything.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// The values of an object at the wished keys, the last one of each; none if it is no whole object.
+/// The values of an object at `keys`, the last one for each key; none if the text is no complete object.
 pub(super) fn fields<'a, const N: usize>(
     json: &'a [u8],
     keys: &[&str; N],
@@ -22,36 +22,36 @@ pub(super) fn fields<'a, const N: usize>(
     Some(found)
 }
 
-/// Visits the elements of a list; whether it is one.
+/// Visits the elements of a list. Returns whether the value is a list.
 pub(super) fn each(list: &RawValue, visit: &mut dyn FnMut(&RawValue)) -> bool {
     serde_json::Deserializer::from_str(list.get()).deserialize_seq(Each(visit)).is_ok()
 }
 
-/// Whether this is one whole object.
+/// Whether this is one complete object.
 pub(super) fn is_object(json: &[u8]) -> bool {
     let begins = json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     begins && serde_json::from_slice::<IgnoredAny>(json).is_ok()
 }
 
-/// A short text.
+/// A short text; none for anything else.
 pub(super) fn text(value: &RawValue) -> Option<String> {
     let json = value.get();
     if json.len() <= TEXT_BYTES_MAX { serde_json::from_str(json).ok() } else { None }
 }
 
-/// A number of seconds, or of anything else, from 0 on.
+/// A number of seconds, or of anything else, that is not negative.
 pub(super) fn number(value: &RawValue) -> Option<Duration> {
     let json = value.get();
     let number = if json.len() <= TEXT_BYTES_MAX { serde_json::from_str(json).ok() } else { None };
     Duration::try_from_secs_f64(number?).ok()
 }
 
-/// Yes or no.
+/// A boolean; none for anything else.
 pub(super) fn flag(value: &RawValue) -> Option<bool> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// A digest of an id; none if it is no text.
+/// A digest of an id; none if the id is no text.
 pub(super) fn digest(id: &RawValue) -> Option<u64> {
     let json = id.get();
     json.starts_with('"').then(|| {
@@ -92,7 +92,7 @@ impl<'de, const N: usize> Visitor<'de> for Fields<'_, N> {
     }
 }
 
-/// Where a key stands among the wished ones.
+/// The position of a key among the requested ones.
 struct Key<'k>(&'k [&'k str]);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {

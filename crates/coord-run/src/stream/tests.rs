@@ -1,4 +1,4 @@
-//! Every stream of the fixtures, and what an agent may print into one.
+//! Tests all streams of the fixtures, and what an agent may print into one.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use coord_core::{ResultSeen, RunTasks, StreamFact};
 
 use super::facts_of;
 
-/// Streams of a real client, and what they say.
+/// Streams of a real client, and the facts in them.
 const STREAMS: [(&str, &str); 25] = [
     (
         "api_error_429.jsonl",
@@ -100,7 +100,8 @@ const STREAMS: [(&str, &str); 25] = [
     ),
 ];
 
-/// A stream's facts as words; calls and questions by the order in which they came.
+/// The facts of a stream as words; calls and questions are numbered in the order in which they
+/// came.
 fn words_of(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stream").join(name);
     let bytes = std::fs::read(path).expect("a fixture");

@@ -21,13 +21,13 @@ use super::{Message, streams};
 use crate::signals::TAKEN;
 use crate::spec::{Passes, RunSpec, Stdin};
 
-/// Room of the pipe that the run writes its output into, in bytes: what an ordinary user may have.
+/// Size of the pipe for the run's output, in bytes: the most that an ordinary user may have.
 const PIPE_BYTES: usize = 1024 * 1024;
 
-/// What came of a start.
+/// The result of a start.
 pub(super) enum Started {
     Running(Running),
-    /// The program could not be started: the code that a shell would give, and why.
+    /// The program could not be started: the exit code that a shell would give, and why.
     Not {
         code: i32,
         why: String,
@@ -54,15 +54,15 @@ impl Started {
 
 pub(super) fn start(spec: &RunSpec) -> anyhow::Result<Started> {
     let (to_us, messages) = channel();
-    // Before the start: an end that follows at once is not missed.
+    // Before the start, so that an exit right after it is not missed.
     let signals = take_signals(to_us.clone())?;
     set_child_subreaper(Some(rustix::process::getpid())).context("adopting orphans")?;
     let (output, output_in) = pipe_with(PipeFlags::CLOEXEC).context("a pipe")?;
     let (errors, errors_in) = pipe_with(PipeFlags::CLOEXEC).context("a pipe")?;
-    // A smaller pipe is slower and nothing else.
+    // A smaller pipe is only slower.
     let _smaller_is_fine = fcntl_setpipe_size(&output, PIPE_BYTES);
     let pipes = vec![inode(&output)?, inode(&errors)?];
-    // All that can fail comes before the start: behind it somebody has to watch.
+    // Everything that can fail comes before the start: after it, somebody has to watch the process.
     let passes = spec.passes != Passes::Nothing;
     let to = passes.then(|| std::io::stdout().as_fd().try_clone_to_owned());
     let to = to.transpose().context("standard output")?;
@@ -83,7 +83,7 @@ pub(super) fn start(spec: &RunSpec) -> anyhow::Result<Started> {
     feed(spec, child.stdin.take());
     let group = Pid::from_child(&child);
     let pid = child.id();
-    // It is not waited for until its end was told, so its entry stands.
+    // The process is not reaped before its exit is handled, so its `/proc` entry exists.
     let start_time = process::stat(pid).map_or(0, |stat| stat.start_time);
     let output_waits = streams::output(spec, output, to, to_us.clone());
     let waits = vec![output_waits, streams::errors(spec, errors, errors_to, to_us)];
@@ -105,12 +105,12 @@ fn command(spec: &RunSpec, output: OwnedFd, errors: OwnedFd) -> std::io::Result<
     if let Some(dir) = &spec.dir {
         command.current_dir(dir);
     }
-    // A group of its own is what an end of it reaches, and nothing else of this job.
+    // A process group of its own, so that a signal reaches the run and nothing else of this job.
     command.process_group(0);
     Ok(command)
 }
 
-/// Writes what the run is to read; one that does not read it all is its own affair.
+/// Writes the run's input. It is no error if the run does not read all of it.
 fn feed(spec: &RunSpec, stdin: Option<std::process::ChildStdin>) {
     if let (Stdin::Bytes(bytes), Some(mut stdin)) = (&spec.stdin, stdin) {
         let bytes = bytes.clone();

@@ -1,4 +1,5 @@
-//! What is left to do when the run's process is gone: its tree, its file, and what it came to.
+//! Does what is left after the run's process has exited: ends the process tree, completes the run's file, and
+//! judges the outcome.
 
 use coord_core::{
     Ended, ExitReason, ExitStatus, Judged, Provider, Run, RunNote, RunOutcome, Teardown,
@@ -17,7 +18,7 @@ use crate::standard_error::StderrSeen;
 use crate::tree::{named, signal_all};
 
 impl Supervisor<'_> {
-    /// Ends what is left of the tree, and writes down how it ended.
+    /// Ends the rest of the process tree, and records how the run ended.
     pub(super) fn finish(&mut self) -> RunEnd {
         let (status, reason) =
             self.run.exit().unwrap_or((ExitStatus::Signal(9), ExitReason::Unkillable));
@@ -53,7 +54,8 @@ impl Supervisor<'_> {
         end
     }
 
-    /// What it left may go by itself, then is ended (S3-07); what left its session is left alone (H-20).
+    /// Gives processes that outlive the run time to exit, then ends them (S3-07). Processes that left the
+    /// run's session are spared (H-20).
     fn end_tree(&mut self) {
         let now = self.now().awake;
         let grace_ms = self.spec.limits.kill_grace_ms;
@@ -97,7 +99,7 @@ impl Supervisor<'_> {
         self.record.note(&note, now.wall_ms);
     }
 
-    /// A resume that did its turn has proved itself.
+    /// Lifts the quarantine of a conversation whose resume completed its turn.
     fn lift_quarantine(&self, end: &RunEnd) {
         let has_proved_itself = is_resume(self.spec)
             && end.judged.outcome == RunOutcome::Done
@@ -110,7 +112,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// The end of a run that never began.
+/// The result of a run that could not be started.
 pub(super) fn not_started(
     spec: &RunSpec,
     id: String,

@@ -1,4 +1,4 @@
-//! The threads that pass a run's streams on, and tell what goes by.
+//! Runs the threads that pass a run's streams on and report what passes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,13 +17,13 @@ use crate::spec::{Output, Passes, RunSpec};
 use crate::standard_error::StandardError;
 use crate::stream::facts_of;
 
-/// That it speaks is told no more often than this: what it says is told at once.
+/// Shortest interval between reports of output without facts; facts are reported at once.
 const SPOKE_EVERY: Duration = Duration::from_millis(50);
 
-/// Whether what a stream gave is not taken by its reader.
+/// Whether a stream has output that its reader does not accept.
 pub(super) type Waits = Arc<AtomicBool>;
 
-/// Its standard output.
+/// Passes on the standard output.
 pub(super) fn output(
     spec: &RunSpec,
     from: OwnedFd,
@@ -33,7 +33,8 @@ pub(super) fn output(
     let waits = Waits::default();
     let told = Arc::clone(&waits);
     let unread = match spec.provider {
-        // It goes on to the end of its turn whoever reads, and is listened to meanwhile.
+        // The client continues to the end of its turn without a reader, and its output is still
+        // observed.
         Provider::Claude => Unread::Drop,
         Provider::Other => Unread::Stop,
     };
@@ -50,24 +51,24 @@ pub(super) fn output(
             tracing::debug!(%error, "the end of the output was not passed on");
         }
         reader.end();
-        // Nobody listens any more once the run is over.
+        // Nobody receives messages after the run is over.
         let is_limit_line = reader.lines.is_none() && reader.text.is_limit();
         let _nobody_listens = reader.to_us.send(Message::OutputEnded { end, is_limit_line });
     });
     waits
 }
 
-/// Whoever reads the supervisor's output learns of its end while the run lives on (S3-01).
+/// Closes the standard output, so that its reader learns of the end while the run continues (S3-01).
 fn end_output() -> std::io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(std::fs::File::open("/dev/null")?)?)
 }
 
 struct Reader {
-    /// None where the output is no stream.
+    /// None if the output is no stream.
     lines: Option<Lines>,
-    /// The output, where it is none.
+    /// The output, if it is no stream.
     text: OnlyLine,
-    /// When it was told last that the run speaks.
+    /// When output was last reported.
     told: Option<Instant>,
     to_us: Sender<Message>,
 }
@@ -114,7 +115,7 @@ fn said(line: Line<'_>) -> Vec<StreamFact> {
     }
 }
 
-/// Its standard error.
+/// Passes on the standard error.
 pub(super) fn errors(spec: &RunSpec, from: OwnedFd, to: OwnedFd, to_us: Sender<Message>) -> Waits {
     let waits = Waits::default();
     let told = Arc::clone(&waits);

@@ -1,4 +1,4 @@
-//! What can go wrong with the journal, each with its remedy.
+//! The errors of the journal, each with its remedy.
 
 use coord_model::STORE_VERSION;
 use std::fmt;
@@ -9,23 +9,23 @@ use std::path::PathBuf;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The disk said no.
+    /// The disk refused.
     Io {
         /// File or directory.
         path: PathBuf,
-        /// What was tried: read, sync, …
+        /// The operation that failed: read, sync, …
         operation: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// A newer coordinator wrote it.
+    /// A newer coordinator wrote the journal.
     Newer {
-        /// The file that says so.
+        /// The file with the newer version.
         file: PathBuf,
-        /// Its store version.
+        /// The store version of the file.
         found: u32,
     },
-    /// Bytes that were durable are no records any more.
+    /// Bytes that were durable are no longer records.
     Damaged {
         /// The segment.
         file: PathBuf,
@@ -33,12 +33,12 @@ pub enum JournalError {
         at: u64,
         /// Number of bad bytes before the next record or the end.
         bytes: u64,
-        /// Whole records of this segment before the damage.
+        /// Complete records of this segment before the damage.
         before: usize,
-        /// Whole records of this segment behind it.
+        /// Complete records of this segment after the damage.
         behind: usize,
     },
-    /// Records behind the snapshot are missing.
+    /// Records after the snapshot are missing.
     Gap {
         /// The journal's directory.
         dir: PathBuf,
@@ -47,11 +47,11 @@ pub enum JournalError {
         /// The last missing record.
         last: u64,
     },
-    /// Two segments claim the same records.
+    /// Two segments contain the same records.
     Overlap {
         /// The later segment.
         file: PathBuf,
-        /// The number that its first record should have.
+        /// The number that the first record of that segment should have.
         expected: u64,
     },
 }
@@ -95,24 +95,24 @@ impl std::error::Error for JournalError {
     }
 }
 
-/// Why a record was not taken. Nothing of it is in the journal then.
+/// Why a record was refused. No part of it is then in the journal.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The disk is full; the next record is tried again.
+    /// The disk is full; the next record is attempted again.
     Full {
         /// The segment.
         file: PathBuf,
     },
-    /// The disk said no; the next record is tried again.
+    /// The disk refused; the next record is attempted again.
     Failed {
         /// The segment.
         file: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// A sync or a repair failed: what is on the disk is not known, and nothing more is taken
-    /// until the journal was reopened.
+    /// A sync or a repair failed: the content of the disk is unknown, and nothing is accepted until
+    /// the journal is reopened.
     ReadOnly {
         /// The journal's directory.
         dir: PathBuf,

@@ -1,4 +1,4 @@
-//! Reading the journal piece by piece: what was read is not read again, and little is held in memory.
+//! Reads the journal in pieces: nothing is read twice, and little is held in memory.
 
 use super::error::JournalError;
 use super::load::first_seqs;
@@ -7,34 +7,34 @@ use crate::segment::{OWN_PREFIX, check_version, file_name};
 use coord_wire::frame::{self, Frame, Frames};
 use std::path::Path;
 
-/// So much is read at once, in bytes.
+/// Bytes that are read at once.
 const PIECE_BYTES: usize = 1024 * 1024;
 
-/// Records with their numbers, and how many bytes they and what stands between them take.
+/// Records with their numbers, and the number of bytes that they and the frames between them take.
 type Taken = (Vec<(u64, Vec<u8>)>, usize);
 
-/// A place in the journal, and what comes after it.
+/// A position in the journal, to read what comes after it.
 #[derive(Debug, Clone)]
 pub struct Cursor {
     /// The segment, by its first record; none before the first read.
     segment: Option<u64>,
-    /// Bytes of the segment that were read.
+    /// Bytes of the segment that were already read.
     offset: u64,
-    /// The next record.
+    /// The number of the next record.
     next_seq: u64,
-    /// Records before this one are passed over.
+    /// Records before this one are skipped.
     from_seq: u64,
 }
 
 impl Cursor {
-    /// Before record `from_seq`, or the oldest one after it that is still there.
+    /// A cursor before record `from_seq`, or before the oldest later one that still exists.
     pub fn before(from_seq: u64) -> Self {
         Self { segment: None, offset: 0, next_seq: 0, from_seq }
     }
 
-    /// The next records with their numbers, and moves after them; none where no more are there yet. One
-    /// call reads about a megabyte. Call it under the shared state lock, or be ready to find that the
-    /// oldest segments are gone.
+    /// Reads the next records with their numbers, and moves after them. Returns none if there are
+    /// no more yet. One call reads about a megabyte. The caller must hold the shared state lock, or
+    /// be prepared for the oldest segments to vanish.
     ///
     /// # Errors
     /// The disk refused, or a segment other than the last is damaged.
@@ -55,7 +55,7 @@ impl Cursor {
             let (records, used) = self.take(&path, &bytes)?;
             let is_end = bytes.len() < piece_bytes;
             if used == 0 && !is_end && piece_bytes <= frame::PAYLOAD_BYTES_MAX {
-                // A record that is longer than the piece.
+                // The record is longer than the piece.
                 piece_bytes *= 2;
                 continue;
             }
@@ -77,7 +77,7 @@ impl Cursor {
         }
     }
 
-    /// The segment to read from: the one at hand, or the one that has the first wanted record.
+    /// The segment to read from: the present one, or the one that contains the first wanted record.
     fn place(&mut self, firsts: &[u64]) -> Option<u64> {
         if let Some(first) = self.segment.filter(|first| firsts.contains(first)) {
             return Some(first);
@@ -89,7 +89,7 @@ impl Cursor {
         Some(first)
     }
 
-    /// The wanted records at the beginning of `bytes`, and how many bytes are used up.
+    /// The wanted records at the beginning of `bytes`, and the number of bytes that were used.
     fn take(&mut self, path: &Path, bytes: &[u8]) -> Result<Taken, JournalError> {
         let (mut records, mut used) = (Vec::new(), 0);
         for frame in Frames::new(bytes, 0) {
@@ -105,7 +105,8 @@ impl Cursor {
             self.next_seq += 1;
         }
         self.offset += used as u64;
-        // After a restart of the segment at hand, what was seen before is not told again.
+        // If the segment is read again from its start, records that were returned before are
+        // skipped.
         self.from_seq = self.from_seq.max(self.next_seq);
         Ok((records, used))
     }

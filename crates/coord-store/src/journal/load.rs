@@ -1,6 +1,6 @@
-//! Reading the journal: what follows a snapshot, and history.
+//! Loads the journal: what follows a snapshot, and history.
 //!
-//! It finds the segments and checks that nothing is missing; it changes nothing on the disk.
+//! It finds the segments and checks that nothing is missing; it changes nothing on disk.
 
 use super::error::JournalError;
 use crate::disk::Disk;
@@ -10,33 +10,33 @@ use coord_wire::limits::SEGMENT_FILE_BYTES_MAX;
 use std::io;
 use std::path::Path;
 
-/// The records behind a snapshot, and what was found on the way.
+/// The records after a snapshot, and what was found while reading them.
 #[derive(Debug)]
 pub struct Tail {
     pub(super) segments: Vec<Segment>,
     pub(super) from_seq: u64,
-    /// What was odd and how it was dealt with.
+    /// Irregularities, and how they were handled.
     pub report: Vec<Finding>,
 }
 
 impl Tail {
     /// Reads the tail beside a running coordinator, under the shared state lock. Bytes at the end
-    /// that are no record yet are passed over: the writer may be in the middle of one.
+    /// that are no record yet are skipped: the writer may be in the middle of one.
     pub fn read<D: Disk>(disk: &D, dir: &Path, from_seq: u64) -> Result<Self, JournalError> {
         let (segments, _) = load(disk, dir, from_seq)?;
         Ok(Self { segments, from_seq, report: Vec::new() })
     }
 
-    /// The records with their numbers, in order, all behind the snapshot.
+    /// The records with their numbers, in order, all after the snapshot.
     pub fn records(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let from_seq = self.from_seq;
         self.segments.iter().flat_map(Segment::records).filter(move |(seq, _)| from_seq < *seq)
     }
 }
 
-/// The segments from the one that holds record `from_seq` on, oldest first, each read when the
-/// iterator comes to it, from either end. A damaged one is an error in its place; the others can
-/// still be read. Call it under the shared state lock.
+/// Iterates over the segments from the one that contains record `from_seq` on, oldest first, from
+/// either end. Each segment is read when the iterator reaches it. A damaged segment is an error in
+/// its place, and the others can still be read. The caller must hold the shared state lock.
 pub fn read_segments<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -55,8 +55,9 @@ pub fn read_segments<D: Disk>(
     }))
 }
 
-/// The segments that hold what follows `from_seq`, checked for gaps, and last segments of which
-/// nothing was ever synced. Always has the last begun segment, if there is one.
+/// Loads the segments that contain what follows `from_seq`, checked for gaps, and the last segments
+/// in which nothing was ever synced. The last segment with a header is always included, if there is
+/// one.
 pub(super) fn load<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -108,12 +109,13 @@ fn gap(dir: &Path, first: u64, next: u64) -> JournalError {
     JournalError::Gap { dir: dir.to_path_buf(), first, last: next - 1 }
 }
 
-/// Index of the segment that holds record `seq`, or would if it were the next one.
+/// The index of the segment that contains record `seq`, or would contain it if it were the next
+/// one.
 fn holder(firsts: &[u64], seq: u64) -> Option<usize> {
     firsts.partition_point(|first| *first <= seq).checked_sub(1)
 }
 
-/// First record of each segment, in order; none where there is no journal yet.
+/// The number of the first record of each segment, in order; none if there is no journal yet.
 pub(super) fn first_seqs<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<u64>, JournalError> {
     let names = match disk.list(dir) {
         Ok(names) => names,
@@ -127,7 +129,8 @@ pub(super) fn first_seqs<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<u64>, Jour
 
 fn read_segment<D: Disk>(disk: &D, dir: &Path, first_seq: u64) -> Result<Segment, JournalError> {
     let path = dir.join(file_name(first_seq));
-    // Whoever lengthened a segment added nothing that was accepted: the rest is a torn tail.
+    // A segment that somebody lengthened contains no more accepted records: the rest is a torn
+    // tail.
     match disk.read_at(&path, 0, usize::try_from(SEGMENT_FILE_BYTES_MAX).unwrap_or(usize::MAX)) {
         Ok(bytes) => Segment::scan(path, first_seq, bytes),
         Err(source) => Err(JournalError::Io { path, operation: "read", source }),

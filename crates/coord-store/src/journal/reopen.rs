@@ -1,11 +1,11 @@
 //! Reopening a journal whose sync failed, beside the running coordinator (G1, H-52).
 //!
-//! After a failed sync the kernel counts the segment's pages as written although they may not be on the
-//! disk, and no later sync of that file would write them. So the last segment is read back, checked to
-//! hold every record that was appended, written to a new file, synced, put in its place and read once
-//! more; then the next segment is begun. Only after all of that the journal takes records again, and
-//! what it holds is durable. A step that fails changes nothing that a later try, or the next start,
-//! cannot deal with: until the end `sync-failed` stays.
+//! After a failed sync, the kernel counts the segment's pages as written although they may not be
+//! on disk, and no later sync of that file would write them. So the last segment is read back, and
+//! checked to contain every record that was appended. It is written to a new file, synced, put in
+//! place, and read once more; then the next segment begins. Only after all of that, the journal
+//! accepts records again, and what it contains is durable. A step that fails changes nothing that a
+//! later attempt, or the next start, cannot handle: until the end, `sync-failed` stays.
 
 use super::{
     Journal, SYNC_FAILED, Syncer, begin, error::JournalError, note_failed_sync, on, replace,
@@ -17,7 +17,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What it takes to open the journal again. It waits for the disk, on whatever thread.
+/// A job that opens the journal again. It waits for the disk, and may run on any thread.
 #[derive(Debug)]
 #[must_use = "the journal makes no second job before this one reports"]
 pub struct ReopenJob<D: Disk> {
@@ -30,7 +30,7 @@ pub struct ReopenJob<D: Disk> {
     len: u64,
 }
 
-/// What reopening came to, for [`Journal::reopened`].
+/// The result of reopening, for [`Journal::reopened`].
 #[derive(Debug)]
 #[must_use = "the journal must learn of it"]
 pub struct Reopened<D: Disk> {
@@ -49,7 +49,8 @@ struct Begun<F> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// What it takes to open a read-only journal again; none if it takes records, or while a job is out.
+    /// A job that opens a read-only journal again; none if it accepts records, or while a job is in
+    /// progress.
     pub fn reopen(&mut self, bodies: &mut Bodies<D>) -> Option<ReopenJob<D>> {
         if !self.read_only || self.job_out {
             return None;
@@ -66,11 +67,11 @@ impl<D: Disk> Journal<D> {
         })
     }
 
-    /// Takes in the result of a job. After a success the journal takes records again, and all that were
-    /// appended before are durable.
+    /// Processes the result of a job. After a success the journal accepts records again, and all
+    /// records that were appended before are durable.
     ///
     /// # Errors
-    /// The job failed; the journal stays read-only and may be tried again.
+    /// The job failed; the journal stays read-only, and reopening may be attempted again.
     pub fn reopened(
         &mut self,
         reopened: Reopened<D>,
@@ -125,9 +126,9 @@ impl<D: Disk> ReopenJob<D> {
         Ok(Begun { path: next, file, for_sync, len })
     }
 
-    /// The last segment, with every record that was appended to it and nothing else.
+    /// Reads the last segment, with every record that was appended to it and nothing else.
     fn read(&self) -> Result<Segment, JournalError> {
-        // A record that could not be cut off again may follow.
+        // It may be followed by a record that could not be cut off again.
         let len = usize::try_from(self.len).unwrap_or(usize::MAX);
         let bytes = self.disk.read_at(&self.path, 0, len).map_err(on(&self.path, "read"))?;
         let segment = Segment::scan(self.path.clone(), self.first_seq, bytes)?;

@@ -1,9 +1,9 @@
-//! Says why a person has to act, from what is shown of a session.
+//! Determines why a person has to act, from what is shown of a session.
 
 use coord_model::SessionState;
 use coord_wire::inspect::{Need, Session};
 
-/// The most urgent reason; none where nobody has to act.
+/// The most urgent reason; none if nobody has to act.
 pub(super) fn need(session: &Session) -> Option<Need> {
     let id: String = session.session_id.chars().take(ID_CHARS).collect();
     let of = |kind: &str, since: &str, text: &str, command: Option<String>| {
@@ -70,5 +70,5 @@ pub(super) fn need(session: &Session) -> Option<Need> {
     }
 }
 
-/// So much of an id is typed.
+/// Characters of an id in a suggested command.
 const ID_CHARS: usize = 8;

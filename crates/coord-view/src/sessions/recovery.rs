@@ -1,11 +1,11 @@
-//! Shows what is owed to a session and what holds it back.
+//! Shows a session's pending recovery, and what holds it back.
 
 use coord_core::{Ending, Hold, Session, State};
 use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Now};
 use coord_wire::inspect;
 
-/// The recovery that is owed.
+/// The pending recovery.
 pub(super) fn pending(
     state: &State,
     session: &Session,
@@ -20,7 +20,7 @@ pub(super) fn pending(
     })
 }
 
-/// What was used of the limits, and how the last one ended.
+/// The part of the limits that was used, and how the last recovery ended.
 pub(super) fn so_far(session: &Session) -> inspect::Recovery {
     let (this_turn, total) = session.recovery.budget.used();
     let last = session.recovery.last.as_ref();
@@ -38,7 +38,7 @@ pub(super) fn so_far(session: &Session) -> inspect::Recovery {
     }
 }
 
-/// What holds it back: its user's word, what its recovery waits for, or its quota (G12).
+/// What holds a session back: its user's hold, its usage limit, or what its recovery waits for (G12).
 pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect::Hold> {
     let awake = state.moment(now).awake;
     if let Some(Hold { reason, since, until }) = state.operators_hold(session, awake) {
@@ -66,7 +66,7 @@ pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect
     })
 }
 
-/// The wall time of a moment on the rules' clock, if nothing stops meanwhile.
+/// Converts a moment on the core's clock to wall time, provided that the clock does not stop before.
 fn wall_ms(state: &State, at: Awake, now: Now) -> u64 {
     let awake = state.moment(now).awake;
     let later = at.ms_since(awake);

@@ -1,7 +1,7 @@
-//! Linux: what the kernel recorded when the connection was made.
+//! Reads what the Linux kernel recorded when the connection was made.
 //!
-//! The calls are made directly, because the usual wrapper cannot hold the pid 0 that the kernel gives for a process that
-//! this one cannot see.
+//! The calls are made directly, because the usual wrapper cannot represent the pid 0 that the kernel
+//! reports for a process that this one cannot see.
 #![expect(unsafe_code, reason = "calls of the C library that fill plain structures")]
 
 use core::ffi::c_void;
@@ -17,7 +17,7 @@ pub(super) fn of(stream: impl AsFd) -> io::Result<Peer> {
     Ok(Peer { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid })
 }
 
-/// Needs Linux 6.13.
+/// Requires Linux 6.13.
 pub(super) fn parent(stream: impl AsFd) -> io::Result<u32> {
     let mut number: libc::c_int = -1;
     option(&stream, libc::SO_PEERPIDFD, &mut number)?;
@@ -33,7 +33,7 @@ pub(super) fn parent(stream: impl AsFd) -> io::Result<u32> {
     if done == 0 { Ok(info.ppid) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Fills `value` with a socket's option.
+/// Reads a socket option into `value`.
 fn option<T: Copy>(stream: &impl AsFd, name: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut bytes = u32::try_from(size_of::<T>()).map_err(io::Error::other)?;
     let socket = stream.as_fd().as_raw_fd();

@@ -1,4 +1,4 @@
-//! What is done, and what is not when anything has changed.
+//! Tests what is done, and what is not done after any change.
 
 use super::*;
 use crate::executor::run::Words;
@@ -8,7 +8,7 @@ fn changed(what: &str) -> Outcome {
     Outcome::Changed { what: what.to_owned() }
 }
 
-/// Tries until a look was quick enough: a machine under load may have none.
+/// Tries until a look was quick enough: on a machine under load, none may be.
 fn end(world: &mut World, subject: &Subject, proof: &Proof) -> Outcome {
     until("a quick look", || {
         let outcome = world.tools.end(subject, proof, Signal::Term);
@@ -50,7 +50,7 @@ fn a_client_is_not_ended_after_a_change() {
     assert!(is_alive(client));
 }
 
-// H-08: any key of any client of the server.
+// H-08: any key of any client of the server counts.
 #[test]
 fn a_client_is_not_ended_after_a_key() {
     let mut world = World::new();
@@ -67,7 +67,7 @@ fn a_client_is_not_ended_after_a_key() {
     assert!(is_alive(client));
 }
 
-// H-08: a signal that cannot follow at once is not sent.
+// H-08: a signal is not sent if it cannot follow at once.
 #[test]
 fn a_slow_look_is_no_licence() {
     let mut world = World::new();
@@ -82,14 +82,14 @@ fn a_slow_look_is_no_licence() {
     let outcome = world.tools.end(&subject, &proof, Signal::Term);
     assert_eq!(outcome, changed("the look took too long"));
     assert!(is_alive(client));
-    // One that is proved hung is not at rest: its signal does not wait for a quick look.
+    // A client that is proved to hang is not at rest: its signal does not wait for a quick look.
     world.register(client, &world.session, "busy");
     let hung = Proof { idle_since_ms: None, ..proof };
     assert_eq!(world.tools.end(&subject, &hung, Signal::Term), Outcome::Done);
     until("its end", || (!is_alive(client)).then_some(()));
 }
 
-// S0-25, H-07, R-09: the last resort wants the same process, as still as it was.
+// S0-25, H-07, R-09: SIGKILL requires the same process, and that it has not run since.
 #[test]
 fn kill_needs_the_same_process() {
     let mut world = World::new();
@@ -118,14 +118,14 @@ fn the_line_is_typed_into_an_empty_shell() {
     assert_eq!(world.tools.type_resume(&subject, &proof), Outcome::Done);
     assert_eq!(world.ran(), format!("resume-exec {}", proof.nonce));
     assert_eq!(world.tell(&["list-buffers"]), "");
-    // It runs: whatever is decided on the old proof, it is not typed again.
+    // The line runs: whatever is decided on the old proof, it is not typed again.
     assert_ne!(world.tools.type_resume(&subject, &proof), Outcome::Done);
     let line = format!("resume-exec{}", proof.nonce);
     let text: String = world.text("%0").split_whitespace().collect();
     assert_eq!(text.matches(&line).count(), 1);
 }
 
-/// Types nothing after `change`, and says that this changed.
+/// Asserts that nothing is typed after `change`, and that the outcome names `what`.
 #[track_caller]
 fn not_typed(change: impl FnOnce(&mut World, &Subject), what: &str) {
     let mut world = World::new();
@@ -191,7 +191,7 @@ fn nothing_is_typed_into_a_pane_that_was_used_again() {
     not_typed(again, "its pane");
 }
 
-// H-18: a key cancels, even if nothing is to be seen of it.
+// H-18: a key cancels the action, even if it has no visible effect.
 #[test]
 fn nothing_is_typed_after_a_key() {
     let mut world = World::new();
@@ -223,7 +223,7 @@ fn nothing_is_typed_if_the_session_has_an_owner() {
     assert_eq!(outcome, changed("the owners of the session"));
 }
 
-// H-16: what changes between look and keys is met by the server itself.
+// H-16: the server itself detects a change between the look and the keys.
 #[test]
 fn the_guard_is_in_the_command_that_types() {
     let mut world = World::new();
@@ -300,14 +300,14 @@ fn a_dead_pane_gets_a_new_first_process() {
     assert_eq!(world.tools.respawn_pane(&subject, &proof), changed("its pane"));
 }
 
-// S0-25e: a window of its own, behind the others.
+// S0-25e: a window of its own, in the background.
 #[test]
 fn a_closed_pane_gets_a_new_window() {
     let mut world = World::new();
     let mut subject = world.crashed();
     world.tell(&["new-window", "-d", "cat"]);
     world.tell(&["kill-pane", "-t", "%0"]);
-    // A directory that cannot stand in a command is entered by the line itself.
+    // A directory whose path cannot be part of a command is entered by the line itself.
     std::fs::create_dir(world.path("my work")).unwrap();
     let work = std::fs::metadata(world.path("my work")).unwrap();
     subject.cwd = Place { path: world.path("my work"), device: work.dev(), inode: work.ino() };
@@ -324,7 +324,7 @@ fn a_closed_pane_gets_a_new_window() {
     assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
 }
 
-// H-35: told where the pane is shown, word for word.
+// H-35: the notice is shown where the pane is displayed, word for word.
 #[test]
 fn who_looks_at_the_pane_is_told() {
     let mut world = World::new();
@@ -345,7 +345,7 @@ fn who_looks_at_the_pane_is_told() {
     assert!(!client.shown().contains("not here"));
 }
 
-// G4: each action is answered once, in its order, and the loop is woken.
+// G4: each action is answered once, in order, and the loop is woken.
 #[test]
 fn actions_are_answered_in_their_order() {
     use crate::executor::{Executor, Reply};

@@ -1,8 +1,8 @@
-//! What a look at a pane tells.
+//! Tests what a look at a pane finds.
 
 use super::*;
 
-// H-08, H-16: everything at once, as it is when an act would be allowed.
+// H-08, H-16: a complete proof, as it is when an act is allowed.
 #[test]
 fn a_client_at_rest_is_seen_whole() {
     let mut world = World::new();
@@ -23,7 +23,7 @@ fn a_client_at_rest_is_seen_whole() {
     assert!(proof.looked_ns < again.looked_ns);
 }
 
-// H-08: a draft dies with the client.
+// H-08: a draft is lost with its client.
 #[test]
 fn a_draft_is_seen() {
     let mut world = World::new();
@@ -34,7 +34,7 @@ fn a_draft_is_seen() {
     assert_eq!(input, Input::Draft);
 }
 
-// a reused pid is another process.
+// a process with a reused pid is another process.
 #[test]
 fn another_process_with_the_pid_is_not_the_harness() {
     let mut world = World::new();
@@ -57,7 +57,7 @@ fn a_pane_of_that_name_with_another_process_is_not_its_pane() {
     let proof = world.look(&subject);
     assert_eq!(proof.pane, PaneState::Closed);
 
-    // Another terminal under the same first process cannot be, and is refused all the same.
+    // Another terminal for the same first process is impossible, and is refused nevertheless.
     let mut moved = world.subject(subject.harness, false);
     moved.pane.as_mut().unwrap().1.tty += 1;
     assert_eq!(world.look(&moved).pane, PaneState::Closed);
@@ -81,7 +81,7 @@ fn a_harness_on_another_terminal_is_not_in_the_pane() {
     assert_eq!(world.look(&right).pane, at_rest());
 }
 
-// H-18: the prompt, and what is none.
+// H-18: what is a prompt, and what is not.
 #[test]
 fn a_prompt_is_read_and_what_is_typed_behind_it_seen() {
     let mut world = World::new();
@@ -105,14 +105,14 @@ fn a_prompt_is_read_and_what_is_typed_behind_it_seen() {
     assert_ne!(fish.digest, empty.digest);
 }
 
-// H-18: only the pane's first process, and it alone.
+// H-18: the shell must be the pane's first process, and alone in the foreground.
 #[test]
 fn whoever_else_is_in_front_is_other() {
     let mut world = World::new();
     let subject = world.crashed();
     world.type_keys("%0", &["cat", "Enter"]);
     until("cat", || (world.look(&subject).pane == PaneState::Other).then_some(()));
-    // Its user will come back to a job that is stopped.
+    // The user will return to a stopped job.
     world.type_keys("%0", &["C-z"]);
     until("the job is stopped", || world.text("%0").contains("Stopped").then_some(()));
     world.wait_prompt("%0");
@@ -123,14 +123,14 @@ fn whoever_else_is_in_front_is_other() {
     world.wait_prompt("%0");
     assert!(prompt(&world.look(&subject)).is_some());
 
-    // A shell without job control leaves its programs in its own group.
+    // A shell without job control leaves its programs in its own process group.
     let command = "printf 'dev$ '; cat; echo never";
     let pane = world.tell(&["new-window", "-d", "-P", "-F", "#{pane_id}", command]);
     let subject = world.subject_in(subject.harness, false, &pane);
     until("its program", || (world.look(&subject).pane == PaneState::Other).then_some(()));
 }
 
-// H-18: a stopped harness is alive, and its shell is in front.
+// H-18: a stopped harness is alive, and its shell is in the foreground.
 #[test]
 fn a_stopped_client_is_not_in_front() {
     let mut world = World::new();
@@ -141,7 +141,7 @@ fn a_stopped_client_is_not_in_front() {
     assert!(world.look(&subject).is_alive);
 }
 
-// H-34: the line that was typed before is found.
+// H-34: a line that was typed earlier is found.
 #[test]
 fn a_line_typed_before_is_found() {
     let mut world = World::new();
@@ -152,7 +152,7 @@ fn a_line_typed_before_is_found() {
     };
     subject.typed = Some(nonce.to_owned());
     assert!(!typed(&mut world, &subject));
-    // It is longer than the pane is wide.
+    // The line is longer than the pane is wide.
     let line = format!("/opt/{}/coordctl resume-exec {nonce}", "long".repeat(16));
     world.type_keys("%0", &[&line]);
     until("the echo", || typed(&mut world, &subject).then_some(()));
@@ -174,7 +174,7 @@ fn modes_of_tmux_are_seen() {
     assert!(!proof.is_in_mode && proof.is_synchronized);
 }
 
-// S0-25e: what is left of a pane.
+// S0-25e: a dead pane, a closed pane, and a server that is gone.
 #[test]
 fn a_dead_pane_a_closed_one_and_a_server_that_is_gone() {
     let mut world = World::new();
@@ -191,7 +191,7 @@ fn a_dead_pane_a_closed_one_and_a_server_that_is_gone() {
     assert_eq!(world.look(&none).pane, PaneState::None);
 }
 
-// H-16: ids start anew with a new server.
+// H-16: a new server begins with the same ids.
 #[test]
 fn a_new_server_at_the_same_place_is_another() {
     let mut world = World::new();
@@ -203,7 +203,7 @@ fn a_new_server_at_the_same_place_is_another() {
     assert!(why.contains("another server"), "{why}");
 }
 
-// H-08: keys of clients, and not what programs type.
+// H-08: keys of clients count, and input typed by programs does not.
 #[test]
 fn a_key_of_a_client_is_seen_by_the_second() {
     let mut world = World::new();
@@ -223,7 +223,7 @@ fn a_key_of_a_client_is_seen_by_the_second() {
     assert!(Some(attached) < proof.key_ms, "a key is not forgotten with its client");
     assert_eq!(proof.any_key_ms, proof.key_ms);
 
-    // Elsewhere on this server they are keys all the same, but not this pane's.
+    // Keys elsewhere on this server are keys too, but not for this pane.
     let shell = world.shell();
     world.tell(&["new-session", "-d", &shell]);
     let pane = world.tell(&["list-panes", "-a", "-F", "#{pane_id}"]);
@@ -233,7 +233,7 @@ fn a_key_of_a_client_is_seen_by_the_second() {
     assert!(Some(attached) < proof.any_key_ms);
 }
 
-// H-07: what the agent itself had printed is content, wherever it still stands.
+// H-07: text that the agent itself printed is part of the conversation, wherever it is still displayed.
 #[test]
 fn words_of_a_crash_that_the_transcript_has_are_no_signature() {
     const NAME: &str = "RangeError: Maximum call stack size exceeded";
@@ -256,8 +256,8 @@ fn words_of_a_crash_that_the_transcript_has_are_no_signature() {
     assert_eq!(signature(&mut world), Some(None));
 }
 
-// S0-25f, H-16: after its server is gone, any server that its person started there will do, and none of
-// that one's panes is the session's.
+// S0-25f, H-16: after its server is gone, any server that the person started there is accepted, and none
+// of its panes is the session's.
 #[test]
 fn a_restored_session_has_no_pane_on_a_new_server() {
     let mut world = World::new();

@@ -1,9 +1,9 @@
-//! What a look at processes, registry and files tells.
+//! Tests what a look at processes, registry and files finds.
 
 use super::*;
 use crate::executor::owners;
 
-// H-08: an editor is on the client's terminal, what only inherited it is not.
+// H-08: an editor uses the client's terminal; a process that only inherited it does not.
 #[test]
 fn an_editor_below_a_client_is_a_child() {
     let mut world = World::new();
@@ -20,7 +20,7 @@ fn an_editor_below_a_client_is_a_child() {
     world.wait_prompt("%0");
 }
 
-// H-33: the tools of a dead harness live on.
+// H-33: the tools of a dead harness are still alive.
 #[test]
 fn a_tool_that_outlived_its_harness_is_a_child() {
     let mut world = World::new();
@@ -35,7 +35,7 @@ fn a_tool_that_outlived_its_harness_is_a_child() {
     assert_eq!(world.look(&subject).children, [tool.process]);
 }
 
-// H-13: by command line, and by registry.
+// H-13: owners are found by command line and by registry.
 #[test]
 fn other_owners_are_found() {
     let mut world = World::new();
@@ -50,15 +50,15 @@ fn other_owners_are_found() {
     expected.sort();
     assert_eq!(world.look(&subject).owners, expected);
 
-    // It went on to another session.
+    // The client moved on to another session.
     world.register(by_command.process, "another", "idle");
     assert_eq!(world.look(&subject).owners, [by_registry.process]);
-    // An entry that a dead process left behind.
+    // An entry that a dead process left.
     let gone = ProcessRef { start_time: 1, ..by_registry.process };
     world.register(gone, &world.session, "busy");
     assert_eq!(world.look(&subject).owners, []);
 
-    // The harness itself is none.
+    // The harness itself is no other owner.
     let own = Subject { harness: by_command.process, ..subject };
     world.register(own.harness, &world.session, "idle");
     assert_eq!(world.look(&own).owners, []);
@@ -66,7 +66,7 @@ fn other_owners_are_found() {
     assert_eq!(found, [own.harness]);
 }
 
-// H-08, H-35: idle is what the registry says now, of exactly this process and session.
+// H-08, H-35: idle is what the registry says now about exactly this process and session.
 #[test]
 fn idle_is_what_the_registry_says() {
     let mut world = World::new();
@@ -82,7 +82,7 @@ fn idle_is_what_the_registry_says() {
     assert_eq!(world.look(&subject).idle_since_ms, None);
 }
 
-// H-13, H-18: another directory of the same name, another program.
+// H-13, H-18: another directory with the same name, and another program.
 #[test]
 fn directory_and_program_are_there_or_not() {
     let mut world = World::new();
@@ -109,7 +109,7 @@ fn a_path_of_other_characters_makes_no_line() {
     }
 }
 
-// H-13: the lock is kept from look to look, and given back.
+// H-13: the lock is held from look to look, and then released.
 #[test]
 fn the_transcript_is_locked_until_its_release() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Command lines in tables, and drawn ones: what is kept of each.
+//! Tests what is kept of command lines, in tables and with random ones.
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ fn options_of_the_table_are_kept_with_their_values() {
     keeps(&["--add-dir", "/a", "--add-dir", "/b"], &["--add-dir", "/a", "--add-dir", "/b"]);
 }
 
-// S0-25d, G11: a first prompt and what chose the conversation are not given again.
+// S0-25d, G11: a first prompt, and what chose the conversation, are not repeated.
 #[test]
 fn prompts_and_conversations_are_left_out() {
     for words in [
@@ -77,7 +77,7 @@ fn prompts_and_conversations_are_left_out() {
     keeps(&["--debug=hooks", "fix it"], &["--debug=hooks"]);
 }
 
-// H-19: a list swallows the prompt behind it.
+// H-19: a list takes the prompt after it.
 #[test]
 fn a_word_that_may_be_value_or_prompt_is_unfit() {
     for (words, named) in [
@@ -141,7 +141,7 @@ fn each_name_stands_in_the_table_once() {
 const PROMPT: &str = "now fix the build";
 const BEHIND: &str = "zzz";
 
-/// An option of the table with as many values as it takes, the value apart or joined.
+/// An option of the table with as many values as it takes, separate or joined.
 fn one_option() -> impl Strategy<Value = Vec<String>> {
     let known = prop::sample::select(OPTIONS);
     let value = "[a-z/][a-zA-Z0-9/_.,-]{0,8}";
@@ -164,7 +164,7 @@ fn one_option() -> impl Strategy<Value = Vec<String>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    // H-19, G11: wherever the prompt stands, and whatever stands behind `--`, none of it is kept.
+    // H-19, G11: wherever the prompt is, and whatever follows `--`, none of it is kept.
     #[test]
     fn no_prompt_is_ever_kept(
         options in prop::collection::vec(one_option(), 0..6),
@@ -187,7 +187,7 @@ proptest! {
         }
     }
 
-    // H-19: what is kept is understood again, and is of the table.
+    // H-19: what is kept is parsed again to the same, and is in the table.
     #[test]
     fn what_is_kept_stays_as_it_is(options in prop::collection::vec(one_option(), 0..6)) {
         if let Ok(once) = kept(&options.concat()) {
@@ -196,13 +196,13 @@ proptest! {
                 let then = find(name).map(|known| known.then);
                 prop_assert!(matches!(then, Some(Then::Kept | Then::KeptFile)), "{word}");
             }
-            // A list at the end is followed by `--resume` when it is used.
+            // When it is used, a list at the end is followed by `--resume`.
             let used = [once.clone(), owned(&["--resume", "id"])].concat();
             prop_assert_eq!(kept(&used), Ok(once));
         }
     }
 
-    // H-19: no command line whatever is too much for it.
+    // H-19: no command line makes it fail.
     #[test]
     fn any_words_are_taken(words in prop::collection::vec("(--?)?[a-z=( )-]{0,9}", 0..9)) {
         let _ = kept(&words);

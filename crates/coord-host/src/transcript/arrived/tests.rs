@@ -1,4 +1,4 @@
-//! Lines as the real client writes them, and what they prove (H-30).
+//! Tests what lines prove that are written as the real client writes them (H-30).
 
 use coord_model::MessageId;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn frame(n: u64) -> String {
     )
 }
 
-/// Which of messages 1 to 3 these lines prove.
+/// Which of the messages 1 to 3 these lines prove.
 fn proved(lines: &[Value]) -> Vec<u64> {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     proved_by(text.join("\n").as_bytes())
@@ -38,7 +38,7 @@ fn prompt(content: &str) -> Value {
     })
 }
 
-/// What a hook's answer added.
+/// Context that a hook's answer added.
 fn context(event: &str, content: &str) -> Value {
     json!({
         "parentUuid": "u1", "isSidechain": false, "type": "attachment",
@@ -49,7 +49,7 @@ fn context(event: &str, content: &str) -> Value {
     })
 }
 
-/// An entry of the agent's; each is a message of its own.
+/// An entry of the agent; each call makes a new message.
 fn says(text: &str) -> Value {
     static SAID: AtomicU64 = AtomicU64::new(0);
     let id = format!("msg_{}", SAID.fetch_add(1, Ordering::Relaxed));
@@ -76,7 +76,7 @@ fn result(content: &str) -> Value {
     line
 }
 
-/// What the client writes when a turn is interrupted behind its first output.
+/// The line that the client writes when a turn is interrupted after its first output.
 fn interrupt() -> Value {
     let mut line = prompt("");
     line["message"]["content"] =
@@ -104,7 +104,7 @@ fn with(mut line: Value, field: &str, value: Value) -> Value {
     line
 }
 
-// H-30: context that an entry of the agent's own answers, by each way in which the client writes it.
+// H-30: context that an entry of the agent answers, in each form in which the client writes it.
 #[test]
 fn what_the_agent_answers_arrived() {
     for (name, lines) in [
@@ -137,7 +137,7 @@ fn what_the_agent_answers_arrived() {
     }
 }
 
-// H-30: several in one answer, each by its own frame; and the answers of two turns.
+// H-30: several messages in one answer, each with its own frame, and the answers of two turns.
 #[test]
 fn each_message_is_proved_by_its_own_frame() {
     let both = format!("{}\n\n{}", frame(1), frame(3));
@@ -154,8 +154,8 @@ fn each_message_is_proved_by_its_own_frame() {
     assert_eq!(proved(&lines), [1, 2]);
 }
 
-// H-30: Esc before any output takes the context out again, and the file does not show it (measured): only
-// what the start of a session brought stays.
+// H-30: Esc before any output removes the context again, and the file does not show it (measured): only
+// context from the start of a session stays.
 #[test]
 fn a_prompt_in_between_leaves_nothing_proved() {
     for (event, arrived) in [
@@ -178,7 +178,7 @@ fn a_prompt_in_between_leaves_nothing_proved() {
     assert_eq!(proved(&again), [1], "sent again it is there again");
 }
 
-// H-30: an interrupt in between is no answer, and what comes behind it is another request.
+// H-30: an interrupt in between is no answer, and what follows it is another request.
 #[test]
 fn an_interrupt_in_between_leaves_nothing_proved() {
     let lines = [prompt("go"), calls(), context("PostToolUse", &frame(1)), interrupt(), says("ok")];
@@ -187,7 +187,7 @@ fn an_interrupt_in_between_leaves_nothing_proved() {
     assert_eq!(proved(&lines), [1], "an interrupt behind the answer takes nothing back");
 }
 
-// H-30: what the client adds by itself is no prompt.
+// H-30: an addition of the client itself is no prompt.
 #[test]
 fn what_the_client_adds_is_no_prompt() {
     let added = with(prompt("Caveat: the messages below"), "isMeta", json!(true));
@@ -202,7 +202,7 @@ fn what_the_client_adds_is_no_prompt() {
     assert_eq!(proved(&lines), [1]);
 }
 
-// H-30: a subagent reads what was meant for its parent, and answers nothing for it.
+// H-30: a subagent reads what was meant for its parent, and its answers prove nothing.
 #[test]
 fn a_subagent_proves_nothing() {
     let aside = |line| with(line, "isSidechain", json!(true));
@@ -216,7 +216,8 @@ fn a_subagent_proves_nothing() {
     );
 }
 
-// H-30, R-11: an error that the client writes in its agent's place is no answer; a retry's answer is one.
+// H-30, R-11: an error that the client writes in the agent's place is no answer; the answer of a retry
+// is one.
 #[test]
 fn the_client_s_own_words_are_no_answer() {
     let mut synthetic = says("API Error");
@@ -233,7 +234,7 @@ fn the_client_s_own_words_are_no_answer() {
     assert_eq!(proved(&[context("Stop", &frame(1)), unnamed]), [1], "older clients name no model");
 }
 
-// H-30, H-04: lines that hold the text and are in no request.
+// H-30, H-04: lines that contain the text, but are in no request.
 #[test]
 fn what_is_in_no_request_carries_nothing() {
     let (text, woken) = (frame(1), wake_text(1));
@@ -259,7 +260,7 @@ fn what_is_in_no_request_carries_nothing() {
     }
 }
 
-// H-30: no text can name a message that its agent did not get: a frame that is quoted, an id that is mentioned.
+// H-30: no text can forge the arrival of a message: neither a quoted frame nor a mentioned id.
 #[test]
 fn an_id_that_is_only_mentioned_carries_nothing() {
     let inner = frame(1).replace('\n', "\n> ");
@@ -282,7 +283,7 @@ fn an_id_that_is_only_mentioned_carries_nothing() {
     }
 }
 
-// H-27: what is broken or cut says nothing, and hides nothing.
+// H-27: a broken or cut line shows nothing, and hides nothing.
 #[test]
 fn broken_lines_are_skipped() {
     let good = [prompt("go"), context("UserPromptSubmit", &frame(1)), says("ok")];
@@ -302,7 +303,7 @@ fn broken_lines_are_skipped() {
     assert_eq!(proved_by(b""), [0; 0]);
 }
 
-// H-30: nothing is found that was not looked for.
+// H-30: only requested messages are found.
 #[test]
 fn only_what_is_looked_for_is_found() {
     let lines = [prompt("go"), context("UserPromptSubmit", &frame(4)), says("ok")];
@@ -342,7 +343,7 @@ fn lines() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    // H-27: whatever a file holds, reading it fails nowhere.
+    // H-27: whatever a file contains, reading it never fails.
     #[test]
     fn any_bytes_are_read(
         bytes in proptest::collection::vec(any::<u8>(), 0..400), cut in 0..200_usize,
@@ -356,7 +357,8 @@ proptest! {
         proved_by(&text);
     }
 
-    // H-30: what was proved stays so, whatever follows; and nothing is proved without an answer behind its frame.
+    // H-30: what was proved stays proved, whatever follows, and nothing is proved without an answer
+    // after its frame.
     #[test]
     fn a_proof_is_not_taken_back(lines in proptest::collection::vec(lines(), 0..14)) {
         let mut before = Vec::new();
@@ -371,7 +373,8 @@ proptest! {
     }
 }
 
-// H-30: the agent's message goes on behind a tool's result with a block that it said before it read anything.
+// H-30: after a tool's result, the agent's message continues with a block that it wrote before it read
+// anything.
 #[test]
 fn a_further_block_of_the_same_message_proves_nothing() {
     let id = MessageId::from_random(7);

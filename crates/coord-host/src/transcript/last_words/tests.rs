@@ -1,4 +1,5 @@
-//! Ends of conversations: what the real client writes, and what somebody else could have it write.
+//! Tests ends of conversations: those that the real client writes, and those that somebody else could
+//! cause.
 
 use coord_model::{Failure, LastWords, Question};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ fn of(lines: &[Value]) -> LastWords {
     of_text((text.join("\n") + "\n").as_bytes())
 }
 
-/// A line of the agent's own, with these blocks.
+/// A line of the agent, with these blocks.
 fn says(id: &str, content: &Value) -> Value {
     json!({"type": "assistant", "isSidechain": false, "message": {
         "id": id, "role": "assistant", "model": "claude-opus-5-5", "content": content, "stop_reason": "end_turn",
@@ -50,17 +51,17 @@ fn failure(error: &str, resets_ms: Option<u64>) -> Failure {
     Failure { error: error.to_owned(), written_ms: 0, resets_ms }
 }
 
-/// The line with another value there.
+/// The line with another value at `pointer`.
 fn with(mut line: Value, pointer: &str, value: Value) -> Value {
     *line.pointer_mut(pointer).unwrap() = value;
     line
 }
 
-// S1-09 to S1-11, S1-13, S1-22, R-11: what the real client writes.
+// S1-09 to S1-11, S1-13, S1-22, R-11: lines that the real client wrote.
 #[test]
 fn the_real_clients_lines() {
     for (name, error, resets_ms, tokens) in [
-        // A subscription's limit, whose end the API named; with an API key nobody names one.
+        // A subscription's limit, whose reset time the API reported; with an API key, none is reported.
         ("usage_limit", "rate_limit", Some(1_795_402_033_000), None),
         ("rate_limit", "rate_limit", None, None),
         ("authentication", "authentication_failed", None, None),
@@ -88,7 +89,7 @@ fn the_real_clients_lines() {
     }
 }
 
-// H-40: a real message that called a tool, at each of its lines.
+// H-40: a real message that called a tool, read up to each of its lines.
 #[test]
 fn a_conversation_asks_at_its_end_only() {
     let text = fixture("asks_to_continue.jsonl");
@@ -124,7 +125,7 @@ fn a_failure_is_the_newest_word_and_has_the_clients_flag() {
     assert_eq!(of(&[with(error, "/type", json!("user"))]), LastWords::default());
 }
 
-// the name of an error is the client's own, or none.
+// the name of an error is one of the client's own, or there is none.
 #[test]
 fn names_of_errors_are_plain() {
     let long = "a".repeat(65);
@@ -206,7 +207,7 @@ fn a_question_is_the_agents_newest_word() {
     assert_eq!(of(&[limited]).question, Some(Question::Limit));
 }
 
-// H-40: a message is one line for each block.
+// H-40: a message consists of one line for each block.
 #[test]
 fn a_message_that_calls_a_tool_asks_nothing() {
     let call = json!([{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]);
