@@ -125,7 +125,7 @@ impl<W: World> Coordinator<W> {
         if !program.is_empty() {
             let program: String = program.chars().filter(|one| !one.is_control()).collect();
             let text =
-                format!("{UNRECOGNIZED}{program}. If it is one, add its path to tracking.clients");
+                format!("{UNRECOGNIZED}{program}. If it is Claude Code, add its path to tracking.clients");
             self.conditions.raise(Condition::UnknownClient, text);
         }
     }

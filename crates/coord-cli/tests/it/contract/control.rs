@@ -166,7 +166,7 @@ fn a_bad_name_is_refused() {
         let said = at_terminal(&home, &tmux, &format!("attend aaaa1111 --name='{name}'"), "");
         let line = said.refused(1);
         assert!(
-            line.contains("is no name for a session") && line.contains("letters, digits"),
+            line.contains("is not a valid session name") && line.contains("letters, digits"),
             "{line}"
         );
     }

@@ -480,13 +480,13 @@ fn what_cannot_be_sent_is_refused() {
     let _coordinator = Coordinator::start(&home);
     let long = "x".repeat(64 * 1024 + 1);
     for (arguments, code, words) in [
-        (&["send", "no name", "x"][..], 1, "\"no name\" is no name"),
-        (&["send", "builds", ""], 1, "says nothing"),
+        (&["send", "no name", "x"][..], 1, "\"no name\" is not a valid queue name"),
+        (&["send", "builds", ""], 1, "the text is empty"),
         (&["send", "builds", &long], 1, "65537 bytes"),
         (&["send", "builds", "x", "--ttl", "0s"], 1, "time to live"),
         (&["send", "builds", "x", "--key", ""], 1, "key: one line"),
         (&["send", "builds"], 2, "TEXT"),
-        (&["claim", "no/name"], 1, "no name of a queue"),
+        (&["claim", "no/name"], 1, "not a valid queue name"),
         (&["claim", "builds", "--lease", "25h"], 1, "24 hours"),
         (&["claim", "builds", "--lease", "0s"], 1, "24 hours"),
         (&["done", "m_000000000000", "1"], 3, "no message"),

@@ -93,7 +93,7 @@ fn what_cannot_be_sent_to_a_session_is_refused() {
         (&["nobody", "x"][..], 3, "nobody"),
         (&["aaaa", "x"], 3, "aaaa"),
         (&["aaaa1111-session-x", "x"], 3, "aaaa1111-session-x"),
-        (&[ONE, ""], 1, "says nothing"),
+        (&[ONE, ""], 1, "the text is empty"),
         (&[ONE, &long], 1, "65537 bytes"),
         (&[ONE, "x", "--ttl", "0s"], 1, "time to live"),
         (&[ONE, "x", "--key", ""], 1, "key: one line"),
@@ -382,7 +382,7 @@ fn a_chain_of_agents_waits_for_a_person() {
     // No program and no agent lets it pass.
     let refused = coord(&home, &["queue", "retry", &id]);
     assert_eq!(refused.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("only a person at a terminal"), "{refused:?}");
+    assert!(refused.stderr.contains("only a person may let this message pass"), "{refused:?}");
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
     let coord_program = programs().join("coord");
     let root = home.root();
