@@ -455,7 +455,8 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-const FULL: &str = "the disk is full: only the starts and ends of turns are recorded; free some space";
+const FULL: &str =
+    "the disk is full: only the starts and ends of turns are recorded; free some space";
 
 /// What keys the digests of texts; hooks use the same for what they see. Without it no text is taken for
 /// another, only its digests could be searched for.

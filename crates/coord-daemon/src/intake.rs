@@ -71,7 +71,8 @@ impl<W: World> Coordinator<W> {
             Ok(pass) => pass,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Intake::Empty,
             Err(error) => {
-                self.conditions.raise(Condition::Spool, format!("the spool cannot be read: {error}"));
+                self.conditions
+                    .raise(Condition::Spool, format!("the spool cannot be read: {error}"));
                 return Intake::Refused;
             }
         };

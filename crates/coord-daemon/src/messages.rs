@@ -498,7 +498,9 @@ fn check(ask: &Send) -> Result<(), RequestError> {
     }
     if TEXT_BYTES_MAX < ask.text.len() {
         let n = ask.text.len();
-        let why = format!("the text has {n} bytes; {TEXT_BYTES_MAX} at most: send the path of a file instead");
+        let why = format!(
+            "the text has {n} bytes; {TEXT_BYTES_MAX} at most: send the path of a file instead"
+        );
         return Err(RequestError::Bad(why));
     }
     if ask.ttl_ms == Some(0) {

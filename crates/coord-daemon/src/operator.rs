@@ -340,11 +340,11 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
     must(asked.for_ms != Some(0), "a hold needs a time over 0")?;
     let marks = &asked.marks;
     let is_change = *marks != MarkChange::default();
-    must(is_change == (verb == Attend), "attend takes at least one mark, and no other verb takes any")?;
     must(
-        verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1,
-        "name one session",
+        is_change == (verb == Attend),
+        "attend takes at least one mark, and no other verb takes any",
     )?;
+    must(verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1, "name one session")?;
     let of_one = marks.name.is_some()
         || marks.parent.is_some()
         || marks.task_dir.is_some()

@@ -82,7 +82,10 @@ impl<W: World> Coordinator<W> {
     /// Has the journal reopened if that is due.
     pub(crate) fn reopen_if_due(&mut self, now: Now) {
         if self.engine.journal().is_read_only() {
-            self.note_unsynced("a record could not be written, or its segment could not be closed", now);
+            self.note_unsynced(
+                "a record could not be written, or its segment could not be closed",
+                now,
+            );
         }
         if self.reopen_at().is_none_or(|at| now.mono_ns < at) {
             return;

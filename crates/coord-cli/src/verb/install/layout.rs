@@ -237,7 +237,7 @@ fn members(text: &str, object: &Object<'_>) -> Result<List, Refusal> {
         let name = member.name.as_str();
         if !seen.insert(name) {
             let at = member.range.start;
-            return Err(Refusal::at(text, at, format!("the key \"{name}\" stands here twice")));
+            return Err(Refusal::at(text, at, format!("the key \"{name}\" is here twice")));
         }
     }
     let items = object.properties.iter().map(|member| member.range.start..member.range.end);

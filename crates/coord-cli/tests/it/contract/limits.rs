@@ -101,7 +101,10 @@ fn h49_long_notifications_are_counted_beyond_their_share() {
         .sum();
     assert!(journal < 20 << 20, "{journal} bytes");
     let health = health(&home).unwrap();
-    assert!(health.problems.iter().any(|one| one.contains("more events than its share")), "{health:?}");
+    assert!(
+        health.problems.iter().any(|one| one.contains("more events than its share")),
+        "{health:?}"
+    );
     post(&home, &event("talker", "SessionEnd", 2000));
     let last = hook_events(&home, "talker").pop();
     assert_eq!(last.as_deref(), Some("SessionEnd"), "turn edges go last");

@@ -96,7 +96,7 @@ fn what_cannot_be_sent_to_a_session_is_refused() {
         (&[ONE, ""], 1, "the text is empty"),
         (&[ONE, &long], 1, "65537 bytes"),
         (&[ONE, "x", "--ttl", "0s"], 1, "time to live"),
-        (&[ONE, "x", "--key", ""], 1, "key: one line"),
+        (&[ONE, "x", "--key", ""], 1, "key must be one line"),
         (&["", "x"], 2, "<ID>"),
         (&[ONE], 2, "TEXT"),
     ] {
@@ -160,7 +160,7 @@ fn a_message_says_what_it_waits_for() {
     assert_eq!(offline["messages"], of_one["messages"], "from the snapshot");
     let listed = coord(&home, &["queue", "--session", "aaaa2"]).expect_success().stdout;
     assert!(listed.contains(&elsewhere) && !listed.contains(id), "{listed}");
-    assert!(listed.contains("what the store says"), "{listed}");
+    assert!(listed.contains("the last recorded state"), "{listed}");
     let unknown = coord(&home, &["queue", "--session", "nobody"]);
     assert_eq!(unknown.code(), Some(3), "{unknown:?}");
 }
