@@ -573,9 +573,9 @@ mod tests {
         let wanted = [
             (
                 "needs you",
-                "10 recoveries in all, for 2m; `coordctl reset-failed aaaa1111` lets it go on",
+                "10 recoveries in all, for 2m; `coordctl reset-failed aaaa1111` lets coord try again",
             ),
-            ("held", "by hand, for 5m more; nothing acts on it"),
+            ("held", "by hand, for 5m more; coord does not act on it"),
             ("recovery", "pending: died, for 2m; 2 attempts, the next in 5s"),
             ("recovered", "3 times, 1 in this turn; verified, 2m ago"),
             ("attended", "no: nobody watches it"),

@@ -203,7 +203,7 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
     command.arg("--wait").arg(programs().join("coordctl")).args(words.split(' '));
     command.env("COORD_HOME", home.root());
     let Finished { stderr, stdout, .. } = run(command, &home.tmp(), "coordctl");
-    let no_terminal = "coordctl: refused: this comes without a terminal";
+    let no_terminal = "coordctl: refused: the caller has no terminal";
     let below = "coordctl: refused: this comes from Claude Code (process ";
     // The tests may run below an agent themselves: then that is seen first.
     assert!(stderr.starts_with(no_terminal) || stderr.starts_with(below), "{stderr}");

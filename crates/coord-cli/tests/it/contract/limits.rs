@@ -143,7 +143,7 @@ fn h29_the_texts_of_all_messages_have_a_limit() {
         send(n).expect(200);
     }
     let refused = send(17).expect(429);
-    assert!(refused.body.contains("the limit is 1 MiB (queue.texts_mib)"), "{refused:?}");
+    assert!(refused.body.contains("over the limit of 1 MiB (queue.texts_mib)"), "{refused:?}");
     // A restart knows what is there.
     coordinator.kill();
     let _coordinator = Coordinator::start_again(&home);

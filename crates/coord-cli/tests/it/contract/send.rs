@@ -205,7 +205,10 @@ fn a_run_tells_its_parent_how_it_ended() {
     coordinator.kill();
     let ended = run("exit 4");
     assert_eq!(ended.code(), Some(4), "{ended:?}");
-    assert!(ended.stderr.contains("aaaa1111-session is not told how the run ended"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("aaaa1111-session got no message about the end of the run"),
+        "{ended:?}"
+    );
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
 }
 
