@@ -110,7 +110,7 @@ build() {
     unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS
     if ! has_target "$target" && command -v rustup >/dev/null; then
         say "adding the Rust target $target"
-        rustup target add "$target" || say "the target $target cannot be had"
+        rustup target add "$target" || say "cannot add the Rust target $target"
     fi
     if ! has_target "$target"; then
         target=$machine-unknown-linux-gnu
@@ -183,7 +183,7 @@ set_recovery() {
     said=$("$prefix/bin/coordctl" recovery-mode "$recovery")
     say "$said"
     # A coordinator reads its configuration when it starts.
-    case $said in "stands already:"*) return 0 ;; esac
+    case $said in "already set:"*) return 0 ;; esac
     [ "$start" = yes ] || return 0
     ! "$prefix/bin/coord" status >/dev/null 2>&1 || "$prefix/bin/coord" down
 }

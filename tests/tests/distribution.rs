@@ -213,5 +213,5 @@ fn plugin_and_settings() {
     again.env("COORD_HOME", home.root()).env("CLAUDE_CONFIG_DIR", home.config_dir());
     let refused = run(again, &home.tmp(), "coord");
     assert_eq!(refused.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("reports twice"), "{refused:?}");
+    assert!(refused.stderr.contains("reported twice"), "{refused:?}");
 }

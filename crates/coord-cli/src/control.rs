@@ -13,13 +13,13 @@ use crate::verb::control;
 /// The name by which these verbs are called.
 pub(crate) const NAME: &str = "coordctl";
 
-/// Acts on your Claude Code sessions: brings them back, or keeps coord's hands off them.
+/// Act on your Claude Code sessions: bring them back, or keep coord from acting on them.
 #[derive(Debug, Parser)]
 #[command(
     name = "coordctl",
     version,
     arg_required_else_help = true,
-    after_help = "Examples:\n  coordctl recover 3f2a           bring a crashed session back\n  coordctl hold --all --for 10m   nothing acts on any session meanwhile\n  coordctl attend 3f2a --unattended --recover\n\nOnly a person at a terminal may do this: what comes from an agent is refused.\nExit codes: 0 ok, 1 failed or refused, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+    after_help = "Examples:\n  coordctl recover 3f2a           bring a crashed session back\n  coordctl hold --all --for 10m   suspend all actions for 10 minutes\n  coordctl attend 3f2a --unattended   bring it back by itself after a crash\n\nOnly a person at a terminal may run these commands; coord refuses agents.\nExit codes: 0 ok, 1 failed or refused, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
 )]
 struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
@@ -31,22 +31,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Bring a session back now, under the same guards as always
+    /// Bring a crashed session back now, with the usual safety checks
     Recover(control::recover::Args),
-    /// Bring back what a restart of the machine or of tmux interrupted
+    /// Bring back the sessions that a restart of the machine or of tmux interrupted
     Restore(control::restore::Args),
-    /// Begin anew with a session that coord has given up
+    /// Let coord recover a session again that it has given up
     ResetFailed(control::reset_failed::Args),
-    /// Keep coord from acting on a session
+    /// Suspend coord's actions on a session
     Hold(control::hold::Args),
     /// End a hold
     Release(control::release::Args),
-    /// Say whether anybody watches a session, and whether it may come back by itself
+    /// Mark a session as watched or unattended, and set whether it comes back by itself
     Attend(control::attend::Args),
     /// Write the recovery mode into config.toml
     #[command(hide = true)]
     RecoveryMode(control::recovery_mode::Args),
-    /// Become the client of a session that is brought back
+    /// Start the client of a session that coord brings back
     #[command(hide = true)]
     ResumeExec(verb::resume_exec::Args),
     /// Print completions for a shell

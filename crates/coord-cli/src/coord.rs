@@ -9,13 +9,13 @@ use crate::context::Context;
 use crate::out::Failure;
 use crate::verb;
 
-/// Knows what your Claude Code sessions are doing, and says how it knows.
+/// Show what your Claude Code sessions are doing, and bring crashed ones back.
 #[derive(Debug, Parser)]
 #[command(
     name = "coord",
     version,
     arg_required_else_help = true,
-    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n  coord send 3f2a 'TEXT'   tell its agent something\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n  coord send 3f2a 'TEXT'   send its agent a message\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
 )]
 struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
@@ -31,13 +31,13 @@ enum Verb {
     Inspect(verb::inspect::Args),
     /// Show why a session is in its state
     Explain(verb::explain::Args),
-    /// Run a command, and end it when it hangs
+    /// Run a command under supervision, and end it when it hangs
     Run(verb::run::Args),
-    /// Keep a task going over a pool of agents
+    /// Work on a task with a pool of agents until it is done
     Loop(verb::task_loop::Args),
     /// Send a message to a session's agent
     Send(verb::send::Args),
-    /// Send messages to programs, take them, and see what became of them
+    /// Send messages to programs, process them, and see their state
     Queue(verb::queue::Args),
     /// Wait until sessions reach a state
     Wait(verb::wait::Args),
@@ -45,11 +45,11 @@ enum Verb {
     Events(verb::events::Args),
     /// Show whether the coordinator runs and is well
     Status(verb::status::Args),
-    /// Check everything that coord needs, and name the remedies
+    /// Check everything that coord needs; each finding names its remedy
     Doctor(verb::doctor::Args),
     /// Start the coordinator in the background
     Up(verb::up::Args),
-    /// End the coordinator; it stays down until `coord up`
+    /// Stop the coordinator until `coord up`
     Down(verb::down::Args),
     /// Run the coordinator in the foreground
     Serve(verb::serve::Args),
@@ -57,7 +57,7 @@ enum Verb {
     Install(verb::install::InstallArgs),
     /// Remove the hooks from Claude Code's settings
     Uninstall(verb::install::UninstallArgs),
-    /// Run the coordinator as a service of your login
+    /// Run the coordinator as a user service, from login on
     Service(verb::service::Args),
     /// Make a Claude Code plugin that names the installed hooks
     Plugin(verb::install::PluginArgs),

@@ -95,17 +95,17 @@ impl<W: World> Coordinator<W> {
         let process = claim.process();
         let state = self.engine.state();
         let Some(placed) = state.resume_placed(nonce) else {
-            let why = "this line is no longer good: the session was resumed, or is tried anew";
+            let why = "this command is no longer valid: the session was resumed, or another attempt replaced this one";
             return refuse(409, "void", why);
         };
         let is_caller = caller.pid == process.pid && self.world.is_alive(process);
         if !is_caller || !self.is_its_place(&placed, process, caller) {
-            let why = "this line is good only where coord put it: in the session's own shell, pane or window";
+            let why = "this command works only where coord typed it: in the session's own shell, pane or window";
             return refuse(409, "void", why);
         }
         let session = placed.session;
         let Some(launch) = &session.launch else {
-            return refuse(409, "void", "how the session was started is not known");
+            return refuse(409, "void", "coord does not know how the session was started");
         };
         let place = launch.cwd.clone();
         let config_dir = launch.config_dir.clone().unwrap_or_else(|| session.config_dir.clone());

@@ -66,7 +66,7 @@ impl<W: World> Coordinator<W> {
             return self.conditions.clear(Condition::ConfigRestart);
         }
         let text = format!(
-            "changed in the configuration and not in force yet: {}; restart the coordinator: `coord down`, then `coord up`",
+            "these configuration changes need a restart of the coordinator: {}; run `coord down`, then `coord up`",
             waiting.join(", ")
         );
         self.conditions.raise(Condition::ConfigRestart, text);

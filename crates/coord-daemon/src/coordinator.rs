@@ -389,7 +389,7 @@ impl<W: World> Coordinator<W> {
             (0, _) => self.conditions.clear(Condition::Unwatched),
             (n, Some(error)) => {
                 let text = format!(
-                    "the ends of {n} clients cannot be watched ({error}): they are looked at every 5 s"
+                    "coord cannot watch the ends of {n} clients ({error}) and checks them every 5 s instead"
                 );
                 self.conditions.raise(Condition::Unwatched, text);
             }
@@ -461,7 +461,8 @@ impl<W: World> Coordinator<W> {
     }
 }
 
-const FULL: &str = "the disk is full: only turn edges are recorded; free some space";
+const FULL: &str =
+    "the disk is full: only the starts and ends of turns are recorded; free some space";
 
 /// Reads the key of the digests of texts; hooks use the same key for the texts that they see.
 ///

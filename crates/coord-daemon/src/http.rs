@@ -130,7 +130,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     let length = match header("content-length").map(length_in) {
         None => 0,
         Some(Some(length)) => length,
-        Some(None) => return bad("Content-Length is no number"),
+        Some(None) => return bad("Content-Length is not a number"),
     };
     if BODY_BYTES_MAX < length {
         let message = format!("body of {length} bytes, the limit is {BODY_BYTES_MAX}");

@@ -63,7 +63,7 @@ pub(crate) struct Pass {
 /// A journal position that is never synced: this coordinator keeps the file.
 const NEVER: u64 = u64::MAX;
 const NEWER: &str =
-    "the spool holds events of a newer version: run `coord up` of that version to take them in";
+    "the spool holds events of a newer version: run `coord up` of that version to read them";
 
 impl<W: World> Coordinator<W> {
     /// Drains the spool, as much as one turn of the loop may.
@@ -73,7 +73,8 @@ impl<W: World> Coordinator<W> {
             Ok(pass) => pass,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Intake::Empty,
             Err(error) => {
-                self.conditions.raise(Condition::Spool, format!("spool not read: {error}"));
+                self.conditions
+                    .raise(Condition::Spool, format!("the spool cannot be read: {error}"));
                 return Intake::Refused;
             }
         };

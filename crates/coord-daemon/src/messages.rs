@@ -123,7 +123,7 @@ impl<W: World> Coordinator<W> {
             (Some(queue), None) => check_name(queue).map(|()| Address::Queue(queue.clone())),
             (None, Some(id)) => Ok(Address::Session(self.receiver(id)?)),
             (Some(_), Some(_)) | (None, None) => {
-                Err(RequestError::bad("name a queue or a session, one of both"))
+                Err(RequestError::bad("name either a queue or a session"))
             }
         }
     }
@@ -329,7 +329,7 @@ impl<W: World> Coordinator<W> {
             None => Ok(self.config.queue.lease.0),
             Some(ms @ 1..=LEASE_MS_MAX) => Ok(ms),
             Some(_) => {
-                Err(RequestError::bad("a lease lasts up to 24 hours: renew it for longer work"))
+                Err(RequestError::bad("a lease lasts at most 24 hours: renew it for longer work"))
             }
         }
     }
@@ -497,15 +497,17 @@ fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, RequestError> {
 fn check(ask: &Send) -> Result<(), RequestError> {
     ask.key.as_ref().map_or(Ok(()), |key| check_word("key", key))?;
     if ask.text.is_empty() {
-        return Err(RequestError::bad("a message without a text says nothing"));
+        return Err(RequestError::bad("the text is empty; nothing was sent"));
     }
     if TEXT_BYTES_MAX < ask.text.len() {
         let n = ask.text.len();
-        let why = format!("the text has {n} bytes, the limit is {TEXT_BYTES_MAX}: send a path");
+        let why = format!(
+            "the text has {n} bytes; {TEXT_BYTES_MAX} at most: send the path of a file instead"
+        );
         return Err(RequestError::Bad(why));
     }
     if ask.ttl_ms == Some(0) {
-        return Err(RequestError::bad("a time to live of nothing: leave it out, or give it some"));
+        return Err(RequestError::bad("the time to live is 0: leave it out, or use one over 0"));
     }
     Ok(())
 }
@@ -515,13 +517,13 @@ fn check_name(queue: &str) -> Result<(), RequestError> {
         return Ok(());
     }
     Err(RequestError::Bad(format!(
-        "{queue:?} is no name of a queue: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`"
+        "{queue:?} is not a valid queue name: use up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`"
     )))
 }
 
 fn check_word(name: &str, word: &str) -> Result<(), RequestError> {
     if word.is_empty() || WORD_BYTES_MAX < word.len() || word.chars().any(char::is_control) {
-        let why = format!("{name}: one line of up to {WORD_BYTES_MAX} bytes, and not empty");
+        let why = format!("{name} must be one line of 1 to {WORD_BYTES_MAX} bytes");
         return Err(RequestError::Bad(why));
     }
     Ok(())

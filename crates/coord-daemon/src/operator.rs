@@ -327,7 +327,7 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
     let directory = asked.directory.as_deref();
     must(
         [some, all, directory.is_some()].into_iter().filter(|one| *one).count() == 1,
-        "say whom it is about: sessions, or all, or a directory",
+        "name sessions, all, or a directory",
     )?;
     must(!all || !matches!(verb, Attend | Recover | Restore), "this verb takes sessions, not all")?;
     must(directory.is_none() || verb == Attend, "only attend takes a directory")?;
@@ -337,14 +337,14 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
         "only recover takes restart and when_idle",
     )?;
     must(asked.restart || !asked.when_idle, "when_idle goes with restart")?;
-    must(asked.for_ms != Some(0), "a hold of no time is none")?;
+    must(asked.for_ms != Some(0), "a hold needs a time over 0")?;
     let marks = &asked.marks;
     let is_change = *marks != MarkChange::default();
-    must(is_change == (verb == Attend), "attend, and nothing else, takes marks")?;
     must(
-        verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1,
-        "one session at a time",
+        is_change == (verb == Attend),
+        "attend takes at least one mark, and no other verb takes any",
     )?;
+    must(verb == Restore || verb == ResetFailed || asked.sessions.len() <= 1, "name one session")?;
     let of_one = marks.name.is_some()
         || marks.parent.is_some()
         || marks.task_dir.is_some()
@@ -352,19 +352,19 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
         || !marks.accepts.is_empty();
     must(
         directory.is_none() || !of_one,
-        "a name, a parent, a task directory, answers and senders are one session's, not a directory's",
+        "a name, a parent, a task directory, answers and senders can be set for a session only, not for a directory",
     )?;
     if let Some(name) = marks.name.as_deref().filter(|name| !is_queue_name(name)) {
         return Err(RequestError::Bad(format!(
-            "{name:?} is no name for a session: up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, a letter or digit first; nothing was changed"
+            "{name:?} is not a valid session name: use up to {QUEUE_NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, beginning with a letter or digit; nothing was changed"
         )));
     }
     must(
         marks.accepts.iter().all(|one| is_name(one.trim_start_matches("program:"))),
-        "a sender is a session's id or name, program:NAME, any or none",
+        "a sender must be a session's id or name, program:NAME, any or none",
     )?;
     let paths = [directory, marks.task_dir.as_deref()];
-    must(paths.into_iter().flatten().all(is_path), "a directory is an absolute path")
+    must(paths.into_iter().flatten().all(is_path), "a directory must be an absolute path")
 }
 
 /// Checks that no agent started this process (H-50), before it asks a coordinator, or where none is

@@ -125,8 +125,9 @@ impl<W: World> Coordinator<W> {
     fn note_unrecognized(&mut self, program: &str) {
         if !program.is_empty() {
             let program: String = program.chars().filter(|one| !one.is_control()).collect();
-            let text =
-                format!("{UNRECOGNIZED}{program}. If it is one, add its path to tracking.clients");
+            let text = format!(
+                "{UNRECOGNIZED}{program}. If it is Claude Code, add its path to tracking.clients"
+            );
             self.conditions.raise(Condition::UnknownClient, text);
         }
     }

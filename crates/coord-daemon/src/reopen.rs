@@ -50,7 +50,7 @@ impl Reopening {
     pub(crate) fn text(&self) -> String {
         let Self { why, tries, .. } = self;
         format!(
-            "the journal could not be synced ({why}): hooks spool their events and nothing is acted on until it is reopened; tried {tries} times, tried again at least every minute; check the disk"
+            "the journal could not be synced ({why}): until it is reopened, hooks spool their events and coord acts on nothing; tried {tries} times, retried at least every minute; check the disk"
         )
     }
 }
@@ -83,7 +83,10 @@ impl<W: World> Coordinator<W> {
     /// Starts an attempt to reopen the journal if one is due.
     pub(crate) fn reopen_if_due(&mut self, now: Now) {
         if self.engine.journal().is_read_only() {
-            self.note_unsynced("a record could not be written or its segment not be closed", now);
+            self.note_unsynced(
+                "a record could not be written, or its segment could not be closed",
+                now,
+            );
         }
         if self.reopen_at().is_none_or(|at| now.mono_ns < at) {
             return;

@@ -64,7 +64,7 @@ impl<W: World> Coordinator<W> {
     pub(crate) fn all_problems(&self, now: Now) -> Vec<String> {
         let mut problems: Vec<String> = self.conditions.texts().cloned().collect();
         for (count, what) in [
-            (self.spool.malformed(), "payloads were no hook payloads: spool/malformed"),
+            (self.spool.malformed(), "inputs were not hook payloads: spool/malformed"),
             (self.spool.crashes(), "hooks panicked: spool/crashes"),
         ] {
             if let Ok(count @ 1..) = count {
@@ -73,7 +73,7 @@ impl<W: World> Coordinator<W> {
         }
         problems.extend(self.spool.set_aside().map(|(path, bytes)| {
             format!(
-                "{} has {bytes} bytes, more than hooks write: its events were taken in up to {SPOOL_FILE_BYTES_MAX} bytes, and the file was set aside; delete it",
+                "{} has {bytes} bytes, more than hooks write: coord read its events up to {SPOOL_FILE_BYTES_MAX} bytes and set the file aside; delete it",
                 path.display()
             )
         }));
@@ -81,18 +81,18 @@ impl<W: World> Coordinator<W> {
         let n = self.engine.state().n_unverified();
         if UNVERIFIED_MAX <= n {
             problems.push(format!(
-                "{n} sessions are known from unverified events alone: the oldest of them are dropped; find out what reports them"
+                "{n} sessions are known only from unverified events: coord drops the oldest of them; find out what reports them"
             ));
         }
         if self.shares.was_spent(now.mono_ns) {
             problems.push(
-                "more events came than a session's share, and some were only counted: find out what reports them (coord events)".to_owned(),
+                "a session sent more events than its share, and some were only counted: find out what reports them (coord events)".to_owned(),
             );
         }
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
             problems.push(format!(
-                "{dir}: observing only, because another coordinator acts there, or it lies outside COORD_HOME and tracking.config_dirs does not name it (H-14)"
+                "{dir}: coord only observes its sessions, because another coordinator acts there, or the directory lies outside COORD_HOME and tracking.config_dirs does not name it"
             ));
         }
         problems.extend(self.reopening.as_ref().map(Reopening::text));
@@ -106,7 +106,7 @@ impl<W: World> Coordinator<W> {
         let mib = |bytes: u64| bytes / (1024 * 1024);
         is_low.then(|| {
             format!(
-                "only {} MiB are free on the disk of {}: below {} MiB no session is brought back, and when nothing is left only turn edges are recorded and messages are refused; free some space",
+                "only {} MiB are free on the disk of {}: below {} MiB coord recovers no session; on a full disk it records only the starts and ends of turns, and refuses messages; free some space",
                 mib(free),
                 self.paths.state.display(),
                 mib(LOW_SPACE_BYTES)
@@ -206,7 +206,7 @@ impl<W: World> Coordinator<W> {
                 "events_duplicate_total",
                 "counter",
                 self.engine.duplicates(),
-                "Events that were there before, since the start.",
+                "Events received again since the start.",
             ),
             ("events_late_total", "counter", counters.late, "Events too late to change anything."),
             (
@@ -219,13 +219,13 @@ impl<W: World> Coordinator<W> {
                 "events_malformed_total",
                 "counter",
                 counters.malformed,
-                "Arrivals that were no event.",
+                "Inputs that were not events.",
             ),
             (
                 "found_dead_total",
                 "counter",
                 counters.found_dead,
-                "Clients that were found dead, nobody having seen them die.",
+                "Clients found dead whose death was not observed.",
             ),
             ("spool_pending", "gauge", self.spool_pending(), "Events in the spool."),
             (
@@ -238,10 +238,25 @@ impl<W: World> Coordinator<W> {
             ("messages_processed_total", "counter", queue.processed, "Messages done."),
             ("messages_failed_total", "counter", queue.failed, "Messages failed or dropped."),
             ("messages_folded_total", "counter", queue.folded, "Messages sent again."),
-            ("leases_ran_out_total", "counter", queue.ran_out, "Leases without a word."),
-            ("messages_pending", "gauge", count(totals.pending), "Messages that wait."),
-            ("messages_processing", "gauge", count(totals.processing), "Messages worked on."),
-            ("messages_slow", "gauge", count(totals.slow), "Of these, for long (S4-18)."),
+            (
+                "leases_ran_out_total",
+                "counter",
+                queue.ran_out,
+                "Leases that expired without a report.",
+            ),
+            (
+                "messages_pending",
+                "gauge",
+                count(totals.pending),
+                "Messages that wait for a consumer.",
+            ),
+            ("messages_processing", "gauge", count(totals.processing), "Messages under a lease."),
+            (
+                "messages_slow",
+                "gauge",
+                count(totals.slow),
+                "Of these, longer than queue.slow_after.",
+            ),
             ("messages_stuck", "gauge", count(totals.stuck), "Of these, beyond the lease."),
             ("messages_failed", "gauge", count(totals.failed), "Messages that failed."),
             ("invariant_violations_total", "counter", self.invariant_violations, "Must read 0."),
@@ -260,7 +275,7 @@ impl<W: World> Coordinator<W> {
         self.sessions_by_state(&mut out);
         let _ = writeln!(
             out,
-            "# HELP coord_unattended Living sessions that nobody watches.\n\
+            "# HELP coord_unattended Living unattended sessions.\n\
              # TYPE coord_unattended gauge\ncoord_unattended {}",
             self.unattended()
         );

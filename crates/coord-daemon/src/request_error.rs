@@ -110,22 +110,22 @@ impl fmt::Display for RequestError {
             Self::NoSuchMessage(id) => write!(f, "no message {id:?}; `coord queue` lists them"),
             Self::Message(refused) => refused.fmt(f),
             Self::KeyInUse(id) => {
-                write!(f, "this key was used for another text ({id}): take another key")
+                write!(f, "this key already belongs to another text ({id}): use another key")
             }
             Self::ReceiverFull { waiting, receiver } => write!(
                 f,
-                "{waiting} messages wait for {receiver} already (queue.per_receiver): nothing was sent"
+                "{waiting} messages already wait for {receiver} (queue.per_receiver); nothing was sent"
             ),
             Self::TextsFull { bytes, limit_mib } => write!(
                 f,
-                "the texts of all messages would take {bytes} bytes, the limit is {limit_mib} MiB (queue.texts_mib): nothing was sent; take messages out with `coord queue work` or drop them with `coord queue drop`"
+                "the texts of all messages would take {bytes} bytes, over the limit of {limit_mib} MiB (queue.texts_mib); nothing was sent; process messages with `coord queue work`, or drop some with `coord queue drop`"
             ),
             Self::TaskTaken { dir, session_id } => write!(
                 f,
-                "{dir} is the task directory of session {session_id}; end that one first, or take another"
+                "{dir} is already the task directory of session {session_id}; end that session first, or use another directory"
             ),
             Self::OnlyAPerson => f.write_str(
-                "only a person at a terminal of their own lets a message pass that agents led to (H-21)",
+                "agents answered each other, so only a person may let this message pass: run the command yourself, in a terminal of your own",
             ),
             Self::NotKept(error) => write!(f, "the text could not be kept: {error}"),
             Self::DiskFull => f.write_str("the disk is full: free some space"),

@@ -121,7 +121,7 @@ impl<W: World> Coordinator<W> {
     fn note_no_snapshot(&mut self, why: &str, now: Now) {
         tracing::error!(why, "snapshot not written");
         let text = format!(
-            "the last snapshot could not be written ({why}): starts take longer meanwhile; it is tried again at least every 10 minutes"
+            "the last snapshot could not be written ({why}): until one succeeds, the coordinator starts more slowly; coord retries at least every 10 minutes"
         );
         self.conditions.raise(Condition::Snapshot, text);
         self.snapshot_from_ns = now.mono_ns.saturating_add(self.snapshot_delay_ns);

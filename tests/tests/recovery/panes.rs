@@ -167,7 +167,7 @@ pub(crate) fn a_line_taken_elsewhere() {
     let line = wait_until("the window's line runs", || fs::read_to_string(dir.join("line")));
     let nonce = line.trim_end().rsplit(' ').next().expect("its last word").to_owned();
     let said = place.order(&["resume-exec", &nonce]);
-    assert!(said.contains("good only where coord put it"), "{said}");
+    assert!(said.contains("works only where coord typed it"), "{said}");
     fs::write(dir.join("go"), "go\n").expect("the line goes on");
     place.when_back();
     assert_in_a_new_window(&place);

@@ -13,7 +13,7 @@ use crate::out::Failure;
     after_help = "Example:\n  coord completions bash > ~/.local/share/bash-completion/completions/coord"
 )]
 pub(crate) struct Args {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

@@ -27,9 +27,9 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Check a file and say what is wrong with it
+    /// Check a file and print its errors
     Check {
-        /// The file; the one in force if left out
+        /// The file [default: the one in use]
         file: Option<PathBuf>,
     },
 }
@@ -73,7 +73,7 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
         return print_json(&mut out, &keys);
     }
     let painter = Painter::for_stdout();
-    let state = if file.exists() { "" } else { " (not there: all defaults)" };
+    let state = if file.exists() { "" } else { " (does not exist: all defaults)" };
     writeln!(out, "# {}{state}", file.display())?;
     let line = |out: &mut dyn Write, one: &Effective| {
         let origin = one.line.map_or_else(|| "default".to_owned(), |line| format!("line {line}"));

@@ -22,7 +22,7 @@ use crate::verb::status::not_reachable;
 /// What every one of them takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct How {
-    /// Change nothing, and say what would be done
+    /// Print what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -85,7 +85,7 @@ fn show(
     }
     if answer.results.is_empty() {
         let done = if how.dry_run { "" } else { "done; " };
-        writeln!(out, "{}: {done}no session is concerned now", escape(&answer.what))?;
+        writeln!(out, "{}: {done}this applies to no session now", escape(&answer.what))?;
     }
     if how.dry_run {
         writeln!(out, "{}", painter.paint(Colour::Dim, "Dry run: nothing was changed."))?;

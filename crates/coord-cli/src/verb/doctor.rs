@@ -36,19 +36,19 @@ use crate::verb::inspect::look;
 use crate::verb::install::{audit, default_hooks_dir};
 pub(crate) use settings::note_elsewhere;
 
-/// Check everything that coord needs, and name the remedies
+/// Check everything that coord needs; each finding names its remedy
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord doctor\n  coord doctor --fix --dry-run      what could be repaired\n  coord doctor --bundle report.txt  a report for others, without prompts or secrets\n\nExit code 1: something is wrong, and its remedy is named."
+    after_help = "Examples:\n  coord doctor\n  coord doctor --fix --dry-run      print what could be repaired\n  coord doctor --bundle report.txt  write a report without prompts or secrets\n\nExit code 1: a finding is an error; it names its remedy."
 )]
 pub(crate) struct Args {
-    /// Repair what can be repaired safely, and say what was done
+    /// Repair what can be repaired safely, and print what was done
     #[arg(long)]
     fix: bool,
-    /// With --fix: say what would be done, and do nothing
+    /// With --fix: print what would be done, and change nothing
     #[arg(long, requires = "fix")]
     dry_run: bool,
-    /// Also write a report for others to a new FILE: no prompts, no secrets
+    /// Also write a report to a new FILE, for others to read: no prompts, no secrets
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
     /// Print JSON

@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// For one that does not answer; then SIGKILL, which loses nothing that was acknowledged (G1).
 const GRACE: Duration = Duration::from_secs(5);
 
-/// End the coordinator; it stays down until `coord up`
+/// Stop the coordinator until `coord up`
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  coord down\n\nHooks keep spooling events meanwhile. A command that comes from an agent is refused."
+    after_help = "Example:\n  coord down\n\nHooks keep spooling events. coord refuses this command from an agent."
 )]
 pub(crate) struct Args {}
 
@@ -38,7 +38,7 @@ pub(crate) fn run(_args: &Args, context: &Context) -> Result<(), Failure> {
     let was_down = mark.exists();
     drop(RealDisk.open_append(&mark).with_context(|| mark.display().to_string())?);
     let what = match ask_to_end(context) {
-        Ok(Some(pid)) => format!("coordinator ended (pid {pid})"),
+        Ok(Some(pid)) => format!("coordinator stopped (pid {pid})"),
         Ok(None) => "no coordinator was running".to_owned(),
         Err(failure) => {
             if !was_down {

@@ -17,16 +17,16 @@ use crate::verb::inspect;
 /// Show what happened, from the journal
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord events                 everything\n  coord events 3f2a            one session\n  coord events --since 10m     the last ten minutes\n  coord events --follow        what happens from now on, too\n  coord events --json | jq .   one JSON object per line"
+    after_help = "Examples:\n  coord events                 everything\n  coord events 3f2a            one session\n  coord events --since 10m     the last ten minutes\n  coord events --follow        also print new events as they happen\n  coord events --json | jq .   one JSON object per line"
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
-    /// Only what happened within this time, such as 90s, 10m, 2h, 1d
+    /// Show only events of the last TIME, such as 90s, 10m, 2h, 1d
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     since: Option<u64>,
-    /// Go on with what happens from now on
+    /// Keep printing new events
     #[arg(long, short)]
     follow: bool,
     /// Print one JSON object per line

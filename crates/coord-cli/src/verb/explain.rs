@@ -20,7 +20,7 @@ const DECISIONS_MAX: usize = 20;
 /// Show why a session or a message is in its state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe rules' names are the ids of docs/guarantees.md."
+    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe id in parentheses names the rule; docs/guarantees.md lists all rules."
 )]
 pub(crate) struct Args {
     /// The id of a session, a run or a message, or the beginning of one
@@ -143,7 +143,7 @@ fn text(
     if let Some(disagreement) = &session.disagreement {
         let sources = escape(&disagreement.sources.join(" and "));
         let since = age(age_s(&disagreement.since, context));
-        writeln!(out, "  disagree  {sources}, for {since}; nothing acts meanwhile")?;
+        writeln!(out, "  disagree  {sources}, for {since}; coord does not act until they agree")?;
     }
     for (name, words) in standing(session, context) {
         writeln!(out, "  {name:9} {}", escape(&words))?;

@@ -30,7 +30,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 /// Show all sessions, or one in depth
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, shown anew whenever something happens\n  coord inspect --json        for programs: schema 1, see docs/reference.md\n\nWorks without a coordinator: then it reads the store itself."
+    after_help = "Examples:\n  coord inspect               all sessions, without those that stopped over a day ago\n  coord inspect 3f2a          one session in depth\n  coord inspect --watch       all sessions, updated on every change\n  coord inspect --json        for programs: schema 1, see docs/reference.md\n\nWithout a coordinator, it reads the recorded state from disk."
 )]
 pub(crate) struct Args {
     /// The id of a session or a run, or the beginning of one (4 characters or more)
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also sessions that stopped over a day ago
+    /// Include sessions that stopped over a day ago
     #[arg(long)]
     all: bool,
-    /// Show it anew whenever something happens, until interrupted
+    /// Update the output on every change, until interrupted
     #[arg(long, conflicts_with = "json")]
     watch: bool,
 }
@@ -98,7 +98,7 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
         writeln!(out, "{}", painter.paint(Colour::Dim, &format!("messages: {words}")))?;
     }
     if let Some(miss) = miss {
-        let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));
+        let note = format!("{}. This is the last recorded state.", not_reachable(miss, context));
         writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
     }
     for problem in &answer.coordinator.problems {
@@ -364,7 +364,7 @@ fn table(
         writeln!(out, "{}", painter.paint(Colour::Dim, &note))?;
     }
     if 0 < waiting {
-        let note = "! needs you; `coord explain ID` tells why";
+        let note = "! needs you; `coord explain ID` says why";
         writeln!(out, "{}", painter.paint(Colour::Red, &fit(note, columns_wide)))?;
     }
     Ok(())
@@ -386,7 +386,7 @@ fn messages_of(session: &Session) -> Option<String> {
     let many = many.into_iter().filter(|(n, _)| 0 < *n).map(|(n, what)| format!("{n} {what}"));
     let many = many.collect::<Vec<_>>().join(", ");
     let id: String = session.session_id.chars().take(8).collect();
-    (!many.is_empty()).then(|| format!("{many}; `coord queue --session {id}` tells why"))
+    (!many.is_empty()).then(|| format!("{many}; `coord queue --session {id}` says why"))
 }
 
 /// What is done with a session, is not done, or waits for a person; as far as it applies: a name and
@@ -396,7 +396,7 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
     let mut all = Vec::new();
     if let Some(needs) = &session.needs_operator {
         let id: String = session.session_id.chars().take(8).collect();
-        let remedy = format!("`coordctl reset-failed {id}` lets it go on");
+        let remedy = format!("`coordctl reset-failed {id}` lets coord try again");
         all.push(("needs you", format!("{}, for {}; {remedy}", needs.reason, ago(&needs.since))));
     }
     if let Some(hold) = &session.hold {
@@ -405,9 +405,9 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
                 let left_ms = until_ms.saturating_sub(context.now.wall_ms);
                 format!("for {} more", age(left_ms / 1000))
             }
-            None => "until that changes".to_owned(),
+            None => "until that reason ends".to_owned(),
         };
-        all.push(("held", format!("{}, {until}; nothing acts on it", hold.reason)));
+        all.push(("held", format!("{}, {until}; coord does not act on it", hold.reason)));
     }
     if let Some(pending) = &session.pending_recovery {
         let next = pending.next_attempt_at.as_deref().and_then(parse_rfc3339).map(|at_ms| {
@@ -436,9 +436,9 @@ pub(crate) fn standing(session: &Session, context: &Context) -> Vec<(&'static st
         let until = match quota.until.as_deref().and_then(parse_rfc3339) {
             Some(until_ms) => {
                 let left_ms = until_ms.saturating_sub(context.now.wall_ms);
-                format!("it ends in {}, by the {}", age(left_ms / 1000), quota.source)
+                format!("it resets in {}, according to the {}", age(left_ms / 1000), quota.source)
             }
-            None => "nothing says until when".to_owned(),
+            None => "the time of the reset is not known".to_owned(),
         };
         all.push(("quota", format!("{} for {}; {until}", quota.kind, ago(&quota.since))));
     }
@@ -487,7 +487,7 @@ fn depth(
         let alive = match owner.alive {
             Some(true) => "alive",
             Some(false) => "gone",
-            None => "not looked at",
+            None => "not checked",
         };
         format!("pid {} ({alive})", owner.pid)
     });
@@ -573,9 +573,9 @@ mod tests {
         let wanted = [
             (
                 "needs you",
-                "10 recoveries in all, for 2m; `coordctl reset-failed aaaa1111` lets it go on",
+                "10 recoveries in all, for 2m; `coordctl reset-failed aaaa1111` lets coord try again",
             ),
-            ("held", "by hand, for 5m more; nothing acts on it"),
+            ("held", "by hand, for 5m more; coord does not act on it"),
             ("recovery", "pending: died, for 2m; 2 attempts, the next in 5s"),
             ("recovered", "3 times, 1 in this turn; verified, 2m ago"),
             ("attended", "no: nobody watches it"),

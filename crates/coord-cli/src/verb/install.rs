@@ -46,7 +46,7 @@ use crate::verb::inspect;
 /// Which settings files, and how to tell about them.
 #[derive(Debug, clap::Args)]
 struct Where {
-    /// Whose sessions report: all of yours, or those in one project.
+    /// Whose sessions report events: all of yours, or those in one project.
     #[arg(long, value_enum, default_value = "user")]
     scope: Scope,
     /// A configuration directory of Claude Code; may be given several times [default:
@@ -56,7 +56,7 @@ struct Where {
     /// The project for --scope project or local [default: the current directory].
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
-    /// Show what would change, and change nothing.
+    /// Print what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON.
@@ -164,7 +164,7 @@ pub(crate) fn run_install(args: &InstallArgs, context: &Context) -> anyhow::Resu
         if let Some(before) = before
             && !edit::is_undone(before, &after)?
         {
-            bail!(" uninstall could not give this file back as it is; nothing was changed");
+            bail!(" uninstall could not restore this file as it is; nothing was changed");
         }
         Ok(Wanted::Text(after))
     };
@@ -216,7 +216,7 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
     let running = match is_change.then(|| still_running(args, &paths, context)).transpose() {
         Ok(running) => running.unwrap_or_default(),
         Err(error) => {
-            warnings.push(format!("which sessions still run cannot be told: {error:#}"));
+            warnings.push(format!("coord cannot tell which sessions still run: {error:#}"));
             Vec::new()
         }
     };
@@ -237,7 +237,7 @@ pub(crate) fn run_uninstall(args: &UninstallArgs, context: &Context) -> anyhow::
     report.print(&args.place, |file| {
         let (path, events) = (file.name(), file.events_before);
         match (file.changed, file.is_gone) {
-            (false, _) => format!("{path} has no hook of coord: nothing changed"),
+            (false, _) => format!("{path} has no coord hooks: nothing changed"),
             (true, false) => format!("removed {events} events from {path}"),
             (true, true) => format!("removed {path}, which held nothing else"),
         }
@@ -284,7 +284,11 @@ fn still_running(
 pub(crate) fn default_hooks_dir() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell the path of this program")?;
     let prefix = program.parent().and_then(Path::parent);
-    Ok(prefix.context("this program stands in no prefix: name --hooks-dir")?.join("lib/coord"))
+    Ok(prefix
+        .context(
+            "coord cannot derive the hooks' directory from this program's path: use --hooks-dir",
+        )?
+        .join("lib/coord"))
 }
 
 type Edit<'a> = &'a dyn Fn(Option<&str>) -> anyhow::Result<Wanted>;
@@ -309,7 +313,7 @@ fn change_all(paths: &[PathBuf], edit: Edit<'_>) -> anyhow::Result<Outcomes> {
                 if changed.is_empty() {
                     return Err(error);
                 }
-                bail!("{error:#}; changed before it: {}", changed.join(", "));
+                bail!("{error:#}; already changed: {}", changed.join(", "));
             }
         }
     }

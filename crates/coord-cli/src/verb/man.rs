@@ -17,7 +17,7 @@ use crate::out::Failure;
     after_help = "Examples:\n  coord man inspect | man -l -\n  coord man --dir ~/.local/share/man/man1"
 )]
 pub(crate) struct Args {
-    /// The page of one verb instead of that of the program
+    /// Print the page of this verb instead of the program's
     verb: Option<String>,
     /// Write every page into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "verb")]

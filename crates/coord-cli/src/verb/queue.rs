@@ -23,7 +23,7 @@ use crate::verb::status::not_reachable;
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  coord queue                                    what waits, who has what, what failed\n  coord queue send builds 'build main'           whoever takes \"builds\" gets it\n  coord queue work builds -- ./build.sh          run a command for each\n  coord queue claim builds --wait 10m --json     or take the next one yourself; it names a fence\n  coord queue done m_x7d2 41                     with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     it is tried again, 3 times\n  coord queue retry m_x7d2                       a failed one once more\n\nA message is taken for 5 minutes (--lease, or renew in time); then it goes back."
+    after_help = "Examples:\n  coord queue                                    which messages wait, who holds them, what failed\n  coord queue send builds 'build main'           send to a consumer of \"builds\"\n  coord queue work builds -- ./build.sh          run a command for each message\n  coord queue claim builds --wait 10m --json     or claim the next one, with its fence\n  coord queue done m_x7d2 41                     report it done, with that fence\n  coord queue fail m_x7d2 41 --why 'no disk'     report a failure; retried up to 3 times\n  coord queue retry m_x7d2                       retry a failed message\n\nA consumer holds a message for 5 minutes (--lease, or renew in time); then it goes back to the queue."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -34,23 +34,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Send a message to whoever takes it under a name
+    /// Send a message to the consumers of a name
     Send(send::Args),
-    /// Show one message, with its text
+    /// Show one message with its text
     Show(list::ShowArgs),
     /// Run a command for each message
     Work(work::Args),
     /// Take the next message under a lease
     Claim(settle::ClaimArgs),
-    /// Say that a message that was taken is done
+    /// Report a claimed message as done
     Done(settle::DoneArgs),
-    /// Say that it could not be done
+    /// Report a claimed message as failed
     Fail(settle::FailArgs),
-    /// Keep it for longer
+    /// Extend the lease of a claimed message
     Renew(settle::RenewArgs),
-    /// Have a failed message tried again
+    /// Retry a failed message
     Retry(list::OneArgs),
-    /// Drop a message that nobody works on
+    /// Drop a message that no consumer holds
     Drop(list::OneArgs),
 }
 
@@ -92,7 +92,7 @@ fn tell(sent: &Sent, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return print_json(&mut out, sent);
     }
-    let folded = if sent.folded { " (it was there already)" } else { "" };
+    let folded = if sent.folded { " (already sent)" } else { "" };
     let because = sent.because.as_ref().map(|why| format!(": {}", escape(why)));
     let because = because.unwrap_or_default();
     Ok(writeln!(out, "{} {}{folded}{because}", escape(&sent.id), escape(&sent.state))?)

@@ -39,7 +39,7 @@ const WORKING_DIR: &str = "PWD";
 /// Become the client of a crashed session: the coordinator types this line
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  coordctl resume-exec 0123456789abcdef0123456789abcdef\n\nThe nonce is good once. By hand, `coordctl recover ID` brings a session back."
+    after_help = "Example:\n  coordctl resume-exec 0123456789abcdef0123456789abcdef\n\ncoord types this command; each nonce works once. To bring a session back, run `coordctl recover ID`."
 )]
 pub(crate) struct Args {
     /// What the coordinator knows the resume by
@@ -98,7 +98,7 @@ fn claim(nonce: &str, own: ProcessRef, context: &Context) -> Result<ResumeOrder,
         Ok(ErrorAnswer { error }) => error.message,
         Err(_) => format!("the coordinator answered {}", answer.status),
     };
-    Err(Failure::Failed(anyhow!("not resumed: {why}; `coord inspect` shows how the session is")))
+    Err(Failure::Failed(anyhow!("not resumed: {why}; `coord inspect` shows the session's state")))
 }
 
 fn become_client(order: &ResumeOrder, own: ProcessRef) -> anyhow::Result<Infallible> {
@@ -113,7 +113,7 @@ fn become_client(order: &ResumeOrder, own: ProcessRef) -> anyhow::Result<Infalli
     let readable = Readable::default();
     let dir = &order.config_dir_in_use;
     if !owners(&order.session_id, dir, &readable, &[own]).is_empty() {
-        bail!("the session is open in another client; go on there");
+        bail!("the session is open in another client; continue there");
     }
     signals::reset();
     let error = command.args(arguments).exec();
@@ -128,7 +128,10 @@ fn enter(place: &Place) -> anyhow::Result<()> {
     let seen = fstat(&dir).with_context(|| place.path.clone())?;
     let is_device = place.device == 0 || seen.st_dev == place.device;
     if !is_device || seen.st_ino != place.inode {
-        bail!("{} is another directory than the one the session worked in", place.path);
+        bail!(
+            "{} is not the directory that the session worked in, although the path is the same",
+            place.path
+        );
     }
     fchdir(&dir).with_context(|| place.path.clone())
 }
@@ -142,8 +145,8 @@ fn surround(command: &mut Command, order: &ResumeOrder) -> anyhow::Result<()> {
         variables.filter(|name| *name != CONFIG_DIR && variable(name).is_none()).collect();
     if !missing.is_empty() {
         bail!(
-            "the session was started with {}, not set in this shell: it would reach another account; \
-             set that and resume by hand",
+            "the session was started with {}, which this shell does not set, so it would use another \
+             account; set the variable and resume by hand",
             missing.join(", ")
         );
     }

@@ -20,28 +20,28 @@ pub(crate) const USAGE: u8 = 64;
 /// Run a command, and end it when it hangs
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord run --parent 3f2a -- make release   the session 3f2a hears how it ended\n  coord inspect               shows runs too, with what they wait for\n  coord explain run_0193      why one was ended\n\nStandard streams pass through unchanged; the exit code and signal are the command's. 64: wrong usage\nof `coord run` itself, 126 and 127: the command cannot be started. The clocks are keys of [run]:\n`coord config show`."
+    after_help = "Examples:\n  coord run -- claude -p --output-format stream-json --verbose 'fix the tests' > out.jsonl\n  coord run --name nightly --timeout 1h -- claude -p 'look around'\n  coord run --parent 3f2a -- make release   send session 3f2a a message when it ends\n  coord inspect               list runs too, with what they wait for\n  coord explain run_0193      why coord ended a run\n\nStandard streams pass through unchanged; the exit code and signal are the command's. Other exit\ncodes: 64 wrong usage of `coord run`, 126 and 127 the command cannot be started. The table [run] of the\nconfiguration has the time limits: `coord config show`."
 )]
 pub(crate) struct Args {
-    /// A name for people
+    /// Name of the run, shown to people
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A session whose agent is told how it ended, by a message: an id, the beginning of one, or a name
+    /// Send this session's agent a message when the run ends: an id, the beginning of one, or a name
     #[arg(long, value_name = "SESSION", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     parent: Option<String>,
-    /// Whose client it is; told by the program's name otherwise
+    /// Which client the command is [default: derived from the program's name]
     #[arg(long, value_enum, value_name = "WHO")]
     provider: Option<Who>,
-    /// Its output is Claude Code's stream, though its arguments do not say so
+    /// Treat the output as Claude Code's stream-json, even if the arguments do not ask for it
     #[arg(long)]
     stream: bool,
-    /// End it after this long, such as 90m (run.timeout)
+    /// End the run after this time, such as 90m (run.timeout)
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<u64>,
-    /// End it after this much silence behind a known error on its standard error (run.confirm); 0s: at once
+    /// End the run after this much silence following a known error on its standard error (run.confirm); 0s: at once
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     confirm: Option<u64>,
-    /// A forced end reaches daemons that left its session too
+    /// When coord ends the run, also end daemons that left its session
     #[arg(long)]
     end_daemons: bool,
     /// The command and its arguments
@@ -108,7 +108,7 @@ fn limits(args: &Args, provider: Provider, config: &Config) -> Result<RunLimits,
     let confirm = args.confirm;
     if provider == Provider::Claude && confirm.is_some_and(|ms| ms < limits.confirm_ms) {
         let text = format!(
-            "--confirm: Claude Code is silent for longer than that while it tries again: give {} s or more, or --provider other",
+            "--confirm: Claude Code is silent for longer than that while it retries: use {} s or more, or --provider other",
             limits.confirm_ms / 1000
         );
         return Err(Failure::Usage(text));
@@ -127,7 +127,9 @@ fn limits(args: &Args, provider: Provider, config: &Config) -> Result<RunLimits,
 /// One line where coord did more than watch.
 fn report(end: &RunEnd) {
     if let Some(error) = &end.no_record {
-        let text = format!("no file of this run, so it would not have been ended: {error}");
+        let text = format!(
+            "the record of this run could not be written, so coord would not have ended it: {error}"
+        );
         complain("coord run", &text);
     }
     if end.reason == ExitReason::NotStarted {
@@ -157,7 +159,10 @@ fn tell_parent(parent: &str, end: &RunEnd, args: &Args, context: &Context) {
         answered(client::post(context, "/v1/messages", &ask), context);
     if let Err(failure) = sent {
         let why = failure.into_error();
-        complain("coord run", &format!("{parent} is not told how the run ended: {why:#}"));
+        complain(
+            "coord run",
+            &format!("{parent} got no message about the end of the run: {why:#}"),
+        );
     }
 }
 

@@ -28,11 +28,11 @@ const PLACES: [&str; 3] = ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMUX_TMPDIR"];
 /// Run the coordinator as a service of your login
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord service install\n  coord service install --dry-run   print the unit and change nothing\n\nNobody needs it: `coord up` and the hooks start the coordinator without. Where your services end with\nyour last login, `loginctl enable-linger` keeps them."
+    after_help = "Examples:\n  coord service install\n  coord service install --dry-run   print the unit and change nothing\n\ncoord does not need a service: `coord up` and the hooks start the coordinator without one. If your\nservices end when you log out, `loginctl enable-linger` keeps them running."
 )]
 pub(crate) struct Args {
     action: Action,
-    /// Which service manager [default: that of this system]
+    /// Service manager [default: that of this system]
     #[arg(long, value_enum, default_value_t = Manager::native(), hide_default_value = true)]
     manager: Manager,
     /// Print the service's file and change nothing
@@ -42,9 +42,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Action {
-    /// Write the service's file, enable and start it
+    /// Write the service's file, then enable and start the service
     Install,
-    /// End and disable it, and remove its file
+    /// Stop and disable the service, and remove its file
     Remove,
 }
 
@@ -74,7 +74,7 @@ impl Manager {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if context.root.is_some() {
-        let why = "a service belongs to your own directories: run it without --root and COORD_HOME";
+        let why = "a service uses your default directories: run this without --root and COORD_HOME";
         return Err(anyhow!(why).into());
     }
     let file = args.manager.file()?;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return Ok(());
     }
     if args.manager != Manager::Systemd {
-        return Err(anyhow!("launchd is not on this system: --dry-run prints its file").into());
+        return Err(anyhow!("this system has no launchd; --dry-run prints the file").into());
     }
     match args.action {
         Action::Install => install(&file, context)?,
@@ -103,7 +103,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 fn install(file: &Path, context: &Context) -> anyhow::Result<()> {
     if !up::has_user_manager() {
-        bail!("no systemd of yours answers here (XDG_RUNTIME_DIR); `coord up` needs none");
+        bail!(
+            "your systemd user manager does not answer (XDG_RUNTIME_DIR); `coord up` works without it"
+        );
     }
     let text = text(Manager::Systemd, context)?;
     let dir = file.parent().context("a unit has a directory")?;
@@ -170,7 +172,7 @@ fn text(manager: Manager, context: &Context) -> anyhow::Result<String> {
         .map(|(name, value)| Ok::<_, anyhow::Error>((name, one_line(value.into())?)))
         .collect();
     if manager == Manager::Systemd && program.contains(['"', '\'', '\\']) {
-        bail!("systemd runs no program with quotes or backslashes in its path: {program}");
+        bail!("systemd cannot run a program with quotes or backslashes in its path: {program}");
     }
     Ok(match manager {
         Manager::Systemd => unit(&program, &places?, &one_line(context.paths.down())?),
@@ -197,7 +199,7 @@ fn unit(program: &str, places: &[(&str, String)], down: &str) -> String {
         .collect();
     format!(
         "[Unit]\n\
-         Description=coord, which knows what Claude Code sessions are doing\n\
+         Description=coord, the coordinator of Claude Code sessions\n\
          ConditionPathExists=!{down}\n\
          StartLimitIntervalSec=600\n\
          StartLimitBurst=5\n\

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if 0 < health.events_counted.saturating_add(health.records_dropped) {
         writeln!(
             out,
-            "since the store began: {} only counted, {} of unverified sessions dropped",
+            "since the journal began: {} only counted, {} of unverified sessions dropped",
             counted(health.events_counted, "event"),
             counted(health.records_dropped, "record")
         )?;
@@ -98,7 +98,7 @@ pub(crate) fn not_reachable(miss: Miss, context: &Context) -> String {
     }
     match miss {
         Miss::Absent if context.paths.down().exists() => {
-            "the coordinator is down and stays down; start it with `coord up`".to_owned()
+            "`coord down` stopped the coordinator; start it with `coord up`".to_owned()
         }
         Miss::Absent => "the coordinator is not running; start it with `coord up`".to_owned(),
         Miss::Late => {

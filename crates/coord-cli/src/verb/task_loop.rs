@@ -23,25 +23,25 @@ const PROMPT_BYTES_MAX: u64 = 1024 * 1024;
 /// Keep a task going over a pool of agents
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord loop --prompt task.md                 until an agent says that it is done\n  coord loop --prompt task.md --dry-run       what would run first\n  coord loop --prompt task.md --agent claude --max-iterations 10 > out.jsonl\n\nThe agents are the [[loop.agent]] tables of config.toml, the limits are keys of [loop]:\n`coord config show`. An agent says in the status file what is next: continue, rotate, done or stuck.\nHand-off, history and state lie in .coord-loop in the task's directory; started again, a loop goes on\nwhere it stopped.\n\nExit codes: 0 done, 1 error, 2 stuck, 3 iterations used up, 4 all agents at their limit, 64 usage,\n130 interrupted."
+    after_help = "Examples:\n  coord loop --prompt task.md                 until an agent reports done\n  coord loop --prompt task.md --dry-run       print what would run first\n  coord loop --prompt task.md --agent claude --max-iterations 10 > out.jsonl\n\nThe agents are the [[loop.agent]] tables of config.toml, the limits are keys of [loop]:\n`coord config show`. An agent writes into the status file what comes next: continue, rotate, done or\nstuck. Hand-off, history and state are in .coord-loop in the task's directory. A loop that is started\nagain resumes where it stopped.\n\nExit codes: 0 done, 1 error, 2 stuck, 3 iterations used up, 4 all agents at their limit, 64 usage,\n130 interrupted."
 )]
 pub(crate) struct Args {
-    /// What the agents are to do
+    /// File with the task's description
     #[arg(long, value_name = "FILE")]
     prompt: PathBuf,
-    /// The directory of the task; here if left out
+    /// Directory of the task [default: the current directory]
     #[arg(long, value_name = "DIR", default_value = ".", hide_default_value = true)]
     dir: PathBuf,
-    /// Only this agent; may be given several times, in the order of rotation
+    /// Use only this agent; may be given several times, in the order of rotation
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
-    /// End after so many iterations (loop.max_iterations)
+    /// End after N iterations (loop.max_iterations)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
     /// End when all agents are at their limit, instead of waiting for the first reset
     #[arg(long)]
     no_wait: bool,
-    /// Begin anew: iteration 1, no crash counted; hand-off and history stay
+    /// Start over at iteration 1 with no crash counted; hand-off and history stay
     #[arg(long)]
     fresh: bool,
     /// Print what would run first, and change nothing
@@ -122,7 +122,7 @@ fn prompt(path: &Path) -> Result<String, Failure> {
     let read = file.take(PROMPT_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| wrong(&error.to_string()))?;
     let is_long = u64::try_from(bytes.len()).is_ok_and(|length| PROMPT_BYTES_MAX < length);
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))?;
     if is_long || text.contains('\0') || text.trim().is_empty() {
         return Err(wrong("it is empty, longer than 1 MiB, or no text"));
     }

@@ -55,7 +55,7 @@ const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 /// Start the coordinator in the background
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  coord up\n\nHooks of interactive sessions start it too, unless `coord down` said otherwise."
+    after_help = "Example:\n  coord up\n\nHooks of interactive sessions start it too, unless `coord down` stopped it."
 )]
 pub(crate) struct Args {
     /// Called by a hook: respect `coord down` and the install record
@@ -68,7 +68,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if args.from_hook {
         check_install_record(context)?;
         if context.paths.down().exists() {
-            return Err(anyhow!("`coord down` was said; only `coord up` lifts it").into());
+            return Err(anyhow!(
+                "`coord down` stopped the coordinator; only `coord up` starts it again"
+            )
+            .into());
         }
     } else {
         lift_down(context)?;
@@ -214,7 +217,7 @@ fn start_detached(program: &Path, context: &Context) -> anyhow::Result<()> {
         stderr.take(4096).read_to_string(&mut why)?;
     }
     child.wait()?;
-    let why = why.lines().next().unwrap_or("it ended without a word");
+    let why = why.lines().next().unwrap_or("it ended without a message");
     bail!("the coordinator did not start: {}", why.trim_start_matches("coord: "))
 }
 
@@ -229,7 +232,7 @@ impl SocketWatch {
         std::fs::create_dir_all(run).with_context(|| {
             let name = run.display();
             format!(
-                "cannot make {name}, the directory of the socket; `coord install` chooses it anew"
+                "cannot create {name}, the directory of the socket; `coord install` chooses another one"
             )
         })?;
         let fd = inotify::init(inotify::CreateFlags::CLOEXEC)?;

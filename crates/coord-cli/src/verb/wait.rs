@@ -15,7 +15,7 @@ use crate::verb::inspect::{look, word};
 /// Wait until sessions reach a state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord wait 3f2a --until idle && notify-send done\n  coord wait 3f2a --until idle --until awaiting_permission --timeout 10m\n  coord wait tests docs 3f2a --until idle        until each of them was idle once\n  coord wait tests docs --any --until needs_me   until one of them needs a person\n\nA session that is being brought back has not ended.\nExit codes: 5 the time is over, 6 the session ended and the state can no longer come."
+    after_help = "Examples:\n  coord wait 3f2a --until idle && notify-send done\n  coord wait 3f2a --until idle --until awaiting_permission --timeout 10m\n  coord wait tests docs 3f2a --until idle        until each was idle once\n  coord wait tests docs --any --until needs_me   until one needs a person\n\nA session that is being brought back does not count as ended.\nExit codes: 5 timeout, 6 the session ended and cannot reach the state any more."
 )]
 pub(crate) struct Args {
     /// Session ids, beginnings of ids, or names
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// A state as `coord inspect` shows it, or needs_me; may be given several times
     #[arg(long, value_name = "STATE", required = true, value_parser = until)]
     until: Vec<Until>,
-    /// Return when the first of them reaches it
+    /// Return as soon as one session reaches the state
     #[arg(long)]
     any: bool,
     /// Give up after this time, such as 90s, 10m, 2h

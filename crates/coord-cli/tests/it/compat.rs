@@ -140,7 +140,7 @@ fn g1_a_coordinator_of_today_goes_on_from_each_release() {
         });
         let status = health(&home).unwrap();
         // The recorded configuration directory lies outside this root.
-        let is_of_place = |problem: &String| problem.contains("(H-14)");
+        let is_of_place = |problem: &String| problem.contains("coord only observes its sessions");
         assert!(status.problems.iter().all(is_of_place), "{status:?}");
         assert_eq!(status.invariant_violations, 0);
         let of_spool = |event: &Value| event["source"] == "hook" && event["via"] == "spool";

@@ -142,7 +142,7 @@ fn the_recovery_mode_is_written_and_the_rest_of_the_file_stays() {
     assert_eq!(fs::read_to_string(&config).unwrap(), "[recovery]\nmode = \"observe\"\n");
     let users = "[recovery] # mine\n  mode = \"signature\" # so\n[log]\n";
     fs::write(&config, users).unwrap();
-    assert!(install("signature").contains("stands already: recovery mode \"signature\""));
+    assert!(install("signature").contains("already set: recovery mode \"signature\""));
     assert_eq!(fs::read_to_string(&config).unwrap(), users);
     assert!(install("act").contains("wrote recovery mode \"act\""));
     let now = users.replace("signature", "act");

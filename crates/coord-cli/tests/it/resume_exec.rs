@@ -233,7 +233,7 @@ fn another_directory_is_refused() {
     case.coordinator(200, &case.order());
     fs::rename(case.home.project(), case.home.dir().join("moved")).unwrap();
     fs::create_dir(case.home.project()).unwrap();
-    case.expect_refused("another directory");
+    case.expect_refused("not the directory that the session worked in");
 }
 
 // H-18

@@ -99,6 +99,6 @@ fn a_service_needs_its_manager_and_ones_own_directories() {
         coord.env("COORD_HOME", home.root());
     });
     assert!(said.contains("without --root and COORD_HOME"), "{said}");
-    assert!(refused(&|_| ()).contains("`coord up` needs none"));
+    assert!(refused(&|_| ()).contains("`coord up` works without it"));
     assert!(!home.home().join(".config/systemd").exists(), "nothing is written");
 }

@@ -88,16 +88,16 @@ impl Refusal {
     pub(crate) fn line(self, command: &str) -> String {
         match self {
             Self::Unseen => format!(
-                "refused: the processes that this comes from have ended or cannot be seen; run {command} yourself, in a terminal"
+                "refused: the calling process or one of its ancestors has ended or cannot be seen; run {command} yourself, in a terminal"
             ),
             Self::NoTerminal => format!(
-                "refused: this comes without a terminal, so nobody knows that a person asks; run {command} yourself, in a terminal"
+                "refused: the caller has no terminal, so nothing shows that a person asks; run {command} yourself, in a terminal"
             ),
             Self::BelowHarness(pid) => format!(
                 "refused: this comes from Claude Code (process {pid}), and agents may not give such orders; run {command} yourself, in another terminal"
             ),
             Self::Marked(pid) => format!(
-                "refused: process {pid}, which this comes from, was started by Claude Code (CLAUDECODE or CLAUDE_PID is in its environment); run {command} in a terminal that Claude Code did not start"
+                "refused: Claude Code started process {pid}, from which this comes (CLAUDECODE or CLAUDE_PID is in its environment); run {command} in a terminal that Claude Code did not start"
             ),
             Self::HeldTerminal(pid) => format!(
                 "refused: Claude Code (process {pid}) holds this terminal; run {command} in another one"

@@ -11,10 +11,10 @@ use super::{How, order};
 use crate::context::Context;
 use crate::out::Failure;
 
-/// Say whether anybody watches a session, and whether it may come back by itself
+/// Mark a session as watched or unattended, and set whether it comes back by itself
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: it comes back by itself\n  coordctl attend 3f2a --recover                it comes back although somebody watches it\n  coordctl attend --dir . --recover             so does every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7\n  coordctl attend 3f2a --accept tests           it takes messages of the session named tests"
+    after_help = "Examples:\n  coordctl attend 3f2a --unattended             nobody watches it: after a crash it comes back by itself\n  coordctl attend 3f2a --recover                it comes back by itself although it is watched\n  coordctl attend --dir . --recover             the same for every session started here\n  coordctl attend 3f2a --name tests --task-dir ~/tasks/7\n  coordctl attend 3f2a --accept tests           it accepts messages from the session named tests"
 )]
 #[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
@@ -25,38 +25,38 @@ pub(crate) struct Args {
     /// A session id, or the beginning of one (4 characters or more)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: Option<String>,
-    /// Every session started in this directory, now and later
+    /// Every session started in this directory, now or later
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Nobody watches it
+    /// Mark it as unattended: nobody watches it
     #[arg(long)]
     unattended: bool,
-    /// Somebody watches it
+    /// Mark it as watched
     #[arg(long, conflicts_with = "unattended")]
     attended: bool,
-    /// It comes back by itself after a crash, though somebody watches it
+    /// Bring it back after a crash although it is watched
     #[arg(long)]
     recover: bool,
-    /// It does not
+    /// Undo --recover
     #[arg(long, conflicts_with = "recover")]
     no_recover: bool,
-    /// Its agent's (y/n) questions are answered with yes too, where `stall.answers` allows answers at all
+    /// Also answer its agent's (y/n) questions with yes, where `stall.answers` allows answers at all
     #[arg(long, conflicts_with = "dir")]
     answers: bool,
-    /// They are not
+    /// Undo --answers
     #[arg(long, conflicts_with_all = ["answers", "dir"])]
     no_answers: bool,
-    /// A name for it
+    /// Give it a name
     #[arg(long, conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
-    /// The session that its end is told to, by its id
+    /// Id of the session that gets a message when this one ends
     #[arg(long, value_name = "ID", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     parent: Option<String>,
-    /// The directory of its task, for .auto-signal and .auto-stop
+    /// Directory of its task, for .auto-signal and .auto-stop
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     task_dir: Option<PathBuf>,
-    /// It takes messages of this sender although its agent acts without asking: a session's id or name,
-    /// program:NAME, any; none takes all of that back
+    /// Accept messages from this sender although the session's agent acts without asking. SENDER is a
+    /// session's id or name, program:NAME, or any; none removes all senders
     #[arg(long, value_name = "SENDER", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     accept: Vec<String>,
     #[command(flatten)]

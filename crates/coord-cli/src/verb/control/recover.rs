@@ -18,22 +18,22 @@ use crate::verb::status::not_reachable;
 /// A coordinator that is replaced answers again within this.
 const AWAY_NS_MAX: u64 = 10_000_000_000;
 
-/// Bring a crashed session back now, under the same guards as always
+/// Bring a crashed session back now, with the usual safety checks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl recover 3f2a --dry-run   what would be done, and what stands against it\n  coordctl recover 3f2a             returns when the session is back, and says how it goes\n  coordctl recover 3f2a --no-wait   returns when the order is recorded\n  coordctl recover 3f2a --restart   end its idle process and resume it\n\nA session that lives is left alone. With --restart its process is ended and the session is resumed: what was typed and not sent is lost. A session that works is never ended: the order is refused, or waits with --when-idle. An order expires after 10 seconds otherwise.\nExit code 1: the session was not brought back, with the reason. Interrupted with Ctrl-C, the recovery goes on; `coord explain 3f2a` shows what came of it."
+    after_help = "Examples:\n  coordctl recover 3f2a --dry-run   print what would be done, or why not\n  coordctl recover 3f2a             report the steps, and return when the session is back\n  coordctl recover 3f2a --no-wait   return when the order is recorded\n  coordctl recover 3f2a --restart   end its idle process and resume it\n\ncoord leaves a living session alone. With --restart, it ends the process of an idle session and\nresumes the session; text that was typed and not sent is lost. It never ends a working session:\nthe order is refused, or, with --when-idle, waits until the session is idle. Other orders expire\nafter 10 seconds.\nExit code 1: the session was not brought back; the message says why. After Ctrl-C the recovery\ncontinues; `coord explain 3f2a` shows its result."
 )]
 pub(crate) struct Args {
     /// A session id, or the beginning of one (4 characters or more)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
-    /// End the process of a living, idle session and resume it; what was typed and not sent is lost
+    /// End the process of an idle session and resume the session; text typed and not sent is lost
     #[arg(long)]
     restart: bool,
-    /// With --restart: wait until the session is idle, or its process is proved hung
+    /// With --restart: wait until the session is idle, or its process is proved to hang
     #[arg(long, requires = "restart")]
     when_idle: bool,
-    /// Return at once, when the order is recorded
+    /// Return as soon as the order is recorded
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use crate::verb::install::{sync_directory, temporary};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  coordctl recovery-mode act")]
 pub(crate) struct Args {
-    /// Which
+    /// The mode
     mode: Word,
 }
 
@@ -54,12 +54,12 @@ impl Word {
     fn meaning(self) -> &'static str {
         match self {
             Self::Act => {
-                "every crashed session is brought back, one that somebody watches after 10 s in which any key stops it"
+                "coord brings back every crashed session; for a watched one it waits 10 s, and any key cancels"
             }
             Self::Signature => {
-                "a session that somebody watches is brought back only where the crash itself is on its screen, others always"
+                "coord brings back unattended sessions, and a watched one only if its screen shows the text of a known crash"
             }
-            Self::Observe => "nothing is brought back; what would have been is told",
+            Self::Observe => "coord brings nothing back, and records what it would have done",
         }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     check_self("`coordctl recovery-mode`").map_err(|why| anyhow!(why))?;
     let file = context.paths.config_file();
     let (word, meaning) = (args.mode.word(), args.mode.meaning());
-    let what = if write(&file, args.mode)? { "wrote" } else { "stands already:" };
+    let what = if write(&file, args.mode)? { "wrote" } else { "already set:" };
     let line = format!("{what} recovery mode \"{word}\" in {}: {meaning}", file.display());
     Ok(writeln!(std::io::stdout(), "{line}")?)
 }
@@ -89,7 +89,11 @@ fn write(file: &Path, wanted: Word) -> anyhow::Result<bool> {
     }
     let after = edited(text, wanted.word());
     if Config::parse(&after).map(|config| config.mode()).ok() != Some(wanted.mode()) {
-        bail!("{}: write mode = \"{}\" into its table recovery yourself", shown(), wanted.word());
+        bail!(
+            "{}: coord cannot edit this file; add mode = \"{}\" to its table [recovery] yourself",
+            shown(),
+            wanted.word()
+        );
     }
     // Behind a link lies the file that its owner keeps elsewhere.
     let target =

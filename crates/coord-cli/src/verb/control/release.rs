@@ -9,7 +9,7 @@ use crate::out::Failure;
 /// End a hold
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl release 3f2a    what was held by `coordctl hold 3f2a`\n  coordctl release --all   what was held by `coordctl hold --all`"
+    after_help = "Examples:\n  coordctl release 3f2a    end the hold of `coordctl hold 3f2a`\n  coordctl release --all   end the hold of `coordctl hold --all`"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -6,10 +6,10 @@ use super::{How, Whom, order};
 use crate::context::Context;
 use crate::out::Failure;
 
-/// Begin anew with a session that coord has given up
+/// Let coord recover a session again that it has given up
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl reset-failed 3f2a    its limits begin anew\n  coordctl reset-failed --all   so do all, and recoveries that many deaths at once had stopped go on"
+    after_help = "Examples:\n  coordctl reset-failed 3f2a    reset the limits of this session\n  coordctl reset-failed --all   reset all limits, and resume recoveries after many crashes at once"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -17,16 +17,16 @@ use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, p
 use crate::verb::inspect::{age_s, tilde};
 use crate::verb::status::not_reachable;
 
-/// Bring back what a restart of the machine or of tmux interrupted
+/// Bring back the sessions that a restart of the machine or of tmux interrupted
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl restore --dry-run    which sessions, and what would be done\n  coordctl restore              all of them, after a question\n  coordctl restore 3f2a 91c0    these, in this order\n\nA tmux server that is gone is started anew. Sessions come back one after the other, those that\nwere at work last first."
+    after_help = "Examples:\n  coordctl restore --dry-run    list the sessions, and print what would be done\n  coordctl restore              all of them, after a confirmation\n  coordctl restore 3f2a 91c0    these, in this order\n\ncoord restarts a tmux server that is gone. Sessions come back one after the other, the most\nrecently active one first."
 )]
 pub(crate) struct Args {
     /// Session ids, or the beginnings of some (4 characters or more)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     ids: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         let verb = if args.how.dry_run { "would be" } else { "is" };
         for socket in &servers {
             let socket = escape(&socket.display().to_string());
-            writeln!(out, "The tmux server {socket} is gone; it {verb} started anew.")?;
+            writeln!(out, "The tmux server {socket} is gone; it {verb} started again.")?;
         }
     }
     if args.how.dry_run {
@@ -148,7 +148,10 @@ fn table(
 /// Asks the person at the terminal.
 fn agreed(n: usize, is_json: bool, out: &mut impl Write) -> Result<bool, Failure> {
     if is_json || !std::io::stdin().is_terminal() {
-        return Err(anyhow!("nobody can be asked here: give --yes, or look with --dry-run").into());
+        return Err(anyhow!(
+            "there is no terminal to confirm at: use --yes, or see the plan with --dry-run"
+        )
+        .into());
     }
     let what = if n == 1 { "this session".to_owned() } else { format!("these {n} sessions") };
     write!(out, "Bring {what} back? [y/N] ")?;

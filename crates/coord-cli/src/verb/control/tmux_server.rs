@@ -64,7 +64,7 @@ fn program(context: &Context) -> anyhow::Result<String> {
         .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     record
         .and_then(|record| record.tmux)
-        .context("coord knows no tmux here: have it on the PATH and run `coord install`")
+        .context("coord does not know where tmux is: put it on PATH and run `coord install`")
 }
 
 /// A session named this path, and tmux removes what lies there: only a socket of ours may, in a
@@ -78,11 +78,11 @@ fn check(socket: &Path, uid: u32) -> anyhow::Result<()> {
     }
     let found = fs::symlink_metadata(directory).context("its directory")?;
     if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
-        bail!("its directory is not ours alone");
+        bail!("its directory belongs to another user, or others can enter it");
     }
     match fs::symlink_metadata(socket) {
         Ok(found) if found.file_type().is_socket() && found.uid() == uid => Ok(()),
-        Ok(_) => bail!("what lies there is no socket of ours"),
+        Ok(_) => bail!("another file, or another user's socket, is in its place"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
     }

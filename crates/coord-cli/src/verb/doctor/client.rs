@@ -45,13 +45,13 @@ fn claude(found: Option<(Result<String, String>, PathBuf)>) -> Finding {
     match version {
         Err(why) => Finding::warning(
             "client.claude",
-            format!("{path} does not say its version: {why}"),
-            format!("run `{path} --version` and see what it says"),
+            format!("{path} --version failed: {why}"),
+            format!("run `{path} --version` and read its output"),
         ),
         Ok(text) => match parse(&text) {
             None => Finding::warning(
                 "client.version",
-                format!("the version that {path} prints is not understood"),
+                format!("coord does not understand the version that {path} prints"),
                 "update Claude Code: claude update",
             ),
             Some(version) => {
@@ -110,9 +110,11 @@ fn tmux(found: Result<PathBuf, String>, has_panes: bool) -> Finding {
     let remedy = "install tmux, then coord install; or name it in tracking.tmux of config.toml";
     match found {
         Ok(path) => Finding::ok("client.tmux", format!("tmux is {}", path.display())),
-        Err(why) if has_panes => {
-            Finding::warning("client.tmux", format!("{why}: panes cannot be looked at"), remedy)
-        }
+        Err(why) if has_panes => Finding::warning(
+            "client.tmux",
+            format!("{why}: coord cannot read the screens of panes"),
+            remedy,
+        ),
         Err(why) => Finding::note("client.tmux", why, remedy),
     }
 }
@@ -126,7 +128,7 @@ fn tmux_sockets(readable: &Readable, mut sockets: Vec<PathBuf>) -> Vec<Finding> 
         let why = check_socket(readable, socket).err().filter(|_| socket.exists())?;
         Some(Finding::warning(
             "client.tmux_socket",
-            format!("{why}: its panes are not looked at"),
+            format!("{why}: coord does not read its panes"),
             "make its directory private (chmod 700), or start that tmux server as yourself",
         ))
     };

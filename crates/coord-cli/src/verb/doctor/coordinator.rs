@@ -34,13 +34,19 @@ fn run_directory(context: &Context) -> Vec<Finding> {
     if wanted.is_some_and(|wanted| wanted != *run) || is_moved(run) {
         findings.push(Finding::note(
             "coordinator.socket_path",
-            format!("the socket's path would be too long; it lies in {}", shown(run)),
+            format!(
+                "the socket's usual path would be too long, so the socket is in {}",
+                shown(run)
+            ),
             "none needed; a shorter COORD_HOME or XDG_RUNTIME_DIR avoids it",
         ));
     }
     let Ok(metadata) = symlink_metadata(run) else { return findings };
     if !metadata.is_dir() || metadata.uid() != context.here.uid {
-        let found = format!("{} is no directory of yours: hooks use no socket there", shown(run));
+        let found = format!(
+            "{} is not a directory of yours, so hooks do not use the socket there",
+            shown(run)
+        );
         let remedy = format!("move {} away, then coord up", shown(run));
         findings.push(Finding::error("coordinator.run_directory", found, remedy));
     }
@@ -56,7 +62,7 @@ fn well(health: &Health) -> Vec<Finding> {
     let mut findings = Vec::new();
     if health.version != coord_wire::VERSION {
         let found = format!(
-            "the coordinator is of version {}, this program of {}",
+            "the coordinator has version {}, this program {}",
             health.version,
             coord_wire::VERSION
         );
@@ -92,12 +98,12 @@ fn missing(miss: Miss, setup: &Setup<'_>) -> Vec<Finding> {
         Miss::Absent => {
             let mut findings = Vec::new();
             if symlink_metadata(&socket).is_ok_and(|file| file.file_type().is_socket()) {
-                let found = format!("{name} was left behind: nobody listens there");
+                let found = format!("{name} is a stale socket: nothing listens there");
                 let finding = Finding::note("coordinator.socket", found, "coord up replaces it");
                 findings.push(finding.fixed_by(Fix::Remove { path: socket }));
             }
             if paths.miss().exists() {
-                let found = "a missed exchange is remembered, and no coordinator runs";
+                let found = "a marker of a missed connection is left, and no coordinator runs";
                 let finding = Finding::note("coordinator.miss", found, "coord up removes it");
                 findings.push(finding.fixed_by(Fix::Remove { path: paths.miss() }));
             }
@@ -111,12 +117,16 @@ fn missing(miss: Miss, setup: &Setup<'_>) -> Vec<Finding> {
         )],
         Miss::Foreign => vec![Finding::error(
             "coordinator.foreign",
-            format!("who listens at {name} is another user, or in another pid namespace"),
-            "end that one, or give this place its own COORD_HOME",
+            format!(
+                "the process that listens at {name} belongs to another user or another pid namespace"
+            ),
+            "end that process, or set another COORD_HOME here",
         )],
         Miss::Broken => vec![Finding::error(
             "coordinator.answer",
-            format!("the answer at {name} is not understood: another version?"),
+            format!(
+                "coord does not understand the answer at {name}; the coordinator may have another version"
+            ),
             "coord down, then coord up",
         )],
     }
@@ -125,7 +135,7 @@ fn missing(miss: Miss, setup: &Setup<'_>) -> Vec<Finding> {
 fn not_running(setup: &Setup<'_>) -> Finding {
     let paths = &setup.context.paths;
     if paths.down().exists() {
-        let found = "`coord down` was said: events wait in the spool";
+        let found = "`coord down` stopped the coordinator: events wait in the spool";
         return Finding::warning("coordinator.down", found, "coord up");
     }
     let finding = Finding::warning(

@@ -38,7 +38,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Finding {
     if let Ok(health) = &setup.health
         && health.version != coord_wire::VERSION
     {
-        let found = "no probe was sent: the coordinator is of another version";
+        let found = "no probe was sent: the coordinator has another version";
         return Finding::note("probe.sent", found, "coord up");
     }
     send(entry, setup)
@@ -59,12 +59,12 @@ fn send(entry: &Entry, setup: &Setup<'_>) -> Finding {
     let said = match child::run(&mut command, payload.to_string().as_bytes(), HOOK_WITHIN) {
         Ok(ended) if ended.code == Some(0) => ended,
         Ok(ended) => {
-            let why = ended.stderr.lines().next().unwrap_or("it said nothing").to_owned();
+            let why = ended.stderr.lines().next().unwrap_or("no message").to_owned();
             let found = format!("the probe is lost: {hook} ended with {:?}: {why}", ended.code);
             return Finding::error(
                 "probe.hook",
                 found,
-                "repair what is named above, then coord doctor",
+                "follow the remedies above, then run coord doctor again",
             );
         }
         Err(why) => {
@@ -82,10 +82,10 @@ fn send(entry: &Entry, setup: &Setup<'_>) -> Finding {
         None => Finding::error(
             "probe.arrived",
             format!(
-                "{hook} said that the probe is safe, and it did not arrive in {} s",
+                "{hook} reported success, but the probe did not arrive within {} s",
                 ARRIVES_WITHIN.as_secs()
             ),
-            "is coord switched off or its state directory another? see the entries: coord install --dry-run",
+            "check that coord is not disabled and that the entries name its state directory: coord install --dry-run",
         ),
     }
 }

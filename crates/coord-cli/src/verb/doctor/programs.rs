@@ -18,7 +18,7 @@ use crate::verb::install::{PROGRAM_PREFIX, shown};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The program headers stand within this, in bytes.
 const HEAD_BYTES: u64 = 64 * 1024;
-const REINSTALL: &str = "put it back: ./install.sh";
+const REINSTALL: &str = "install it again: ./install.sh";
 
 pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let entries = setup.settings.iter().flat_map(super::SettingsFile::entries);
@@ -54,12 +54,12 @@ fn judge(path: &Path, uid: u32) -> Vec<Finding> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata,
         Ok(_) => {
-            let found = format!("{name} is named in the settings and is no file");
+            let found = format!("the settings name {name}, which is not a file");
             return vec![Finding::error("programs.missing", found, REINSTALL)];
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let found =
-                format!("{name} is named in the settings and is not there: its events are lost");
+                format!("the settings name {name}, which does not exist: its events are lost");
             return vec![Finding::error("programs.missing", found, REINSTALL)];
         }
         Err(error) => {
@@ -83,7 +83,7 @@ fn judge(path: &Path, uid: u32) -> Vec<Finding> {
     match linkage(path) {
         Ok(Linkage::Static | Linkage::Dynamic) => (),
         Ok(Linkage::NoProgram) => {
-            let found = format!("{name} is no executable of this system");
+            let found = format!("{name} is not an executable of this system");
             findings.push(Finding::error("programs.format", found, REINSTALL));
             return findings;
         }
@@ -124,9 +124,12 @@ fn version(path: &Path, name: &str) -> Option<Finding> {
     };
     let version = said.split_whitespace().nth(1).unwrap_or_default();
     (version != coord_wire::VERSION).then(|| {
-        let found =
-            format!("{name} is of another version than this coord ({})", coord_wire::VERSION);
-        Finding::warning("programs.version", found, "bring both to one version: ./install.sh")
+        let found = format!("{name} has another version than this coord ({})", coord_wire::VERSION);
+        Finding::warning(
+            "programs.version",
+            found,
+            "install the same version of both: ./install.sh",
+        )
     })
 }
 

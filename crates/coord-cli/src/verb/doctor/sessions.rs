@@ -23,7 +23,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let sessions = match &setup.sessions {
         Ok(sessions) => sessions,
         Err(why) => {
-            let remedy = "repair what is named above; coord inspect shows whether it helped";
+            let remedy = "follow the remedies above, then check with coord inspect";
             return vec![Finding::error("sessions.read", why.clone(), remedy)];
         }
     };
@@ -60,7 +60,8 @@ fn unregistered(living: &[&Session], setup: &Setup<'_>) -> Vec<Finding> {
     seen.into_iter()
         .filter(|dir| !is_registered(dir))
         .map(|dir| {
-            let found = format!("sessions use {}, which has no hook of coord", shown(dir));
+            let found =
+                format!("sessions use {}, where coord's hooks are not registered", shown(dir));
             let remedy = format!("coord install --config-dir {}", quoted(dir));
             Finding::warning("sessions.config_dir", found, remedy)
         })
@@ -100,7 +101,7 @@ fn old_hooks(living: &[&Session], hooks: &BTreeMap<String, String>) -> Option<Fi
     (!old.is_empty()).then(|| {
         let found = format!("{} run with hooks of another version: {}", old.len(), old.join(", "));
         let remedy =
-            "./install.sh replaces the hooks; a session from another prefix has to be restarted";
+            "./install.sh replaces the hooks; restart sessions that use hooks of another prefix";
         Finding::note("sessions.old_hooks", found, remedy)
     })
 }

@@ -92,8 +92,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
 
 /// Managed settings win over the user's.
 fn managed(warnings: Vec<String>) -> Vec<Finding> {
-    let remedy =
-        "ask your administrator to allow coord's hooks; until then sessions are seen without hooks";
+    let remedy = "ask your administrator to allow coord's hooks; until then coord sees sessions without hooks";
     warnings.into_iter().map(|found| Finding::error("settings.managed", found, remedy)).collect()
 }
 
@@ -124,12 +123,12 @@ fn judge(file: &SettingsFile, setup: &Setup<'_>, in_project: bool) -> Vec<Findin
     }
     if !audit.missing.is_empty() {
         let events: Vec<&str> = audit.missing.iter().copied().collect();
-        let found = format!("{path} lacks an entry of ours for {}", events.join(", "));
+        let found = format!("{path} lacks coord's entry for {}", events.join(", "));
         findings.push(outdated(Finding::error("settings.events", found, ""), file, setup));
     }
     if !audit.doubled.is_empty() {
         let events: Vec<&str> = audit.doubled.iter().map(String::as_str).collect();
-        let found = format!("{path} runs our hook twice at {}", events.join(", "));
+        let found = format!("{path} runs coord's hook twice at {}", events.join(", "));
         findings.push(outdated(Finding::warning("settings.doubled", found, ""), file, setup));
     }
     findings.extend(judge_entries(file, setup));
@@ -147,7 +146,10 @@ fn missing(file: &SettingsFile, setup: &Setup<'_>, in_project: bool) -> Vec<Find
     if file.config_dir.is_none() {
         return Vec::new();
     }
-    let found = format!("{} has no hook of coord: sessions do not report", shown(&file.path));
+    let found = format!(
+        "coord's hooks are not registered in {}: sessions do not report",
+        shown(&file.path)
+    );
     vec![if in_project {
         Finding::note(
             "settings.registered",
@@ -177,7 +179,7 @@ fn judge_entries(file: &SettingsFile, setup: &Setup<'_>) -> Vec<Finding> {
     let of_other_dir = file.entries().iter().find(|entry| entry.command.parent() != Some(dir));
     if let Some(entry) = of_other_dir {
         let found = format!(
-            "{path} runs {}, the hooks of this coord are in {}",
+            "{path} runs {}, but the hooks of this coord are in {}",
             shown(&entry.command),
             shown(dir)
         );
@@ -186,7 +188,7 @@ fn judge_entries(file: &SettingsFile, setup: &Setup<'_>) -> Vec<Finding> {
     let is_old = findings.is_empty()
         && file.text.as_ref().is_some_and(|text| !audit::is_up_to_date(text, dir, context));
     if is_old {
-        let found = format!("the entries in {path} are not those of this version");
+        let found = format!("the entries in {path} are those of another version");
         findings.push(outdated(Finding::warning("settings.outdated", found, ""), file, setup));
     }
     findings
@@ -201,7 +203,7 @@ fn elsewhere(path: &Path, entries: &[Entry], context: &Context) -> Option<String
         (None, None) => "the directories of the environment".to_owned(),
     };
     let own = shown(&context.paths.state_base);
-    Some(format!("the hooks in {} report to {place}, this coord works with {own}", shown(path)))
+    Some(format!("the hooks in {} report to {place}, but this coord uses {own}", shown(path)))
 }
 
 /// One line where the hooks in the user's settings report to another place than this one, with its
@@ -250,7 +252,10 @@ fn doubled_by_project(files: &[SettingsFile]) -> Option<Finding> {
     let scope = if project.path.ends_with("settings.local.json") { "local" } else { "project" };
     Some(Finding::warning(
         "settings.doubled",
-        format!("{} has our hooks too: here each event is reported twice", shown(&project.path)),
+        format!(
+            "{} registers coord's hooks too: in this project each event is reported twice",
+            shown(&project.path)
+        ),
         format!("coord uninstall --scope {scope}"),
     ))
 }
@@ -278,7 +283,10 @@ fn plugins(config_dir: &Path) -> Vec<Finding> {
     let finding = |dir: PathBuf| {
         Finding::warning(
             "settings.plugin",
-            format!("a plugin brings our hooks too: {}; each event is reported twice", shown(&dir)),
+            format!(
+                "a plugin registers coord's hooks too: {}; each event is reported twice",
+                shown(&dir)
+            ),
             "disable that plugin (claude plugin disable NAME), or coord uninstall",
         )
     };

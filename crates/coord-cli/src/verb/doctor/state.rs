@@ -32,7 +32,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let state = &context.paths.state;
     match symlink_metadata(state) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let found = format!("{} is not there: hooks do nothing", shown(state));
+            let found = format!("{} does not exist: hooks do nothing", shown(state));
             findings.push(Finding::error("state.directory", found, "coord install"));
             return findings;
         }
@@ -74,7 +74,7 @@ fn config(setup: &Setup<'_>) -> Option<Finding> {
 fn directory(state: &Path, metadata: &Metadata, uid: u32) -> Option<Finding> {
     let name = shown(state);
     if !metadata.is_dir() {
-        let found = format!("{name} is no directory");
+        let found = format!("{name} is not a directory");
         return Some(Finding::error("state.directory", found, "move it away, then coord install"));
     }
     if metadata.uid() != uid {
@@ -143,9 +143,9 @@ fn unwritable(why: &str, state: &Path) -> Finding {
     let name = shown(state);
     Finding::error(
         "state.writable",
-        format!("nothing can be written in {name}: {why}; events are lost"),
+        format!("coord cannot write in {name}: {why}; events are lost"),
         format!(
-            "make {name} writable (mount it read-write, free space), or set COORD_HOME elsewhere"
+            "make {name} writable (mount it read-write, free space), or set COORD_HOME to another directory"
         ),
     )
 }
@@ -157,8 +157,7 @@ fn room(free: Option<u64>, state: &Path) -> Option<Finding> {
     let remedy = format!("free space on the file system of {name}");
     match free {
         0..FREE_BYTES_LEAST => {
-            let found =
-                format!("only {mib} MiB are free below {name}: events are about to be lost");
+            let found = format!("only {mib} MiB are free below {name}: soon events will be lost");
             Some(Finding::error("state.disk", found, remedy))
         }
         FREE_BYTES_LEAST..FREE_BYTES_WANTED => {
@@ -180,7 +179,7 @@ fn key(context: &Context) -> Option<Finding> {
     Some(Finding::error(
         "state.key",
         found,
-        format!("move {name} away if it is there, then coord install"),
+        format!("move {name} away if it exists, then coord install"),
     ))
 }
 
@@ -208,17 +207,18 @@ fn record(text: std::io::Result<Vec<u8>>, context: &Context) -> Option<Finding> 
     .into_iter()
     .find(|(_, holds)| !holds);
     if let Some((what, _)) = other {
-        let found = format!("{name} is of another {what}: hooks start no coordinator here");
+        let found =
+            format!("{name} was written for another {what}: hooks start no coordinator here");
         return Some(Finding::warning("state.record", found, remedy));
     }
     let program = Path::new(&record.coord);
     if !program.is_file() {
-        let found = format!("{name} names {}, which is not there", record.coord);
+        let found = format!("{name} names {}, which does not exist", record.coord);
         return Some(Finding::warning("state.record", found, remedy));
     }
     if record.paths().as_ref() != Some(&context.paths) {
         let found = format!(
-            "{name} does not name the directories of this coord: hooks start no coordinator"
+            "{name} names other directories than this coord uses: hooks start no coordinator"
         );
         return Some(Finding::warning("state.record", found, remedy));
     }

@@ -31,7 +31,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
     let mut findings = journal(setup);
     findings.extend(spool(context));
     if findings.is_empty() {
-        findings.push(Finding::ok("store.journal", "journal and spool are whole"));
+        findings.push(Finding::ok("store.journal", "journal and spool are undamaged"));
     }
     findings
 }
@@ -51,7 +51,7 @@ fn journal(setup: &Setup<'_>) -> Vec<Finding> {
         Err(error) => return vec![damaged(error.to_string())],
     };
     for odd in snapshot.iter().flat_map(|snapshot| &snapshot.report) {
-        let remedy = "nothing is lost; it is written anew at the coordinator's next end";
+        let remedy = "nothing is lost; the coordinator writes it again when it stops";
         findings.push(Finding::note("store.snapshot", odd.to_string(), remedy));
     }
     let through_seq = snapshot.as_ref().map_or(0, |snapshot| snapshot.through_seq);
@@ -105,7 +105,7 @@ fn tail(segment: &Path) -> Option<Finding> {
 fn clock(newest_ms: u64, now_ms: u64) -> Option<Finding> {
     (now_ms.saturating_add(AHEAD_MS) < newest_ms).then(|| {
         let found = format!(
-            "the clock was set back: the journal goes to {}, now is {}",
+            "the clock was set back: the journal's last record is from {}, and it is {} now",
             coord_model::stamp::rfc3339(newest_ms),
             coord_model::stamp::rfc3339(now_ms)
         );
@@ -119,7 +119,7 @@ fn spool(context: &Context) -> Vec<Finding> {
     let mut findings = Vec::new();
     let bytes = RealDisk.len(&dir.join(CURRENT)).unwrap_or(0);
     let pending = spool.pending().unwrap_or(0);
-    let remedy = "let the coordinator take it in: coord up";
+    let remedy = "start the coordinator, which reads the spool: coord up";
     if SPOOL_BYTES_MAX - SPOOL_RESERVE_BYTES <= bytes || SPOOL_RECORDS_MAX <= pending {
         let found =
             format!("the spool is full ({pending} events, {} MiB): events are lost", bytes >> 20);
@@ -129,7 +129,7 @@ fn spool(context: &Context) -> Vec<Finding> {
         findings.push(Finding::warning("store.spool", found, remedy));
     }
     for (name, check, what) in [
-        (MALFORMED, "store.malformed", "payloads were no hook payloads"),
+        (MALFORMED, "store.malformed", "inputs were not hook payloads"),
         (CRASHES, "store.crashes", "panics of hooks"),
     ] {
         let n = if name == MALFORMED { spool.malformed() } else { spool.crashes() };
@@ -144,7 +144,8 @@ fn spool(context: &Context) -> Vec<Finding> {
     }
     if let Ok(current) = spool.read(CURRENT) {
         for odd in current.findings {
-            let remedy = "a killed hook left them; the records around them are kept";
+            let remedy =
+                "none needed: a killed hook left them, and the records around them are kept";
             findings.push(Finding::note("store.spool_damage", odd.to_string(), remedy));
         }
         if 0 < current.folded {

@@ -237,7 +237,7 @@ fn members(text: &str, object: &Object<'_>) -> Result<List, Refusal> {
         let name = member.name.as_str();
         if !seen.insert(name) {
             let at = member.range.start;
-            return Err(Refusal::at(text, at, format!("the key \"{name}\" stands here twice")));
+            return Err(Refusal::at(text, at, format!("the key \"{name}\" is here twice")));
         }
     }
     let items = object.properties.iter().map(|member| member.range.start..member.range.end);
@@ -286,7 +286,7 @@ mod tests {
     fn wrong_shapes_and_doubled_keys_are_refused_g8() {
         refused("{\"hooks\": []}", "1:11: \"hooks\" is not an object");
         refused("{\"hooks\": {\n\"Stop\": {}}}", "2:9: \"hooks\".\"Stop\" is not an array");
-        refused("{\"a\": 1,\n \"a\": 2}", "2:2: the key \"a\" stands here twice");
+        refused("{\"a\": 1,\n \"a\": 2}", "2:2: the key \"a\" is here twice");
         refused("{\"hooks\": {\"Stop\": [], \"Stop\": []}}", "1:24: the key \"Stop\"");
         refused("{\"hooks\": {\"Stop\": [{\"hooks\": [], \"hooks\": []}]}}", "1:");
     }

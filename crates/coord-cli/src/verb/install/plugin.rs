@@ -27,10 +27,10 @@ const NAME: &str = "coord";
 /// Make a Claude Code plugin that names the installed hooks.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  coord plugin ~/.local/share/coord/plugin\n  claude plugin marketplace add ~/.local/share/coord/plugin\n  claude plugin install coord@coord\n\nInstead of `coord install`, never beside it. Uninstall the plugin before the programs."
+    after_help = "Example:\n  coord plugin ~/.local/share/coord/plugin\n  claude plugin marketplace add ~/.local/share/coord/plugin\n  claude plugin install coord@coord\n\nUse either the plugin or `coord install`, never both. Uninstall the plugin before the programs."
 )]
 pub(crate) struct PluginArgs {
-    /// The directory to make it in.
+    /// Directory for the plugin.
     dir: PathBuf,
     /// Where the coord-hook executables are [default: ../lib/coord beside this program].
     #[arg(long, value_name = "DIR")]
@@ -55,7 +55,7 @@ pub(crate) fn run_plugin(args: &PluginArgs, context: &Context) -> anyhow::Result
         write(&dir.join(name), &content)?;
     }
     let mut out = std::io::stdout().lock();
-    writeln!(out, "wrote the plugin into {}; let Claude Code have it with", shown(&dir))?;
+    writeln!(out, "wrote the plugin into {}; install it in Claude Code with", shown(&dir))?;
     writeln!(out, "  claude plugin marketplace add '{}'", dir.display())?;
     writeln!(out, "  claude plugin install {NAME}@{NAME}")?;
     Ok(())
@@ -69,7 +69,7 @@ fn refuse_both() -> anyhow::Result<()> {
         if edit::read(&text).is_ok_and(|settings| 0 < settings.registered_events()) {
             let path = shown(&path);
             bail!(
-                "{path} holds the hooks: a plugin beside them reports twice; `coord uninstall` first"
+                "{path} already has the hooks, and with the plugin each event would be reported twice; run `coord uninstall` first"
             );
         }
     }
@@ -78,7 +78,7 @@ fn refuse_both() -> anyhow::Result<()> {
 
 /// Each file with its content.
 fn files(ours: &Registration) -> anyhow::Result<[(&'static str, Value); 3]> {
-    let what = "Reports what your sessions do to coord's coordinator";
+    let what = "Reports the events of your sessions to coord";
     let author = json!({"name": NAME});
     let mut hooks = Map::new();
     for (event, wanted) in events() {

@@ -62,8 +62,9 @@ pub(super) fn refuse_running(paths: &Paths) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).context("cannot open the coordinator's lock"),
     };
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared)
-        .context("the coordinator is running, or that cannot be told: run `coord down` first")
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared).context(
+        "the coordinator is running, or coord cannot tell whether it is: run `coord down` first",
+    )
 }
 
 /// Removes the state of this machine, the socket, and the directories left empty.

@@ -29,10 +29,10 @@ pub(super) fn files(
     project: Option<&Path>,
 ) -> anyhow::Result<Vec<PathBuf>> {
     if scope != Scope::User && !config_dirs.is_empty() {
-        bail!("--config-dir goes with --scope user only");
+        bail!("--config-dir works only with --scope user");
     }
     if scope == Scope::User && project.is_some() {
-        bail!("--project goes with --scope project or local only");
+        bail!("--project works only with --scope project or local");
     }
     let name = match scope {
         Scope::User if config_dirs.is_empty() => {
@@ -63,7 +63,7 @@ pub(super) fn refuse_missing(config_dirs: &[PathBuf]) -> anyhow::Result<()> {
         let path = std::path::absolute(dir)?;
         if !path.is_dir() && own.as_ref() != Some(&path) {
             bail!(
-                "--config-dir {}: there is no such directory; correct the path, or make the \
+                "--config-dir {}: no such directory; correct the path, or create the \
                  directory first. Nothing was changed",
                 path.display()
             );

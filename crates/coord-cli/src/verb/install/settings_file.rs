@@ -148,7 +148,7 @@ fn find(path: &Path) -> anyhow::Result<Option<Found>> {
         Ok(target) => target,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(error) => {
-            let what = format!("{} leads nowhere: repair or remove the link", path.display());
+            let what = format!("{} is a dangling link: repair or remove it", path.display());
             return Err(error).context(what);
         }
     };
@@ -167,14 +167,14 @@ fn find(path: &Path) -> anyhow::Result<Option<Found>> {
     }
     if metadata.nlink() > 1 {
         bail!(
-            "{} has {} hard links, which a safe replacement would part: make it a symbolic link",
+            "{} has {} hard links, which replacing the file would break: make it a symbolic link",
             path.display(),
             metadata.nlink()
         );
     }
     if SETTINGS_BYTES_MAX < metadata.len() {
         bail!(
-            "{} has {} bytes, and no settings are longer than {SETTINGS_BYTES_MAX}: repair or move it",
+            "{} has {} bytes; settings have {SETTINGS_BYTES_MAX} at most: repair or move the file",
             path.display(),
             metadata.len()
         );
@@ -206,8 +206,8 @@ fn refuse_foreign_target(path: &Path, target: &Path) -> anyhow::Result<()> {
         fs::metadata(target).with_context(|| format!("cannot read {}", path.display()))?.uid();
     if owner != uid && target_of_link(path).is_some() {
         bail!(
-            "{} is a link to {}, which belongs to user {owner}: put a file of your own in the place \
-             of the link, or run as that user; nothing was changed",
+            "{} is a link to {}, which belongs to user {owner}: replace the link with a file of \
+             your own, or run as that user; nothing was changed",
             path.display(),
             target.display()
         );
@@ -331,7 +331,10 @@ fn read_back(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     if bytes != text.as_bytes() {
-        bail!("the disk of {} does not give back what was written: check it", path.display());
+        bail!(
+            "the disk of {} returns other bytes than were written: check the disk",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -450,7 +453,7 @@ mod tests {
         assert!(error.contains("hard links"), "{error}");
         fs::remove_file(&target).unwrap();
         let error = change(&path, &|before| Ok(append(before))).unwrap_err().to_string();
-        assert!(error.contains("leads nowhere"), "{error}");
+        assert!(error.contains("dangling link"), "{error}");
         assert!(path.is_symlink());
     }
 }

@@ -18,22 +18,22 @@ use crate::verb::status::not_reachable;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
 pub(crate) struct ListArgs {
-    /// Only those under this name
+    /// Show only messages for this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Only those for this session
+    /// Show only messages for this session
     #[arg(long, value_name = "ID", conflicts_with = "name")]
     session: Option<String>,
-    /// Only those that failed
+    /// Show only failed messages
     #[arg(long, group = "which")]
     failed: bool,
-    /// Only those that somebody has for longer than queue.slow_after
+    /// Show only messages that a consumer has held for longer than queue.slow_after
     #[arg(long, group = "which")]
     slow: bool,
-    /// Only those that somebody has beyond the lease
+    /// Show only messages whose lease has expired without a report
     #[arg(long, group = "which")]
     stuck: bool,
-    /// So many at most
+    /// Show at most N messages
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     /// Print JSON
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     }
     writeln!(out, "{}", painter.paint(Colour::Dim, &totals(&found.totals)))?;
     if let Some(miss) = miss {
-        let note = format!("{}. Shown is what the store says.", not_reachable(miss, context));
+        let note = format!("{}. This is the last recorded state.", not_reachable(miss, context));
         writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
     }
     Ok(())
@@ -111,7 +111,7 @@ pub(crate) fn is_any_open(totals: &Totals) -> bool {
 pub(crate) fn totals(totals: &Totals) -> String {
     let Totals { pending, processing, failed, processed, slow, stuck } = totals;
     format!(
-        "{pending} pending, {processing} processing ({slow} slow, {stuck} stuck), {failed} failed, {processed} done lately"
+        "{pending} pending, {processing} processing ({slow} slow, {stuck} stuck), {failed} failed, {processed} done recently"
     )
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
             writeln!(out)?;
             text.lines().try_for_each(|line| writeln!(out, "{}", escape(line)))?;
         }
-        None => writeln!(out, "text       not there any more")?,
+        None => writeln!(out, "text       no longer kept")?,
     }
     Ok(())
 }

@@ -16,10 +16,10 @@ use crate::out::{Failure, duration_ms};
 /// Send a message to whoever takes it under a name
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord queue send builds 'build main'\n  git log -1 | coord queue send reviews -          the text comes from standard input\n  coord queue send builds 'build main' --key main  sent twice, it is built once\n  coord queue send builds 'build main' --wait 10m  and say what became of it\n\nExit codes with --wait: 1 it failed, 5 the time is over."
+    after_help = "Examples:\n  coord queue send builds 'build main'\n  git log -1 | coord queue send reviews -          read the text from standard input\n  coord queue send builds 'build main' --key main  one message, however often it is sent\n  coord queue send builds 'build main' --wait 10m  wait, and print how it ended\n\nExit codes with --wait: 1 the message failed, 5 timeout."
 )]
 pub(crate) struct Args {
-    /// The name
+    /// Name of the queue
     queue: String,
     #[command(flatten)]
     message: MessageArgs,
@@ -28,18 +28,18 @@ pub(crate) struct Args {
 /// What is sent, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MessageArgs {
-    /// What to say; - for standard input
+    /// Text of the message; - reads standard input
     text: String,
-    /// Sent again with the same key, it is the same message
+    /// A key: while the message waits, sending it again with this key adds none
     #[arg(long)]
     key: Option<String>,
-    /// Before those that are not urgent; to a session that works, with the result of its next tool
+    /// Deliver it before messages that are not urgent; to a working session, with the result of its next tool
     #[arg(long)]
     urgent: bool,
-    /// It fails if nobody takes it within this time, such as 10m
+    /// Fail the message if nobody takes it within this time, such as 10m
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     ttl: Option<u64>,
-    /// Wait until it is done or has failed, for at most this time; a day where none is given
+    /// Wait until it is done or has failed, for at most TIME, by default one day
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1d", value_parser = duration_ms)]
     wait: Option<u64>,
     /// Print JSON
@@ -93,7 +93,7 @@ fn text(word: &str) -> anyhow::Result<String> {
     std::io::stdin().take(n_max).read_to_end(&mut bytes).context("standard input")?;
     if TEXT_BYTES_MAX < bytes.len() {
         bail!(
-            "standard input has more than {TEXT_BYTES_MAX} bytes, the limit for a message: send a path"
+            "standard input has more than {TEXT_BYTES_MAX} bytes, the limit for a message: send the path of a file instead"
         );
     }
     String::from_utf8(bytes).context("standard input")

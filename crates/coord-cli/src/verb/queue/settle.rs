@@ -15,18 +15,18 @@ use crate::out::{Failure, duration_ms, escape, print_json};
 /// Take the next message under a lease
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord queue claim builds                   the next message, its text and its fence\n  coord queue claim builds --json | jq -r .text\n  coord queue claim builds --wait 10m        wait for one\n\nExit code 5: nothing waits."
+    after_help = "Examples:\n  coord queue claim builds                   the next message, with its text and fence\n  coord queue claim builds --json | jq -r .text\n  coord queue claim builds --wait 10m        wait for a message\n\nExit code 5: no message waits."
 )]
 pub(crate) struct ClaimArgs {
-    /// The name
+    /// Name of the queue
     queue: String,
-    /// Who takes it, as people are told; the parent's pid where left out
+    /// Name of the consumer, shown to people [default: the parent's pid]
     #[arg(long = "as", value_name = "WHO")]
     holder: Option<String>,
-    /// For this time, such as 20m; then it goes back
+    /// Length of the lease, such as 20m; then the message goes back
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     lease: Option<u64>,
-    /// Wait for one, for at most this time
+    /// Wait for a message, for at most this time
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     wait: Option<u64>,
     /// Print JSON
@@ -39,7 +39,7 @@ pub(crate) struct ClaimArgs {
 struct Held {
     /// A message's id, or the beginning of one
     id: String,
-    /// The fence that the claim named
+    /// The fence that `coord queue claim` printed
     fence: u64,
     /// Print JSON
     #[arg(long)]
@@ -57,15 +57,15 @@ pub(crate) struct DoneArgs {
 /// Say that it could not be done
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord queue fail m_x7d2 41 --why 'no disk'       it is tried again, later\n  coord queue fail m_x7d2 41 --why 'no such branch' --final"
+    after_help = "Examples:\n  coord queue fail m_x7d2 41 --why 'no disk'       retried later\n  coord queue fail m_x7d2 41 --why 'no such branch' --final"
 )]
 pub(crate) struct FailArgs {
     #[command(flatten)]
     held: Held,
-    /// Why, in one line
+    /// The reason, in one line
     #[arg(long)]
     why: String,
-    /// Another attempt would fail as well
+    /// Do not retry: another attempt would fail as well
     #[arg(long = "final")]
     is_final: bool,
 }
@@ -76,7 +76,7 @@ pub(crate) struct FailArgs {
 pub(crate) struct RenewArgs {
     #[command(flatten)]
     held: Held,
-    /// For this time from now on, such as 20m
+    /// Length of the lease from now on, such as 20m
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     lease: Option<u64>,
 }

@@ -37,15 +37,15 @@ const TOLD_FOR: Duration = Duration::from_secs(60);
 /// Run a command for each message
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord queue work builds -- ./build.sh               the text is its standard input\n  coord queue work tasks --timeout 1h -- claude -p --output-format stream-json --verbose\n  coord queue work builds --once -- ./build.sh        one message, or exit code 5\n\nExit code 0: the message is done; anything else: it is tried again, 3 times. COORD_MESSAGE, COORD_FROM and\nCOORD_ATTEMPT say which it is; COORD_MAYBE_DUPLICATE=1 that it was possibly done before."
+    after_help = "Examples:\n  coord queue work builds -- ./build.sh               the command reads the text on standard input\n  coord queue work tasks --timeout 1h -- claude -p --output-format stream-json --verbose\n  coord queue work builds --once -- ./build.sh        one message, or exit code 5\n\nIf the command exits 0, the message is done; otherwise it is retried up to 3 times.\nCOORD_MESSAGE, COORD_FROM and COORD_ATTEMPT describe the message to the command.\nCOORD_MAYBE_DUPLICATE=1 means that it was possibly done before."
 )]
 pub(crate) struct Args {
-    /// The name
+    /// Name of the queue
     queue: String,
-    /// A command that takes longer is ended, with what it started
+    /// End a command that takes longer, with all processes that it started
     #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "5m")]
     timeout: u64,
-    /// Take one message, and end
+    /// Process one message, then exit
     #[arg(long)]
     once: bool,
     /// The command and its arguments

@@ -137,18 +137,20 @@ fn r16_down_holds_until_up() {
     let down = coord(&home, &["down"]).expect_success();
     assert_eq!(
         down.stdout,
-        format!("coordinator ended (pid {pid}); it stays down until `coord up`\n")
+        format!("coordinator stopped (pid {pid}); it stays down until `coord up`\n")
     );
     let down = coord(&home, &["down"]).expect_success();
     assert_eq!(down.stdout, "no coordinator was running; it stays down until `coord up`\n");
-    assert!(failed(&coord(&home, &["up", "--from-hook"])).contains("only `coord up` lifts it"));
+    assert!(
+        failed(&coord(&home, &["up", "--from-hook"])).contains("only `coord up` starts it again")
+    );
     // The hook of an interactive session respects it.
     let mut harness = Harness::in_tmux(&tmux, "session-one");
     harness.begin_turn();
     assert_eq!(programs_of(&home), Vec::<u32>::new());
     let status = coord(&home, &["status"]);
     assert_eq!(status.code(), Some(4));
-    assert!(status.stderr.contains("stays down"), "{status:?}");
+    assert!(status.stderr.contains("`coord down` stopped"), "{status:?}");
     coord(&home, &["up"]).expect_success();
     session_when(&home, "session-one", "running", |one| one.state == SessionState::Running);
     coord(&home, &["down"]).expect_success();
@@ -245,7 +247,7 @@ fn h37_a_hung_coordinator_is_worked_around_and_ended() {
     );
     assert!(failed(&coord(&home, &["up"])).contains("coord down"));
     let down = coord(&home, &["down"]).expect_success();
-    assert!(down.stdout.contains(&format!("coordinator ended (pid {pid})")), "{down:?}");
+    assert!(down.stdout.contains(&format!("coordinator stopped (pid {pid})")), "{down:?}");
     assert!(readable(&pidfd, std::time::Duration::ZERO), "it has ended");
     // Nothing that was accepted is lost.
     coord(&home, &["up"]).expect_success();

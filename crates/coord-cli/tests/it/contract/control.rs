@@ -166,7 +166,7 @@ fn a_bad_name_is_refused() {
         let said = at_terminal(&home, &tmux, &format!("attend aaaa1111 --name='{name}'"), "");
         let line = said.refused(1);
         assert!(
-            line.contains("is no name for a session") && line.contains("letters, digits"),
+            line.contains("is not a valid session name") && line.contains("letters, digits"),
             "{line}"
         );
     }
@@ -181,7 +181,7 @@ fn a_release_says_what_it_changes() {
     let tmux = Tmux::start(&home);
     let released = |arguments: &str| at_terminal(&home, &tmux, arguments, "").done();
     assert!(released("release aaaa1111").contains("nothing changes: it is not held"));
-    assert!(released("release --all").contains("no session is concerned"));
+    assert!(released("release --all").contains("this applies to no session"));
     at_terminal(&home, &tmux, "hold aaaa1111", "").done();
     at_terminal(&home, &tmux, "hold --all", "").done();
     let said = released("release aaaa1111");
@@ -203,7 +203,7 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
     command.arg("--wait").arg(programs().join("coordctl")).args(words.split(' '));
     command.env("COORD_HOME", home.root());
     let Finished { stderr, stdout, .. } = run(command, &home.tmp(), "coordctl");
-    let no_terminal = "coordctl: refused: this comes without a terminal";
+    let no_terminal = "coordctl: refused: the caller has no terminal";
     let below = "coordctl: refused: this comes from Claude Code (process ";
     // The tests may run below an agent themselves: then that is seen first.
     assert!(stderr.starts_with(no_terminal) || stderr.starts_with(below), "{stderr}");
@@ -322,7 +322,7 @@ fn an_agent_does_not_stop_the_coordinator() {
     let file = new_file(&home);
     let line = into_file(&home, "down", &file).replace("/coordctl'", "/coord'");
     tmux.run(&["new-window", "-d", &line]);
-    assert!(from_file(&file).done().contains("coordinator ended"));
+    assert!(from_file(&file).done().contains("coordinator stopped"));
 }
 
 // H-50, H-04: an agent changes no messages of others, and is no person by detaching itself.
@@ -407,12 +407,14 @@ fn restore_asks_and_starts_the_server_that_is_gone() {
     // Nobody to ask.
     let said = at_terminal(&home, &tmux, "restore", "y\\n");
     assert_eq!(said.code, 1);
-    assert!(said.text.contains("give --yes"), "{said:?}");
+    assert!(said.text.contains("use --yes"), "{said:?}");
     // What lies there is removed by a server that starts: it has to be a socket, and ours alone.
     let aside = socket.with_extension("aside");
     fs::rename(&socket, &aside).unwrap();
     let place = socket.parent().unwrap();
-    for (mode, words) in [(0o750, "not ours alone"), (0o700, "no socket of ours")] {
+    for (mode, words) in
+        [(0o750, "or others can enter it"), (0o700, "another file, or another user")]
+    {
         fs::set_permissions(place, fs::Permissions::from_mode(mode)).unwrap();
         if mode == 0o700 {
             // A link to the socket is none.

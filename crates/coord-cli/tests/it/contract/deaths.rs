@@ -336,10 +336,10 @@ fn h14_the_second_coordinator_of_a_config_dir_observes_and_says_so() {
     assert_eq!(harness.run(&format!("'{hook}' --root '{}' <'{payload}'", root.display())), 0);
     let [first, second] =
         [&home, &second].map(|home| coord(home, &["status"]).expect_success().stdout);
-    assert!(!first.contains("observing"), "{first}");
+    assert!(!first.contains("only observes"), "{first}");
     assert!(second.contains("degraded"), "{second}");
     assert!(
-        second.contains(config_dir.to_str().unwrap()) && second.contains("observing"),
+        second.contains(config_dir.to_str().unwrap()) && second.contains("only observes"),
         "{second}"
     );
 }

@@ -47,7 +47,7 @@ fn h49_a_sparse_spool_file_costs_no_memory_and_is_set_aside() {
     post(&home, &event("session-one", "SessionStart", 1));
     let status = wait_until("it is set aside", || {
         let status = coord(&home, &["status"]).expect_success().stdout;
-        if status.contains("set aside") { Ok(status) } else { Err(status) }
+        if status.contains("set the file aside") { Ok(status) } else { Err(status) }
     });
     assert!(status.contains("2147483648 bytes, more than hooks write"), "{status}");
     let peak = peak_mib(&coordinator);
@@ -101,7 +101,10 @@ fn h49_long_notifications_are_counted_beyond_their_share() {
         .sum();
     assert!(journal < 20 << 20, "{journal} bytes");
     let health = health(&home).unwrap();
-    assert!(health.problems.iter().any(|one| one.contains("a session's share")), "{health:?}");
+    assert!(
+        health.problems.iter().any(|one| one.contains("more events than its share")),
+        "{health:?}"
+    );
     post(&home, &event("talker", "SessionEnd", 2000));
     let last = hook_events(&home, "talker").pop();
     assert_eq!(last.as_deref(), Some("SessionEnd"), "turn edges go last");
@@ -140,7 +143,7 @@ fn h29_the_texts_of_all_messages_have_a_limit() {
         send(n).expect(200);
     }
     let refused = send(17).expect(429);
-    assert!(refused.body.contains("the limit is 1 MiB (queue.texts_mib)"), "{refused:?}");
+    assert!(refused.body.contains("over the limit of 1 MiB (queue.texts_mib)"), "{refused:?}");
     // A restart knows what is there.
     coordinator.kill();
     let _coordinator = Coordinator::start_again(&home);
@@ -173,5 +176,5 @@ fn h29_a_nearly_full_disk_is_told_in_status() {
         status.contains("degraded") && status.contains("MiB are free on the disk of"),
         "{status}"
     );
-    assert!(status.contains("only turn edges are recorded"), "{status}");
+    assert!(status.contains("only the starts and ends of turns are recorded"), "{status}");
 }

@@ -480,13 +480,13 @@ fn what_cannot_be_sent_is_refused() {
     let _coordinator = Coordinator::start(&home);
     let long = "x".repeat(64 * 1024 + 1);
     for (arguments, code, words) in [
-        (&["send", "no name", "x"][..], 1, "\"no name\" is no name"),
-        (&["send", "builds", ""], 1, "says nothing"),
+        (&["send", "no name", "x"][..], 1, "\"no name\" is not a valid queue name"),
+        (&["send", "builds", ""], 1, "the text is empty"),
         (&["send", "builds", &long], 1, "65537 bytes"),
         (&["send", "builds", "x", "--ttl", "0s"], 1, "time to live"),
-        (&["send", "builds", "x", "--key", ""], 1, "key: one line"),
+        (&["send", "builds", "x", "--key", ""], 1, "key must be one line"),
         (&["send", "builds"], 2, "TEXT"),
-        (&["claim", "no/name"], 1, "no name of a queue"),
+        (&["claim", "no/name"], 1, "not a valid queue name"),
         (&["claim", "builds", "--lease", "25h"], 1, "24 hours"),
         (&["claim", "builds", "--lease", "0s"], 1, "24 hours"),
         (&["done", "m_000000000000", "1"], 3, "no message"),
@@ -527,7 +527,7 @@ fn without_a_coordinator_it_says_so() {
     let id = send(&home, "one");
     coordinator.kill();
     let listed = queue(&home, &[]).expect_success().stdout;
-    assert!(listed.contains(&id) && listed.contains("what the store says"), "{listed}");
+    assert!(listed.contains(&id) && listed.contains("the last recorded state"), "{listed}");
     let inspected = coord(&home, &["inspect"]).expect_success().stdout;
     assert!(inspected.contains("1 pending, 0 processing"), "S4-18: {inspected}");
     let refused = queue(&home, &["send", "builds", "x"]);

@@ -93,10 +93,10 @@ fn what_cannot_be_sent_to_a_session_is_refused() {
         (&["nobody", "x"][..], 3, "nobody"),
         (&["aaaa", "x"], 3, "aaaa"),
         (&["aaaa1111-session-x", "x"], 3, "aaaa1111-session-x"),
-        (&[ONE, ""], 1, "says nothing"),
+        (&[ONE, ""], 1, "the text is empty"),
         (&[ONE, &long], 1, "65537 bytes"),
         (&[ONE, "x", "--ttl", "0s"], 1, "time to live"),
-        (&[ONE, "x", "--key", ""], 1, "key: one line"),
+        (&[ONE, "x", "--key", ""], 1, "key must be one line"),
         (&["", "x"], 2, "<ID>"),
         (&[ONE], 2, "TEXT"),
     ] {
@@ -160,7 +160,7 @@ fn a_message_says_what_it_waits_for() {
     assert_eq!(offline["messages"], of_one["messages"], "from the snapshot");
     let listed = coord(&home, &["queue", "--session", "aaaa2"]).expect_success().stdout;
     assert!(listed.contains(&elsewhere) && !listed.contains(id), "{listed}");
-    assert!(listed.contains("what the store says"), "{listed}");
+    assert!(listed.contains("the last recorded state"), "{listed}");
     let unknown = coord(&home, &["queue", "--session", "nobody"]);
     assert_eq!(unknown.code(), Some(3), "{unknown:?}");
 }
@@ -205,7 +205,10 @@ fn a_run_tells_its_parent_how_it_ended() {
     coordinator.kill();
     let ended = run("exit 4");
     assert_eq!(ended.code(), Some(4), "{ended:?}");
-    assert!(ended.stderr.contains("aaaa1111-session is not told how the run ended"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("aaaa1111-session got no message about the end of the run"),
+        "{ended:?}"
+    );
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
 }
 
@@ -382,7 +385,7 @@ fn a_chain_of_agents_waits_for_a_person() {
     // No program and no agent lets it pass.
     let refused = coord(&home, &["queue", "retry", &id]);
     assert_eq!(refused.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("only a person at a terminal"), "{refused:?}");
+    assert!(refused.stderr.contains("only a person may let this message pass"), "{refused:?}");
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
     let coord_program = programs().join("coord");
     let root = home.root();

@@ -49,7 +49,7 @@ fn install_and_uninstall_keep_bytes_line_ends_and_mode_g8() {
     assert_eq!(scratch.read(), SETTINGS);
     assert_eq!(mode(&scratch.settings()), 0o640);
     let said = scratch.said(&["uninstall"]);
-    assert_eq!(said, "~/.claude/settings.json has no hook of coord: nothing changed\n");
+    assert_eq!(said, "~/.claude/settings.json has no coord hooks: nothing changed\n");
     assert_eq!(scratch.n_config_files(), 1);
 }
 
@@ -311,7 +311,7 @@ fn what_cannot_be_parsed_is_refused_and_left_alone_g8() {
     let cases: [(&[u8], &str); 5] = [
         (b"{\n  \"a\": 1, // why\n}", ":2:11: not strict JSON: comments are not allowed"),
         (b"{\n  \"a\": 1,\n}", ":2:9: not strict JSON: trailing commas are not allowed"),
-        (b"{\"hooks\": {}, \"hooks\": {}}", ":1:15: the key \"hooks\" stands here twice"),
+        (b"{\"hooks\": {}, \"hooks\": {}}", ":1:15: the key \"hooks\" is here twice"),
         (b"{\"hooks\": {\"Stop\": {}}}", ":1:20: \"hooks\".\"Stop\" is not an array"),
         (b"{\n\"a\": \"\xff\"}", ":2:7: not UTF-8"),
     ];
@@ -343,7 +343,7 @@ fn several_config_directories_are_changed_together_or_not_at_all_g8() {
     let no_place = "/proc";
     let error = scratch.refused(&["install", "--config-dir", ".claude", "--config-dir", no_place]);
     assert!(error.contains("cannot write in /proc"), "{error}");
-    assert!(error.contains("; changed before it: ~/.claude/settings.json"), "{error}");
+    assert!(error.contains("; already changed: ~/.claude/settings.json"), "{error}");
     let report = scratch.said(&["uninstall", "--json", "--config-dir", "b"]);
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["schema"], 1);
@@ -426,7 +426,7 @@ fn wrong_usage_is_told() {
     let scratch = Scratch::new();
     assert_eq!(scratch.coord(&["install", "--nonsense"]).status.code(), Some(2));
     let error = scratch.refused(&["install", "--scope", "local", "--config-dir", "x"]);
-    assert!(error.contains("--config-dir goes with --scope user"), "{error}");
+    assert!(error.contains("--config-dir works only with --scope user"), "{error}");
 }
 
 /// Under `sudo` with the user's HOME nothing is written; root keeps the owner of a user's file.
