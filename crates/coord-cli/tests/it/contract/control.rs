@@ -400,7 +400,7 @@ fn restore_asks_and_starts_the_server_that_is_gone() {
     let socket = interrupted(&home, &["bbbb1111", "bbbb2222"]);
     let gone = format!("The tmux server {} is gone", socket.display());
     let plan = at_terminal(&home, &tmux, "restore --dry-run", "").done();
-    for text in ["SESSION", "bbbb1111", "bbbb2222", &gone, "would be started anew"] {
+    for text in ["SESSION", "bbbb1111", "bbbb2222", &gone, "would be started again"] {
         assert!(plan.contains(text), "{text}: {plan}");
     }
     assert!(!plan.contains("aaaa"), "{plan}");

@@ -176,5 +176,5 @@ fn h29_a_nearly_full_disk_is_told_in_status() {
         status.contains("degraded") && status.contains("MiB are free on the disk of"),
         "{status}"
     );
-    assert!(status.contains("only the starts and ends of turns are recorded"), "{status}");
+    assert!(status.contains("only the starts and ends of turns"), "{status}");
 }

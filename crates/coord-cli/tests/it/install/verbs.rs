@@ -291,7 +291,7 @@ fn hooks_that_report_elsewhere_are_told() {
         assert_eq!(
             warning,
             "coord: warning: the hooks in ~/.claude/settings.json report to ~/.local/state/coord, \
-             this coord works with ~/place/state; unset COORD_HOME, or run `coord install` with it"
+             but this coord uses ~/place/state; unset COORD_HOME, or run `coord install` with it"
         );
         assert!(!said(verb, None).contains("warning"));
     }
@@ -301,7 +301,7 @@ fn hooks_that_report_elsewhere_are_told() {
 fn a_config_directory_that_is_not_there_is_named() {
     let scratch = Scratch::new();
     let error = scratch.refused(&["install", "--config-dir", "typo"]);
-    assert!(error.contains("home/typo: there is no such directory"), "{error}");
+    assert!(error.contains("home/typo: no such directory"), "{error}");
     assert!(!scratch.path("home/typo").exists() && !scratch.path("home/.local").exists());
 }
 
