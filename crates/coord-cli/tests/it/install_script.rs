@@ -138,8 +138,10 @@ fn the_recovery_mode_is_written_and_the_rest_of_the_file_stays() {
     run(&[]);
     assert!(!config.exists(), "not asked for, not made");
     let said = install("observe");
-    let wrote = "wrote recovery mode \"observe\"";
-    assert!(said.contains(wrote) && said.contains("brings nothing back"), "{said}");
+    assert!(
+        said.contains("wrote recovery mode \"observe\"")
+            && said.contains(": coord brings nothing back")
+    );
     assert_eq!(fs::read_to_string(&config).unwrap(), "[recovery]\nmode = \"observe\"\n");
     let users = "[recovery] # mine\n  mode = \"signature\" # so\n[log]\n";
     fs::write(&config, users).unwrap();
