@@ -531,7 +531,10 @@ impl Simulation {
         let state = self.serving.as_ref().map(|one| one.coordinator().state());
         let shown = state.and_then(|state| state.session_of(process));
         let is_free = shown.is_some_and(|one| {
-            one.recovery.pending.is_none() && one.left.is_none() && one.contested.is_none()
+            // How a client ended that may have gone over to another session is not known (H-44).
+            let may_have_left = one.owner.as_ref().is_some_and(|owner| owner.may_have_left);
+            let is_clear = one.left.is_none() && one.contested.is_none() && !may_have_left;
+            one.recovery.pending.is_none() && is_clear
         });
         let is_quiet = !self.has_faults() || self.checks.started_at + MINUTE < time;
         if !(is_plain && is_seen && is_free && is_quiet && self.has_registry_now()) {

@@ -90,7 +90,7 @@ pub(crate) fn a_killed_tmux_server() {
     place.sit_down_at(&elsewhere);
     let told = place.order(&["restore", "--dry-run"]);
     assert!(all.iter().all(|(id, _)| told.contains(&id[..8])), "{told}");
-    assert!(told.contains("would be started anew"), "{told}");
+    assert!(told.contains("would be started again"), "{told}");
     place.when_clients(&[]);
     let told = place.order(&["restore", "--yes"]);
     assert!(told.contains("code 0"), "{told}");
