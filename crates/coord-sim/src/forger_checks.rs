@@ -217,6 +217,11 @@ pub(crate) fn check_order(order: &ResumeOrder) -> Result<(), Violation> {
     }
 }
 
+/// Whether this fact of a process is as it is before anything is known.
+fn is_forgotten(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false)) || value == "Unknown"
+}
+
 /// What H-44 protects, as it is at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Protected {
@@ -230,6 +235,7 @@ pub(crate) struct Protected {
 #[derive(Debug, Clone, PartialEq)]
 struct Facts {
     key: SessionKey,
+    owner: Option<OwnerId>,
     /// What the registry may confirm of a claim; left out where it does.
     identity: Option<Value>,
     believed: Value,
@@ -259,6 +265,7 @@ impl Facts {
         let pending = pending.map(|pending| pending.harness);
         Self {
             key: session.key,
+            owner: owner.cloned(),
             identity: (!is_corroborated).then_some(identity),
             believed: json!({
                 "has_reported": has_reported, "transcript_path": session.transcript_path,
@@ -278,12 +285,16 @@ impl Facts {
             (self.identity.as_ref(), after.identity.as_ref()),
             (Some(&self.believed), Some(&after.believed)),
         ];
+        // What was known of the process before is not known of the one that the registry names.
+        let has_new_owner = self.identity.is_none() && self.owner != after.owner;
         let mut changed = Vec::new();
         for (before, after) in pairs {
             let (Some(Value::Object(before)), Some(Value::Object(after))) = (before, after) else {
                 continue;
             };
             let differing = before.iter().filter(|(name, value)| after.get(*name) != Some(value));
+            let differing = differing
+                .filter(|(name, _)| !has_new_owner || !after.get(*name).is_some_and(is_forgotten));
             changed.extend(differing.map(|(name, value)| {
                 format!("{name}: {value} / {}", after.get(name).unwrap_or(&Value::Null))
             }));

@@ -198,6 +198,8 @@ impl Simulation {
         let process = one.process;
         let Some(session) = serving.coordinator().state().session_of(process) else { return false };
         let holds = self.said.holds(session.key, &life.cwd, self.habits.mode == "act", self.time);
+        // A client of which no hook was proved is listed, and not acted on (H-14).
+        let has_reported = session.owner.as_ref().is_some_and(|owner| owner.has_reported);
         let is_free = session.recovery.needs_operator.is_none()
             && session.recovery.pending.is_none()
             && session.contested.is_none()
@@ -210,6 +212,7 @@ impl Simulation {
         // counted for seems interrupted.
         let is_ended = matches!(session.turn, Turn::Closed { .. });
         is_told
+            && has_reported
             && is_ended
             && is_free
             && is_its
