@@ -81,7 +81,8 @@ impl Simulation {
             || (tells("recoveries in") && session.recovery.needs_operator.is_some())
             || (tells("is on its way to it") && lives)
             || (tells("harnesses crashed within") && 3 <= self.meter.deaths)
-            || (tells("in a row failed") && self.meter.ended.get("failed").is_some_and(|n| 3 <= *n))
+            || (tells("in a row failed")
+                && state.header().machine.failures.as_ref().is_some_and(|(_, n)| 3 <= *n))
             || (tells("another coordinator acts") && self.habits.is_dir_locked)
             || (tells("locked its transcript") && !machine.locked_transcripts.is_empty())
             // The newest key may lie ahead of a clock that was set back since.
