@@ -308,7 +308,7 @@ impl Place {
     /// before: those touch nothing.
     pub fn acts(&self) -> Vec<String> {
         let mut acts = self.details("Acted");
-        acts.retain(|act| !(act.starts_with("not done") && act.ends_with("changed before")));
+        acts.retain(|act| !act.starts_with("not done: ") || act == "not done: coord only observes");
         acts
     }
 

@@ -59,7 +59,7 @@ impl State {
     /// Judges a death without the facts that did not arrive in time.
     pub(crate) fn judge_late(&mut self, key: SessionKey, at: Moment, fx: &mut Effects) {
         if let Some(mut session) = self.take(key) {
-            let saw = "process gone, no SessionEnd, neither registry nor pane says how";
+            let saw = "process gone, no SessionEnd; neither registry nor pane shows how it ended";
             conclude(&mut session, Presence::Gone { at }, saw, "unknown", fx);
             self.put(session);
         }
@@ -131,7 +131,7 @@ pub(crate) fn judge_by_pane(
         && session.has_id(id)
     {
         if is_fresh {
-            let saw = "process gone, no SessionEnd, no registry, its farewell on the pane";
+            let saw = "process gone, no SessionEnd, no registry, the client's farewell on the pane";
             return conclude(session, Presence::Ended { reason: None, at }, saw, "stopped", fx);
         }
         // Another client may have resumed the conversation on that pane since, and left it.
@@ -149,18 +149,20 @@ pub(crate) fn judge_by_pane(
     let (presence, did, saw) = if seen.farewell.as_ref().is_some_and(may_be_its) {
         // Something was drawn below the farewell since, or it names a conversation whose start (`/clear`) was
         // never reported. It may also be an older client's.
-        let saw = "process gone, no SessionEnd, no registry; a farewell on the pane may be its own";
+        let saw =
+            "process gone, no SessionEnd, no registry; a farewell on the pane may be this client's";
         (Presence::Gone { at }, "unknown", saw)
     } else if is_open && is_fresh {
         let saw =
-            "process gone in an open turn, no SessionEnd, no registry, no farewell on the pane";
+            "process gone during an open turn, no SessionEnd, no registry, no farewell on the pane";
         (Presence::Crashed { at }, "crashed", saw)
     } else if is_open {
         // What is on the pane may have been painted by another program since.
         let saw = "process found gone, no SessionEnd, no registry, no farewell left on the pane";
         (Presence::Gone { at }, "unknown", saw)
     } else {
-        let saw = "process gone, no turn known to be open, no SessionEnd, no registry, no farewell on the pane";
+        let saw =
+            "process gone, no open turn known, no SessionEnd, no registry, no farewell on the pane";
         (Presence::Gone { at }, "unknown", saw)
     };
     conclude(session, presence, saw, did, fx);
@@ -178,9 +180,9 @@ fn conclude(session: &mut Session, presence: Presence, saw: &str, did: &str, fx:
         (
             Presence::Ended { at, .. } | Presence::Crashed { at } | Presence::Gone { at },
             reason @ Some(_),
-        ) => (Presence::Ended { reason, at }, "stopped: its conversation was over before"),
+        ) => (Presence::Ended { reason, at }, "stopped: the conversation had already ended"),
         (Presence::Crashed { at }, None) if session.may_have_left() => {
-            (Presence::Gone { at }, "unknown: it may have gone over to another session before")
+            (Presence::Gone { at }, "unknown: the process may have switched to another session")
         }
         (presence, _) => (presence, did),
     };

@@ -222,10 +222,10 @@ fn is_end_proved(session: &Session) -> bool {
 
 fn interrupt(session: &mut Session, by: HostEvent, at: Moment, fx: &mut Effects) {
     let saw = match by {
-        HostEvent::NewBoot => "a new boot id",
-        HostEvent::TmuxServer => "the end came within seconds of its tmux server's death",
+        HostEvent::NewBoot => "the boot id changed",
+        HostEvent::TmuxServer => "the session ended within seconds of its tmux server",
         HostEvent::ManyEnds => "three or more interactive sessions ended within seconds",
-        HostEvent::Shutdown => "it ended while the machine was being shut down",
+        HostEvent::Shutdown => "the session ended while the machine was shutting down",
     };
     session.presence = Presence::Interrupted { by, at };
     fx.decide(session, "H-10", saw, "interrupted");

@@ -170,7 +170,7 @@ impl State {
             self.get(key).is_some_and(|session| session.session_id == event.session_id)
                 && self.keys_of_id(&event.session_id) == [key];
         if !is_its_own {
-            let why = "only unverified events had told of its session: send it again";
+            let why = "only unverified events had reported the session; send the message again";
             self.fail_messages_of(key, why, at, fx);
             self.remove(key);
         }
@@ -193,7 +193,7 @@ impl State {
         if self.get(key).is_some_and(|session| !session.was_told()) {
             // The record is known from the registry alone, and the registry was read before older events arrived.
             // Its entry names the conversation that the process will have gone over to by then.
-            self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
+            self.fail_messages_of(key, "the session switched to another conversation before a hook reported it; send the message again", at, fx);
             self.remove(key);
             return None;
         }
@@ -236,8 +236,7 @@ impl State {
         for other in &others {
             let is_bare = self.get(*other).is_some_and(|one| one.former_owners.is_empty());
             if is_bare {
-                let why =
-                    "it was addressed to a program that is not a Claude Code client; send it again";
+                let why = "the receiver is not a Claude Code client; send the message again";
                 self.fail_messages_of(*other, why, at, fx);
                 self.remove(*other);
             } else {

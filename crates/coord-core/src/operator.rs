@@ -12,7 +12,7 @@ use crate::records::{Cause, Hold, Session, State};
 use crate::recovery::Wish;
 
 /// The reason of a person's hold.
-const HELD: &str = "held by its operator";
+const HELD: &str = "a person holds the session";
 
 impl State {
     /// Applies a command. Returns the records that it changed.
@@ -55,9 +55,9 @@ impl State {
             return self.keys();
         };
         if let Some(mut session) = self.take(key) {
-            let did = if hold.is_some() { "held: nothing acts on it" } else { "released" };
+            let did = if hold.is_some() { "held: coord does not act on it" } else { "released" };
             session.held = hold;
-            fx.decide(&session, "H-06", "its operator said so", did);
+            fx.decide(&session, "H-06", "a person asked for it", did);
             self.put(session);
         }
         Vec::from([key])
@@ -72,7 +72,7 @@ impl State {
                 }
                 if let Some(mut session) = self.take(*key) {
                     session.marks.change(change.clone());
-                    fx.decide(&session, "H-06", "its operator said so", "marks changed");
+                    fx.decide(&session, "H-06", "a person asked for it", "attend settings changed");
                     self.put(session);
                 }
                 touched
@@ -92,7 +92,7 @@ impl State {
         for key in &keys {
             let Some(mut session) = self.take(*key) else { continue };
             if session.recovery.needs_operator.take().is_some() {
-                fx.decide(&session, "G5", "its operator said so", "no longer needs its operator");
+                fx.decide(&session, "G5", "a person asked for it", "no longer needs you");
             }
             session.recovery.budget.reset();
             session.rest.answers.reset();
@@ -127,7 +127,7 @@ impl State {
                     None => "until it is released".into(),
                     Some(ms) => format!("for {} s", ms / 1_000),
                 };
-                each(&living_or(session), &|_| format!("nothing acts on it {until}"))
+                each(&living_or(session), &|_| format!("coord does not act on it {until}"))
             }
             Command::Release { session: Some(key) } => {
                 each(&[*key], &|session| self.would_release(session).into())
@@ -135,18 +135,18 @@ impl State {
             Command::Release { session: None } if self.header.machine.held.is_none() => Vec::new(),
             Command::Release { session: None } => {
                 each(&self.keys_of(Session::may_live), &|session| match session.held {
-                    Some(_) => "it stays held by itself: `coordctl release` with its id".into(),
+                    Some(_) => "its own hold stays: run `coordctl release` with its id".into(),
                     None => "its hold ends".into(),
                 })
             }
             Command::Attend { whom: Whom::Session(key), .. } => {
-                each(&[*key], &|_| "its marks are changed".into())
+                each(&[*key], &|_| "its attend settings change".into())
             }
             Command::Attend { whom: Whom::Directory(path), .. } => {
                 let is_there = |session: &Session| {
                     session.launch.as_ref().is_some_and(|launch| launch.cwd.path == *path)
                 };
-                each(&self.keys_of(is_there), &|_| "its marks are changed".into())
+                each(&self.keys_of(is_there), &|_| "its attend settings change".into())
             }
             Command::Recover { session, restart, when_idle } => {
                 let wish = Wish { restart: *restart, when_idle: *when_idle };
@@ -157,10 +157,10 @@ impl State {
             }
             Command::ResetFailed { session: None } => {
                 let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());
-                each(&keys, &|_| "its limits begin anew".into())
+                each(&keys, &|_| "its limits are reset".into())
             }
             Command::ResetFailed { session: Some(key) } => {
-                each(&[*key], &|_| "its limits begin anew".into())
+                each(&[*key], &|_| "its limits are reset".into())
             }
         }
     }
@@ -169,9 +169,11 @@ impl State {
         match (&session.held, &session.task.stop, &self.header.machine.held) {
             (Some(_), None, None) => "its hold ends",
             (Some(_), _, Some(_)) => {
-                "its hold ends; `coordctl hold --all` holds it still (end that with `coordctl release --all`)"
+                "its own hold ends, but `coordctl hold --all` still holds it (end that with `coordctl release --all`)"
             }
-            (Some(_), Some(_), None) => "its hold ends; the .auto-stop of its task holds it still",
+            (Some(_), Some(_), None) => {
+                "its own hold ends, but the .auto-stop of its task still holds it"
+            }
             (None, _, Some(_)) => {
                 "nothing changes: `coordctl hold --all` holds it (end that with `coordctl release --all`)"
             }
@@ -184,16 +186,16 @@ impl State {
         match self.may_be_asked_for(session, cause, wish) {
             Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),
             Ok(()) if session.may_live() && wish.when_idle => {
-                "its process is ended once it is idle and nobody uses its terminal, and the session is \
-                 resumed; what was typed and not sent is lost"
+                "coord ends the client once it is idle and nobody uses its terminal, and resumes the \
+                 session; text that was typed but not sent is lost"
                     .into()
             }
             Ok(()) if session.may_live() => {
-                "its process is ended now, if it is idle and nobody uses its terminal, and the session \
-                 is resumed; what was typed and not sent is lost"
+                "coord ends the client now, if it is idle and nobody uses its terminal, and resumes the \
+                 session; text that was typed but not sent is lost"
                     .into()
             }
-            Ok(()) => "resumed in its pane, or in a new window".into(),
+            Ok(()) => "coord resumes it in its pane or in a new window".into(),
         }
     }
 }

@@ -282,9 +282,9 @@ fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment,
         Some(Signature { name: name.to_owned(), at, is_content, is_weighed: is_old });
     let saw = format!("crash signature {name} on the screen");
     let did = if is_old {
-        "muted: it stood there before this process did anything"
+        "ignored: it was on the screen before this process did anything"
     } else {
-        "noted as evidence, nothing else"
+        "recorded as evidence only"
     };
     fx.decide(session, "S0-01", &saw, did);
 }

@@ -62,7 +62,7 @@ impl State {
                 let Some(quota) = session.quota.take() else { return };
                 let minutes = at.awake.ms_since(quota.since.awake) / 60_000;
                 let what = quota.waited_for.words();
-                let saw = format!("it waited {minutes} min for {what}, {} probes", quota.probes);
+                let saw = format!("waited {minutes} min for {what}, {} probes", quota.probes);
                 fx.decide(session, "S1-21", &saw, "the wait is over");
             }
             HookKind::SessionEnd(_)
@@ -102,8 +102,8 @@ impl State {
             session.failure = Some(failure.error.clone());
             session.turn = Turn::Closed { at };
             session.stall = None;
-            let saw = format!("its transcript ends with an API error ({})", failure.error);
-            fx.decide(session, "S1-13", &saw, "its last turn ended with that; no hook said so");
+            let saw = format!("the transcript ends with an API error ({})", failure.error);
+            fx.decide(session, "S1-13", &saw, "the last turn failed; no hook reported it");
             if let Some(waited_for) = WaitedFor::after(&failure.error) {
                 self.open_quota(session, waited_for, at);
             }
@@ -115,15 +115,15 @@ impl State {
             return;
         }
         let Some(left_ms) = left_ms.filter(|left_ms| *left_ms < RESET_WITHIN_MS) else {
-            let saw = "the transcript says that the limit ends at a time that cannot be";
-            return fx.decide(session, "S1-22", saw, "it is not waited for");
+            let saw = "the transcript names an impossible reset time";
+            return fx.decide(session, "S1-22", saw, "ignored");
         };
         quota.resets_ms = failure.resets_ms;
         quota.until = self.spread(session, at.awake.plus_ms(left_ms));
         session.quota = Some(quota);
         let minutes = left_ms / 60_000;
-        let saw = format!("the transcript says that the limit ends in {minutes} min");
-        fx.decide(session, "S1-22", &saw, "its quota is waited for until then");
+        let saw = format!("the transcript says that the limit resets in {minutes} min");
+        fx.decide(session, "S1-22", &saw, "coord waits until then");
     }
 
     /// Recomputes the waits after the machine slept or its clock was set: a limit ends by the wall clock (H-32).
@@ -180,28 +180,28 @@ impl State {
         let Some(mut quota) = session.quota else { return };
         let limits = self.header.settings.quota.clone();
         let what = quota.waited_for.words();
-        let saw = format!("it waits for {what}, after {} probes", quota.probes);
+        let saw = format!("waits for {what}, {} probes so far", quota.probes);
         let later = at.awake.plus_ms(AGAIN_MS);
         if limits.probes <= quota.probes {
             let reason = String::from(match quota.waited_for {
-                WaitedFor::Quota => "its quota does not come back",
-                WaitedFor::Service => "the API does not answer again",
+                WaitedFor::Quota => "the usage limit does not reset",
+                WaitedFor::Service => "the API still does not answer",
             });
             session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: false });
-            fx.decide(session, "S1-22", &saw, "needs its operator; no more probes");
+            fx.decide(session, "S1-22", &saw, "needs you; no more probes");
         } else if let Some(hold) = self.operators_hold(session, at.awake) {
             quota.until = hold.until.max(later).min(at.awake.plus_ms(limits.probe_delay_max_ms));
-            fx.decide(session, "H-06", &saw, "no probe: held by its operator");
+            fx.decide(session, "H-06", &saw, "no probe: the session is held");
         } else if let WakeDecision::Held { until } =
             session.wakes.charge(self.header.settings.wakes, at.awake)
         {
             quota.until = until.max(later);
-            fx.decide(session, "H-21", &saw, "no probe: its budget of wakes is spent");
+            fx.decide(session, "H-21", &saw, "no probe: the wake budget is used up");
         } else {
             quota.probes = quota.probes.saturating_add(1);
             quota.until = self.probe_at(session, quota.waited_for, quota.probes, at);
             quota.resets_ms = None;
-            fx.decide(session, "S1-22", &saw, "woken, to see whether work goes on");
+            fx.decide(session, "S1-22", &saw, "woken to check whether work continues");
             self.wake(session, words(quota.waited_for), fx);
         }
         session.quota = Some(quota);

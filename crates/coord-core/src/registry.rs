@@ -59,7 +59,7 @@ impl State {
             && !after_death
             && (self.is_beginning(key, entry) || self.is_other_than_claimed(key, entry))
         {
-            self.fail_messages_of(key, "its session went over to another conversation before any hook had told of it: send it again", at, fx);
+            self.fail_messages_of(key, "the session switched to another conversation before a hook reported it; send the message again", at, fx);
             self.remove(key);
             return self.take_over(owner, entry, at, fx);
         }
@@ -185,7 +185,12 @@ fn was_judged(session: &Session) -> bool {
 /// client may have had the same file (H-15).
 pub(crate) fn give_up(session: &mut Session, at: Moment, fx: &mut Effects) {
     session.presence = Presence::Gone { at };
-    fx.decide(session, "H-15", "its registry entry is gone, it runs elsewhere", "unknown");
+    fx.decide(
+        session,
+        "H-15",
+        "the registry entry is gone, and the process runs elsewhere",
+        "unknown",
+    );
 }
 
 /// When the registry's `idle`, newer than what opened the turn, means that the turn was interrupted.

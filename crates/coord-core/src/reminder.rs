@@ -13,11 +13,11 @@ use crate::records::{Session, State};
 fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
     let what = match session.shown.state {
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            "it has waited for its user"
+            "the session has waited for you"
         }
-        SessionState::BlockedAuth => "it has waited for its user to log in",
-        SessionState::BlockedBilling => "it has waited for its account to be paid",
-        SessionState::Stalled => "its turn has been stalled",
+        SessionState::BlockedAuth => "the session has waited for you to log in",
+        SessionState::BlockedBilling => "the session has waited for its account to be paid",
+        SessionState::Stalled => "the session has been stalled",
         SessionState::Starting
         | SessionState::Running
         | SessionState::Idle
@@ -33,7 +33,7 @@ fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
         | SessionState::Stopped
         | SessionState::Unknown => {
             let flag = session.recovery.needs_operator.as_ref()?;
-            return Some((format!("it needs its operator ({})", flag.reason), flag.since));
+            return Some((format!("the session has needed you ({})", flag.reason), flag.since));
         }
     };
     Some((what.into(), session.shown.since))
@@ -59,9 +59,9 @@ impl State {
         session.reminded_at = Some(at.awake);
         let saw = format!("{what} for {} min", at.awake.ms_since(since.awake) / 60_000);
         if let Some((pane, _)) = session.proved_pane() {
-            let text = format!("coord: the session in pane {}: {saw}", pane.pane);
+            let text = format!("coord: {saw} (pane {})", pane.pane);
             fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
         }
-        fx.decide(session, "H-35", &saw, "reminded; nothing answers for them");
+        fx.decide(session, "H-35", &saw, "reminder shown; coord does not answer");
     }
 }

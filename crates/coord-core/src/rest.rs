@@ -90,15 +90,15 @@ impl State {
             return;
         }
         if let Some(why) = is_in_the_way(proof) {
-            return fx.decide(session, "S1-07", why, "left alone: nothing is told to it");
+            return fx.decide(session, "S1-07", why, "left alone: coord sends it nothing");
         }
         if proof.pane.signature().is_some_and(|name| !session.is_content(name)) {
-            let saw = "a crash signature stands on its screen";
-            return fx.decide(session, "S0-06", saw, "left alone: nothing else on it counts");
+            let saw = "a crash signature is on the screen";
+            return fx.decide(session, "S0-06", saw, "left alone: the crash signature decides");
         }
         let Some(words) = &proof.last_words else {
-            let saw = "the end of its conversation cannot be read";
-            return fx.decide(session, "H-40", saw, "left alone: nothing is told to it");
+            let saw = "the end of the conversation cannot be read";
+            return fx.decide(session, "H-40", saw, "left alone: coord sends it nothing");
         };
         if let Some(failure) = &words.failure {
             return self.note_failure(session, failure, at, fx);
@@ -138,8 +138,8 @@ impl State {
         // The transcript lags behind the client, so its end may belong to an earlier turn.
         let is_of_this_turn = words.written_ms.is_some_and(|ms| session.rest.prompted_ms <= ms);
         if words.question.is_some() && !is_of_this_turn {
-            let saw = "its last message that can be read is older than its last turn";
-            fx.decide(session, "R-19", saw, "left alone: nothing is answered");
+            let saw = "the last readable message is older than the last turn";
+            fx.decide(session, "R-19", saw, "left alone: coord answers nothing");
             return false;
         }
         let is_named = session.marks.answers == Some(true);
@@ -147,24 +147,25 @@ impl State {
             Some(Question::Limit) => {
                 session.rest.is_at_limit = true;
                 session.stall = None;
-                let saw = "its last message speaks of a limit";
-                fx.decide(session, "S1-13", saw, "no stall; nothing is answered");
+                let saw = "the last message mentions a limit";
+                fx.decide(session, "S1-13", saw, "not a stall; coord answers nothing");
                 return true;
             }
-            Some(Question::Continue) => ("S1-09", "its last message waits to continue", "continue"),
-            Some(Question::YesNo) if is_named => ("S1-10", "its last message asks (y/n)", "y"),
+            Some(Question::Continue) => ("S1-09", "the last message waits to continue", "continue"),
+            Some(Question::YesNo) if is_named => ("S1-10", "the last message asks (y/n)", "y"),
             Some(Question::Proceed) if is_named => {
-                ("S1-11", "its last message asks whether to proceed", "yes")
+                ("S1-11", "the last message asks whether to proceed", "yes")
             }
             Some(Question::YesNo | Question::Proceed) => {
-                let saw = "its last message asks a question";
+                let saw = "the last message asks a question";
                 let did =
-                    "not answered: its operator has not said so (`coordctl attend --answers`)";
+                    "not answered: not allowed for this session (`coordctl attend --answers`)";
                 fx.decide(session, "H-40", saw, did);
                 return false;
             }
             None => {
-                let saw = "it stands still, and its last message asks for nothing that is known";
+                let saw =
+                    "the session is idle, and its last message asks nothing that coord can answer";
                 fx.decide(session, "S1-14", saw, "left alone");
                 return false;
             }
@@ -180,7 +181,7 @@ impl State {
         if let Some(reason) = spent {
             let saw = format!("{saw}, and it was {reason}");
             session.recovery.needs_operator = Some(Flag { reason, since: at, is_limit: true });
-            fx.decide(session, "S1-15", &saw, "needs its operator; nothing is answered any more");
+            fx.decide(session, "S1-15", &saw, "needs you; coord answers no more");
             return true;
         }
         let text = format!(
@@ -207,8 +208,8 @@ impl State {
              is left, and what was decided. Use a file that belongs to the task. Then go on, if \
              anything is left to do."
         );
-        let saw = format!("its conversation fills {percent} % of its context");
-        let why = Why { rule: "S1-23", saw: &saw, did: "asked to leave a summary" };
+        let saw = format!("the conversation fills {percent} % of the context");
+        let why = Why { rule: "S1-23", saw: &saw, did: "asked to write a summary" };
         let told = self.tell(session, &why, &text, at, fx);
         session.rest.is_summary_asked = told.is_some();
     }
@@ -225,7 +226,7 @@ impl State {
         let Why { rule, saw, did } = *why;
         match session.wakes.charge(self.header.settings.wakes, at.awake) {
             WakeDecision::Held { .. } => {
-                fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
+                fx.decide(session, "H-21", saw, "not woken: the wake budget is used up");
                 None
             }
             WakeDecision::Charged => {
@@ -247,7 +248,7 @@ fn on_woken(session: &mut Session, number: u64, outcome: &Outcome, at: Moment, f
         Outcome::Done => (),
         Outcome::Changed { what: why } | Outcome::Failed { why } => {
             session.starter = Starter::User;
-            fx.decide(session, "H-02", why, "it was told nothing");
+            fx.decide(session, "H-02", why, "nothing was sent");
         }
         Outcome::Observed => session.starter = Starter::User,
     }
@@ -272,19 +273,19 @@ fn is_in_the_way(proof: &Proof) -> Option<&'static str> {
         | PaneState::Other => (false, false),
     };
     if !proof.is_alive {
-        Some("its harness is gone")
+        Some("the client is gone")
     } else if !proof.owners.is_empty() {
-        Some("another process holds it")
+        Some("another process holds the session")
     } else if proof.is_task_stopped {
-        Some("its task was stopped")
+        Some("the task was stopped")
     } else if !is_prompt {
-        Some("its harness is not in front at its prompt")
+        Some("the client is not in the foreground at its prompt")
     } else if has_draft {
-        Some("a draft stands in its input line")
+        Some("the input line holds a draft")
     } else if !proof.children.is_empty() {
-        Some("another program is on its terminal")
+        Some("another program uses the terminal")
     } else if proof.idle_since_ms.is_none() {
-        Some("the client's registry does not say idle")
+        Some("the client's registry does not report idle")
     } else {
         None
     }

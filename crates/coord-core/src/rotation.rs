@@ -290,7 +290,7 @@ impl Rotation {
         };
         let delay = Limits { per_turn: u32::MAX, total: u32::MAX, ..limits.crashes };
         let held = [
-            (self.crashes, "an agent crashed; a while before the next"),
+            (self.crashes, "an agent crashed; the next one starts after a delay"),
             (self.room, self.want.as_deref().unwrap_or("too little memory or disk")),
         ];
         for (budget, reason) in held {
@@ -395,7 +395,7 @@ impl Rotation {
                 self.end = Some((LoopEnd::Done, "the task is done".into()));
             }
             Some(StatusWord::Stuck) => {
-                self.end = Some((LoopEnd::Stuck, "an agent says that it is stuck".into()));
+                self.end = Some((LoopEnd::Stuck, "an agent reports that it is stuck".into()));
             }
             Some(StatusWord::Rotate) => self.rotate(),
             Some(StatusWord::Continue) | None => (),
@@ -453,7 +453,7 @@ impl Rotation {
     fn spent(&self, limits: RotationLimits, now: Awake) -> Option<(LoopEnd, String)> {
         if limits.max_iterations <= self.iteration {
             let because = format!(
-                "{} iterations are over; a larger `--max-iterations` goes on",
+                "{} iterations are done; use a larger `--max-iterations` to continue",
                 self.iteration
             );
             return Some((LoopEnd::MaxIterations, because));
@@ -463,11 +463,11 @@ impl Rotation {
         let because = match self.crashes.decide(limits.crashes, now) {
             BudgetDecision::Allowed | BudgetDecision::Later(_) => return None,
             BudgetDecision::SpentThisTurn => format!(
-                "{} crashes in a row were gone on from, and the next came ({last}); `coord loop` again goes on",
+                "the loop continued after {} crashes in a row, and another followed ({last}); run `coord loop` again to continue",
                 limits.crashes.per_turn
             ),
             BudgetDecision::Spent => format!(
-                "{} crashes in all were gone on from, and the next came ({last}); `coord loop --fresh` begins anew",
+                "the loop continued after {} crashes in all, and another followed ({last}); run `coord loop --fresh` to start over",
                 limits.crashes.total
             ),
         };
@@ -482,12 +482,12 @@ impl Rotation {
                 .iter()
                 .filter_map(|agent| Some(format!("{} ({})", agent.name, agent.blocked.as_ref()?)));
             let because = format!(
-                "no agent is left: {}; `coord loop` again tries them anew",
+                "no agent is left: {}; run `coord loop` again to retry them",
                 blocked.collect::<Vec<_>>().join(", ")
             );
             return Next::End { end: LoopEnd::Error, because };
         };
-        let reason = format!("all agents are at their limit; {} is back first", first.name);
+        let reason = format!("all agents are at their usage limit; {} resets first", first.name);
         if limits.never_waits {
             return Next::End { end: LoopEnd::AllExhausted, because: reason };
         }

@@ -212,11 +212,11 @@ impl Run {
             exit: None,
         };
         let acts = [
-            note("subprocess.state.spawned", false, "its process was started"),
+            note("subprocess.state.spawned", false, "the process was started"),
             note(
                 "watchdog.entry",
                 false,
-                &format!("it may take {} s", run.limits.timeout_ms / 1000),
+                &format!("the time limit is {} s", run.limits.timeout_ms / 1000),
             ),
         ];
         (run, acts.into())
@@ -321,7 +321,7 @@ impl Run {
         if self.eof.is_none() {
             self.eof = Some(now.awake);
             self.rearmed = self.rearmed.max(now.awake);
-            self.enter(RunCause::Eof, "its output ended", now, acts);
+            self.enter(RunCause::Eof, "the output ended", now, acts);
             acts.push(RunAct::Look);
         }
     }
@@ -329,7 +329,7 @@ impl Run {
     fn named_error(&mut self, text: ErrorText, now: Moment, acts: &mut Vec<RunAct>) {
         if self.case.is_none() {
             self.case = Some(Case { text, at: now.awake });
-            let because = format!("{} on standard error; alone it proves nothing", text.word());
+            let because = format!("{} on standard error; no proof by itself", text.word());
             acts.push(note("error_case_opened", true, &because));
         }
     }
@@ -361,7 +361,11 @@ impl Run {
         // Every fact has to be observed again (H-32).
         (self.tree, self.sample) = (None, None);
         (self.activity, self.activity_since) = (Activity::Unknown, now.awake);
-        acts.push(note("gap", false, "time passed unseen; nothing is done for a while"));
+        acts.push(note(
+            "gap",
+            false,
+            "the supervisor did not run for a while; it waits before it acts",
+        ));
     }
 
     fn exited(&mut self, status: ExitStatus, now: Moment, acts: &mut Vec<RunAct>) {
@@ -401,9 +405,14 @@ impl Run {
         if self.eof.is_some_and(|eof| eof.plus_ms(ALIVE_AFTER_MS) <= at)
             && self.state == RunState::ReaderEof
         {
-            self.enter(RunCause::StillAlive, "its output ended, and it lives on", now, acts);
+            self.enter(
+                RunCause::StillAlive,
+                "the output ended, but the process still runs",
+                now,
+                acts,
+            );
             let because =
-                format!("{} s from the end of its output", self.limits.post_result_ms / 1000);
+                format!("{} s after the end of the output", self.limits.post_result_ms / 1000);
             acts.push(note("reader_done_but_alive", false, &because));
         }
         self.warn(now, acts);
@@ -431,10 +440,10 @@ impl Run {
         }
         self.warned = Some(now.awake);
         if let Some(pending) = post_result::pending(self, now.awake) {
-            acts.push(note("runner.limbo_detected", false, &format!("but {pending} goes on")));
+            acts.push(note("runner.limbo_detected", false, &format!("but {pending} is pending")));
         } else {
-            self.enter(RunCause::NothingLeft, "nothing is left to wait for", now, acts);
-            let because = "its output ended, it lives on, and nothing is left to wait for";
+            self.enter(RunCause::NothingLeft, "nothing is pending", now, acts);
+            let because = "the output ended, the process still runs, and nothing is pending";
             acts.push(note("runner.limbo_detected", true, because));
         }
     }
@@ -446,7 +455,7 @@ impl Run {
             hold => {
                 *hold = Some(Hold { reason: reason.to_owned(), since: now, until });
                 let s = until.ms_since(now.awake) / 1000;
-                let because = format!("{reason}, for {s} s more at most");
+                let because = format!("{reason}, at most {s} s more");
                 acts.push(note("subcountdown_deferred", false, &because));
             }
         }
@@ -479,7 +488,11 @@ impl Run {
         let has_spoken = ending.reason != ExitReason::Invocation && ending.at < self.last_output;
         if has_spoken || now.awake < self.settles_until {
             self.ending = None;
-            let because = if has_spoken { "it spoke" } else { "time passed unseen" };
+            let because = if has_spoken {
+                "the run produced output"
+            } else {
+                "the supervisor did not run for a while"
+            };
             acts.push(note("end_withdrawn", true, &format!("{because} in the meantime")));
             return;
         }
@@ -497,7 +510,7 @@ impl Run {
             return;
         };
         if ending.record_again.is_none() {
-            let because = "its end cannot be written down, and so it is not ended";
+            let because = "the end cannot be recorded, so the run is not ended";
             acts.push(note("end_not_recorded", true, because));
         }
         ending.record_again = Some(now.awake.plus_ms(RECORD_AGAIN_MS));
@@ -527,13 +540,13 @@ impl Run {
         if self.state == RunState::SigkillSent {
             let status = ExitStatus::Signal(9);
             self.exit = Some((status, ExitReason::Unkillable));
-            self.enter(RunCause::Exit, "it outlived SIGKILL", now, acts);
+            self.enter(RunCause::Exit, "the process outlived SIGKILL", now, acts);
             acts.push(note("watchdog.exit", true, ExitReason::Unkillable.word()));
             acts.push(RunAct::GiveUp);
             return;
         }
         self.ending = Some(ending);
-        self.enter(RunCause::Kill, "it outlived SIGTERM", now, acts);
+        self.enter(RunCause::Kill, "the process outlived SIGTERM", now, acts);
         let s = self.limits.kill_grace_ms / 1000;
         acts.push(note("sigkill_after_grace", true, &format!("{s} s after SIGTERM")));
         acts.push(RunAct::End(Signal::Kill));

@@ -145,7 +145,7 @@ impl State {
         // A session at rest does not stall.
         let is_busy = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
         if is_busy && is_new && limits.captures <= stall.count {
-            fx.decide(session, "S1-06", &saw, "a stall is suspected; nothing acts on that");
+            fx.decide(session, "S1-06", &saw, "a stall is suspected; coord does not act on it");
         }
     }
 
@@ -173,8 +173,8 @@ impl State {
 fn still(stall: &Stall, limits: &StallLimits) -> String {
     let seconds = u64::from(stall.count).saturating_mul(limits.heartbeat_ms) / 1_000;
     match seconds {
-        0..120 => format!("its screen has not changed for {seconds} s"),
-        _ => format!("its screen has not changed for {} min", seconds / 60),
+        0..120 => format!("the screen has not changed for {seconds} s"),
+        _ => format!("the screen has not changed for {} min", seconds / 60),
     }
 }
 

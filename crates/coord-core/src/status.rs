@@ -26,32 +26,34 @@ use crate::records::{HostEvent, Presence, RegistryFact, Session, Source, Stage, 
 /// What would change this state, in words for people (G9).
 pub fn changes_when(state: SessionState) -> &'static str {
     match state {
-        SessionState::Starting => "its first prompt, or its end",
+        SessionState::Starting => "its first prompt or its end",
         SessionState::Running => {
-            "Stop or StopFailure; the registry saying idle (an interrupt); its process's end; \
-             or no sign and no second source for tracking.unknown_after"
+            "Stop or StopFailure; the registry reporting idle (an interrupt); the end of its process; \
+             or no sign of life and no second source for tracking.unknown_after"
         }
-        SessionState::Idle => "a prompt, a tool, the registry saying busy or waiting, or its end",
-        SessionState::Stalled => "any change on its screen, a hook, or its end",
+        SessionState::Idle => {
+            "a prompt, a tool, the registry reporting busy or waiting, or its end"
+        }
+        SessionState::Stalled => "any change on its screen, a hook event, or its end",
         SessionState::Background => "a new turn, the end of that work, or its end",
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            "the result of that call, the registry no longer waiting, a new prompt, or its end"
+            "the result of that call, the registry no longer reporting a wait, a new prompt, or its end"
         }
         SessionState::QuotaWait | SessionState::BlockedAuth | SessionState::BlockedBilling => {
-            "a new turn, or its end"
+            "a new turn or its end"
         }
-        SessionState::Suspended => "its process going on (fg), or its end",
-        SessionState::Foreign => "nothing here: it is another supervisor's",
+        SessionState::Suspended => "its process continuing (fg) or its end",
+        SessionState::Foreign => "nothing here: another supervisor runs it",
         SessionState::Interrupted | SessionState::Crashed | SessionState::Stopped => {
             "a resume of the same id in another process"
         }
-        SessionState::RecoveryPending => "what it waits for; a hold; or a resume by its user",
-        SessionState::Recovering => {
-            "the resumed client's own SessionStart, or the failure of the attempt"
+        SessionState::RecoveryPending => {
+            "the end of what the recovery waits for, a hold, or a resume by a person"
         }
-        SessionState::Elsewhere => "its own SessionEnd; its process is not ours to look at",
+        SessionState::Recovering => "SessionStart from the resumed client, or a failed attempt",
+        SessionState::Elsewhere => "its SessionEnd; its process cannot be observed from here",
         SessionState::Unknown => {
-            "an event that tells of its turn, or a look that finds its process, its state or its end"
+            "an event that reports its turn, or a check that finds its process, its state or its end"
         }
     }
 }
@@ -98,23 +100,23 @@ impl State {
             Stage::Ending { .. } => Some(answer(
                 SessionState::Recovering,
                 "S0-25",
-                "its harness is being ended to be resumed",
+                "coord is ending the client to resume the session",
             )),
             Stage::Placing { .. } => {
-                Some(answer(SessionState::Recovering, "S0-25", "its resume was started"))
+                Some(answer(SessionState::Recovering, "S0-25", "the resume was started"))
             }
             Stage::Claimed { .. } => Some(answer(
                 SessionState::Recovering,
                 "H-33",
-                "its resumed client has not reported yet",
+                "the resumed client has not reported yet",
             )),
             Stage::Waiting { .. } | Stage::Grace { .. } | Stage::Proving { .. }
                 if is_dead && self.is_to_come_back(session, pending) =>
             {
                 let because = if pending.waits_for.is_empty() {
-                    "it is looked at before it is brought back".to_owned()
+                    "coord checks the session before it recovers it".to_owned()
                 } else {
-                    format!("it is to be brought back; it waits: {}", pending.waits_for)
+                    format!("the recovery waits: {}", pending.waits_for)
                 };
                 Some(answer(SessionState::RecoveryPending, "S0-20", because))
             }
@@ -131,7 +133,8 @@ impl State {
             return None;
         }
         let here = self.header.host.as_ref().is_some_and(|host| host.machine == owner.id.machine);
-        let place = if here { "in another pid namespace" } else { "on another machine" };
+        let place =
+            if here { "it runs in another pid namespace" } else { "it runs on another machine" };
         Some(answer(SessionState::Elsewhere, "H-15", place))
     }
 
@@ -175,7 +178,7 @@ impl State {
             answer(
                 SessionState::Unknown,
                 "R-01",
-                format!("no sign for {minutes} min and no second source"),
+                format!("no sign of life for {minutes} min, and no second source"),
             )
         })
     }
@@ -201,7 +204,7 @@ fn two_owners(session: &Session) -> Option<Answer> {
 
 /// A record that only unverified events opened. Their claims about the session are not shown (H-44, S0-28b).
 fn nobodys(session: &Session) -> Option<Answer> {
-    let because = "only unverified events tell of it, and no client is known to have it";
+    let because = "only unverified events report it, and no client is known to hold it";
     session.is_nobodys().then(|| answer(SessionState::Unknown, "H-44", because))
 }
 
@@ -210,16 +213,16 @@ fn ended(session: &Session) -> Option<Answer> {
         Presence::Ended { reason, .. } => {
             let because = match reason {
                 Some(EndReason::PromptInputExit) => {
-                    "its user left it (SessionEnd prompt_input_exit)"
+                    "a person ended it (SessionEnd prompt_input_exit)"
                 }
-                Some(EndReason::Logout) => "its user logged out (SessionEnd logout)",
-                Some(EndReason::Clear) => "its conversation was cleared (SessionEnd clear)",
-                Some(EndReason::Resume) => "its process went over to another session",
-                Some(EndReason::Other) => "it ended by itself or by a signal (SessionEnd other)",
+                Some(EndReason::Logout) => "a person logged out (SessionEnd logout)",
+                Some(EndReason::Clear) => "the conversation was cleared (SessionEnd clear)",
+                Some(EndReason::Resume) => "its process switched to another session",
+                Some(EndReason::Other) => "it exited by itself or by a signal (SessionEnd other)",
                 None if matches!(session.registry, RegistryFact::Removed { .. }) => {
-                    "its process is gone and removed its registry entry, as a clean end does"
+                    "its process is gone and removed its registry entry: a clean exit"
                 }
-                None => "its process is gone and left the client's farewell on its pane",
+                None => "its process is gone and left the client's farewell on the pane",
             };
             Some(answer(SessionState::Stopped, "S0-25f", because))
         }
@@ -228,7 +231,7 @@ fn ended(session: &Session) -> Option<Answer> {
                 HostEvent::NewBoot => "the machine was restarted",
                 HostEvent::TmuxServer => "its tmux server died",
                 HostEvent::ManyEnds => "several sessions ended within seconds of each other",
-                HostEvent::Shutdown => "the machine was being shut down",
+                HostEvent::Shutdown => "the machine was shutting down",
             };
             Some(answer(SessionState::Interrupted, "H-10", because))
         }
@@ -242,22 +245,22 @@ fn ended(session: &Session) -> Option<Answer> {
 fn process(session: &Session) -> Option<Answer> {
     let (word, because) = match session.presence {
         Presence::Dying { .. } => {
-            (SessionState::Unknown, "its process is gone, how it ended is being read")
+            (SessionState::Unknown, "its process is gone; coord is checking how it ended")
         }
         Presence::Crashed { .. } => (
             SessionState::Crashed,
             if matches!(session.registry, RegistryFact::LeftBehind { .. }) {
                 "its process is gone without SessionEnd and left its registry entry behind"
             } else {
-                "its process is gone in an open turn, without SessionEnd and without its farewell on its pane"
+                "its process is gone during an open turn, without SessionEnd and without a farewell on the pane"
             },
         ),
         Presence::Gone { .. } if matches!(session.registry, RegistryFact::Removed { .. }) => (
             SessionState::Unknown,
-            "its registry entry is gone, and its process is not ours to look at",
+            "its registry entry is gone, and its process cannot be observed from here",
         ),
         Presence::Gone { .. } => {
-            (SessionState::Unknown, "its process is gone and nothing proves how it ended")
+            (SessionState::Unknown, "its process is gone, and nothing proves how it ended")
         }
         Presence::Alive | Presence::Ended { .. } | Presence::Interrupted { .. } => return None,
     };
@@ -265,7 +268,7 @@ fn process(session: &Session) -> Option<Answer> {
 }
 
 fn foreign(session: &Session) -> Option<Answer> {
-    let because = "Claude Code's own background supervisor owns it";
+    let because = "Claude Code's own background supervisor runs it";
     session.is_foreign.then(|| answer(SessionState::Foreign, "R-20", because))
 }
 
@@ -295,15 +298,17 @@ fn living(session: &Session, awake: Awake) -> Answer {
         Doing::Unclear => answer(
             SessionState::Unknown,
             "R-01",
-            "its screen contradicts the hooks; it is looked at again",
+            "the screen contradicts the hooks; coord captures it again",
         ),
-        Doing::Unheard => {
-            answer(SessionState::Unknown, "R-01", "nothing told yet whether a turn is open")
-        }
+        Doing::Unheard => answer(
+            SessionState::Unknown,
+            "R-01",
+            "no source has reported yet whether a turn is open",
+        ),
     };
     given.against = verdict.against;
     if verdict.against == Some(Source::Registry) {
-        given.because.push_str("; the client's registry contradicts it");
+        given.because.push_str("; the client's registry contradicts this");
     }
     given
 }
@@ -312,8 +317,8 @@ fn said_by(source: Source) -> &'static str {
     match source {
         Source::Hooks => "hooks",
         Source::Registry => "the client's registry",
-        Source::Pane => "its screen",
-        Source::Transcript => "its transcript",
+        Source::Pane => "the screen",
+        Source::Transcript => "the transcript",
     }
 }
 
@@ -329,7 +334,7 @@ fn running(session: &Session, by: &str) -> String {
 fn background(session: &Session) -> String {
     let work = session.background;
     if !work.is_any() {
-        return "a background shell goes on, by the client's registry".to_owned();
+        return "a background shell is running, by the client's registry".to_owned();
     }
     format!(
         "the turn ended with {} background tasks, {} subagents and {} wake-ups",
@@ -340,13 +345,13 @@ fn background(session: &Session) -> String {
 fn at_rest(session: &Session, by: &str) -> Answer {
     match (session.turn, session.kind, session.failure.as_deref()) {
         (Turn::None, Some(Kind::Headless), _) => {
-            answer(SessionState::Starting, "R-21", "it started and has not taken its prompt yet")
+            answer(SessionState::Starting, "R-21", "it started and has not received its prompt yet")
         }
         (Turn::None, _, _) if session.left.is_some() => {
-            answer(SessionState::Idle, "R-07", "its conversation was cleared")
+            answer(SessionState::Idle, "R-07", "the conversation was cleared")
         }
         (Turn::None, _, _) => {
-            answer(SessionState::Idle, "R-21", format!("it waits for a prompt, by {by}"))
+            answer(SessionState::Idle, "R-21", format!("waiting for a prompt, by {by}"))
         }
         (Turn::Interrupted { by, .. }, _, _) => {
             let by = said_by(by);

@@ -299,7 +299,7 @@ fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
             Presence::Alive | Presence::Dying { .. } => false,
         });
         if is_old {
-            state.fail_messages_of(key, "its session ended long ago and was not resumed", at, fx);
+            state.fail_messages_of(key, "the session ended long ago and was not resumed", at, fx);
             state.remove(key);
         }
     }
@@ -429,7 +429,7 @@ fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
     let before = session.contested.map(|(source, _)| source);
     let is_newly_contested = answer.against.is_some() && before != answer.against;
     if (is_left_alone && is_new && is_there) || is_newly_contested {
-        fx.decide(session, answer.rule, &answer.because, "left alone: nothing acts on it");
+        fx.decide(session, answer.rule, &answer.because, "left alone: coord does not act on it");
     }
 }
 

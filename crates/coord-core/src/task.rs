@@ -141,10 +141,10 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             };
             if is_kept {
                 let saw = format!("{dir}/.auto-stop was written at a limit");
-                return fx.decide(session, "S1-24", &saw, "left there: a person takes it away");
+                return fx.decide(session, "S1-24", &saw, "kept until a person removes it");
             }
-            let saw = format!("{dir}/.auto-stop was written by coord, and is over");
-            fx.decide(session, "S1-24", &saw, "taken away, if nobody changed it");
+            let saw = format!("coord wrote {dir}/.auto-stop, and the reason is gone");
+            fx.decide(session, "S1-24", &saw, "removed unless somebody changed it");
             fx.do_it(Action::RemoveStop { dir, text });
         }
         (Some(_), _, _) | (None, None, _) => (),
@@ -160,7 +160,7 @@ fn note_signal(session: &mut Session, signal: Option<u64>, fx: &mut Effects) {
     }
     session.rest.answers.next_turn();
     session.recovery.budget.next_turn();
-    fx.decide(session, "S1-16", "its task signalled", "a new iteration: its counts begin anew");
+    fx.decide(session, "S1-16", "the task signalled", "a new iteration: the counts are reset");
 }
 
 fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut Effects) {
@@ -173,20 +173,20 @@ fn note_stop(session: &mut Session, reason: Option<&str>, at: Moment, fx: &mut E
     }
     match reason {
         Some(reason) => {
-            fx.decide(session, "S1-15", &reason, "nothing acts on it");
+            fx.decide(session, "S1-15", &reason, "coord does not act on the session");
             session.task.stop = Some(Hold::new(&reason, at, u64::MAX));
         }
         None => {
             session.task.stop = None;
-            fx.decide(session, "S1-15", "its .auto-stop is gone", "its task is no longer stopped");
+            fx.decide(session, "S1-15", "the .auto-stop is gone", "the task is no longer stopped");
         }
     }
 }
 
 fn stopped(reason: &str) -> String {
     match reason {
-        "" => "its task directory has an .auto-stop".into(),
-        reason => format!("its task directory has an .auto-stop ({reason})"),
+        "" => "the task directory has an .auto-stop".into(),
+        reason => format!("the task directory has an .auto-stop ({reason})"),
     }
 }
 

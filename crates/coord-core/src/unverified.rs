@@ -28,7 +28,7 @@ impl State {
         while UNVERIFIED_MAX < self.n_unverified() {
             let Some(key) = self.unverified().find(|key| !touched.contains(key)) else { break };
             let Some(id) = self.get(key).map(|session| session.session_id.clone()) else { break };
-            let why = "its session was dropped: no verified event supported it, and there were too many such sessions";
+            let why = "the session was dropped: no verified event supported it, and there were too many such sessions";
             self.fail_messages_of(key, why, at, fx);
             self.remove(key);
             let dropped = &mut self.header.counters.dropped;

@@ -54,7 +54,7 @@ impl<W: World> Coordinator<W> {
         let outcome = if self.hand_over(intent.session, text) {
             Outcome::Done
         } else {
-            Outcome::Failed { why: "no wake hook waits in it".to_owned() }
+            Outcome::Failed { why: "no wake hook waits in the session".to_owned() }
         };
         self.record_outcome(intent, outcome, now);
     }

@@ -42,7 +42,7 @@ impl<W: World> Coordinator<W> {
             return;
         }
         if old.mode() != Mode::Observe && self.mode() == Mode::Observe {
-            self.drop_acts("recovery.mode", now);
+            self.discard_actions("recovery.mode changed", now);
         }
         self.shares.set_tools_per_minute(self.config.store.tool_events_per_minute.0);
         self.config_changed =

@@ -118,7 +118,7 @@ impl<W: World> Coordinator<W> {
         let after_ms = now.mono_ns.saturating_sub(failed_ns) / 1_000_000;
         tracing::info!(after_ms, "the journal was reopened");
         self.record_or_say(&Event::JournalReopened { why, after_ms }, now);
-        self.drop_acts(UNSYNCED, now);
+        self.discard_actions(UNSYNCED, now);
         self.return_leaving(UNSYNCED, now);
         self.remove_drained();
         self.remove_bodies();
@@ -127,7 +127,7 @@ impl<W: World> Coordinator<W> {
 
     /// Drops all actions that wait for the disk, and reports them as changed, so that the core decides
     /// again on what is true by then. Locks are released nevertheless.
-    pub(crate) fn drop_acts(&mut self, what: &str, now: Now) {
+    pub(crate) fn discard_actions(&mut self, what: &str, now: Now) {
         let changed = Outcome::Changed { what: what.to_owned() };
         for (_, action) in std::mem::take(&mut self.acts) {
             match action.class() {

@@ -131,7 +131,7 @@ impl Tmux {
         let mut captures: BTreeSet<u32> =
             wishes.iter().filter_map(|wish| self.capture_at_once(wish)).collect();
         let mut open = wishes;
-        let mut unseen = "its pane changed while it was looked at".to_owned();
+        let mut unseen = "the pane changed during the capture".to_owned();
         let mut looked_ns = 0;
         for _ in 0..2 {
             looked_ns = RealClock.mono_ns();

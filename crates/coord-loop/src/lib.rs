@@ -212,7 +212,7 @@ impl<'a> Going<'a> {
         let until_ms = now.wall_ms.saturating_add(left_ms);
         outside.note(&LoopNote::Waiting { hold, until_ms });
         if outside.wait(left_ms.clamp(1, WAIT_MS_MAX)) {
-            self.rotation.stop("its user ended it; `coord loop` again goes on");
+            self.rotation.stop("stopped by a person; run `coord loop` again to continue");
         }
     }
 
@@ -265,7 +265,7 @@ impl<'a> Going<'a> {
             Err(error) => self.not_started(name, iteration, &error, outside)?,
         }
         if outside.wait(0) {
-            self.rotation.stop("its user ended it; `coord loop` again goes on");
+            self.rotation.stop("stopped by a person; run `coord loop` again to continue");
         }
         self.run = None;
         self.save()

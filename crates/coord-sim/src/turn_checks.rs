@@ -74,7 +74,7 @@ impl Simulation {
             let waits = recovery.pending.as_ref().map_or("", |one| one.waits_for.as_str());
             if self.acts.waited.get(&key).is_none_or(|before| before != waits) {
                 self.acts.waited.insert(key, waits.to_owned());
-                self.meter.changed += u64::from(waits.ends_with("changed before the act"));
+                self.meter.changed += u64::from(waits.starts_with("not done: "));
             }
             let Some(last) = &recovery.last else { continue };
             let word = last.outcome.word();

@@ -234,7 +234,7 @@ pub fn line(record: Record) -> Line {
             line.session_id = Some(session_id);
             line.name = event;
             line.id = Some(format!("{id:032x}"));
-            "over the session's share, only counted".clone_into(&mut line.detail);
+            "over the session's share; only counted".clone_into(&mut line.detail);
         }
         Event::Decision(decision) => {
             DECISION.clone_into(&mut line.name);
@@ -242,13 +242,13 @@ pub fn line(record: Record) -> Line {
             line.session_id = Some(decision.session_id);
         }
         Event::Proved { session_id, .. } => {
-            line.tells(session_id, "Proved", "looked at for an act".to_owned());
+            line.tells(session_id, "Proved", "checked before an action".to_owned());
         }
         Event::Acted { session_id, outcome, .. } => {
             line.tells(session_id, "Acted", outcome_words(&outcome));
         }
         Event::ResumeClaimed { session_id, process, .. } => {
-            let what = format!("pid {} becomes its client", process.pid);
+            let what = format!("pid {} becomes the client", process.pid);
             line.tells(session_id, "ResumeClaimed", what);
         }
         Event::ResumeFailed { session_id, why, .. } => {
@@ -335,7 +335,7 @@ fn pane_words(pane: &PaneFound) -> String {
                 seen.signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
             format!("pane {}, {screen}{farewell}{crash}", seen.pane.pane)
         }
-        PaneFound::NotThere => "no pane has its terminal".to_owned(),
+        PaneFound::NotThere => "no pane has the client's terminal".to_owned(),
         PaneFound::Unreadable { why } => format!("not read: {why}"),
     }
 }
@@ -353,9 +353,9 @@ fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
 fn outcome_words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "done".to_owned(),
-        Outcome::Changed { what } => format!("not done: {what} changed before"),
+        Outcome::Changed { what } => format!("not done: {what}"),
         Outcome::Failed { why } => format!("failed: {why}"),
-        Outcome::Observed => "not done: observing only".to_owned(),
+        Outcome::Observed => "not done: coord only observes".to_owned(),
     }
 }
 
@@ -383,8 +383,8 @@ fn own(line: &mut Line, event: Event) {
         Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
             let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
             let content = has_signature.map(|has| {
-                let verb = if has { "has" } else { "has not" };
-                format!("{verb} the words of the crash signature as content")
+                let verb = if has { "contains" } else { "does not contain" };
+                format!("{verb} the text of the crash signature as content")
             });
             let failed =
                 failure.map(|failure| format!("ends with an API error: {}", failure.error));
@@ -403,7 +403,8 @@ fn own(line: &mut Line, event: Event) {
             ("Shutdown", "system", what.to_owned())
         }
         Event::ConfigDirLock { config_dir, held } => {
-            let what = if held { "held" } else { "held by another coordinator: observing only" };
+            let what =
+                if held { "held" } else { "held by another coordinator; coord only observes" };
             ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
         }
         Event::ConfigChanged { changes, .. } => {
@@ -412,7 +413,7 @@ fn own(line: &mut Line, event: Event) {
         }
         Event::JournalReopened { why, after_ms } => {
             let s = after_ms / 1000;
-            let what = format!("synced again after {s} s in which nothing was recorded: {why}");
+            let what = format!("synced again; nothing was recorded for {s} s: {why}");
             ("JournalReopened", "coordinator", what)
         }
         Event::Due | Event::Tick => (DUE, "coordinator", "time passed".to_owned()),

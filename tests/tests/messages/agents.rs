@@ -76,7 +76,7 @@ pub(crate) fn a_session_that_acts_unasked() {
         let all = messages_for(&place, &receiver);
         all.iter().find(|one| is_its(one)).cloned().ok_or(all)
     });
-    assert!(message.because.contains("(H-04)"), "{message:#?}");
+    assert!(message.because.contains("accepts only allowed senders"), "{message:#?}");
     assert_eq!(message.attempts, 0);
     place.runs("coordctl", &["attend", &receiver, "--accept", &sender]);
     message_when(&place, &message.id, "it is delivered", |one| one.state == "processed");

@@ -21,7 +21,7 @@ pub(crate) fn a_working_session() {
     place.when("it works", |session| session.state == SessionState::Running);
     let sent = send(&mut place, &["'rebase on main'"]);
     assert_eq!((sent.state.as_str(), sent.folded), ("pending", false));
-    assert!(sent.because.is_some_and(|why| why.contains("when that turn ends")));
+    assert!(sent.because.is_some_and(|why| why.contains("when the turn ends")));
     let waiting = place.when("it has one", |session| session.messages.pending == 1);
     assert_eq!((waiting.messages.processing, waiting.messages.failed), (0, 0));
     place.api.open("work");
@@ -147,7 +147,7 @@ pub(crate) fn a_permission_prompt() {
     place.when("it asks", |session| session.state == SessionState::AwaitingPermission);
     let sent = send(&mut place, &["'1'"]);
     let waits = shown(&place, &sent.id);
-    assert!(waits.because.contains("its dialog"), "{waits:#?}");
+    assert!(waits.because.contains("a dialog is open"), "{waits:#?}");
     // A key that only the dialog understands shows that it is still there, and what was chosen.
     place.pane.keys(&["Down"]);
     place.pane.wait_screen("❯ 2. ");
@@ -192,7 +192,7 @@ pub(crate) fn a_headless_run() {
     place.id.clone_from(&run.session_id);
     place.when("it has ended", |session| session.state == SessionState::Stopped);
     let sent = send(&mut place, &["'for the next run'"]);
-    assert!(sent.because.is_some_and(|why| why.contains("when that is resumed")));
+    assert!(sent.because.is_some_and(|why| why.contains("when it is resumed")));
     let id = place.id.clone();
     let next = headless_text(&place.home, &place.api, "Say two", &["--resume", &id]);
     let told = next.finish().expect_success().stdout;

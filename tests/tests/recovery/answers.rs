@@ -115,7 +115,7 @@ pub(crate) fn a_task_directory() {
     let mut place = answering(turns);
     let dir = with_task(&mut place);
     std::fs::write(dir.join(".auto-stop"), "").expect("stop the task");
-    place.when_held("its task directory has an .auto-stop");
+    place.when_held("the task directory has an .auto-stop");
     place.prompt("First prompt");
     place.when("it stands still", |session| 5 <= session.stall_count);
     place.assert_untouched();

@@ -121,7 +121,7 @@ fn tool(place: &Place) -> u32 {
 
 /// A tool of the dead client is let through to its end, and then the session comes back.
 fn survives(place: &mut Place, tool: u32) {
-    place.when_held("of its tools' processes still run");
+    place.when_held("processes of its tools still run");
     // A look later it is still so.
     let looks = place.details("Proved").len();
     wait_until("it is looked at again", || {

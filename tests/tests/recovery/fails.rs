@@ -74,7 +74,7 @@ pub(crate) fn its_directory_was_moved() {
     std::fs::rename(&project, &moved).expect("move the project");
     std::fs::create_dir(&project).expect("make another one");
     release(&mut place);
-    place.when_needed("its directory is gone, or another one");
+    place.when_needed("its directory is gone or was replaced");
     place.assert_untouched();
     place.when_clients(&[]);
     std::fs::remove_dir(&project).expect("remove the other one");
@@ -141,7 +141,7 @@ pub(crate) fn a_trust_dialog() {
     release(&mut place);
     place.pane.wait_screen("Yes, I trust");
     let pid = place.pane.client_pid();
-    place.when_held("resuming, waits for its user: a dialog is open");
+    place.when_held("a dialog is open in the resumed client");
     // As long again, and nothing else is tried.
     let entries = place.details("Decision").len();
     place.when("it waits on", |session| {

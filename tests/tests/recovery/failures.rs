@@ -88,7 +88,7 @@ pub(crate) fn an_overloaded_api() {
     });
     assert!(session.because.contains("server_error"), "{}", session.because);
     let hold = session.hold.expect("it waits for the API");
-    assert!(hold.reason.starts_with("the API to answer again"), "{}", hold.reason);
+    assert!(hold.reason.starts_with("waits for the API to answer"), "{}", hold.reason);
     assert!(session.quota.is_none(), "no limit was told of");
     place.api.wait_for("[coord]");
     place.pane.wait_screen("Went on.");

@@ -29,7 +29,7 @@ fn most_at_once(place: &Place) -> usize {
         let (id, detail) = (event["session_id"].to_string(), event["detail"].to_string());
         if detail.contains("S0-25e") {
             under_way.insert(id);
-        } else if detail.contains("brought back, and verified") {
+        } else if detail.contains("recovered and verified") {
             under_way.remove(&id);
         }
         most = most.max(under_way.len());
@@ -55,7 +55,7 @@ pub(crate) fn five_at_once() {
             let reason = session.hold.as_ref().map(|hold| hold.reason.clone()).unwrap_or_default();
             if is_back && outcome {
                 sorted.0.push(id.clone());
-            } else if reason.contains("harnesses crashed within 60 s") {
+            } else if reason.contains("clients crashed within 60 s") {
                 sorted.1.push(id.clone());
             }
         }

@@ -7,7 +7,7 @@ use coord_tests::wait::wait_until;
 use rustix::process::Signal;
 
 /// What a decision says of the grace.
-const GRACE: &str = "it is brought back in 2 s unless a key is pressed";
+const GRACE: &str = "coord recovers it in 2 s unless a key is pressed";
 
 // H-06
 pub(crate) fn its_user_opted_in() {
@@ -65,12 +65,12 @@ pub(crate) fn a_key_in_the_grace() {
     });
     place.signal(Signal::KILL);
     viewer.wait_screen(
-        "coord: this session crashed and is brought back in 5 s; press any key to cancel",
+        "coord: this session crashed and will be recovered in 5 s; press any key to cancel",
     );
     place.assert_untouched();
     // The line is as it was.
     viewer.keys(&["x", "BSpace"]);
-    place.when_needed("a key was pressed since it died");
+    place.when_needed("a key was pressed after it died");
     place.assert_untouched();
     place.when_clients(&[]);
     let screen = place.pane.screen();
@@ -84,7 +84,7 @@ pub(crate) fn killed_again() {
     place.signal(Signal::KILL);
     place.when_back();
     place.signal(Signal::KILL);
-    place.when_needed("it died again soon after it was brought back");
+    place.when_needed("it died again soon after its recovery");
     place.assert_done_only(1);
     place.when_clients(&[]);
     let id = place.id.clone();

@@ -65,7 +65,7 @@ pub(crate) fn synchronized_panes() {
     let sibling = place.terminal.panes().pop().expect("there are panes");
     place.terminal.tell(&["set-option", "-w", "-t", place.pane.id(), "synchronize-panes", "on"]);
     place.signal(Signal::KILL);
-    place.when_held("what is typed into its pane goes to others too");
+    place.when_held("the pane is synchronized: other panes get the same input");
     place.assert_untouched();
     place.terminal.tell(&["set-option", "-w", "-t", place.pane.id(), "synchronize-panes", "off"]);
     place.when_back();
@@ -79,7 +79,7 @@ pub(crate) fn copy_mode() {
     let mut place = at_rest();
     place.terminal.tell(&["copy-mode", "-t", place.pane.id()]);
     place.signal(Signal::KILL);
-    place.when_held("its pane is in a mode of tmux");
+    place.when_held("the pane is in a tmux mode");
     place.assert_untouched();
     assert_eq!(place.pane.format("#{pane_in_mode}"), "1", "it is left there");
     place.terminal.tell(&["send-keys", "-t", place.pane.id(), "-X", "cancel"]);

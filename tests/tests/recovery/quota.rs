@@ -24,7 +24,7 @@ fn at_its_limit(turns: impl IntoIterator<Item = Turn>) -> Place {
     let session =
         place.when("it is at its limit", |session| session.state == SessionState::QuotaWait);
     let hold = session.hold.expect("it waits for something");
-    assert!(hold.reason.starts_with("its quota"), "{}", hold.reason);
+    assert!(hold.reason.starts_with("waits for the usage limit"), "{}", hold.reason);
     assert_eq!(session.quota.map(|quota| quota.kind).as_deref(), Some("rate_limit"));
     place
 }
@@ -46,7 +46,7 @@ pub(crate) fn a_limit_that_ends() {
 // S1-22, H-21
 pub(crate) fn a_limit_that_stays() {
     let place = at_its_limit([Turn::text("One."), limit()]);
-    let session = place.when_needed("its quota does not come back");
+    let session = place.when_needed("the usage limit does not reset");
     assert_eq!(session.state, SessionState::QuotaWait);
     place.assert_done_only(2);
     assert_eq!(place.n_continued(), 2);
@@ -148,7 +148,7 @@ pub(crate) fn a_limit_that_ended_long_ago() {
 
 #[track_caller]
 fn assert_not_believed(place: &Place) {
-    place.when_entry("Decision", "at a time that cannot be");
+    place.when_entry("Decision", "an impossible reset time");
     let session = place.when("it is known", |_| true);
     if let Some(quota) = session.quota {
         assert_eq!((quota.until, quota.source.as_str()), (None, "hook"));

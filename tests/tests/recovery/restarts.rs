@@ -55,7 +55,7 @@ pub(crate) fn after_the_death() {
 pub(crate) fn after_the_act_was_decided() {
     let mut place = at_rest();
     place.signal(Signal::KILL);
-    killed_at(&mut place, "Decision", "resume typed into its shell");
+    killed_at(&mut place, "Decision", "resume line typed into the shell");
 }
 
 pub(crate) fn after_the_line_was_typed() {
@@ -81,5 +81,5 @@ pub(crate) fn after_the_end_was_decided() {
     let mut place = at_rest();
     let id = place.id.clone();
     place.order(&["recover", &id, "--restart", "--when-idle"]);
-    killed_at(&mut place, "Decision", "SIGTERM to its harness");
+    killed_at(&mut place, "Decision", "SIGTERM to the client");
 }

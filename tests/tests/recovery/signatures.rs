@@ -66,7 +66,7 @@ pub(crate) fn with_a_draft() {
     place.pane.type_text("my draft");
     place.pane.wait_screen("❯\u{a0}my draft");
     place.api.open("one");
-    owed(&place, "a draft stands in its input line");
+    owed(&place, "the input line holds a draft");
     place.pane.wait_screen("❯\u{a0}my draft");
     place.pane.keys(&["C-u"]);
     restarted(&mut place);
@@ -81,7 +81,7 @@ pub(crate) fn with_a_permission_dialog() {
     owed(&place, "a turn is open");
     place.api.open("ask");
     place.pane.wait_screen("1. Yes");
-    owed(&place, "a prompt waits for its user");
+    owed(&place, "a dialog waits for an answer");
     place.pane.wait_screen("1. Yes");
     assert!(!place.home.project().join("made").exists());
     place.pane.keys(&["Enter"]);

@@ -104,7 +104,7 @@ pub(crate) fn an_api_that_hangs(case: &str) {
     place.prompt("First prompt");
     let session = hangs(case, &place, |place| place.api.open("late"));
     assert!(3 <= session.stall_count, "{session:#?}");
-    assert_at(&session, "it waits for the model");
+    assert_at(&session, "the client waits for the model");
     place.when_entry("Decision", "a stall is suspected");
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn a_stream_that_falls_silent(case: &str) {
     place.api.open("piece 1");
     place.pane.wait_screen("The first half.");
     let session = hangs(case, &place, |place| place.api.open("piece 2"));
-    assert_at(&session, "it waits for the model");
+    assert_at(&session, "the client waits for the model");
 }
 
 // S1-05, S1-06: the tool's end was change; its clock is not that of what comes behind it.
@@ -125,7 +125,7 @@ pub(crate) fn a_hang_behind_a_tool(case: &str) {
     place.prompt("First prompt");
     place.api.wait_for("made");
     let session = hangs(case, &place, |place| place.api.open("late"));
-    assert_at(&session, "it waits for the model");
+    assert_at(&session, "the client waits for the model");
 }
 
 // S1-06, R-02: a prompt that was typed meanwhile waits for the turn, and is no sign of life.
@@ -138,7 +138,7 @@ pub(crate) fn a_hang_with_a_prompt_behind_it(case: &str) {
         place.api.open("late");
         place.api.wait_for("Second prompt");
     });
-    assert_at(&session, "it waits for the model");
+    assert_at(&session, "the client waits for the model");
 }
 
 // S1-06: by its own clock; nothing is done to it.

@@ -35,7 +35,7 @@ fn stays_with(place: &mut Place, pid: u32) {
         let is_owner = session.owner.as_ref().is_some_and(|owner| owner.pid == pid);
         is_owner && session.pending_recovery.is_none() && session.state == SessionState::Idle
     });
-    place.when_entry("Decision", "its user resumed it");
+    place.when_entry("Decision", "a person resumed it");
     let id = place.id.clone();
     place.order(&["release", &id]);
     place.when("nothing holds it", |session| session.hold.is_none());
@@ -70,7 +70,7 @@ pub(crate) fn resumed_elsewhere_in_the_grace() {
     place.order(&["attend", &id, "--recover"]);
     let pane = place.terminal.pane();
     place.signal(Signal::KILL);
-    place.when_entry("Decision", "it is brought back in 8 s unless a key is pressed");
+    place.when_entry("Decision", "coord recovers it in 8 s unless a key is pressed");
     let pid = pane.start(&["--resume", &place.id]);
     place.pane = pane;
     stays_with(&mut place, pid);
@@ -113,7 +113,7 @@ fn stays_with_its_loop(place: &mut Place) {
     place.when_left();
     place.assert_untouched();
     let explained = place.decisions();
-    assert!(explained.contains("started it, which starts again what it wants to"), "{explained}");
+    assert!(explained.contains("decides about restarts"), "{explained}");
     let again = one_client(place, place.pid);
     let id = place.id_of(again);
     assert_ne!(id, place.id, "the loop began anew");

@@ -58,13 +58,13 @@ impl State {
         }
         if self.waits_for_person(message) {
             return Some(format!(
-                "{} messages led to it, each the answer to the one before: a person lets it pass (coord queue retry {}, H-21)",
+                "{} messages led to this one, each an answer to the one before: a person has to release it (coord queue retry {})",
                 message.depth, message.id
             ));
         }
         let mode = mode_of(session).unwrap_or("an unknown");
         Some(format!(
-            "its session runs in {mode} mode, where messages come only from senders that its user allowed: coordctl attend {} --accept SENDER (H-04)",
+            "the session runs in {mode} mode and accepts only allowed senders: coordctl attend {} --accept SENDER",
             session.session_id.get(..8).unwrap_or(&session.session_id)
         ))
     }

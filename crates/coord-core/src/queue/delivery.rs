@@ -98,31 +98,31 @@ impl State {
     /// Why nothing reaches the session's agent at all; none if messages can reach it.
     fn away(&self, session: &Session, at: Moment) -> Option<String> {
         if session.two_owners {
-            return Some("two processes hold its session (H-13)".into());
+            return Some("two processes hold the session".into());
         }
         if !self.is_local(session) || session.is_foreign {
-            return Some("its session is not this coordinator's".into());
+            return Some("this coordinator does not manage the session".into());
         }
         if let Some(hold) = self.operators_hold(session, at.awake) {
-            return Some(format!("its session: {}", hold.reason));
+            return Some(format!("{}: delivered after that", hold.reason));
         }
         if session.recovery.pending.as_ref().is_some_and(Pending::is_under_way) {
-            return Some("its session is being brought back".into());
+            return Some("the session is being recovered".into());
         }
         let gone = match session.presence {
             Presence::Alive => None,
-            Presence::Crashed { .. } => Some("its session crashed: it comes when that is back"),
+            Presence::Crashed { .. } => Some("the session crashed: delivered when it is recovered"),
             Presence::Ended { .. } | Presence::Interrupted { .. } => {
-                Some("its session has ended: it comes when that is resumed")
+                Some("the session has ended: delivered when it is resumed")
             }
             Presence::Dying { .. } | Presence::Gone { .. } => Some(
-                "its session's client is gone, nobody knows how: it comes when that is resumed",
+                "the client is gone, and how it ended is unknown: delivered when the session is resumed",
             ),
         };
         if let Some(why) = gone {
             return Some(why.into());
         }
-        session.quota.map(|_| "its session waits for its quota".into())
+        session.quota.map(|quota| format!("the session waits for {}", quota.waited_for.words()))
     }
 
     /// Why the session is not woken; none if it can be.
@@ -130,11 +130,11 @@ impl State {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
         let why = if session.kind != Some(Kind::Interactive) {
-            "its run is headless: it comes with the next turn of it"
+            "the run is headless: delivered with its next turn"
         } else if !is_ours {
-            "its session is not this coordinator's to wake: it comes with its next prompt"
+            "this coordinator may not wake the session: delivered with its next prompt"
         } else if session.starter == Starter::Awaited || self.is_being_woken(session) {
-            "its session was woken a moment ago: it comes when that turn ends"
+            "the session was woken a moment ago: delivered when that turn ends"
         } else {
             not_at_rest(session)?
         };
@@ -152,7 +152,7 @@ impl State {
         let (used, _) = session.wakes.used(at.awake);
         let minutes = until.ms_since(at.awake).div_ceil(60_000);
         Some(format!(
-            "coord started {used} turns in its session lately: held for {minutes} min more, or until its next prompt (H-21)"
+            "the wake budget of the session ({used}) is used up: held for {minutes} min more, or until its next prompt"
         ))
     }
 
@@ -178,11 +178,11 @@ impl State {
             .or_else(|| busy_for(message, session))
             .or_else(|| self.shut(session, DeliveryPath::Wake, at));
         let idle = match has_waiter {
-            Some(true) => "its session is idle: its wake hook hands it over now",
+            Some(true) => "the session is idle: its wake hook delivers the message now",
             Some(false) => {
-                "its session is idle and has no wake hook: it comes with its next prompt, or when its next turn ends"
+                "the session is idle and has no wake hook: delivered with its next prompt or when its next turn ends"
             }
-            None => "its session is idle: it comes by its wake hook, or with its next prompt",
+            None => "the session is idle: delivered by its wake hook or with its next prompt",
         };
         Some(why.unwrap_or_else(|| idle.into()))
     }
@@ -223,9 +223,11 @@ impl State {
         };
         self.put(session);
         self.lend(id, delivery.event(), Some(sought), lease_ms, at);
-        let did =
-            format!("handed over by {}; its transcript tells whether it arrived", delivery.event());
-        fx.decide_about(id.to_string(), "S4-24", "its session can read it now", &did);
+        let did = format!(
+            "handed over by {}; the transcript will show whether it arrived",
+            delivery.event()
+        );
+        fx.decide_about(id.to_string(), "S4-24", "the session can receive it now", &did);
         Some(key)
     }
 
@@ -239,7 +241,7 @@ impl State {
         }
         let fence = message.lease().map_or(0, |lease| lease.fence);
         self.process(id, fence, at);
-        let saw = "its transcript has an answer to the request that held it";
+        let saw = "the transcript has an answer to the request with the message";
         fx.decide_about(id.to_string(), "H-30", saw, "delivered");
     }
 
@@ -247,7 +249,7 @@ impl State {
     pub(super) fn missed(&mut self, id: MessageId, at: Moment, fx: &mut Effects) {
         if self.messages.get(id).and_then(Message::sought).is_some_and(|sought| sought.is_last) {
             self.forget_wake(id);
-            let why = "its transcript shows no answer to a request that held it";
+            let why = "the transcript has no answer to a request with the message";
             self.give_back(id, why, true, at, fx);
         }
     }
@@ -264,7 +266,7 @@ impl State {
             message.last_failure = Some(why.into());
             message.state = MessageState::Pending { not_before: None };
         });
-        fx.decide_about(id.to_string(), "S4-09", why, "it waits again");
+        fx.decide_about(id.to_string(), "S4-09", why, "the message waits again");
     }
 
     /// Ends the turn that the message should have continued, because the session was not told to continue.
@@ -350,8 +352,7 @@ impl State {
 fn busy_for(message: &Message, session: &Session) -> Option<String> {
     let is_open = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
     (message.is_urgent && is_open).then(|| {
-        "its session works: it comes with the result of its next tool, or when that turn ends"
-            .into()
+        "the session is working: delivered with its next tool result or when the turn ends".into()
     })
 }
 
@@ -363,16 +364,16 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
     match session.shown.state {
         SessionState::Idle | SessionState::Starting | SessionState::Background if is_quiet => None,
         SessionState::Running | SessionState::Stalled => {
-            Some("its session works: it comes when that turn ends")
+            Some("the session is working: delivered when the turn ends")
         }
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            Some("its session waits for an answer at its dialog: it comes behind that")
+            Some("a dialog is open: delivered after it is answered")
         }
-        SessionState::BlockedAuth | SessionState::BlockedBilling => Some(
-            "its session's last turn ended with an error of its account: it comes with its next prompt",
-        ),
+        SessionState::BlockedAuth | SessionState::BlockedBilling => {
+            Some("the last turn ended with an account error: delivered with the next prompt")
+        }
         SessionState::Suspended => {
-            Some("its session was stopped by Ctrl-Z: it comes when that goes on")
+            Some("the session is stopped by Ctrl-Z: delivered when it continues")
         }
         SessionState::Idle
         | SessionState::Starting
@@ -386,7 +387,7 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
         | SessionState::Recovering
         | SessionState::Stopped
         | SessionState::Unknown => {
-            Some("nobody knows what its session is at: it comes with its next prompt")
+            Some("what the session is doing is unknown: delivered with its next prompt")
         }
     }
 }

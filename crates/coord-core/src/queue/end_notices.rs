@@ -86,25 +86,25 @@ fn end_of(session: &Session) -> Option<(&'static str, String, Moment)> {
         Presence::Alive | Presence::Dying { .. } => None,
         Presence::Ended { reason, at } => {
             let by_user = matches!(reason, Some(EndReason::PromptInputExit | EndReason::Logout));
-            let how = if by_user { "was ended by its user" } else { "has ended" };
+            let how = if by_user { "was ended by a person" } else { "has ended" };
             Some(("ended", how.into(), at))
         }
         Presence::Interrupted { at, .. } => Some((
             "interrupted",
-            "was interrupted: its machine or its terminal went down".into(),
+            "was interrupted: its machine or its tmux server went down".into(),
             at,
         )),
         Presence::Crashed { at } if gave_up.is_some() => Some((
             "gave-up",
-            "crashed, and coord could not bring it back: a person has to look at it".into(),
+            "crashed, and coord could not recover it: a person has to look at it".into(),
             at,
         )),
         Presence::Crashed { at } if session.recovery.pending.is_some() => {
-            Some(("crashed", "crashed; coord tries to bring it back".into(), at))
+            Some(("crashed", "crashed; coord is trying to recover it".into(), at))
         }
         Presence::Crashed { at } => Some(("crashed", "crashed".into(), at)),
         Presence::Gone { at } => {
-            Some(("gone", "is gone; nobody knows whether it ended or crashed".into(), at))
+            Some(("gone", "is gone; whether it ended or crashed is unknown".into(), at))
         }
     }
 }
@@ -115,9 +115,7 @@ fn text(session: &Session, how: &str, is_parent: bool, is_sender: bool) -> Strin
     let whose = if is_parent { "Your child session" } else { "Session" };
     let mut text = format!("{whose} {id}{name} {how}.");
     if is_sender {
-        text.push_str(
-            " What you sent to it and it has not read waits until it is resumed, or expires.",
-        );
+        text.push_str(" Your messages that it has not read wait until it is resumed, or expire.");
     }
     let looked = format!(" `coord explain {}` says why.", id.get(..8).unwrap_or(id));
     text.push_str(&looked);

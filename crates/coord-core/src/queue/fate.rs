@@ -37,22 +37,24 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone => f.write_str("it is no longer there: it was dropped, or its time is over"),
+            Self::Gone => {
+                f.write_str("the message no longer exists: it was dropped or has expired")
+            }
             Self::Taken { holder } => write!(
                 f,
-                "this lease ran out and {holder} has the message now: what was done for it may be done twice; claim with a longer --lease, or renew in time"
+                "this lease ran out and {holder} has the message now, so its work may be done twice; claim with a longer --lease, or renew in time"
             ),
             Self::NotHeld { state } => write!(
                 f,
-                "this lease is over, the message is {state}: claim with a longer --lease, or renew in time"
+                "this lease has ended, and the message is {state}: claim with a longer --lease, or renew in time"
             ),
             Self::WorkedOn { holder } => {
                 write!(
                     f,
-                    "{holder} works on it; wait until it is done, or until its lease runs out"
+                    "{holder} is working on the message; wait until it is done or the lease runs out"
                 )
             }
-            Self::Done => f.write_str("it is done already; send it again instead"),
+            Self::Done => f.write_str("the message is already done; send it again instead"),
         }
     }
 }
@@ -188,14 +190,14 @@ impl State {
                 message.attempts = 0;
                 message.state = MessageState::Pending { not_before: None };
             });
-            decide(id, "S4-19", "its operator said so", "it is tried again", fx);
+            decide(id, "S4-19", "a person asked for it", "retried", fx);
         }
     }
 
     fn release(&mut self, id: MessageId, fx: &mut Effects) {
         if self.is_free(id).is_ok() {
             self.messages.change(id, |message| message.is_released = true);
-            decide(id, "H-21", "a person said so", "it may pass", fx);
+            decide(id, "H-21", "a person asked for it", "released", fx);
         }
     }
 
@@ -204,7 +206,7 @@ impl State {
             let head = &mut self.header.queue;
             head.failed = head.failed.saturating_add(1);
             self.forget(id, fx);
-            decide(id, "S4-01", "its operator said so", "it is dropped", fx);
+            decide(id, "S4-01", "a person asked for it", "dropped", fx);
         }
     }
 
@@ -215,7 +217,7 @@ impl State {
             let is_expired = message.expires.is_some_and(|expires| expires.awake <= at.awake);
             match message.state {
                 MessageState::Pending { .. } if is_expired => {
-                    self.fail_message(id, "nobody took it in time (--ttl)", at, fx);
+                    self.fail_message(id, "its time (--ttl) ran out", at, fx);
                 }
                 MessageState::Pending { .. } => {
                     self.messages
@@ -313,7 +315,7 @@ impl State {
             message.last_failure = Some(why.into());
             message.state = MessageState::Pending { not_before: Some(at.awake.plus_ms(delay_ms)) };
         });
-        let did = format!("attempt {attempts} is over; the next one in {} s", delay_ms / 1_000);
+        let did = format!("attempt {attempts} failed; the next one is in {} s", delay_ms / 1_000);
         decide(id, "S4-23", why, &did, fx);
     }
 
@@ -323,7 +325,7 @@ impl State {
         let until = at.awake.plus_ms(self.header.settings.queue.failed_kept_ms);
         let reason: String = why.into();
         self.messages.change(id, |one| one.state = MessageState::Failed { at, until, reason });
-        decide(id, "S4-23", why, "failed; kept until it is retried or dropped", fx);
+        decide(id, "S4-23", why, "failed; kept until retried or dropped", fx);
         if let Some(message) = self.messages.get(id) {
             self.tell_failure(message, at, fx);
         }

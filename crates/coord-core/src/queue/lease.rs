@@ -123,8 +123,8 @@ impl State {
         self.forget_wake(id);
         let Some(lease) = self.messages.get(id).and_then(Message::lease) else { return };
         let why = match lease.sought {
-            None => format!("{} had it until its lease ran out", lease.holder),
-            Some(_) => "whether it arrived could not be seen in its transcript".into(),
+            None => format!("the lease of {} ran out", lease.holder),
+            Some(_) => "the transcript does not show whether it arrived".into(),
         };
         let ran_out = &mut self.header.queue.ran_out;
         *ran_out = ran_out.saturating_add(1);

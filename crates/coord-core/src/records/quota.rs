@@ -29,8 +29,8 @@ impl WaitedFor {
     /// In words for people.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Quota => "its quota",
-            Self::Service => "the API to answer again",
+            Self::Quota => "the usage limit to reset",
+            Self::Service => "the API to answer",
         }
     }
 }

@@ -321,9 +321,9 @@ pub enum Way {
 impl Way {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Shell => "resume typed into its shell",
-            Self::Pane => "resume run in its kept pane",
-            Self::Window => "resume run in a new window",
+            Self::Shell => "resume line typed into the shell",
+            Self::Pane => "resume line run in the kept pane",
+            Self::Window => "resume line run in a new window",
         }
     }
 }

@@ -56,11 +56,11 @@ impl Activity {
     /// In words for people.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Thinking => "it waits for the model",
+            Self::Thinking => "the client waits for the model",
             Self::Tool => "a tool runs",
-            Self::Mcp => "an MCP server is asked",
+            Self::Mcp => "an MCP server is called",
             Self::Subagent => "a subagent works",
-            Self::Retry => "its request is tried again",
+            Self::Retry => "a request is retried",
         }
     }
 }

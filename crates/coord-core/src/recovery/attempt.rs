@@ -76,16 +76,21 @@ impl State {
         if is_taken_over(session, pending) {
             if matches!(pending.stage, Stage::Claimed { .. }) && session.owner.is_some() {
                 // The client that coord resumed is still coming up, and nobody has seen it end.
-                return self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
+                return self.stop(
+                    session,
+                    Stop::operator("H-13", "two processes hold the session"),
+                    at,
+                    fx,
+                );
             }
-            let why = "its user resumed it".into();
+            let why = "a person resumed it".into();
             return self.close(session, "H-42", Ending::Closed { why }, at, fx);
         }
         let is_interrupted = matches!(session.presence, Presence::Interrupted { .. });
         if is_interrupted && !pending.by_hand && !pending.is_under_way() {
             let settings = self.header.settings.clone();
             self.header.machine.take_back_death(session.key, &settings);
-            let why = "a host event interrupted it; `coordctl restore` lists it".into();
+            let why = "a host event interrupted the session; `coordctl restore` lists it".into();
             return self.close(session, "H-10", Ending::Closed { why }, at, fx);
         }
         if opening::expires_at(session).is_some_and(|due| due <= at.awake) {
@@ -111,7 +116,7 @@ impl State {
             }
             Stage::Proving { since, .. } if since.plus_ms(LOOK_WITHIN_MS) <= at.awake => {
                 let until = at.awake.plus_ms(AGAIN_MS);
-                let why = "a look at it was not answered";
+                let why = "the check did not finish in time";
                 wait(session, Obstacle::Unanswered, why, until, at, fx);
             }
             Stage::Ending { since, signal, .. } => {
@@ -119,7 +124,7 @@ impl State {
             }
             Stage::Placing { since, .. } => {
                 if since.plus_ms(self.header.settings.resume_proof_ms) <= at.awake {
-                    self.fail(session, "nobody took the line that resumes it", at, fx);
+                    self.fail(session, "the resume line was not run in time", at, fx);
                 }
             }
             Stage::Claimed { process, since, asked, .. } => {
@@ -140,7 +145,7 @@ impl State {
     ) {
         let Some(pending) = &session.recovery.pending else { return };
         if matches!(session.presence, Presence::Dying { .. }) {
-            let why = "how it ended is being read";
+            let why = "coord is checking how the client ended";
             return wait(session, Obstacle::BeingJudged, why, NEVER, at, fx);
         }
         let lives = session.may_live();
@@ -195,7 +200,7 @@ impl State {
                 if lives == session.may_live() {
                     self.decide_on(&mut session, proof, at, fx);
                 } else {
-                    let why = "its harness has died since it was looked at";
+                    let why = "the client died after the check";
                     wait(&mut session, Obstacle::DiedSince, why, at.awake, at, fx);
                 }
             }
@@ -268,26 +273,30 @@ impl State {
             pending.is_graced = false;
             pending.graced_at = Some(at);
             pending.obstacle = Some(Obstacle::Grace);
-            pending.waits_for = "its person may cancel it with any key in its pane".into();
+            pending.waits_for = "any key in the pane cancels".into();
             pending.waits_since = at;
         }
         let seconds = grace_ms / 1_000;
         if let Some((pane, _)) = session.proved_pane() {
             let what = if session.may_live() {
-                "this session shows a crash and is restarted"
+                "this session shows a crash and will be restarted"
             } else {
-                "this session crashed and is brought back"
+                "this session crashed and will be recovered"
             };
             let text = format!("coord: {what} in {seconds} s; press any key to cancel");
             let for_ms = u32::try_from(grace_ms).unwrap_or(u32::MAX);
             fx.do_it(Action::Notify { pane: pane.clone(), text, for_ms });
         }
         let (rule, saw, did) = if session.may_live() {
-            ("H-54", "an opted-in session that may be ended", "ended")
+            (
+                "H-54",
+                "the session is opted in, and its client may be ended",
+                "coord ends the client",
+            )
         } else {
-            ("H-06", "an attended session that may come back", "brought back")
+            ("H-06", "the session is watched and may be recovered", "coord recovers it")
         };
-        let did = format!("it is {did} in {seconds} s unless a key is pressed");
+        let did = format!("{did} in {seconds} s unless a key is pressed");
         fx.decide(session, rule, saw, &did);
     }
 
@@ -337,7 +346,7 @@ impl State {
         fx.decide(
             session,
             "S0-25e",
-            "its harness is dead, its conversation is nobody's",
+            "the client is dead, and no other process holds the session",
             way.words(),
         );
         let (intent, proof) = (intent(session, number), proof.clone());
@@ -395,7 +404,7 @@ impl State {
             }
             Outcome::Changed { what } => {
                 self.header.machine.end(session.key);
-                let why = format!("{what} changed before the act");
+                let why = format!("not done: {what}");
                 let until = at.awake.plus_ms(again_ms(&mut session));
                 wait(&mut session, Obstacle::Changed, &why, until, at, fx);
             }
@@ -443,7 +452,7 @@ impl State {
             // The coordinator was not running when the signal was to be sent. The step is decided again, on a new
             // look.
             (false, ..) => {
-                let why = "whether its harness was sent the signal is not known";
+                let why = "whether the signal was sent is unknown";
                 Stop::wait(Obstacle::SignalUnknown, why, at.awake)
             }
             (true, Signal::Term, Some(_)) if shows_life => {
@@ -452,20 +461,20 @@ impl State {
                     // The attempt is over: the next one is charged again.
                     pending.begun = None;
                 }
-                let why = "its harness showed life after SIGTERM";
+                let why = "the client showed activity after SIGTERM";
                 Stop::wait(Obstacle::LifeAfterSignal, why, at.awake)
             }
             (true, Signal::Term, Some(still)) => {
                 still.asked_at = Some(at.awake);
-                let why = "its hung harness did not end on SIGTERM";
+                let why = "the hung client did not end on SIGTERM";
                 Stop::wait(Obstacle::OutlivedSignal, why, at.awake)
             }
             (true, Signal::Term, None) => {
-                let why = "its harness did not end on SIGTERM; one at rest is not killed";
+                let why = "the client did not end on SIGTERM; an idle client is not killed";
                 Stop::operator("S0-26", why)
             }
             (true, Signal::Kill, _) => {
-                Stop::operator("S0-25", "its hung harness is alive after SIGKILL was to be sent")
+                Stop::operator("S0-25", "the hung client is alive after SIGKILL was due")
             }
         };
         self.stop(session, stop, at, fx);

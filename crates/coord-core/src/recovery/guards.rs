@@ -66,11 +66,11 @@ impl From<StaysAway> for Stop {
         match why {
             StaysAway::DiedAgain => Self::operator(
                 "H-06",
-                "it died again soon after it was brought back, without a crash signature",
+                "it died again soon after its recovery, without a crash signature",
             ),
             StaysAway::NotAskedFor => Self::close(
                 "H-06",
-                "somebody watches it, it shows no crash signature, and nobody asked for it",
+                "it is watched, shows no crash signature, and nobody asked for its recovery",
             ),
         }
     }
@@ -101,17 +101,17 @@ impl State {
     /// Whether the session is one that coord may bring back at all.
     pub(crate) fn is_ours(&self, session: &Session, by_us: bool) -> Result<(), Stop> {
         if session.is_foreign {
-            return Err(Stop::close("R-20", "Claude Code's own background supervisor owns it"));
+            return Err(Stop::close("R-20", "Claude Code's own background supervisor runs it"));
         }
         if session.two_owners {
-            return Err(Stop::operator("H-13", "two owners"));
+            return Err(Stop::operator("H-13", "two processes hold the session"));
         }
         was_ended(session, by_us)?;
         if session.is_passed_on() {
-            return Err(Stop::close("H-42", "its conversation went on in another process"));
+            return Err(Stop::close("H-42", "the conversation continued in another process"));
         }
         if session.may_have_left() {
-            let why = "an unverified event says that its process went over to another session";
+            let why = "an unverified event says that its process switched to another session";
             return Err(Stop::until_told(Obstacle::NotKnown, why));
         }
         if !self.is_local(session) {
@@ -123,27 +123,27 @@ impl State {
                 return Err(Stop::close("S0-25e", "a headless run is not resumed at a terminal"));
             }
             None => {
-                return Err(Stop::close("H-24", "whether it is interactive could not be judged"));
+                return Err(Stop::close("H-24", "whether the session is interactive is unknown"));
             }
         }
         let is_proved = session.owner.as_ref().is_some_and(|owner| owner.has_reported);
         if !is_proved {
-            let why = "no hook of its harness was proved to be one: it is listed only";
+            let why = "no hook of its client was verified: coord only lists it";
             return Err(Stop::close("H-14", why));
         }
         launch(session).map(drop)?;
         match self.header.config_dirs.get(&session.config_dir) {
             Some(true) => Ok(()),
             Some(false) => {
-                let why = "another coordinator acts in its configuration directory";
+                let why = "another coordinator manages its configuration directory";
                 Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
             None if self.has_all_dirs() => {
-                let why = "as many configuration directories as coord acts in are in use already";
+                let why = "coord already manages its maximum number of configuration directories";
                 Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
             None => {
-                let why = "the lock on its configuration directory is not taken yet";
+                let why = "its configuration directory is not locked yet";
                 Err(Stop::until_told(Obstacle::ConfigDir, why))
             }
         }
@@ -161,7 +161,7 @@ impl State {
             return Err(Stop::wait(Obstacle::Held, &hold.reason, hold.until));
         }
         if let Some(flag) = &session.recovery.needs_operator {
-            let why = format!("it needs its operator: {}", flag.reason);
+            let why = format!("it needs you: {}", flag.reason);
             return Err(Stop::until_told(Obstacle::NeedsOperator, &why));
         }
         if self.header.shutdown.is_some() {
@@ -206,7 +206,10 @@ impl State {
             self.is_corroborated(session)?;
         }
         if session.contested.is_some() {
-            return Err(Stop::until_told(Obstacle::Contested, "two sources disagree about it"));
+            return Err(Stop::until_told(
+                Obstacle::Contested,
+                "two sources disagree about its state",
+            ));
         }
         let word = self.state_of(session, at.awake).state;
         if matches!(word, SessionState::Running | SessionState::Stalled) {
@@ -216,14 +219,17 @@ impl State {
             return Err(Stop::until_told(obstacle, why));
         }
         if self.is_being_woken(session) {
-            return Err(Stop::until_told(Obstacle::BeingWoken, "a message is on its way to it"));
+            return Err(Stop::until_told(
+                Obstacle::BeingWoken,
+                "a message is being delivered to it",
+            ));
         }
         let is_idle =
             session.registry.level().is_some_and(|level| level.status == RegistryStatus::Idle);
         if !is_idle && !pending.by_hand {
             return Err(Stop::until_told(
                 Obstacle::NotIdle,
-                "the client's registry does not say idle",
+                "the client's registry does not report idle",
             ));
         }
         Ok(Living::AtRest)
@@ -234,18 +240,18 @@ impl State {
     fn is_corroborated(&self, session: &Session) -> Result<(), Stop> {
         let is_wanted = self.is_unattended(session) || self.is_opted_in(session);
         if !is_wanted {
-            return Err(Stop::close("H-07", "somebody watches it, and nobody asked for it"));
+            return Err(Stop::close("H-07", "it is watched, and nobody asked for its recovery"));
         }
         match session.signature.as_ref().map(|signature| signature.is_content) {
             Some(Some(false)) => Ok(()),
             Some(None) => Err(Stop::until_told(
                 Obstacle::SignatureUnread,
-                "its transcript is looked through for the signature",
+                "coord is searching the transcript for the signature",
             )),
             Some(Some(true)) => {
-                Err(Stop::close("S0-29", "the signature is content of the conversation"))
+                Err(Stop::close("S0-29", "the signature is part of the conversation"))
             }
-            None => Err(Stop::close("H-07", "the signature was of another process")),
+            None => Err(Stop::close("H-07", "the signature was another process's")),
         }
     }
 }
@@ -255,10 +261,10 @@ pub(super) fn busy(word: SessionState) -> Option<(Obstacle, &'static str)> {
     match word {
         SessionState::Idle | SessionState::Starting => None,
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            Some((Obstacle::Prompt, "a prompt waits for its user"))
+            Some((Obstacle::Prompt, "a dialog waits for an answer"))
         }
         SessionState::Running | SessionState::Stalled => Some((Obstacle::TurnOpen, TURN_OPEN)),
-        SessionState::Background => Some((Obstacle::Background, "background work goes on")),
+        SessionState::Background => Some((Obstacle::Background, "background work is running")),
         SessionState::QuotaWait | SessionState::BlockedAuth | SessionState::BlockedBilling => {
             Some((Obstacle::Limited, "its account is limited or blocked"))
         }
@@ -270,21 +276,21 @@ pub(super) fn busy(word: SessionState) -> Option<(Obstacle, &'static str)> {
         | SessionState::Elsewhere
         | SessionState::Stopped
         | SessionState::RecoveryPending
-        | SessionState::Recovering => Some((Obstacle::NotKnown, "what it is doing is not known")),
+        | SessionState::Recovering => Some((Obstacle::NotKnown, "what it is doing is unknown")),
     }
 }
 
 /// G6: a session that its user or the client itself ended is not brought back. One that coord ended is.
 fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
     if session.left.is_some() {
-        return Err(Stop::close("H-36", "its conversation was cleared or left"));
+        return Err(Stop::close("H-36", "the conversation was cleared or left"));
     }
     match &session.presence {
         Presence::Ended { reason: Some(EndReason::Other) | None, .. } if by_us => Ok(()),
         Presence::Ended { reason: Some(EndReason::Other) | None, .. } => {
-            Err(Stop::close("S0-25f", "it ended by itself, by a signal, or with its pane"))
+            Err(Stop::close("S0-25f", "it exited by itself, by a signal, or with its pane"))
         }
-        Presence::Ended { .. } => Err(Stop::close("G6", "its user ended it")),
+        Presence::Ended { .. } => Err(Stop::close("G6", "a person ended it")),
         Presence::Alive
         | Presence::Dying { .. }
         | Presence::Interrupted { .. }
@@ -296,15 +302,15 @@ fn was_ended(session: &Session, by_us: bool) -> Result<(), Stop> {
 /// How the session was started, if it can be started that way again (H-13, H-19).
 pub(super) fn launch(session: &Session) -> Result<&Launch, Stop> {
     let Some(launch) = &session.launch else {
-        return Err(Stop::close("S0-25d", "how it was started is not known"));
+        return Err(Stop::close("S0-25d", "how the client was started is unknown"));
     };
     if let ParentKind::Other(name) = &launch.parent.kind {
-        let why = format!("{name} started it, which starts again what it wants to");
+        let why = format!("{name} started the client, and {name} decides about restarts");
         return Err(Stop::close("H-13", why));
     }
     match &launch.unfit {
         Some(why) => {
-            Err(Stop::operator("H-19", format!("its command line is not used again: {why}")))
+            Err(Stop::operator("H-19", format!("its command line cannot be reused: {why}")))
         }
         None => Ok(launch),
     }

@@ -40,8 +40,8 @@ pub(super) fn record(session: &mut Session, fx: &mut Effects) {
     let recovery = &mut session.recovery;
     recovery.harmed_prompts = recovery.harmed_prompts.saturating_add(1);
     let time = time_of(prompt_ms);
-    let saw = format!("a prompt of {time} arrived while its harness was being ended");
-    fx.decide(session, "H-53", &saw, "recorded as harm; its person is told");
+    let saw = format!("a prompt arrived at {time} while coord ended the client");
+    fx.decide(session, "H-53", &saw, "recorded as harm; a notice is shown");
     tell(session, fx);
 }
 

@@ -88,16 +88,16 @@ pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
 pub(super) fn said_of_end(is_hung: bool, signal: Signal) -> (&'static str, &'static str) {
     match (is_hung, signal) {
         (false, _) => (
-            "its harness is at rest, its input line empty, nobody at the terminal",
-            "SIGTERM to its harness",
+            "the client is idle, its input line is empty, and nobody is at the terminal",
+            "SIGTERM to the client",
         ),
         (true, Signal::Term) => (
-            "its harness is hung: in an open turn its main thread has not run for a minute",
-            "SIGTERM to its harness",
+            "the client hangs: its main thread has not run for a minute of an open turn",
+            "SIGTERM to the client",
         ),
         (true, Signal::Kill) => {
-            let saw = "its hung harness did not end on SIGTERM, and did not run for another minute";
-            (saw, "SIGKILL to its harness")
+            let saw = "the hung client did not end on SIGTERM and has not run for another minute";
+            (saw, "SIGKILL to the client")
         }
     }
 }
@@ -119,7 +119,7 @@ impl State {
         }
         can_be_ended(self, session, proof, at)?;
         if !matches!(proof.pane, PaneState::Client { .. }) {
-            return Err(Stop::wait(Obstacle::ScreenUnreadable, "its screen cannot be read", again));
+            return Err(Stop::wait(Obstacle::ScreenUnreadable, "the screen cannot be read", again));
         }
         let is_asked = pending.still.as_ref().is_some_and(|still| still.asked_at.is_some());
         Ok(match (is_told, is_asked) {

@@ -24,7 +24,7 @@ impl Machine {
             return Ok(());
         }
         if size(settings.recoveries_at_once) <= self.under_way.len() {
-            let why = "other recoveries are under way";
+            let why = "other recoveries are in progress";
             return Err(Stop::wait(Obstacle::OthersUnderWay, why, at.awake.plus_ms(1_000)));
         }
         let oldest = self
@@ -73,7 +73,7 @@ impl Machine {
         let n = self.deaths.len();
         if size(settings.breaker_deaths) <= n && self.breaker.is_none() {
             self.is_for_deaths = true;
-            self.trip(format!("{n} harnesses crashed within {} s", within_ms / 1_000), at);
+            self.trip(format!("{n} clients crashed within {} s", within_ms / 1_000), at);
         }
     }
 

@@ -98,7 +98,7 @@ impl State {
         pending.died_at = Some(died);
         pending.was_working = matches!(session.turn, Turn::Open { .. });
         session.recovery.pending = Some(pending);
-        fx.decide(session, "S0-28a", "its harness crashed", "a recovery is pending");
+        fx.decide(session, "S0-28a", "the client crashed", "a recovery is pending");
     }
 
     /// S0-07, S0-08: a signature in a living harness is evidence for a case, if H-07 allows that.
@@ -117,19 +117,19 @@ impl State {
         if let Some(signature) = &mut session.signature {
             signature.is_weighed = true;
         }
-        let saw = "a crash signature on the screen of its living harness";
+        let saw = "a crash signature is on the screen of a live client";
         if session.recovery.pending.is_some() {
-            fx.decide(session, "S0-09", saw, "nothing: a recovery is pending already");
+            fx.decide(session, "S0-09", saw, "ignored: a recovery is already pending");
         } else if in_cooldown {
             session.recovery.dropped = session.recovery.dropped.saturating_add(1);
-            fx.decide(session, "S0-14", saw, "dropped: the last attempt was a moment ago");
+            fx.decide(session, "S0-14", saw, "ignored: the last attempt was a moment ago");
         } else if !is_wanted || self.is_ours(session, false).is_err() {
-            fx.decide(session, "H-07", saw, "kept as evidence: it is not brought back by itself");
+            fx.decide(session, "H-07", saw, "kept as evidence: not recovered automatically");
         } else {
             let mut pending = Pending::new(Cause::Signature, process, at);
             pending.stage = Stage::Waiting { until: NEVER };
             session.recovery.pending = Some(pending);
-            fx.decide(session, "S0-08", saw, "a recovery is pending until it is at rest");
+            fx.decide(session, "S0-08", saw, "a recovery is pending until the session is idle");
         }
     }
 
@@ -145,7 +145,7 @@ impl State {
         let Some(mut session) = self.take(key) else { return };
         let process = session.owner.as_ref().map(|owner| owner.id.process);
         match (self.may_be_asked_for(&session, cause, wish), process) {
-            (Err(stop), _) => fx.decide(&session, stop.rule, "its operator asks for it", &stop.why),
+            (Err(stop), _) => fx.decide(&session, stop.rule, "a person asked for it", &stop.why),
             (Ok(()), None) => (),
             (Ok(()), Some(process)) => {
                 session.recovery.needs_operator = None;
@@ -158,7 +158,7 @@ impl State {
                 let before = session.recovery.pending.take();
                 pending.session_id = before.map(|before| before.session_id).unwrap_or_default();
                 session.recovery.pending = Some(pending);
-                fx.decide(&session, "G6", "its operator asks for it", "a recovery is pending");
+                fx.decide(&session, "G6", "a person asked for it", "a recovery is pending");
             }
         }
         self.put(session);
@@ -173,11 +173,11 @@ impl State {
     ) -> Result<(), Stop> {
         if cause == Cause::Interrupted && session.may_live() {
             // The user may have resumed the session before the list was read.
-            return Err(Stop::close("H-42", "its harness lives: nothing is to be restored"));
+            return Err(Stop::close("H-42", "the client is alive: nothing to restore"));
         }
         let under_way = session.recovery.pending.as_ref().is_some_and(Pending::is_under_way);
         if under_way {
-            return Err(Stop::close("S0-09", "a recovery is under way"));
+            return Err(Stop::close("S0-09", "a recovery is in progress"));
         }
         self.is_ours(session, false)?;
         if session.may_live() { may_be_restarted(session, wish) } else { Ok(()) }
@@ -190,12 +190,12 @@ fn may_be_restarted(session: &Session, wish: Wish) -> Result<(), Stop> {
         (_, Wish { restart: true, when_idle: true })
         | (None, Wish { restart: true, when_idle: false }) => return Ok(()),
         (Some((_, why)), Wish { restart: true, when_idle: false }) => {
-            format!("it lives and works: {why}; with --when-idle the order waits for its end")
+            format!("it is alive and busy: {why}; with --when-idle the order waits for that")
         }
-        (Some((_, why)), Wish { restart: false, .. }) => format!("it lives and works: {why}"),
+        (Some((_, why)), Wish { restart: false, .. }) => format!("it is alive and busy: {why}"),
         (None, Wish { restart: false, .. }) => {
-            "it lives, and waits for a prompt; --restart ends its process and resumes the session, and \
-             what was typed and not sent is lost"
+            "it is alive and idle; --restart ends its client and resumes the session, and text that was \
+             typed but not sent is lost"
                 .to_owned()
         }
     };
@@ -214,7 +214,7 @@ pub(super) fn expires_at(session: &Session) -> Option<Awake> {
 pub(super) fn expired(pending: &Pending) -> Ending {
     let seconds = ORDER_MS / 1_000;
     let is_looked_at = pending.obstacle.is_some();
-    let why = if is_looked_at { &pending.waits_for } else { "it could not be looked at" };
+    let why = if is_looked_at { &pending.waits_for } else { "the session could not be checked" };
     Ending::Closed { why: format!("the order expired after {seconds} s: {why}") }
 }
 
@@ -230,9 +230,9 @@ impl Session {
         let Some(pending) = self.recovery.pending.take() else { return };
         let cause = pending.cause.word();
         let (saw, did) = match &ending {
-            Ending::Verified => (cause.to_owned(), "brought back, and verified"),
-            Ending::Observed => (cause.to_owned(), "nothing was done: observing only"),
-            Ending::Closed { why } => (format!("{cause}; {why}"), "not brought back"),
+            Ending::Verified => (cause.to_owned(), "recovered and verified"),
+            Ending::Observed => (cause.to_owned(), "nothing was done: coord only observes"),
+            Ending::Closed { why } => (format!("{cause}; {why}"), "not recovered"),
             Ending::Failed { why } => (format!("{cause}; {why}"), "given up"),
         };
         fx.decide(self, rule, &saw, did);

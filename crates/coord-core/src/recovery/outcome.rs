@@ -116,12 +116,12 @@ pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
     let pane = session.proved_pane().map(|(pane, _)| pane);
     let Some(pending) = &mut session.recovery.pending else { return };
     pending.is_told = true;
-    let saw = format!("its recovery has waited for half an hour: {}", pending.waits_for);
+    let saw = format!("the recovery has waited for half an hour: {}", pending.waits_for);
     if let Some(pane) = pane {
         let text = format!("coord: {saw}");
         fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
     }
-    fx.decide(session, "H-35", &saw, "told, once");
+    fx.decide(session, "H-35", &saw, "notice shown once");
 }
 
 /// Has the recovery wait. A new obstacle is recorded as a decision.
@@ -156,7 +156,7 @@ pub(super) fn flag(
     fx: &mut Effects,
 ) {
     session.recovery.needs_operator = Some(Flag { reason: why.into(), since: at, is_limit: false });
-    let did = format!("needs its operator; to bring it back by hand: {}", by_hand(session));
+    let did = format!("needs you; to resume by hand: {}", by_hand(session));
     fx.decide(session, rule, why, &did);
 }
 

@@ -227,7 +227,7 @@ impl State {
         if is_sole && has_stood && self.is_at_its_prompt(session) {
             self.verified(session, at, fx);
         } else if since.plus_ms(settings.resume_proof_ms) <= at.awake {
-            let why = "the resumed client did not come to its prompt";
+            let why = "the resumed client did not reach its prompt";
             self.stop(session, Stop::operator("H-33", why), at, fx);
         }
     }
@@ -237,7 +237,7 @@ impl State {
         match session.presence {
             Presence::Alive | Presence::Dying { .. } => return false,
             Presence::Ended { reason: Some(reason), .. } if reason != EndReason::Other => {
-                let why = "its user ended it at once".into();
+                let why = "a person ended it at once".into();
                 self.close(session, "G6", Ending::Closed { why }, at, fx);
             }
             Presence::Ended { .. }
@@ -317,10 +317,15 @@ impl State {
             let number = self.header.machine.next_number();
             let (intent, proof, signal) =
                 (intent(session, number), proof.without_hang_check(), Signal::Term);
-            fx.decide(session, "H-13", "two owners, no prompt reached ours", "SIGTERM to ours");
+            fx.decide(
+                session,
+                "H-13",
+                "two processes hold the session, and the resumed client got no prompt",
+                "SIGTERM to the resumed client",
+            );
             fx.do_it(Action::End { intent, subject, proof, signal });
         }
-        self.stop(session, Stop::operator("H-13", "two owners"), at, fx);
+        self.stop(session, Stop::operator("H-13", "two processes hold the session"), at, fx);
     }
 
     fn verified(&mut self, session: &mut Session, at: Moment, fx: &mut Effects) {
@@ -328,8 +333,7 @@ impl State {
         session.recovery.verified_at = Some(at.awake);
         session.recovery.needs_operator = None;
         let quiet_ms = self.header.settings.cooldown_success_ms;
-        session.recovery.cooldown =
-            Some(Hold::new("it was brought back a moment ago", at, quiet_ms));
+        session.recovery.cooldown = Some(Hold::new("it was recovered a moment ago", at, quiet_ms));
         self.header.machine.on_success();
         harm::tell(session, fx);
         tell_dropped_mode(session, fx);
@@ -345,21 +349,21 @@ impl State {
         if !(is_cut && is_at_rest && self.is_unattended(session)) {
             return;
         }
-        let saw = "an unattended session whose turn was cut off by its crash";
+        let saw = "the session is unattended, and the crash cut off its turn";
         match session.wakes.charge(self.header.settings.wakes, at.awake) {
             WakeDecision::Held { .. } => {
-                fx.decide(session, "H-21", saw, "not woken: its budget of wakes is spent");
+                fx.decide(session, "H-21", saw, "not woken: the wake budget is used up");
             }
             WakeDecision::Charged => {
-                let crash = "its process was gone in an open turn";
+                let crash = "it was gone during an open turn";
                 let crash = match dropped_mode_of(session) {
                     Some(mode) => {
-                        format!("{crash}, and its permission mode {mode} is not set again")
+                        format!("{crash}, and its permission mode {mode} is not restored")
                     }
                     None => crash.into(),
                 };
                 let text = wake::continuation(&crash, 0);
-                fx.decide(session, "H-33", saw, "woken once, to go on");
+                fx.decide(session, "H-33", saw, "woken once to continue");
                 self.wake(session, text, fx);
             }
         }
@@ -374,9 +378,9 @@ fn dropped_mode_of(session: &Session) -> Option<&'static str> {
 /// H-45: notifies the user that a mode which the command line did not give is not set again.
 fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
     let Some(mode) = dropped_mode_of(session) else { return };
-    let saw = format!("its process had switched to permission mode {mode} after its start");
+    let saw = format!("the client had switched to permission mode {mode} after its start");
     let text = format!(
-        "coord: this session came back without permission mode {mode}, which was switched on after its start"
+        "coord: this session was resumed without permission mode {mode}, which was set after its start"
     );
     fx.decide(session, "H-45", &saw, "resumed with the mode of its command line");
     if let Some((pane, _)) = session.proved_pane() {
@@ -398,10 +402,10 @@ pub(super) fn waits_for_its_user(
     if is_dialog {
         if let Some(pending) = &mut session.recovery.pending {
             pending.obstacle = Some(Obstacle::Dialog);
-            pending.waits_for = "resuming, waits for its user: a dialog is open".into();
+            pending.waits_for = "a dialog is open in the resumed client".into();
             pending.waits_since = at;
         }
-        fx.decide(session, "H-43", "a dialog is open in the resumed client", "left to its user");
+        fx.decide(session, "H-43", "a dialog is open in the resumed client", "left to a person");
     } else {
         let why = "the resumed client has not reported its start";
         flag(session, "H-43", why, at, fx);

@@ -80,7 +80,7 @@ impl State {
                 return Err(for_person(
                     session,
                     Obstacle::NotIdle,
-                    "the client's registry does not say idle",
+                    "the client's registry does not report idle",
                     at,
                 ));
             }
@@ -104,7 +104,7 @@ impl State {
         let Some(began) = pending.graced_at.filter(|_| pending.is_graced) else { return Ok(false) };
         // tmux reports the time of keys in seconds.
         if proof.any_key_ms.is_some_and(|key_ms| began.wall_ms / 1_000 <= key_ms / 1_000) {
-            return Err(Stop::close("H-54", "a key was pressed: its person cancelled it"));
+            return Err(Stop::close("H-54", "cancelled with a key"));
         }
         let was_set = self.header.clock_set_at.is_some_and(|set| began.awake <= set);
         let lasts_ms = self.header.settings.grace_ms.saturating_add(GRACE_KEPT_MS);
@@ -134,7 +134,7 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         if proof.is_alive {
-            return Err(Stop::operator("G4", "its harness is said to be dead and is alive"));
+            return Err(Stop::operator("G4", "the client was reported dead but is alive"));
         }
         let is_shown = proof.pane.signature().is_some_and(|name| !session.is_content(name));
         let has_signature = is_shown || session.has_own_signature();
@@ -149,7 +149,7 @@ impl State {
         let mut way = way(session, pending, proof, is_watched, at)?;
         if way == Way::Shell && self.is_pane_of_another(session) {
             if is_watched {
-                return Err(Stop::operator("H-16", "another session's client is in its pane"));
+                return Err(Stop::operator("H-16", "another session's client is in the pane"));
             }
             way = Way::Window;
         }
@@ -176,7 +176,7 @@ fn is_unoccupied(
     let (obstacle, why) = match &proof.pane {
         pane if is_empty_prompt(pane) => return Ok(()),
         PaneState::Client { input: Input::Draft, .. } => {
-            (Obstacle::Draft, "a draft stands in its input line")
+            (Obstacle::Draft, "the input line holds a draft")
         }
         PaneState::Client { screen: Some(Screen::Prompt), .. }
         | PaneState::None
@@ -186,15 +186,15 @@ fn is_unoccupied(
             return Ok(());
         }
         PaneState::Client { .. } => {
-            (Obstacle::NoPrompt, "its screen does not show an empty prompt")
+            (Obstacle::NoPrompt, "the screen does not show an empty prompt")
         }
-        PaneState::Other => (Obstacle::OtherInFront, "something else is on its terminal"),
+        PaneState::Other => (Obstacle::OtherInFront, "another program uses the terminal"),
         PaneState::None
         | PaneState::Unreadable { .. }
         | PaneState::NoServer
         | PaneState::Closed
         | PaneState::Dead
-        | PaneState::Shell { .. } => (Obstacle::ScreenUnreadable, "its screen cannot be read"),
+        | PaneState::Shell { .. } => (Obstacle::ScreenUnreadable, "the screen cannot be read"),
     };
     Err(for_person(session, obstacle, why, at))
 }
@@ -211,20 +211,25 @@ pub(super) fn can_be_ended(
     at: Moment,
 ) -> Result<(), Stop> {
     if !proof.is_alive {
-        return Err(Stop::until_told(Obstacle::Gone, "its harness is gone by now"));
+        return Err(Stop::until_told(Obstacle::Gone, "the client is already gone"));
     }
     can_resume(session, proof, at)?;
     let quiet_ms = state.header.settings.keys_quiet_ms;
     let told_apart = state.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
     if let Some(until) = told_apart.filter(|until| at.awake < *until) {
-        let why = "the clock was set, and keys before that cannot be told from later ones";
+        let why = "the clock was set, so recent keys cannot be dated";
         return Err(Stop::wait(Obstacle::ClockSet, why, until));
     }
     if let Some(until) = quiet_until(proof.any_key_ms, quiet_ms, at) {
         return Err(Stop::wait(Obstacle::Keys, "somebody is at the terminal", until));
     }
     if !proof.children.is_empty() {
-        return Err(for_person(session, Obstacle::Child, "a program of it has the terminal", at));
+        return Err(for_person(
+            session,
+            Obstacle::Child,
+            "a child of the client has the terminal",
+            at,
+        ));
     }
     Ok(())
 }
@@ -232,11 +237,11 @@ pub(super) fn can_be_ended(
 /// H-13, H-36, H-11: checks what every resume needs.
 fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> {
     if let Some(other) = proof.owners.first() {
-        let why = format!("process {} holds it already", other.pid);
+        let why = format!("process {} already holds the session", other.pid);
         return Err(Stop::operator("H-13", why));
     }
     if proof.is_task_stopped {
-        return Err(for_person(session, Obstacle::TaskStopped, "its task was stopped", at));
+        return Err(for_person(session, Obstacle::TaskStopped, "the task was stopped", at));
     }
     launch(session)?;
     match proof.transcript {
@@ -251,13 +256,13 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
             return Err(for_person(
                 session,
                 Obstacle::TranscriptLocked,
-                "another process has locked its transcript",
+                "another process has locked the transcript",
                 at,
             ));
         }
     }
     if !proof.has_cwd {
-        return Err(Stop::operator("H-18", "its directory is gone, or another one"));
+        return Err(Stop::operator("H-18", "its directory is gone or was replaced"));
     }
     if !proof.has_program {
         return Err(Stop::operator("H-18", "its program is gone"));
@@ -272,7 +277,7 @@ fn can_resume(session: &Session, proof: &Proof, at: Moment) -> Result<(), Stop> 
 fn survivors(pending: &Pending, proof: &Proof, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
     let n = proof.children.len();
-    let why = format!("{n} of its tools' processes still run");
+    let why = format!("processes of its tools still run: {n}");
     let began = pending.died_at.map_or(at.awake, |died| died.awake);
     if PATIENCE_MS <= at.awake.ms_since(began) {
         return Stop::operator("H-33", why);
@@ -294,14 +299,14 @@ fn way(
         if is_watched { Err(Stop::operator("H-18", why)) } else { Ok(Way::Window) }
     };
     match &proof.pane {
-        PaneState::None => Err(Stop::operator("S0-25e", "it had no tmux pane")),
+        PaneState::None => Err(Stop::operator("S0-25e", "the session had no tmux pane")),
         // The line is part of a tmux command wherever it is run.
         _ if !proof.is_line_plain => {
-            let why = "the path of coordctl has other than plain characters";
+            let why = "the path of coordctl has special characters";
             Err(Stop::operator("H-18", why))
         }
         PaneState::Unreadable { why } => {
-            let why = format!("its pane cannot be looked at: {why}");
+            let why = format!("the pane cannot be captured: {why}");
             Err(for_person(session, Obstacle::PaneUnreadable, &why, at))
         }
         PaneState::NoServer if pending.by_hand => Ok(Way::Window),
@@ -310,21 +315,21 @@ fn way(
         PaneState::Closed => Ok(Way::Window),
         // H-06: the person who watches the session cancelled the recovery with a key.
         PaneState::Dead if is_watched && key_since_death(session, proof) => {
-            Err(Stop::operator("H-06", "a key was pressed since it died"))
+            Err(Stop::operator("H-06", "a key was pressed after it died"))
         }
         PaneState::Dead => Ok(Way::Pane),
-        PaneState::Client { .. } => Err(Stop::operator("H-16", "another client is in its pane")),
+        PaneState::Client { .. } => Err(Stop::operator("H-16", "another client is in the pane")),
         PaneState::Other | PaneState::Shell { prompt: None, .. }
             if may_still_come(pending, at.awake) =>
         {
             let until = at.awake.plus_ms(SHELL_AGAIN_MS);
-            let why = "its shell has not shown its prompt yet";
+            let why = "the shell has not shown its prompt yet";
             Err(Stop::wait(Obstacle::NoShellPrompt, why, until))
         }
-        PaneState::Other => elsewhere("something else is in front of its shell"),
+        PaneState::Other => elsewhere("another program is in front of the shell"),
         PaneState::Shell { has_typed: true, .. } => Err(typed_before(session, pending, at)),
         PaneState::Shell { prompt: None, .. } => {
-            elsewhere("its shell's line is not empty, or shows no prompt that is known as one")
+            elsewhere("the shell line is not empty or its prompt is not recognized")
         }
         PaneState::Shell { prompt: Some(prompt), .. } => {
             shell(session, pending, proof, *prompt, at).map_or_else(
@@ -346,30 +351,30 @@ fn shell(
     let not = |why: &str| Err(Stop::operator("H-18", why));
     let launch = launch(session)?;
     if launch.parent.kind != ParentKind::Shell {
-        return not("its shell was not the one that started it");
+        return not("no shell in the pane started the client");
     }
     let first = session.proved_pane().map(|(_, proof)| proof.pane_pid);
     if first != Some(launch.parent.process.pid) {
-        return not("the shell that started it is not its pane's first process");
+        return not("the shell that started the client is not the pane's first process");
     }
     // A person who asks by hand has seen the shell since. An empty prompt, and no key for a while, are then
     // enough.
     if !pending.by_hand && key_since_death(session, proof) {
-        return not("a key was pressed since it died");
+        return not("a key was pressed after it died");
     }
     if proof.is_synchronized {
         return Err(for_person(
             session,
             Obstacle::PaneSynchronized,
-            "what is typed into its pane goes to others too",
+            "the pane is synchronized: other panes get the same input",
             at,
         ));
     }
     if proof.is_in_mode {
-        return Err(for_person(session, Obstacle::PaneInMode, "its pane is in a mode of tmux", at));
+        return Err(for_person(session, Obstacle::PaneInMode, "the pane is in a tmux mode", at));
     }
     if pending.prompt.is_some_and(|first| first != prompt) {
-        return not("its shell's line is not as it was after the death");
+        return not("the shell line changed after the death");
     }
     match quiet_until(proof.key_ms, 10_000, at) {
         Some(until) => {
@@ -389,7 +394,7 @@ fn key_since_death(session: &Session, proof: &Proof) -> bool {
 /// H-34: coord's own line is in the shell's input, not claimed yet. Coord neither completes nor erases it.
 fn typed_before(session: &Session, pending: &Pending, at: Moment) -> Stop {
     const PATIENCE_MS: u64 = 600_000;
-    let why = "the line that resumes it stands in its shell, not sent";
+    let why = "the resume line is in the shell, not sent";
     let waited_ms = at.awake.ms_since(pending.waits_since.awake);
     if PATIENCE_MS <= waited_ms && pending.obstacle == Some(Obstacle::TypedLine) {
         return Stop::operator("H-34", why);

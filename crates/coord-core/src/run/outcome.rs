@@ -181,7 +181,7 @@ type Found = Option<(RunOutcome, String)>;
 fn usage(run: &Run, ended: &Ended) -> Found {
     let (status, reason) = ended.exit;
     if reason == ExitReason::NotStarted {
-        return Some((RunOutcome::Usage, String::from("it cannot be started")));
+        return Some((RunOutcome::Usage, String::from("the run cannot be started")));
     }
     // If there is nothing to resume, the client answers with a result line, without having begun.
     let has_begun = run.session_id.is_some();
@@ -219,13 +219,15 @@ fn limits(run: &Run, result: Option<&ResultSeen>, ended: &Ended) -> Found {
         (_, _) => return None,
     };
     let because = match (name, code) {
-        (Some(name), _) => format!("the client's own error {name}"),
+        (Some(name), _) => format!("client error {name}"),
         (None, Some(code)) => format!("the API answered {code}"),
-        (None, None) if run.is_rejected => String::from("the account's limit refuses requests"),
-        (None, None) if ended.complaint == Some(Complaint::Limit) => {
-            String::from("its configured text for a used-up limit")
+        (None, None) if run.is_rejected => {
+            String::from("the account's usage limit rejects requests")
         }
-        (None, None) => String::from("the client's only line says that its limit is used up"),
+        (None, None) if ended.complaint == Some(Complaint::Limit) => {
+            String::from("the configured text for a reached usage limit")
+        }
+        (None, None) => String::from("the client's only line says that its usage limit is reached"),
     };
     Some((found, because))
 }
@@ -244,7 +246,7 @@ fn cancelled(result: Option<&ResultSeen>, ended: &Ended) -> Found {
     let is_forwarded = reason == ExitReason::ForwardedSignal
         && (status.signal().is_some() || result.is_none_or(|result| result.is_error));
     if is_aborted {
-        return Some((RunOutcome::Cancelled, String::from("its turn was interrupted")));
+        return Some((RunOutcome::Cancelled, String::from("the turn was interrupted")));
     }
     (is_interrupt || is_forwarded)
         .then(|| (RunOutcome::Cancelled, format!("{}, {}", status.words(), reason.word())))
@@ -261,9 +263,9 @@ fn poisoned(run: &Run, result: Option<&ResultSeen>, ended: &Ended) -> Found {
     let because = if ended.complaint == Some(Complaint::NoConversation) {
         "there is no such conversation"
     } else if is_refused {
-        "the API refuses its conversation"
+        "the API rejects the conversation"
     } else if is_silent {
-        "it never answered"
+        "the run never answered"
     } else {
         return None;
     };
@@ -284,7 +286,7 @@ fn without_result(run: &Run, ended: &Ended) -> (RunOutcome, String) {
     let why = |what: &str| format!("{what}, {}, {}", status.words(), reason.word());
     if run.results > 0 {
         // The turn after the result gave none of its own, so the first result stands.
-        return (RunOutcome::Done, why("a result, and a later turn without"));
+        return (RunOutcome::Done, why("a result, but none for a later turn"));
     }
     if reason.is_forced() {
         // Coord ended it, which is no crash (S3-24), and there was no result.

@@ -147,10 +147,10 @@ fn decide(run: &Run, tier: Tier, base: Awake, now: Awake) -> Verdict {
     let end = |because: String| Verdict::End { reason: tier.reason(), because };
     let s = run.limits.timeout_ms / 1000;
     if tier == Tier::Invocation {
-        return end(format!("it took {s} s"));
+        return end(format!("the time limit of {s} s is reached"));
     }
     if tier == Tier::ErrorHang && confirm_ms(run) == 0 {
-        return end(String::from("it named an error that its user does not wait for"));
+        return end(String::from("the run reported an error that coord does not wait for"));
     }
     if let Some((reason, cap)) = deferral(run, tier, base) {
         let until = cap.min(invocation(run));
@@ -164,7 +164,7 @@ fn decide(run: &Run, tier: Tier, base: Awake, now: Awake) -> Verdict {
     let silent_s = now.ms_since(run.last_output) / 1000;
     let because = || {
         let (activity, work) = (run.activity.word(), if has_live_work(run) { "" } else { "no " });
-        format!("silent for {silent_s} s, {work}live work, its tree {activity}")
+        format!("silent for {silent_s} s, {work}live work, process tree {activity}")
     };
     match extension(run, tier, base) {
         Some((reason, until)) if now < until.min(invocation(run)) => {

@@ -16,7 +16,7 @@ impl Run {
     pub(super) fn spoke(&mut self, now: Moment, acts: &mut Vec<RunAct>) {
         self.last_output = now.awake;
         self.end_quota(now.awake);
-        self.heard("it spoke", now, acts);
+        self.heard("the run produced output", now, acts);
     }
 
     fn end_quota(&mut self, at: Awake) {
@@ -49,11 +49,11 @@ impl Run {
                 self.close_controls(|(_, about)| *about == Some(*call), at);
                 let cause =
                     if self.tools.is_empty() { RunCause::ToolsEnded } else { RunCause::Output };
-                self.enter(cause, "its tools ended", now, acts);
+                self.enter(cause, "the tools ended", now, acts);
             }
             StreamFact::Tasks(tasks) => {
                 self.tasks = *tasks;
-                self.heard("it lists its work", now, acts);
+                self.heard("the run listed its work", now, acts);
             }
             StreamFact::Wakeup { after_ms } => {
                 let wakes_at = at.plus_ms((*after_ms).min(self.limits.wakeup_ms));
@@ -63,7 +63,7 @@ impl Run {
                 if error.as_deref() == Some("rate_limit") {
                     self.quota_since.get_or_insert(at);
                 }
-                self.enter(RunCause::Output, "a request is tried again", now, acts);
+                self.enter(RunCause::Output, "a request is retried", now, acts);
             }
             StreamFact::ControlOpened { request, call } => {
                 if self.controls.len() < OPEN_MAX {
@@ -79,7 +79,7 @@ impl Run {
             }
             StreamFact::Failed { error } => {
                 self.failure = Some(error.clone());
-                self.heard("it named an error", now, acts);
+                self.heard("the run reported an error", now, acts);
             }
             StreamFact::Result(result) => {
                 self.results = self.results.saturating_add(1);
@@ -90,7 +90,7 @@ impl Run {
                 let because = format!("result {}, {}", self.results, result.terminal_reason);
                 self.enter(RunCause::Result, &because, now, acts);
             }
-            StreamFact::Said => self.heard("it spoke", now, acts),
+            StreamFact::Said => self.heard("the run produced output", now, acts),
         }
         self.after_a_result(fact, at);
     }

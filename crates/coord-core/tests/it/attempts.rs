@@ -70,7 +70,7 @@ fn a_late_answer_to_a_look_that_was_given_up_is_not_acted_on() {
     world.crash(PID);
     let (given_up, _) = world.asked();
     world.pass(10.0);
-    assert_eq!(world.waits_for(), "a look at it was not answered");
+    assert_eq!(world.waits_for(), "the check did not finish in time");
     world.pass(2.0);
     let proof = Box::new(dead(&world));
     world.take(&Event::Proved {

@@ -9,9 +9,9 @@ use coord_model::{Action, Command, Effect, Input, PaneState, Prompt, Proof};
 fn a_long_hold_is_told_of() {
     let mut world = in_a_turn();
     world.signature();
-    assert_eq!(world.waits_for(), "its transcript is looked through for the signature");
+    assert_eq!(world.waits_for(), "coord is searching the transcript for the signature");
     let notices =
-        |world: &World| world.decisions.iter().filter(|one| one.did == "told, once").count();
+        |world: &World| world.decisions.iter().filter(|one| one.did == "notice shown once").count();
     world.pass(1_799.0);
     assert_eq!(notices(&world), 0);
     world.pass(2.0);
@@ -35,7 +35,7 @@ fn a_long_wait_for_a_person_costs_few_looks() {
             looked_at.push(second);
             let proof = Proof { pane: pane.clone(), ..living(&world) };
             assert_eq!(world.prove(proof), []);
-            assert_eq!(world.waits_for(), "a draft stands in its input line");
+            assert_eq!(world.waits_for(), "the input line holds a draft");
         }
         world.pass(1.0);
     }

@@ -40,7 +40,7 @@ fn a_recovery_names_its_cause() {
         world.decisions.clear();
         world.hook("s1", PID, crate::world::EXIT);
         assert_eq!(world.outcome(), Some("closed"), "{word}");
-        let saw = format!("{word}; its user ended it");
+        let saw = format!("{word}; a person ended it");
         assert!(world.decisions.iter().any(|one| one.saw == saw), "{:?}", world.decisions);
     }
 }
@@ -49,9 +49,9 @@ fn a_recovery_names_its_cause() {
 #[test]
 fn the_way_of_a_resume_is_recorded() {
     for (pane, did) in [
-        (SHELL_PROMPT, "resume typed into its shell"),
-        (PaneState::Dead, "resume run in its kept pane"),
-        (PaneState::Closed, "resume run in a new window"),
+        (SHELL_PROMPT, "resume line typed into the shell"),
+        (PaneState::Dead, "resume line run in the kept pane"),
+        (PaneState::Closed, "resume line run in a new window"),
     ] {
         let mut world = in_a_turn();
         world.crash(PID);
@@ -80,7 +80,7 @@ fn the_next_attempt_is_known_where_time_decides_it() {
     let mut world = in_a_turn();
     world.command(Command::Hold { session: None, for_ms: None });
     world.crash(PID);
-    assert_eq!((world.waits_for(), next_in_ms(&world)), ("held by its operator", None));
+    assert_eq!((world.waits_for(), next_in_ms(&world)), ("a person holds the session", None));
     // The time that its person has to cancel it.
     let mut world = at_rest();
     world.set_mode(coord_model::Mode::Act);
@@ -136,8 +136,8 @@ fn the_marks_of_a_directory_are_those_of_its_sessions() {
 #[test]
 fn one_directory_too_many_is_said_to_be_that() {
     for (others, why) in [
-        (63, "the lock on its configuration directory is not taken yet"),
-        (64, "as many configuration directories as coord acts in are in use already"),
+        (63, "its configuration directory is not locked yet"),
+        (64, "coord already manages its maximum number of configuration directories"),
     ] {
         let mut world = in_a_turn();
         world.start_coordinator();
@@ -243,7 +243,7 @@ fn what_changes_again_and_again_is_looked_at_more_and_more_rarely() {
     for wait in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
         let proof = dead(&world);
         let (intent, _) = world.act(proof);
-        world.acted(intent, Outcome::Changed { what: "its pane".into() });
+        world.acted(intent, Outcome::Changed { what: "the pane changed".into() });
         world.pass(wait - 0.1);
         assert!(!world.actions().iter().any(is_look), "not before {wait} s");
         world.pass(0.2);
@@ -283,7 +283,7 @@ fn who_needs_its_operator_is_shown_with_the_command() {
     let proof = Proof { has_cwd: false, ..dead(&world) };
     assert_eq!(world.prove(proof), []);
     let flagged = world.decisions.iter().find(|one| one.rule == "H-18").map(|one| &*one.did);
-    let did = "needs its operator; to bring it back by hand: claude --resume s1";
+    let did = "needs you; to resume by hand: claude --resume s1";
     assert_eq!(flagged, Some(did));
 }
 
@@ -296,7 +296,7 @@ fn a_recovery_goes_on_when_its_hold_is_released() {
         world.command(Command::Hold { session, for_ms: Some(3_600_000) });
         world.crash(PID);
         world.pass(60.0);
-        assert!(world.waits_for().contains("held by its operator"));
+        assert!(world.waits_for().contains("a person holds the session"));
         world.command(Command::Release { session });
         let proof = dead(&world);
         assert!(matches!(world.act(proof).1, Action::TypeResume { .. }));
@@ -337,7 +337,7 @@ fn an_attempt_of_an_earlier_turn_is_over() {
     world.pass(130.0);
     let proof = living(&world);
     let (intent, _) = world.act(proof);
-    world.acted(intent, Outcome::Changed { what: "its screen".into() });
+    world.acted(intent, Outcome::Changed { what: "the screen changed".into() });
     world.hook("s1", PID, PROMPT);
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);

@@ -200,11 +200,11 @@ fn what_holds_for_every_living_harness_holds_for_a_hung_one() {
         ("somebody is at the terminal", |world, proof| {
             proof.any_key_ms = Some(world.now().wall_ms - 100_000);
         }),
-        ("a program of it has the terminal", |_, proof| {
+        ("a child of the client has the terminal", |_, proof| {
             proof.children = vec![crate::world::process(9)];
         }),
-        ("its screen cannot be read", |_, proof| proof.pane = PaneState::Closed),
-        ("another process has locked its transcript", |_, proof| {
+        ("the screen cannot be read", |_, proof| proof.pane = PaneState::Closed),
+        ("another process has locked the transcript", |_, proof| {
             proof.transcript = coord_model::TranscriptState::Locked;
         }),
     ];
@@ -252,10 +252,10 @@ fn a_signal_is_recorded_with_its_reason() {
         let words = of_end.map(|one| (one.rule.clone(), one.saw.clone(), one.did.clone()));
         words.collect::<Vec<_>>()
     };
-    let hung = "its harness is hung: in an open turn its main thread has not run for a minute";
-    let not_ended = "its hung harness did not end on SIGTERM, and did not run for another minute";
-    let term = ("S0-25".into(), hung.to_owned(), "SIGTERM to its harness".to_owned());
-    let kill = ("S0-25".into(), not_ended.to_owned(), "SIGKILL to its harness".to_owned());
+    let hung = "the client hangs: its main thread has not run for a minute of an open turn";
+    let not_ended = "the hung client did not end on SIGTERM and has not run for another minute";
+    let term = ("S0-25".into(), hung.to_owned(), "SIGTERM to the client".to_owned());
+    let kill = ("S0-25".into(), not_ended.to_owned(), "SIGKILL to the client".to_owned());
     let mut world = outlived(0);
     assert_eq!(said(&world), std::slice::from_ref(&term));
     assert!(is_end(&look_on(&mut world, 7, |_| Some(6)), Signal::Kill));
@@ -266,6 +266,6 @@ fn a_signal_is_recorded_with_its_reason() {
     world.command(Command::Recover { session, restart: true, when_idle: false });
     let proof = living(&world);
     world.act(proof);
-    let rest = "its harness is at rest, its input line empty, nobody at the terminal";
+    let rest = "the client is idle, its input line is empty, and nobody is at the terminal";
     assert_eq!(said(&world), [("S0-25".into(), rest.to_owned(), term.2)]);
 }

@@ -16,7 +16,7 @@ fn an_attempt_that_waited_between_steps_counts_from_the_latest() {
     let proof = dead(&world);
     let (intent, _) = world.act(proof);
     let first = world.state.header().machine.starts.clone();
-    world.acted(intent, Outcome::Changed { what: "its pane".into() });
+    world.acted(intent, Outcome::Changed { what: "the pane changed".into() });
     world.pass(70.0);
     let proof = dead(&world);
     let _again = world.act(proof);
@@ -100,7 +100,7 @@ fn begin(world: &mut World, id: &str) -> Intent {
     intent_of(action)
 }
 
-const OTHERS: Option<&str> = Some("other recoveries are under way");
+const OTHERS: Option<&str> = Some("other recoveries are in progress");
 const TOO_MANY: Option<&str> = Some("too many recoveries in a short time");
 const RESET: Command = Command::ResetFailed { session: None };
 
@@ -195,7 +195,7 @@ fn many_crashes_stop_everything_but_a_person() {
         assert_eq!((breaker(&world), waits(&world, id)), (None, None), "{id}");
     }
     crash(&mut world, "s3");
-    let why = Some("3 harnesses crashed within 60 s");
+    let why = Some("3 clients crashed within 60 s");
     assert_eq!(breaker(&world), why);
     for id in ["s1", "s2"] {
         assert_eq!(look(&mut world, id), [], "looked at before: {id}");

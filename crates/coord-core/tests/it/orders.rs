@@ -31,11 +31,11 @@ fn would(world: &World, restart: bool, when_idle: bool) -> String {
 #[test]
 fn a_living_session_is_not_ended_by_a_plain_order() {
     for (is_busy, restart, when_idle, says) in [
-        (false, false, false, "refused: it lives, and waits for a prompt; --restart ends"),
-        (false, true, false, "its process is ended now, if it is idle"),
-        (true, false, false, "refused: it lives and works: a turn is open"),
-        (true, true, false, "refused: it lives and works: a turn is open; with --when-idle"),
-        (true, true, true, "its process is ended once it is idle"),
+        (false, false, false, "refused: it is alive and idle; --restart ends"),
+        (false, true, false, "coord ends the client now, if it is idle"),
+        (true, false, false, "refused: it is alive and busy: a turn is open"),
+        (true, true, false, "refused: it is alive and busy: a turn is open; with --when-idle"),
+        (true, true, true, "coord ends the client once it is idle"),
     ] {
         let mut world = at_rest();
         if is_busy {
@@ -128,7 +128,7 @@ fn a_prompt_that_meets_the_end_is_recorded_and_told() {
     assert_eq!(world.session("s1").recovery.harmed_prompts, 1);
     let says = |text: &String| text.contains("your prompt of ") && text.contains(" UTC arrived");
     let harm = |world: &World| {
-        let is_it = |one: &&coord_model::Decision| one.saw.contains("a prompt of ");
+        let is_it = |one: &&coord_model::Decision| one.saw.contains("a prompt arrived at ");
         world.decisions.iter().filter(is_it).count()
     };
     assert_eq!(harm(&world), 1);
@@ -228,7 +228,7 @@ fn a_prompt_that_was_answered_is_no_harm() {
     let proof = living(&world);
     let (intent, _) = world.act(proof);
     world.hook("s1", PID, PROMPT);
-    world.acted(intent, Outcome::Changed { what: "its pane".into() });
+    world.acted(intent, Outcome::Changed { what: "the pane changed".into() });
     world.pass(20.0);
     world.hook("s1", PID, STOP);
     world.crash(PID);
@@ -414,7 +414,7 @@ fn an_end_before_the_signal_is_no_end_by_it() {
         world.hook("s1", PID, END);
         world.die(PID, Registry::Absent);
         if !was_sent {
-            world.acted(intent, Outcome::Changed { what: "its process".into() });
+            world.acted(intent, Outcome::Changed { what: "the client changed".into() });
             world.pass(2.0);
         }
         assert_eq!(world.state_of("s1"), word, "{:?}", world.pending());

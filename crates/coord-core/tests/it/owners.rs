@@ -22,7 +22,7 @@ fn a_conversation_that_went_on_elsewhere_is_not_brought_back() {
     world.pass(600.0);
     let recovery = &world.state.session(first).unwrap().recovery;
     assert!(recovery.pending.is_none());
-    let why = "its conversation went on in another process".to_owned();
+    let why = "the conversation continued in another process".to_owned();
     assert_eq!(recovery.last.as_ref().unwrap().outcome, Ending::Closed { why });
     assert!(!world.actions().iter().any(is_act));
 }
@@ -93,7 +93,7 @@ fn a_user_who_is_quicker_than_our_client_is_told_of_both() {
     world.hook("s1", 900, RESUME);
     let recovery = &world.session("s1").recovery;
     assert!(recovery.pending.is_none());
-    assert_eq!(recovery.needs_operator.as_ref().unwrap().reason, "two owners");
+    assert_eq!(recovery.needs_operator.as_ref().unwrap().reason, "two processes hold the session");
 }
 
 // H-13: two owners after all: ours goes, if nobody has used it; the hook of a prompt may have been lost.
@@ -176,8 +176,7 @@ fn what_may_have_gone_over_to_another_session_is_not_brought_back() {
     world.pass(200.0);
     assert_eq!(world.actions(), []);
     assert!(world.pending().is_none(), "the order is refused, with the reason");
-    let decided =
-        world.decisions.iter().any(|one| one.did.contains("went over to another session"));
+    let decided = world.decisions.iter().any(|one| one.did.contains("switched to another session"));
     assert!(decided, "{:?}", world.decisions);
     // What is heard of a process whose death was judged changes nothing.
     let mut world = in_a_turn();
@@ -256,7 +255,7 @@ fn a_look_at_the_living_says_nothing_of_the_dead() {
     let proof = Box::new(dead(&world));
     world.take(&Event::Proved { session_id: String::new(), intent, proof });
     assert!(!world.actions().iter().any(is_act));
-    assert_eq!(world.waits_for(), "how it ended is being read");
+    assert_eq!(world.waits_for(), "coord is checking how the client ended");
     world.registry(PID, crate::world::present("s1"), true);
     let proof = dead(&world);
     let (_, action) = world.act(proof);

@@ -262,18 +262,18 @@ fn a_message_expires() {
     world.pass(59.0);
     let claimed = world.claims("a").unwrap();
     world.pass(1.0);
-    assert!(world.reason(id(2)).contains("in time"));
+    assert!(world.reason(id(2)).contains("(--ttl) ran out"));
     assert!(world.state.held(claimed.0, claimed.1).is_ok(), "one that is worked on goes on");
     world.fails(claimed, false);
     world.pass(0.0);
-    assert!(world.reason(id(1)).contains("in time"));
+    assert!(world.reason(id(1)).contains("(--ttl) ran out"));
     assert!(world.message(id(3)).is_ready());
     // A boot takes more than eleven days here.
     world.reboot();
     assert!(world.message(id(3)).is_ready());
     world.reboot();
     world.pass(9.0 * DAY_S);
-    assert!(world.reason(id(3)).contains("in time"));
+    assert!(world.reason(id(3)).contains("(--ttl) ran out"));
 }
 
 // S4-26, flood control: a key is one message for as long as that is kept, a text for as long as it waits.

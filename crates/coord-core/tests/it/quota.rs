@@ -60,7 +60,7 @@ fn probes_grow_rare_and_end_with_a_person() {
     world.pass(24.0 * 3_600.0);
     assert_eq!(wakes(&mut world), []);
     let flag = world.session("s1").recovery.needs_operator.as_ref().unwrap();
-    assert_eq!(flag.reason, "its quota does not come back");
+    assert_eq!(flag.reason, "the usage limit does not reset");
     assert_eq!(world.state_of("s1"), SessionState::QuotaWait);
     world.command(Command::ResetFailed { session: None });
     world.pass(60.0);

@@ -338,8 +338,8 @@ fn a_change_before_the_act_is_proved_anew() {
     world.crash(PID);
     let proof = dead(&world);
     let (intent, _) = world.act(proof);
-    world.acted(intent, Outcome::Changed { what: "its pane".into() });
-    assert_eq!(world.waits_for(), "its pane changed before the act");
+    world.acted(intent, Outcome::Changed { what: "the pane changed".into() });
+    assert_eq!(world.waits_for(), "not done: the pane changed");
     world.pass(1.5);
     world.comes_back(NEXT);
     assert_eq!(world.session("s1").recovery.budget.used().1, 1, "one attempt");
@@ -386,7 +386,7 @@ fn an_attempt_behind_a_reset_counts() {
         let proof = living(&world);
         let (intent, _) = world.act(proof);
         assert_eq!(world.session("s1").recovery.budget.used(), (1, 1));
-        world.acted(intent, Outcome::Changed { what: "the screen".into() });
+        world.acted(intent, Outcome::Changed { what: "the screen changed".into() });
         world.pass(3.0);
     }
 }
@@ -460,7 +460,7 @@ fn a_hold_and_settling_keep_it_back() {
     let mut world = in_a_turn();
     world.command(Command::Hold { session: None, for_ms: Some(60_000) });
     world.crash(PID);
-    assert_eq!(world.waits_for(), "held by its operator");
+    assert_eq!(world.waits_for(), "a person holds the session");
     world.pass(59.0);
     assert_eq!(world.actions(), []);
     world.pass(2.0);
@@ -486,7 +486,7 @@ fn a_hold_that_is_over_lifts_no_other() {
     world.pass(2.0);
     world.command(Command::Hold { session: None, for_ms: None });
     world.crash(PID);
-    assert_eq!(world.waits_for(), "held by its operator");
+    assert_eq!(world.waits_for(), "a person holds the session");
 }
 
 // H-14: without the lock of the configuration directory, and without a proved hook, nothing acts.
@@ -502,7 +502,7 @@ fn who_has_not_the_lock_only_looks() {
     // A start forgets the locks of the process before it, and blames nobody for that.
     let host = world.state.header().host.clone().unwrap();
     world.take(&start_of(host, Settings::default()));
-    assert!(world.waits_for().contains("not taken yet"), "{}", world.waits_for());
+    assert!(world.waits_for().contains("not locked yet"), "{}", world.waits_for());
 }
 
 // H-35: what its user goes on with is no longer a case for the operator.

@@ -71,7 +71,7 @@ fn a_turn_that_stands_still_is_told_of() {
     world.pass(660.0);
     world.seen_on_pane(PID, still(), false);
     assert_eq!(world.state_of("s1"), SessionState::Stalled);
-    reminds(&mut world, "its turn has been stalled for 10 min");
+    reminds(&mut world, "the session has been stalled for 10 min");
 }
 
 // S1-22, H-35: a wait that no probe ended.
@@ -84,7 +84,7 @@ fn who_needs_its_operator_is_told_of() {
     }
     assert!(world.session("s1").recovery.needs_operator.is_some());
     let said = lines(&mut world);
-    assert!(said.iter().any(|line| line.contains("(its quota does not come back)")), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("(the usage limit does not reset)")), "{said:?}");
     world.command(Command::ResetFailed { session: None });
     let _ = lines(&mut world);
     fails(&mut world, "rate_limit");
@@ -110,5 +110,5 @@ fn a_wait_whose_words_change_is_told_of() {
         .filter(|one| one.rule == "H-35")
         .map(|one| one.did.as_str())
         .collect();
-    assert_eq!(told, ["told, once"]);
+    assert_eq!(told, ["notice shown once"]);
 }

@@ -122,12 +122,16 @@ fn a_resumed_client_is_verified_at_its_prompt_only() {
     assert_eq!(world.outcome(), None);
     world.pass(60.0);
     assert_eq!(world.outcome(), Some("failed"));
-    assert!(flag(&world).unwrap().contains("did not come to its prompt"));
+    assert!(flag(&world).unwrap().contains("did not reach its prompt"));
 
     let mut world = sole();
     world.exit(NEXT);
     world.pass(0.5);
-    assert_eq!((world.outcome(), flag(&world)), (None, None), "how it ended is being read");
+    assert_eq!(
+        (world.outcome(), flag(&world)),
+        (None, None),
+        "coord is checking how the client ended"
+    );
 }
 
 // H-33, H-21: an unattended session whose work was cut off is told once to go on, if it stands at its prompt.

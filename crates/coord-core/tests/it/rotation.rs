@@ -117,7 +117,7 @@ fn only_limits_halt_the_loop() {
     }
     let (end, because) = play.over();
     assert_eq!(end, LoopEnd::Error);
-    assert!(because.starts_with("3 crashes in a row were gone on from"), "{because}");
+    assert!(because.starts_with("the loop continued after 3 crashes in a row"), "{because}");
     assert!(because.contains("b: crash, exit code 1"), "{because}");
     play.rotation.restart(["a", "b"], at(play.ms));
     assert_eq!(play.begin().1, 5);
@@ -131,7 +131,7 @@ fn only_limits_halt_the_loop() {
     play.runs(came(RunOutcome::Crash));
     let (end, because) = play.over();
     assert_eq!(end, LoopEnd::Error);
-    assert!(because.starts_with("10 crashes in all were gone on from"), "{because}");
+    assert!(because.starts_with("the loop continued after 10 crashes in all"), "{because}");
     play.rotation.restart(["a", "b"], at(play.ms));
     assert!(play.over().1.contains("--fresh"), "a restart gives back no more than those in a row");
 }
@@ -238,7 +238,7 @@ fn when_all_are_at_their_limit_the_earliest_reset_counts() {
     play.runs(until(7_200_000));
     play.runs(until(1_800_000));
     let Next::Wait(hold) = play.next() else { panic!("{:?}", play.next()) };
-    assert_eq!(hold.reason, "all agents are at their limit; b is back first");
+    assert_eq!(hold.reason, "all agents are at their usage limit; b resets first");
     assert_eq!(hold.remaining_ms(at(0).awake), 1_800_000);
     play.limits.never_waits = true;
     assert_eq!(play.over().0, LoopEnd::AllExhausted);

@@ -104,7 +104,7 @@ fn a_stop_file_holds_everything() {
     world.crash(PID);
     world.pass(600.0);
     let hold = world.state.operators_hold(world.session("s1"), world.session("s1").sign);
-    assert_eq!(hold.unwrap().reason, "its task directory has an .auto-stop (lunch)");
+    assert_eq!(hold.unwrap().reason, "the task directory has an .auto-stop (lunch)");
     assert_eq!(world.actions(), []);
     assert_eq!(world.state_of("s1"), SessionState::RecoveryPending);
     found(&mut world, None, None);
@@ -120,11 +120,11 @@ fn a_stop_file_is_looked_for_before_an_act() {
     world.pass(1.0);
     let proof = Proof { is_task_stopped: true, ..dead(&world) };
     assert_eq!(world.prove(proof.clone()), []);
-    assert_eq!(world.pending().unwrap().waits_for, "its task was stopped");
+    assert_eq!(world.pending().unwrap().waits_for, "the task was stopped");
     let clear = dead(&world);
     assert_eq!(
         change_since(&proof, &Proof { is_task_stopped: false, ..proof.clone() }),
-        Some("its task was stopped")
+        Some("the task was stopped")
     );
     world.pass(130.0);
     world.act(clear);

@@ -150,7 +150,7 @@ impl<W: World> Coordinator<W> {
             if self.hand_over(session, &text) {
                 continue;
             }
-            let why = "its wake hook was gone when it was to leave".to_owned();
+            let why = "the wake hook was gone before the message left".to_owned();
             let returned = QueueEvent::Returned { id, fence, why: why.clone() };
             self.note_message(id, &why, returned, now);
         }
@@ -220,7 +220,7 @@ impl<W: World> Coordinator<W> {
             }
         }
         for id in missed {
-            self.note_message(*id, "not found in its transcript", QueueEvent::Unproved(*id), now);
+            self.note_message(*id, "not found in the transcript", QueueEvent::Unproved(*id), now);
         }
     }
 

@@ -259,7 +259,7 @@ fn found(view: &View, id: u32, proof: &PaneProof, subject: &Subject, table: &Tab
         // Read after the server was queried: a process that still has the terminal had it all the time.
         match process::stat(subject.harness.pid).filter(|stat| is_it(stat, subject.harness)) {
             Some(stat) if i64::try_from(proof.tty) != Ok(stat.tty) => {
-                PaneState::Unreadable { why: "its harness is on another terminal".to_owned() }
+                PaneState::Unreadable { why: "the client is on another terminal".to_owned() }
             }
             Some(stat) if stat.front == i64::from(stat.group) => client(&view.text),
             Some(_) => PaneState::Other,

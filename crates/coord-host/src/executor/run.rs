@@ -87,7 +87,7 @@ impl Tools {
         };
         let failed = |why: &str| Outcome::Failed { why: why.to_owned() };
         match look.proof.pane {
-            PaneState::None => return failed("it had no pane"),
+            PaneState::None => return failed("the session had no pane"),
             PaneState::NoServer => return failed("its tmux server is gone"),
             PaneState::Unreadable { why } => return Outcome::Failed { why },
             PaneState::Closed
@@ -122,7 +122,7 @@ impl Tools {
     /// Runs the script on the session's server, and reads the marker that says what was done.
     fn tell(&mut self, subject: &Subject, script: &str) -> Outcome {
         let Some((pane, _)) = &subject.pane else {
-            return Outcome::Failed { why: "it had no pane".to_owned() };
+            return Outcome::Failed { why: "the session had no pane".to_owned() };
         };
         let may_ask = |server_socket: &ServerSocket| {
             if subject.any_server { Ok(()) } else { is_server(server_socket, pane) }
@@ -149,7 +149,7 @@ fn send_key(shell: u32) -> &'static str {
 }
 
 fn pane_changed() -> Outcome {
-    Outcome::Changed { what: "its pane".to_owned() }
+    Outcome::Changed { what: "the pane changed".to_owned() }
 }
 
 /// The option for the working directory, if the path can be part of a command; `resume-exec` enters the

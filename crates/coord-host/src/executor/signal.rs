@@ -24,7 +24,7 @@ impl Tools {
         let harness = match process::open_pidfd(process) {
             Ok(harness) => harness,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return changed("the harness");
+                return changed("the client changed");
             }
             Err(error) => return Outcome::Failed { why: format!("pidfd: {error}") },
         };
@@ -47,14 +47,14 @@ impl Tools {
                 return send(&harness, signal);
             }
         }
-        changed("the look took too long")
+        changed("the check took too long")
     }
 }
 
 fn send(harness: &OwnedFd, signal: rustix::process::Signal) -> Outcome {
     match pidfd_send_signal(harness, signal) {
         Ok(()) => Outcome::Done,
-        Err(rustix::io::Errno::SRCH) => Outcome::Changed { what: "the harness".to_owned() },
+        Err(rustix::io::Errno::SRCH) => Outcome::Changed { what: "the client changed".to_owned() },
         Err(error) => Outcome::Failed { why: format!("signal: {error}") },
     }
 }

@@ -240,7 +240,7 @@ fn a_crash_is_handed_on() {
     let place = Place::of(AGENTS);
     let mut script = place.script([ends(killed()), says("rotate"), says("done")]);
     place.plays(&mut script, LoopEnd::Done);
-    let crash = "waits: an agent crashed; a while before the next";
+    let crash = "waits: an agent crashed; the next one starts after a delay";
     assert_eq!(script.notes[..5], ["1 a", "crash -", crash, "2 b", "done rotate"]);
     assert_eq!(script.notes[5..], ["3 a", "done done"]);
 
@@ -366,7 +366,7 @@ fn exhaustion_waits_for_the_earliest_reset() {
     let mut script = place.script([ends(limit.clone()), ends(limit.clone()), says("done")]);
     place.plays(&mut script, LoopEnd::Done);
     assert_eq!(script.began(), ["1 a", "1 b", "1 a"]);
-    assert_eq!(script.notes[4], "waits: all agents are at their limit; a is back first");
+    assert_eq!(script.notes[4], "waits: all agents are at their usage limit; a resets first");
     assert!((3_600_000..3_700_000).contains(&script.ms), "{}", script.ms);
     assert!(!place.file(HANDOFF).exists());
     let resets_at = coord_model::stamp::rfc3339(START_MS + 3_600_000);
@@ -376,7 +376,7 @@ fn exhaustion_waits_for_the_earliest_reset() {
     place.spec.limits.never_waits = true;
     let mut script = place.script([ends(limit.clone()), ends(limit)]);
     let because = place.plays(&mut script, LoopEnd::AllExhausted);
-    assert!(because.contains("a is back first"), "{because}");
+    assert!(because.contains("a resets first"), "{because}");
 }
 
 // S2-01: wrong arguments end the loop.
@@ -472,7 +472,7 @@ fn a_damaged_state_is_named_with_its_remedy() {
     place.plays(&mut place.script([says("done")]), LoopEnd::Done);
     std::fs::write(place.file(STATE), "{").unwrap();
     let error = run_loop(&place.spec, &mut place.script([])).unwrap_err().to_string();
-    assert!(error.contains("`coord loop --fresh` begins anew"), "{error}");
+    assert!(error.contains("`coord loop --fresh` to start over"), "{error}");
     place.spec.is_fresh = true;
     place.plays(&mut place.script([says("done")]), LoopEnd::Done);
 }

@@ -134,7 +134,8 @@ pub(super) fn not_started(
         complaint: None,
         is_limit_line: false,
     };
-    let judged = Judged { because: format!("it cannot be started: {why}"), ..judge(&run, &ended) };
+    let judged =
+        Judged { because: format!("the run cannot be started: {why}"), ..judge(&run, &ended) };
     let errors = StderrSeen::default();
     let end = RunEnd {
         id,

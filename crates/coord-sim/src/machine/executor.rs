@@ -302,7 +302,7 @@ impl Machine {
             (Way::Shell | Way::Pane, _) => false,
         };
         let Some((claim, _)) = subject.pane.as_ref().filter(|_| fits) else {
-            return Outcome::Changed { what: "its pane".to_owned() };
+            return Outcome::Changed { what: "the pane changed".to_owned() };
         };
         if !self.is_line_plain {
             return Outcome::Failed { why: "not a path that can be typed".to_owned() };

@@ -181,7 +181,7 @@ impl Machine {
         let harness = self.processes.get(&subject.harness.pid);
         match harness.filter(|one| one.start_time == subject.harness.start_time) {
             Some(one) if one.tty != pane.tty => {
-                PaneState::Unreadable { why: "its harness is on another terminal".to_owned() }
+                PaneState::Unreadable { why: "the client is on another terminal".to_owned() }
             }
             Some(one) if one.is_stopped || pane.is_covered => PaneState::Other,
             Some(_) => pane.client(),

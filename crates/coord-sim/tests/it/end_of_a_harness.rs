@@ -67,8 +67,7 @@ fn decided(did: &str) -> f64 {
 #[test]
 fn every_step_from_the_signal_to_the_verification_is_tried() {
     let (first, last) = (moments().min().unwrap(), moments().max().unwrap());
-    let (signal, verified) =
-        (decided("SIGTERM to its harness"), decided("brought back, and verified"));
+    let (signal, verified) = (decided("SIGTERM to the client"), decided("recovered and verified"));
     assert!(f64::from(first) < signal, "{first} ms, {signal} ms");
     assert!(verified < f64::from(last), "{verified} ms, {last} ms");
 }

@@ -51,7 +51,7 @@ pub(super) fn hold(state: &State, session: &Session, now: Now) -> Option<inspect
     if let (Some(quota), Some(until)) = (session.quota, state.quota_at(session)) {
         return Some(inspect::Hold {
             reason: format!(
-                "{}; then it is woken, to see whether work goes on",
+                "waits for {}; coord then wakes the session to check",
                 quota.waited_for.words()
             ),
             since: rfc3339(quota.since.wall_ms),

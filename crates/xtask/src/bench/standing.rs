@@ -105,7 +105,7 @@ fn start(place: &Place) -> anyhow::Result<()> {
         // Until then it waits for other things: where the words come from, that all has settled.
         let id = session_id(*number);
         until("a recovery that waits for its draft", || {
-            Ok(place.decisions(&id)?.contains("a draft stands").then_some(()))
+            Ok(place.decisions(&id)?.contains("holds a draft").then_some(()))
         })?;
     }
     Ok(())

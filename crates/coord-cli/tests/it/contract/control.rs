@@ -185,7 +185,7 @@ fn a_release_says_what_it_changes() {
     at_terminal(&home, &tmux, "hold aaaa1111", "").done();
     at_terminal(&home, &tmux, "hold --all", "").done();
     let said = released("release aaaa1111");
-    assert!(said.contains("its hold ends; `coordctl hold --all` holds it still"), "{said}");
+    assert!(said.contains("its own hold ends, but `coordctl hold --all` still holds it"), "{said}");
     let said = released("release aaaa1111");
     assert!(said.contains("nothing changes: `coordctl hold --all` holds it"), "{said}");
     assert!(released("release --all").contains("its hold ends"));

@@ -31,7 +31,7 @@ fn watched() -> (Home, Coordinator) {
 fn judged(home: &Home, id: &str) -> Session {
     session_when(home, id, "judged after its death", |session| {
         let is_gone = session.owner.as_ref().is_some_and(|owner| owner.alive == Some(false));
-        is_gone && !session.because.contains("is being read")
+        is_gone && !session.because.contains("coord is checking")
     })
 }
 
@@ -145,7 +145,7 @@ fn h05_a_late_session_end_corrects_a_crash() {
     fs::write(home.paths().spool().join("solo-late"), solo).unwrap();
     let seen =
         session_when(&home, "session-one", "stopped", |one| one.state == SessionState::Stopped);
-    assert!(seen.because.contains("its user left it"), "{seen:?}");
+    assert!(seen.because.contains("a person ended it"), "{seen:?}");
 }
 
 // H-05: socket and spool first, then the judgement: a SessionEnd that had to go to the spool is not

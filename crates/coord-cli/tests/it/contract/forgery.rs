@@ -223,7 +223,7 @@ fn dying_strangers_trip_no_breaker() {
         drop(stranger);
     }
     let shown = coord(&home, &["inspect", "--json"]).expect_success().stdout;
-    assert!(!shown.contains("harnesses crashed within"), "{shown}");
+    assert!(!shown.contains("clients crashed within"), "{shown}");
     for id in ["s1", "s2", "s3", "s4"] {
         assert_eq!(seen(&home, id).state, SessionState::Unknown);
     }

@@ -320,7 +320,7 @@ fn s4_19_a_failed_message_is_retried() {
     assert_eq!((&id, &next), (&first, &second));
     let worked_on = queue(&home, &["retry", &next]);
     assert_eq!(worked_on.code(), Some(1));
-    assert!(worked_on.stderr.contains("works on it"), "{worked_on:?}");
+    assert!(worked_on.stderr.contains("is working on the message"), "{worked_on:?}");
     queue(&home, &["fail", &next, &fence, "--why", "no disk"]).expect_success();
     assert!(word(&json_of(&home, &["show", &next])["because"]).starts_with("no disk; waits"));
     let failed = queue(&home, &["--failed"]).expect_success().stdout;

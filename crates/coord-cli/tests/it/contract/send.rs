@@ -82,7 +82,7 @@ fn two_sessions() -> (Home, Coordinator, [Client; 2]) {
 }
 
 /// What is said of a message to a session that its user left.
-const ENDED: &str = "its session has ended: it comes when that is resumed";
+const ENDED: &str = "the session has ended: delivered when it is resumed";
 
 // S4-24: each bad input is one line that names the thing, and nothing is sent.
 #[test]
@@ -130,7 +130,7 @@ fn a_message_says_what_it_waits_for() {
     let listed = coord(&home, &["queue"]).expect_success().stdout;
     let line = listed.lines().find(|line| line.contains(id)).unwrap();
     assert!(line.starts_with("pending") && line.contains("aaaa1111"), "{line}");
-    assert!(line.contains("its session has ended"), "cut to the width: {line}");
+    assert!(line.contains("the session has ended"), "cut to the width: {line}");
     let shown = coord(&home, &["queue", "show", id]).expect_success().stdout;
     assert!(shown.contains(&format!("pending: {ENDED}")), "{shown}");
     assert!(shown.contains(&format!("session {ONE}")) && shown.contains("wake up"), "{shown}");
@@ -175,11 +175,11 @@ fn a_sender_learns_the_fate() {
     let expired = send(&home, &[ONE, "two", "--ttl", "1s", "--wait", "60s"]);
     assert_eq!(expired.code(), Some(1), "{expired:?}");
     assert!(expired.stdout.ends_with(" failed\n"), "{expired:?}");
-    assert!(expired.stderr.contains("nobody took it in time (--ttl)"), "{expired:?}");
+    assert!(expired.stderr.contains("its time (--ttl) ran out"), "{expired:?}");
     let id = expired.stdout.split(' ').next().unwrap();
     let shown = json_of(&home, &["queue", "show", id]);
     assert_eq!((&shown["state"], &shown["session_id"]), (&json!("failed"), &json!(ONE)));
-    assert_eq!(shown["because"], "nobody took it in time (--ttl)");
+    assert_eq!(shown["because"], "its time (--ttl) ran out");
     let counts = &json_of(&home, &["inspect", ONE])["sessions"][0]["messages"];
     assert_eq!(*counts, json!({"pending": 1, "processing": 0, "failed": 1}));
 }
@@ -298,7 +298,7 @@ fn an_idle_session_is_woken() {
     session_when(&home, ONE, "idle", |session| session.state == SessionState::Idle);
     // Without a wake hook nothing is promised.
     let told = send(&home, &[ONE, "one"]).expect_success().stdout;
-    let wanted = "pending: its session is idle and has no wake hook: it comes with its next prompt, or when its next turn ends\n";
+    let wanted = "pending: the session is idle and has no wake hook: delivered with its next prompt or when its next turn ends\n";
     assert!(told.ends_with(wanted), "{told}");
     let id = told.split(' ').next().unwrap();
     coord(&home, &["queue", "drop", id]).expect_success();
@@ -316,7 +316,10 @@ fn an_idle_session_is_woken() {
         if metrics.lines().any(|line| line.ends_with("waiters 1")) { Ok(()) } else { Err(metrics) }
     });
     let told = send(&home, &[ONE, "two"]).expect_success().stdout;
-    assert!(told.ends_with("its session is idle: its wake hook hands it over now\n"), "{told}");
+    assert!(
+        told.ends_with("the session is idle: its wake hook delivers the message now\n"),
+        "{told}"
+    );
     wait_until("the message is handed over", || {
         let text = std::fs::read_to_string(&woken).unwrap_or_default();
         if text.contains("two") { Ok(()) } else { Err(text) }
@@ -328,7 +331,7 @@ fn an_idle_session_is_woken() {
     let told = send(&home, &[ONE, "three"]).expect_success().stdout;
     assert!(told.ends_with(": it comes when that turn ends\n"), "{told}");
     let told = send(&home, &[ONE, "four", "--urgent"]).expect_success().stdout;
-    assert!(told.contains("it comes with the result of its next tool"), "{told}");
+    assert!(told.contains("delivered with its next tool result"), "{told}");
 }
 
 /// The agent of this harness sends an urgent message; its id.
@@ -380,7 +383,10 @@ fn a_chain_of_agents_waits_for_a_person() {
         (&json!("pending"), &json!(format!("session {ONE}")))
     );
     let why = word(&shown["because"]);
-    assert!(why.starts_with("4 messages led to it") && why.contains("H-21"), "{why}");
+    assert!(
+        why.starts_with("4 messages led to this one") && why.contains("has to release it"),
+        "{why}"
+    );
     assert!(why.contains(&format!("coord queue retry {id}")), "{why}");
     // No program and no agent lets it pass.
     let refused = coord(&home, &["queue", "retry", &id]);
@@ -401,6 +407,6 @@ fn a_chain_of_agents_waits_for_a_person() {
     let (code, said) = by_person(&home, &tmux, "coord", &format!("queue retry {id}"));
     assert_eq!(code, 0, "{said}");
     let released = word(&json_of(&home, &["queue", "show", &id])["because"]);
-    assert!(!released.contains("led to it"), "{released}");
+    assert!(!released.contains("led to this one"), "{released}");
     agent_reads(&home, &mut two, &id);
 }

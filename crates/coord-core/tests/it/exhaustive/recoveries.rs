@@ -11,7 +11,7 @@ use crate::world::{END, World, order, present, process};
 pub(crate) const STATES: &[Reached] = &[
     Reached { name: "recovery: attended, looked at", build: || crashed(crashes::at_rest()) },
     Reached { name: "recovery: looked at", build: || crashed(crashes::in_a_turn()) },
-    Reached { name: "recovery: held by its operator", build: held },
+    Reached { name: "recovery: held by a person", build: held },
     Reached { name: "recovery: resume typed", build: typed },
     Reached { name: "recovery: resume claimed", build: claimed },
     Reached { name: "recovery: started, not verified", build: started },
@@ -156,7 +156,7 @@ pub(crate) fn symbols() -> Vec<Symbol> {
             proved(world, Proof { owners: vec![process(900)], ..proof })
         }),
         Symbol::new("acted", acted(Outcome::Done)),
-        Symbol::new("acted: changed", acted(Outcome::Changed { what: "its pane".into() })),
+        Symbol::new("acted: changed", acted(Outcome::Changed { what: "the pane changed".into() })),
         Symbol::new("acted: failed", acted(Outcome::Failed { why: "tmux".into() })),
         Symbol::new("acted: observing", acted(Outcome::Observed)),
         Symbol::new("resume claimed by process 200", |world| {

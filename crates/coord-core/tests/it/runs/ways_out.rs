@@ -272,7 +272,7 @@ fn a_forced_end_says_what_it_was_decided_on() {
     run.until(660);
     let decided = run.notes().filter(|(_, note)| note.name == "end_decided");
     let because: Vec<_> = decided.map(|(_, note)| note.because.as_str()).collect();
-    let expected = "post_result_limbo_timeout: silent for 660 s, no live work, its tree quiet";
+    let expected = "post_result_limbo_timeout: silent for 660 s, no live work, process tree quiet";
     assert_eq!(because, [expected]);
 }
 

@@ -232,7 +232,7 @@ fn two_owners_get_nothing() {
     assert_eq!(world.state.sessions().filter(|one| one.two_owners).count(), 2);
     assert_eq!(world.asks_of_anyone(PROMPT), []);
     assert_eq!(world.wakes(), []);
-    assert!(world.why_waits(id(1)).contains("H-13"), "{}", world.why_waits(id(1)));
+    assert!(world.why_waits(id(1)).contains("two processes hold"), "{}", world.why_waits(id(1)));
     world.seen_dead(OTHER);
     world.registry(OTHER, coord_model::Registry::Absent, true);
     assert_eq!(world.wakes(), [], "a turn was opened meanwhile");

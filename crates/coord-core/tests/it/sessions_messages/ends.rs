@@ -82,7 +82,7 @@ fn leaves(world: &mut World) {
 #[test]
 fn a_parent_is_told_how_its_child_ended() {
     let ends: [(&str, Make, &str); 5] = [
-        ("left by its user", leaves, "was ended by its user"),
+        ("left by its user", leaves, "was ended by a person"),
         (
             "ended",
             |world| {
@@ -91,7 +91,11 @@ fn a_parent_is_told_how_its_child_ended() {
             },
             "has ended",
         ),
-        ("crashed", |world| world.die(PID, present("s1")), "crashed; coord tries to bring it back"),
+        (
+            "crashed",
+            |world| world.die(PID, present("s1")),
+            "crashed; coord is trying to recover it",
+        ),
         (
             "gone",
             |world| {
@@ -99,7 +103,7 @@ fn a_parent_is_told_how_its_child_ended() {
                 world.die(PID, no_registry());
                 world.pass(60.0);
             },
-            "is gone; nobody knows",
+            "is gone; whether it ended",
         ),
         ("interrupted", |world| world.reboot(), "was interrupted"),
     ];
@@ -139,7 +143,7 @@ fn that_it_was_given_up_is_told_as_well() {
     let mut world = family(in_a_turn());
     world.crash(PID);
     let told = world.tells();
-    assert!(told.len() == 1 && told[0].1.contains("tries to bring it back"), "{told:?}");
+    assert!(told.len() == 1 && told[0].1.contains("is trying to recover it"), "{told:?}");
     world.comes_back(NEXT);
     assert_eq!(world.tells(), [], "that it is back is no end");
     world.pass(40.0);
@@ -151,7 +155,7 @@ fn that_it_was_given_up_is_told_as_well() {
     assert!(world.session("s1").recovery.needs_operator.is_some());
     let told = world.tells();
     let [(_, text)] = &told[..] else { panic!("{told:?}") };
-    assert!(text.contains("could not bring it back") && text.contains("a person"), "{text}");
+    assert!(text.contains("could not recover it") && text.contains("a person"), "{text}");
     world.nobody_is_told();
 }
 
@@ -201,7 +205,7 @@ fn senders_whose_messages_wait_are_told() {
     let told = world.tells();
     let [(to, text)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(*to, other);
-    assert!(text.starts_with("Session s1") && text.contains("has not read waits"), "{text}");
+    assert!(text.starts_with("Session s1") && text.contains("has not read wait"), "{text}");
     world.nobody_is_told();
 }
 
@@ -227,7 +231,7 @@ fn a_parent_that_is_a_sender_is_told_once() {
     leaves(&mut world);
     let told = world.tells();
     let [(_, text)] = &told[..] else { panic!("{told:?}") };
-    assert!(text.starts_with("Your child session") && text.contains("has not read waits"));
+    assert!(text.starts_with("Your child session") && text.contains("has not read wait"));
 }
 
 // S4-27: nobody is told of its own end, by whatever id it names itself, nor who is nobody.

@@ -139,7 +139,7 @@ fn a_last_look_without_an_answer_is_given_up() {
     world.pass(0.5);
     let message = world.message(id(1));
     assert!(message.is_pending() && message.maybe_duplicate && !message.is_ready());
-    assert!(message.last_failure.as_deref().unwrap().contains("could not be seen"));
+    assert!(message.last_failure.as_deref().unwrap().contains("does not show whether"));
     assert_eq!((world.last_looks(), world.state.header().queue.ran_out), (vec![], 1));
     world.unproved(1);
     assert_eq!(world.message(id(1)).attempts, 1, "an answer that comes too late changes nothing");
@@ -247,7 +247,7 @@ fn a_new_boot_ends_its_lease_with_a_look() {
             world.unproved(1);
             let message = world.message(id(1));
             assert!(message.is_pending() && message.maybe_duplicate);
-            assert!(world.why_waits(id(1)).contains("when that is resumed"));
+            assert!(world.why_waits(id(1)).contains("when it is resumed"));
         }
     }
 }
@@ -269,7 +269,7 @@ fn messages_stay_with_their_session() {
     world.pass(1_000.0);
     world.hook("s1b", 700, HookKind::SessionStart(StartSource::Resume));
     world.launched(700, crate::crashes::launch());
-    assert_eq!(world.wakes(), [id(1)], "S0-33: it comes when that is resumed");
+    assert_eq!(world.wakes(), [id(1)], "S0-33: it comes when it is resumed");
     let prompt = world.event("s1b", 700, PROMPT, 0.0);
     world.send(prompt);
     let key = world.session("s1b").key;
@@ -327,10 +327,7 @@ fn a_message_to_a_session_expires() {
         }
     }
     world.pass(60.0);
-    assert_eq!(
-        (world.word_of(1), world.reason(id(2))),
-        ("processing", "nobody took it in time (--ttl)")
-    );
+    assert_eq!((world.word_of(1), world.reason(id(2))), ("processing", "its time (--ttl) ran out"));
 }
 
 // S4-22: a message whose text is gone fails by itself.

@@ -16,16 +16,16 @@ type Make = fn(&mut World);
 #[test]
 fn each_reason_is_said() {
     let makes: [(SessionState, Make, &str); 12] = [
-        (SessionState::Idle, |_| (), "is idle: it comes by its wake hook"),
+        (SessionState::Idle, |_| (), "is idle: delivered by its wake hook"),
         (
             SessionState::Running,
             |world| world.hook("s1", PID, PROMPT),
-            "works: it comes when that turn",
+            "is working: delivered when the turn",
         ),
         (
             SessionState::AwaitingPermission,
             |world| world.says("s1", PID, RegistryStatus::WaitingPermission),
-            "waits for an answer at its dialog",
+            "a dialog is open",
         ),
         (SessionState::Suspended, suspended, "stopped by Ctrl-Z"),
         (
@@ -34,7 +34,7 @@ fn each_reason_is_said() {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
             },
-            "waits for its quota",
+            "waits for the usage limit to reset",
         ),
         (
             SessionState::BlockedAuth,
@@ -42,22 +42,22 @@ fn each_reason_is_said() {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("authentication_failed".into()));
             },
-            "an error of its account",
+            "an account error",
         ),
         (
             SessionState::Stopped,
             |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
-            "has ended: it comes when that is resumed",
+            "has ended: delivered when it is resumed",
         ),
-        (SessionState::Interrupted, World::reboot, "has ended: it comes when that is resumed"),
-        (SessionState::Crashed, crashed, "crashed: it comes when that is back"),
+        (SessionState::Interrupted, World::reboot, "has ended: delivered when it is resumed"),
+        (SessionState::Crashed, crashed, "crashed: delivered when it is recovered"),
         (
             SessionState::RecoveryPending,
             |world| {
                 world.attend(true);
                 world.crash(PID);
             },
-            "crashed: it comes when that is back",
+            "crashed: delivered when it is recovered",
         ),
         (
             SessionState::Unknown,
@@ -65,9 +65,9 @@ fn each_reason_is_said() {
                 world.hook("s1", PID, PROMPT);
                 world.die(PID, no_registry());
             },
-            "nobody knows how",
+            "how it ended is unknown",
         ),
-        (SessionState::Idle, |world| hold(world), "held by its operator"),
+        (SessionState::Idle, |world| hold(world), "a person holds the session"),
     ];
     for (word, make, why) in makes {
         let mut world = at_rest();

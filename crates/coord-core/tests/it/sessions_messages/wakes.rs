@@ -32,16 +32,16 @@ fn an_idle_session_is_woken_with_one_message() {
 #[test]
 fn who_is_at_something_is_not_woken() {
     let makes: [(&str, Make, &str); 7] = [
-        ("a turn is open", |world| world.hook("s1", PID, PROMPT), "when that turn ends"),
+        ("a turn is open", |world| world.hook("s1", PID, PROMPT), "when the turn ends"),
         (
             "a permission dialog is open",
             |world| world.says("s1", PID, RegistryStatus::WaitingPermission),
-            "at its dialog",
+            "a dialog is open",
         ),
         (
             "a question is open",
             |world| world.says("s1", PID, RegistryStatus::WaitingInput),
-            "at its dialog",
+            "a dialog is open",
         ),
         (
             "a person holds it",
@@ -49,12 +49,12 @@ fn who_is_at_something_is_not_woken() {
                 let session = Some(world.key());
                 world.command(Command::Hold { session, for_ms: None });
             },
-            "held by its operator",
+            "a person holds the session",
         ),
         (
             "a person holds all",
             |world| world.command(Command::Hold { session: None, for_ms: Some(1_000_000) }),
-            "held by its operator",
+            "a person holds the session",
         ),
         (
             "it waits for its quota",
@@ -62,7 +62,7 @@ fn who_is_at_something_is_not_woken() {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("rate_limit".into()));
             },
-            "quota",
+            "usage limit",
         ),
         (
             "its account is blocked",
@@ -70,7 +70,7 @@ fn who_is_at_something_is_not_woken() {
                 world.hook("s1", PID, PROMPT);
                 world.hook("s1", PID, HookKind::StopFailure("billing_error".into()));
             },
-            "error of its account",
+            "account error",
         ),
     ];
     makes.into_iter().for_each(is_not_woken);
@@ -88,7 +88,7 @@ fn whom_coord_may_not_touch_is_not_woken() {
                 let proof = living(world);
                 assert_eq!(world.prove(proof).len(), 1);
             },
-            "being brought back",
+            "being recovered",
         ),
         (
             "two sources contradict each other",
@@ -101,7 +101,7 @@ fn whom_coord_may_not_touch_is_not_woken() {
                 assert!(world.session("s1").contested.is_some());
                 assert_eq!(world.state_of("s1"), SessionState::Idle);
             },
-            "nobody knows what its session is at",
+            "what the session is doing is unknown",
         ),
         (
             "Ctrl-Z",
@@ -123,13 +123,13 @@ fn whom_coord_may_not_touch_is_not_woken() {
                 let config_dir = "/home/dev/.claude".into();
                 world.take(&Event::ConfigDirLock { config_dir, held: false });
             },
-            "not this coordinator's to wake",
+            "may not wake the session",
         ),
-        ("it crashed", |world| world.crash(PID), "when that is back"),
+        ("it crashed", |world| world.crash(PID), "when it is recovered"),
         (
             "its user left",
             |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
-            "when that is resumed",
+            "when it is resumed",
         ),
     ];
     makes.into_iter().for_each(is_not_woken);
@@ -156,7 +156,7 @@ fn a_recovery_that_waits_holds_no_message_back() {
     world.says("s1", PID, RegistryStatus::Busy);
     world.command(Command::Recover { session, restart: true, when_idle: true });
     world.pass(3_600.0);
-    assert!(world.why_waits(id(1)).contains("works"), "{}", world.why_waits(id(1)));
+    assert!(world.why_waits(id(1)).contains("is working"), "{}", world.why_waits(id(1)));
     world.hook("s1", PID, STOP);
     world.says("s1", PID, RegistryStatus::Idle);
     world.actions();
@@ -165,7 +165,7 @@ fn a_recovery_that_waits_holds_no_message_back() {
     world.pass(40.0);
     assert!(!world.actions().iter().any(crate::crashes::is_act));
     let pending = world.session("s1").recovery.pending.as_ref();
-    assert_eq!(pending.unwrap().waits_for, "a message is on its way to it");
+    assert_eq!(pending.unwrap().waits_for, "a message is being delivered to it");
 }
 
 // H-02: no wake hook waits in a headless run.
@@ -198,7 +198,7 @@ fn a_session_that_never_reported_is_not_woken() {
     let mail = coord_model::NewMessage { to, ..world.mail(1) };
     world.sends(mail);
     assert_eq!(world.wakes(), []);
-    assert!(world.why_waits(id(1)).contains("not this coordinator's to wake"));
+    assert!(world.why_waits(id(1)).contains("may not wake the session"));
 }
 
 // H-02, R-01: an interrupted turn is over, and background work keeps nobody from reading.
@@ -234,7 +234,7 @@ fn the_seventh_wake_in_ten_minutes_waits() {
     world.sent([7]);
     assert_eq!(world.wakes(), []);
     let why = world.why_waits(id(7));
-    assert!(why.contains("started 6 turns") && why.contains("held for 4 min"), "{why}");
+    assert!(why.contains("(6) is used up") && why.contains("held for 4 min"), "{why}");
     world.pass(239.0);
     assert_eq!(world.wakes(), []);
     world.pass(2.0);
@@ -253,9 +253,9 @@ fn continuations_are_charged_to_the_same_budget() {
     }
     world.sent([7]);
     assert_eq!(world.wakes(), []);
-    assert!(world.why_waits(id(7)).contains("started 6 turns"), "{}", world.why_waits(id(7)));
+    assert!(world.why_waits(id(7)).contains("(6) is used up"), "{}", world.why_waits(id(7)));
     world.restart();
-    assert!(world.why_waits(id(7)).contains("started 6 turns"), "G10");
+    assert!(world.why_waits(id(7)).contains("(6) is used up"), "G10");
     world.asks(PROMPT, |_| ());
     assert_eq!(world.asks(STOP, |_| ()), None);
     assert_eq!(world.message(id(7)).word(), "pending");

@@ -85,7 +85,11 @@ fn nothing_is_handed_to_a_session_that_is_not_this_coordinators() {
     {
         assert_eq!(world.state_of("s2"), word);
         let key = world.session("s2").key;
-        assert_eq!(waits_at(&mut world, key), "its session is not this coordinator's", "{word:?}");
+        assert_eq!(
+            waits_at(&mut world, key),
+            "this coordinator does not manage the session",
+            "{word:?}"
+        );
     }
 }
 
@@ -133,8 +137,8 @@ fn only_what_left_is_sought() {
 #[test]
 fn what_is_urgent_comes_with_the_next_tool_of_an_open_turn() {
     let urgent =
-        "its session works: it comes with the result of its next tool, or when that turn ends";
-    let other = "its session works: it comes when that turn ends";
+        "the session is working: delivered with its next tool result or when the turn ends";
+    let other = "the session is working: delivered when the turn ends";
     for (is_urgent, why) in [(true, urgent), (false, other)] {
         let mut world = at_rest();
         world.sends(NewMessage { is_urgent, ..world.mail(1) });
@@ -155,7 +159,7 @@ fn nobody_is_woken_whose_turn_was_not_seen_to_end() {
     let turn = world.session("s1").turn;
     assert!(world.state_of("s1") == SessionState::Background && matches!(turn, Turn::Open { .. }));
     assert_eq!(world.wakes(), []);
-    let why = "nobody knows what its session is at: it comes with its next prompt";
+    let why = "what the session is doing is unknown: delivered with its next prompt";
     assert_eq!(world.why_waits(id(1)), why);
     world.hook("s1", PID, STOP);
     assert_eq!(world.state_of("s1"), SessionState::Background);

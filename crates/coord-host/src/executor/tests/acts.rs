@@ -12,7 +12,7 @@ fn changed(what: &str) -> Outcome {
 fn end(world: &mut World, subject: &Subject, proof: &Proof) -> Outcome {
     until("a quick look", || {
         let outcome = world.tools.end(subject, proof, Signal::Term);
-        (outcome != changed("the look took too long")).then_some(outcome)
+        (outcome != changed("the check took too long")).then_some(outcome)
     })
 }
 
@@ -25,7 +25,7 @@ fn a_client_at_rest_is_ended() {
     let proof = world.look(&subject);
     assert_eq!(end(&mut world, &subject, &proof), Outcome::Done);
     until("its end", || (!is_alive(client)).then_some(()));
-    assert_eq!(end(&mut world, &subject, &proof), changed("the harness"));
+    assert_eq!(end(&mut world, &subject, &proof), changed("the client changed"));
 }
 
 // H-08: no signal after a change.
@@ -37,16 +37,19 @@ fn a_client_is_not_ended_after_a_change() {
     let proof = world.look(&subject);
 
     world.register(client, &world.session, "busy");
-    assert_eq!(end(&mut world, &subject, &proof), changed("the client's registry"));
+    assert_eq!(end(&mut world, &subject, &proof), changed("the client's registry entry changed"));
     world.register(client, &world.session, "idle");
     let owner = Other::start(&["claude", "-r", &world.session], &[]);
-    assert_eq!(end(&mut world, &subject, &proof), changed("the owners of the session"));
+    assert_eq!(
+        end(&mut world, &subject, &proof),
+        changed("the processes that hold the session changed")
+    );
     drop(owner);
     std::fs::write(world.path("draft"), "\u{1b}[5;3Hfix it\u{1b}[7m ").unwrap();
     let tty = world.ask("%0", "#{pane_tty}");
     std::fs::copy(world.path("draft"), tty).unwrap();
     until("the draft", || world.text("%0").contains("fix it").then_some(()));
-    assert_eq!(end(&mut world, &subject, &proof), changed("its pane"));
+    assert_eq!(end(&mut world, &subject, &proof), changed("the pane changed"));
     assert!(is_alive(client));
 }
 
@@ -80,7 +83,7 @@ fn a_slow_look_is_no_licence() {
     world.tools.asker = Asker::new(vec![slow], readable);
     world.tools.asker.answer_within = PATIENCE;
     let outcome = world.tools.end(&subject, &proof, Signal::Term);
-    assert_eq!(outcome, changed("the look took too long"));
+    assert_eq!(outcome, changed("the check took too long"));
     assert!(is_alive(client));
     // A client that is proved to hang is not at rest: its signal does not wait for a quick look.
     world.register(client, &world.session, "busy");
@@ -97,13 +100,13 @@ fn kill_needs_the_same_process() {
     let mut subject = world.subject(client, true);
     let proof = world.look(&subject);
     subject.harness.start_time += 1;
-    assert_eq!(world.tools.end(&subject, &proof, Signal::Kill), changed("the harness"));
+    assert_eq!(world.tools.end(&subject, &proof, Signal::Kill), changed("the client changed"));
     assert!(is_alive(client));
     subject.harness = client;
     assert!(proof.ran_ns.is_some());
     let ran = Proof { ran_ns: Some(0), ..proof.clone() };
     let outcome = world.tools.end(&subject, &ran, Signal::Kill);
-    assert_eq!(outcome, changed("the silence of its main thread"));
+    assert_eq!(outcome, changed("the client's main thread ran"));
     assert!(is_alive(client));
     assert_eq!(world.tools.end(&subject, &proof, Signal::Kill), Outcome::Done);
     until("its end", || (!is_alive(client)).then_some(()));
@@ -220,7 +223,7 @@ fn nothing_is_typed_if_the_session_has_an_owner() {
     let proof = world.look(&subject);
     let _owner = Other::start(&["claude", "--resume", &world.session], &[]);
     let outcome = world.tools.type_resume(&subject, &proof);
-    assert_eq!(outcome, changed("the owners of the session"));
+    assert_eq!(outcome, changed("the processes that hold the session changed"));
 }
 
 // H-16: the server itself detects a change between the look and the keys.
@@ -232,7 +235,7 @@ fn the_guard_is_in_the_command_that_types() {
     let (spot, nonce) = (look.spot.unwrap(), look.proof.nonce.clone());
     let words = Words { line: world.tools.line(&nonce).unwrap(), nonce };
     let refused = |world: &mut World| {
-        assert_eq!(world.tools.type_line(&subject, &spot, &words), changed("its pane"));
+        assert_eq!(world.tools.type_line(&subject, &spot, &words), changed("the pane changed"));
         assert_eq!(world.tell(&["list-buffers"]), "");
         assert!(!world.text("%0").contains("resume-exec"));
     };
@@ -249,10 +252,10 @@ fn the_guard_is_in_the_command_that_types() {
     until("the prompt", || (world.ask("%0", "#{cursor_x}") == "5").then_some(()));
     let mut elsewhere = spot.clone();
     elsewhere.tty.push('0');
-    assert_eq!(world.tools.type_line(&subject, &elsewhere, &words), changed("its pane"));
+    assert_eq!(world.tools.type_line(&subject, &elsewhere, &words), changed("the pane changed"));
     let mut another = spot.clone();
     another.pid += 1;
-    assert_eq!(world.tools.type_line(&subject, &another, &words), changed("its pane"));
+    assert_eq!(world.tools.type_line(&subject, &another, &words), changed("the pane changed"));
     // The pane is as it was.
     assert_eq!(world.tools.type_line(&subject, &spot, &words), Outcome::Done);
     world.ran();
@@ -262,7 +265,7 @@ fn the_guard_is_in_the_command_that_types() {
     refused(&mut world);
     world.tell(&["new-window", "-d", "cat"]);
     world.tell(&["kill-pane", "-t", "%0"]);
-    assert_eq!(world.tools.type_line(&subject, &spot, &words), changed("its pane"));
+    assert_eq!(world.tools.type_line(&subject, &spot, &words), changed("the pane changed"));
     assert_eq!(world.tell(&["list-buffers"]), "");
 }
 
@@ -289,15 +292,15 @@ fn a_dead_pane_gets_a_new_first_process() {
     world.tell(&["set-option", "-g", "remain-on-exit", "on"]);
     let alive = world.look(&subject);
     let outcome = world.tools.respawn_pane(&subject, &alive);
-    assert_eq!(outcome, changed("its pane"), "its shell lives");
+    assert_eq!(outcome, changed("the pane changed"), "its shell lives");
     world.type_keys("%0", &["exit", "Enter"]);
     until("a dead pane", || (world.look(&subject).pane == PaneState::Dead).then_some(()));
     let proof = world.look(&subject);
-    assert_eq!(world.tools.type_resume(&subject, &proof), changed("its pane"));
+    assert_eq!(world.tools.type_resume(&subject, &proof), changed("the pane changed"));
     assert_eq!(world.tools.respawn_pane(&subject, &proof), Outcome::Done);
     assert_eq!(world.ran(), format!("resume-exec {}", proof.nonce));
     assert_eq!(world.ask("%0", "#{pane_current_path}"), world.path("work"));
-    assert_eq!(world.tools.respawn_pane(&subject, &proof), changed("its pane"));
+    assert_eq!(world.tools.respawn_pane(&subject, &proof), changed("the pane changed"));
 }
 
 // S0-25e: a window of its own, in the background.
@@ -386,7 +389,7 @@ fn actions_are_answered_in_their_order() {
     };
     let Reply::Proved(number, proof) = next() else { panic!("a proof") };
     assert_eq!((number, proof.transcript), (intent(1), TranscriptState::Held));
-    assert_eq!(next(), Reply::Acted(intent(2), changed("the harness")));
+    assert_eq!(next(), Reply::Acted(intent(2), changed("the client changed")));
     assert_eq!(hand.take(), None);
     assert_eq!(world.look(&subject).transcript, TranscriptState::Held, "it was given back");
 }
