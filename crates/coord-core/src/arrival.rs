@@ -59,8 +59,8 @@ pub(crate) fn on_hook(
         }
         Destination::Record(key) => {
             let left = leave(state, event, owner.as_ref(), at, fx);
-            let is_nobodys = state.get(key).is_some_and(Session::is_nobodys);
-            let is_believed = event.is_proved() || (is_nobodys && event.has_living_client());
+            let is_unowned = state.get(key).is_some_and(Session::is_unowned);
+            let is_believed = event.is_proved() || (is_unowned && event.has_living_client());
             let owner = owner.filter(|_| is_believed);
             let owner = owner.map(|owner| (owner, proof_of(event, !left.is_empty())));
             let mut touched = match state.take(key) {
@@ -242,7 +242,7 @@ fn apply(
             session.kind = harness.kind.or(session.kind);
         }
         if let Some(owner) = &mut session.owner {
-            owner.has_told = true;
+            owner.has_confirmed_hook = true;
         }
     }
     recovery::harm::on_prompt(session, event, fx);

@@ -81,7 +81,7 @@ impl State {
                 Some(since.awake.plus_ms(settings.death_judged_within_ms))
             }
             Presence::Alive => {
-                let silence = self.is_told_by_silence(session).then(|| {
+                let silence = self.is_judged_by_silence(session).then(|| {
                     let due = session.sign.plus_ms(settings.unknown_after_ms);
                     let settled = self.header.settling.as_ref().map_or(due, |hold| hold.until);
                     due.max(settled)

@@ -34,7 +34,7 @@ impl Effects {
 
     /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been
     /// taken again since (H-13).
-    pub(crate) fn do_it(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         let effect = Effect::Act(Box::new(action));
         self.effects.retain(|asked| *asked != effect);
         self.effects.push(effect);

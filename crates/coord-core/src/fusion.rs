@@ -50,7 +50,7 @@ pub(crate) enum Doing {
     /// Its screen contradicts the hooks, and was captured only once.
     Unclear,
     /// Hooks have not reported a turn edge yet: a turn may be open.
-    Unheard,
+    Unreported,
 }
 
 /// The conclusion from all sources.
@@ -95,7 +95,7 @@ fn by_screen(session: &Session, hooks: Doing) -> Verdict {
     let screen = by_level(status, hooks);
     if screen == hooks {
         by_hooks
-    } else if hooks == Doing::Unheard || LOOKS <= looks {
+    } else if hooks == Doing::Unreported || LOOKS <= looks {
         Verdict { doing: screen, by: Source::Pane, against: None }
     } else {
         Verdict { doing: Doing::Unclear, by: Source::Hooks, against: Some(Source::Pane) }
@@ -162,7 +162,7 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     match session.turn {
         Turn::Open { .. } => Doing::Turn,
         Turn::Closed { .. } if session.background.is_any() => Doing::Background,
-        Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unheard,
+        Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unreported,
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Doing::Rest,
     }
 }

@@ -29,7 +29,7 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::Offer { .. }
             | Effect::SeekMessages { .. }
             | Effect::SeekLast { .. }
-            | Effect::Tell { .. }
+            | Effect::SendNotice { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

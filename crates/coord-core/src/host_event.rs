@@ -182,8 +182,8 @@ impl State {
             let is_near = at.awake.ms_since(ended.awake) <= within_ms
                 && dead.seen_ms <= ended.wall_ms.saturating_add(within_ms)
                 && ended.wall_ms <= dead.at.wall_ms.saturating_add(within_ms);
-            let is_owed = session.recovery.pending.is_some();
-            (is_near || is_owed) && !by_itself
+            let is_pending = session.recovery.pending.is_some();
+            (is_near || is_pending) && !by_itself
         });
     }
 
@@ -213,10 +213,10 @@ impl State {
 
 /// Whether an end counts towards a host event: a verified event reported it, or the process is gone (H-44).
 fn is_end_proved(session: &Session) -> bool {
-    let is_told = session.last.as_ref().is_some_and(|last| last.verified);
+    let is_verified = session.last.as_ref().is_some_and(|last| last.verified);
     session.owner.as_ref().is_some_and(|owner| {
         let is_gone = matches!(owner.seen_alive, Some((false, _)));
-        owner.proof != OwnerProof::Claimed && (is_told || is_gone)
+        owner.proof != OwnerProof::Claimed && (is_verified || is_gone)
     })
 }
 

@@ -69,7 +69,7 @@ impl State {
             return Destination::History(key);
         }
         let Some(newest) = newest else { return unclaimed };
-        if newest.is_nobodys() && event.has_living_client() && !is_end {
+        if newest.is_unowned() && event.has_living_client() && !is_end {
             return Destination::Record(newest.key);
         }
         let is_held = self
@@ -190,7 +190,7 @@ impl State {
         if is_same {
             return None;
         }
-        if self.get(key).is_some_and(|session| !session.was_told()) {
+        if self.get(key).is_some_and(|session| !session.is_reported()) {
             // The record is known from the registry alone, and the registry was read before older events arrived.
             // Its entry names the conversation that the process will have gone over to by then.
             self.fail_messages_of(key, "the session switched to another conversation before a hook reported it; send the message again", at, fx);

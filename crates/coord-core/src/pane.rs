@@ -292,8 +292,8 @@ fn note_signature(session: &mut Session, name: &str, is_first: bool, at: Moment,
 /// Applies what the screen proves once two captures agree and are newer than the hooks (R-01, S0-18).
 fn conclude(session: &mut Session, at: Moment, fx: &mut Effects) {
     let PaneFact::Its(view) = &session.pane else { return };
-    let is_told = LOOKS <= view.looks && session.registry.level().is_none();
-    if !is_told || !fusion::is_painted(session, view.at.awake) {
+    let is_confirmed = LOOKS <= view.looks && session.registry.level().is_none();
+    if !is_confirmed || !fusion::is_painted(session, view.at.awake) {
         return;
     }
     match view.screen {

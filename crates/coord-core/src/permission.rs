@@ -31,12 +31,12 @@ pub(crate) fn is_over(session: &Session, event: &HookEvent, stamp: Stamp) -> boo
         return false;
     }
     let (thread, call) = (thread_key(event), is_request.then(|| call_key(event)));
-    let is_told = event.digest.is_some() || kind_of(event) == WaitKind::Input;
+    let is_identified = event.digest.is_some() || kind_of(event) == WaitKind::Input;
     session
         .over
         .iter()
         .filter(|over| over.thread == thread && stamp.mono_ns < over.mono_ns)
-        .any(|over| call.is_none() || over.call.is_none() || (is_told && over.call == call))
+        .any(|over| call.is_none() || over.call.is_none() || (is_identified && over.call == call))
 }
 
 /// Remembers what this event reports as over.

@@ -3,13 +3,13 @@
 mod chain;
 mod delivery;
 mod end_notices;
-mod fate;
 mod flood;
 mod frame;
 mod lease;
+mod outcome;
 
 pub use delivery::ANSWER_BYTES_MAX;
-pub use fate::Refused;
 pub use flood::{Admitted, QUEUE_NAME_CHARS_MAX, is_queue_name};
 pub use frame::framed_message;
 pub use lease::LEASE_MS_MAX;
+pub use outcome::Refused;

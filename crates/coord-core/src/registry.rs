@@ -80,7 +80,7 @@ impl State {
     /// own before the one that it continues (measured). The process is the other conversation's new owner (H-42).
     fn is_beginning(&self, key: SessionKey, entry: &RegistryEntry) -> bool {
         let is_bare = |session: &Session| {
-            !session.was_told()
+            !session.is_reported()
                 && session.former_owners.is_empty()
                 && session.session_id != entry.session_id
         };
@@ -198,8 +198,8 @@ pub(crate) fn interrupted_at(session: &Session) -> Option<Awake> {
     let level = session.registry.level()?;
     let is_news = level.is_after(fusion::newest_edge(session));
     let is_open = matches!(session.turn, Turn::Open { .. });
-    let is_told = level.status == RegistryStatus::Idle && is_open && is_news;
-    is_told.then(|| fusion::queued_until(session))
+    let is_interrupt = level.status == RegistryStatus::Idle && is_open && is_news;
+    is_interrupt.then(|| fusion::queued_until(session))
 }
 
 /// Ends a turn that the registry says was interrupted.
@@ -260,7 +260,8 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     };
     session.is_foreign = entry.is_foreign;
     let is_cleared = session.left == Some(EndReason::Clear);
-    if !session.was_told() || (is_cleared && names_another(session, entry, session.edge_at, at)) {
+    if !session.is_reported() || (is_cleared && names_another(session, entry, session.edge_at, at))
+    {
         session.follow_registry(&entry.session_id);
         session.left = None;
     }

@@ -60,7 +60,7 @@ impl State {
         let saw = format!("{what} for {} min", at.awake.ms_since(since.awake) / 60_000);
         if let Some((pane, _)) = session.proved_pane() {
             let text = format!("coord: {saw} (pane {})", pane.pane);
-            fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
+            fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
         }
         fx.decide(session, "H-35", &saw, "reminder shown; coord does not answer");
     }

@@ -62,7 +62,7 @@ impl State {
         if let Some(subject) = recovery::subject(session, harness, true) {
             session.rest.asked = Some(number);
             let subject = coord_model::Subject { reads_last_words: true, ..subject };
-            fx.do_it(Action::Prove { intent: recovery::intent(session, number), subject });
+            fx.act(Action::Prove { intent: recovery::intent(session, number), subject });
         }
     }
 
@@ -190,7 +190,8 @@ impl State {
              allowed before."
         );
         let did = format!("woken with \"{answer}\"");
-        session.rest.answering = self.tell(session, &Why { rule, saw, did: &did }, &text, at, fx);
+        session.rest.answering =
+            self.wake_within_budget(session, &Why { rule, saw, did: &did }, &text, at, fx);
         true
     }
 
@@ -210,12 +211,12 @@ impl State {
         );
         let saw = format!("the conversation fills {percent} % of the context");
         let why = Why { rule: "S1-23", saw: &saw, did: "asked to write a summary" };
-        let told = self.tell(session, &why, &text, at, fx);
-        session.rest.is_summary_asked = told.is_some();
+        let step = self.wake_within_budget(session, &why, &text, at, fx);
+        session.rest.is_summary_asked = step.is_some();
     }
 
     /// Wakes the session with this text, within its budget (H-21). Returns the number of the step.
-    fn tell(
+    fn wake_within_budget(
         &mut self,
         session: &mut Session,
         why: &Why<'_>,

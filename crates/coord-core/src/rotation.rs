@@ -206,7 +206,8 @@ pub struct Rotation {
     iteration: u32,
     crashes: Budget,
     /// Whether the next run continues after a crash, and is charged for it.
-    owes: bool,
+    #[serde(rename = "owes")]
+    is_charge_pending: bool,
     room: Budget,
     want: Option<String>,
     running: Option<Running>,
@@ -225,7 +226,7 @@ impl Rotation {
             current: 0,
             iteration: 0,
             crashes: Budget::default(),
-            owes: false,
+            is_charge_pending: false,
             room: Budget::default(),
             want: None,
             running: None,
@@ -253,7 +254,7 @@ impl Rotation {
         if let Some((LoopEnd::Done | LoopEnd::Stuck, _)) = self.end {
             self.iteration = 0;
             self.crashes.reset();
-            (self.owes, self.crash) = (false, None);
+            (self.is_charge_pending, self.crash) = (false, None);
         }
         self.end = None;
         self.crashes.next_turn();
@@ -314,9 +315,9 @@ impl Rotation {
         agent.exhausted = None;
         agent.session = None;
         self.running = Some(Running { agent: agent.name.clone(), is_resume });
-        if self.owes {
+        if self.is_charge_pending {
             self.crashes.charge(now.awake);
-            self.owes = false;
+            self.is_charge_pending = false;
         }
         (self.room, self.want) = (Budget::default(), None);
         self.at = now;
@@ -407,7 +408,7 @@ impl Rotation {
         self.iteration = self.iteration.saturating_add(1);
         self.crash = Some(crash);
         self.crashes.failed(now.awake);
-        self.owes |= !is_ours;
+        self.is_charge_pending |= !is_ours;
         self.of_current(|agent| {
             agent.session = session.map(String::from);
             agent.exhaustions = 0;
@@ -458,7 +459,7 @@ impl Rotation {
             );
             return Some((LoopEnd::MaxIterations, because));
         }
-        let crash = self.crash.as_ref().filter(|_| self.owes)?;
+        let crash = self.crash.as_ref().filter(|_| self.is_charge_pending)?;
         let last = format!("{}: {}, {}", crash.agent, crash.outcome, crash.summary);
         let because = match self.crashes.decide(limits.crashes, now) {
             BudgetDecision::Allowed | BudgetDecision::Later(_) => return None,

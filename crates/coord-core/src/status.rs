@@ -76,7 +76,7 @@ impl State {
     pub(crate) fn state_of(&self, session: &Session, awake: Awake) -> Answer {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
-            .or_else(|| nobodys(session))
+            .or_else(|| unowned(session))
             .or_else(|| self.recovering(session))
             .or_else(|| ended(session))
             .or_else(|| process(session))
@@ -141,7 +141,7 @@ impl State {
     /// Whether silence alone makes this session unknown. For an open turn, hooks are then the only source. For
     /// a session at rest, hooks are the only source and no process was seen alive. A watched process at rest
     /// may be silent indefinitely, and so may a turn that the client's registry confirms.
-    pub(crate) fn is_told_by_silence(&self, session: &Session) -> bool {
+    pub(crate) fn is_judged_by_silence(&self, session: &Session) -> bool {
         session.shown.state != SessionState::Unknown
             && self.rests_on_hooks(session)
             && self.is_weighed(session)
@@ -152,7 +152,7 @@ impl State {
     pub(crate) fn is_weighed(&self, session: &Session) -> bool {
         self.elsewhere(session)
             .or_else(|| two_owners(session))
-            .or_else(|| nobodys(session))
+            .or_else(|| unowned(session))
             .or_else(|| self.recovering(session))
             .or_else(|| foreign(session))
             .or_else(|| suspended(session))
@@ -203,9 +203,9 @@ fn two_owners(session: &Session) -> Option<Answer> {
 }
 
 /// A record that only unverified events opened. Their claims about the session are not shown (H-44, S0-28b).
-fn nobodys(session: &Session) -> Option<Answer> {
+fn unowned(session: &Session) -> Option<Answer> {
     let because = "only unverified events report it, and no client is known to hold it";
-    session.is_nobodys().then(|| answer(SessionState::Unknown, "H-44", because))
+    session.is_unowned().then(|| answer(SessionState::Unknown, "H-44", because))
 }
 
 fn ended(session: &Session) -> Option<Answer> {
@@ -300,7 +300,7 @@ fn living(session: &Session, awake: Awake) -> Answer {
             "R-01",
             "the screen contradicts the hooks; coord captures it again",
         ),
-        Doing::Unheard => answer(
+        Doing::Unreported => answer(
             SessionState::Unknown,
             "R-01",
             "no source has reported yet whether a turn is open",

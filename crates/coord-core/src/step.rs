@@ -50,7 +50,7 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     state.recover(&due, at, &mut fx);
     for key in touched.iter().chain(&due) {
         state.keep_stop(*key, at, &mut fx);
-        state.tell_end(*key, at, &mut fx);
+        state.request_end_notices(*key, at, &mut fx);
     }
     fx.effects.extend(looks(state, now).effects);
     refresh(state, &due, at, &mut fx);
@@ -141,8 +141,8 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
 fn on_lock(state: &mut State, config_dir: &str, is_held: bool) -> Vec<SessionKey> {
     state.header.config_dirs.insert(config_dir.into(), is_held);
     state.keys_of(|session| {
-        let is_owed = session.recovery.pending.is_some();
-        is_owed || session.quota.is_some() || session.stall.is_some()
+        let is_pending = session.recovery.pending.is_some();
+        is_pending || session.quota.is_some() || session.stall.is_some()
     })
 }
 
@@ -199,7 +199,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     forget_looks(state, now);
     ask_anew(state, fx);
     state.write_stops_again(fx);
-    state.tell_failures(state.moment(now), fx);
+    state.request_failure_notices(state.moment(now), fx);
     state.keys()
 }
 

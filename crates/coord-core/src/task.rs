@@ -87,7 +87,7 @@ impl State {
     pub(crate) fn write_stops_again(&self, fx: &mut Effects) {
         for session in self.sessions() {
             if let Some(StopFile { dir, text, is_seen: false, .. }) = &session.task.wrote {
-                fx.do_it(Action::WriteStop { dir: dir.clone(), text: text.clone() });
+                fx.act(Action::WriteStop { dir: dir.clone(), text: text.clone() });
             }
         }
     }
@@ -132,7 +132,7 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             let (dir, is_kept) = (dir.clone(), flag.is_limit);
             let did = format!("{dir}/.auto-stop written ({})", reason_of(flag));
             fx.decide(session, "S1-15", &flag.reason, &did);
-            fx.do_it(Action::WriteStop { dir: dir.clone(), text: text.clone() });
+            fx.act(Action::WriteStop { dir: dir.clone(), text: text.clone() });
             session.task.wrote = Some(StopFile { dir, text, is_kept, is_seen: false });
         }
         (None, Some(_), _) => {
@@ -145,7 +145,7 @@ fn keep_stop_file(session: &mut Session, at: Moment, fx: &mut Effects) {
             }
             let saw = format!("coord wrote {dir}/.auto-stop, and the reason is gone");
             fx.decide(session, "S1-24", &saw, "removed unless somebody changed it");
-            fx.do_it(Action::RemoveStop { dir, text });
+            fx.act(Action::RemoveStop { dir, text });
         }
         (Some(_), _, _) | (None, None, _) => (),
     }

@@ -105,9 +105,9 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
     note_config_dir(session, event);
     let is_verified = event.is_verified();
     // Marks apply by directory, so an unverified event sets the directory only if none is known.
-    let is_told = is_verified || session.cwd.is_empty();
+    let is_cwd_believed = is_verified || session.cwd.is_empty();
     for (field, value, is_believed) in [
-        (&mut session.cwd, &event.cwd, is_told),
+        (&mut session.cwd, &event.cwd, is_cwd_believed),
         (&mut session.transcript_path, &event.transcript_path, is_verified),
         (&mut session.host, &event.host, true),
     ] {
@@ -125,13 +125,13 @@ fn note_newest(session: &mut Session, event: &HookEvent, stamp: Stamp) {
 fn note_config_dir(session: &mut Session, event: &HookEvent) {
     let is_read = session.launch.as_ref().is_some_and(|launch| launch.config_dir.is_some());
     let is_first = session.owner.as_ref().is_some_and(|owner| !owner.has_reported);
-    let told = match &event.provenance {
+    let reported = match &event.provenance {
         Provenance::Verified if is_first || session.config_dir.is_empty() => &event.config_dir,
         Provenance::Corroborated { registry_dir: Some(dir), .. } if is_first => dir,
         Provenance::Verified | Provenance::Corroborated { .. } | Provenance::Claimed => return,
     };
-    if !is_read && !told.is_empty() && session.config_dir != *told {
-        session.config_dir.clone_from(told);
+    if !is_read && !reported.is_empty() && session.config_dir != *reported {
+        session.config_dir.clone_from(reported);
     }
 }
 
@@ -312,11 +312,11 @@ fn learn_turn_id(session: &mut Session, event: &HookEvent) {
 /// (measured); where no ids are given, they are counted. An end with another id than the open turn's belongs to
 /// the turn after it: the Stop between them was lost.
 fn close(session: &mut Session, event: &HookEvent, at: Moment) {
-    let is_told = event.prompt_id.is_some();
-    let is_later = is_told && session.turn_id.is_some() && session.turn_id != event.prompt_id;
+    let has_id = event.prompt_id.is_some();
+    let is_later = has_id && session.turn_id.is_some() && session.turn_id != event.prompt_id;
     session.turn = match session.turn {
         Turn::Open { queued: queued @ 1.., .. } if !is_later => {
-            Turn::Open { since: at, queued: if is_told { 0 } else { queued.saturating_sub(1) } }
+            Turn::Open { since: at, queued: if has_id { 0 } else { queued.saturating_sub(1) } }
         }
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
             Turn::Closed { at }

@@ -38,7 +38,7 @@ impl State {
     pub(crate) fn wake(&mut self, session: &mut Session, text: String, fx: &mut Effects) -> u64 {
         let number = self.header.machine.next_number();
         session.starter = Starter::Awaited;
-        fx.do_it(Action::Wake { intent: Intent { session: session.key, number }, text });
+        fx.act(Action::Wake { intent: Intent { session: session.key, number }, text });
         number
     }
 }

@@ -349,7 +349,9 @@ impl<W: World> Coordinator<W> {
             }
             Effect::SeekMessages { session } => self.seek_messages(session),
             Effect::SeekLast { message } => self.seek_last(message),
-            Effect::Tell { to, about, name, text } => self.tell(to, (about, name), &text, now),
+            Effect::SendNotice { to, about, name, text } => {
+                self.send_notice(to, (about, name), &text, now);
+            }
             Effect::Act(action) => self.perform_action(*action),
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);

@@ -91,7 +91,7 @@ pub enum Effect {
         message: MessageId,
     },
     /// Notify a session of what became of another one (S4-27).
-    Tell {
+    SendNotice {
         /// The session to notify.
         to: SessionKey,
         /// The session that the notice is about.

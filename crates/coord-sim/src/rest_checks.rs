@@ -1,8 +1,8 @@
 //! What recoveries have come to once all is at rest.
 //!
-//! * G12, H-35: what is still owed waits, says for what, and that is so.
+//! * G12, H-35: what is still pending waits, says for what, and that is so.
 //! * S0-32: an unattended session that crashed is back, or something hindered it that is so.
-//! * H-13: no transcript is locked but those of recoveries that are owed.
+//! * H-13: no transcript is locked but those of pending recoveries.
 
 use coord_core::{Ending, Pending, Session, Stage, State};
 use coord_model::SessionState;
@@ -17,17 +17,17 @@ use crate::simulation::{SECOND, Simulation};
 const LOOK_MS: u64 = 1_000;
 
 impl Simulation {
-    /// What is owed waits for something that is so, and nothing else is locked.
+    /// What is pending waits for something that is so, and nothing else is locked.
     pub(crate) fn check_recoveries(&self) -> Result<(), Violation> {
         let Some(serving) = &self.serving else { return Ok(()) };
         let state = serving.coordinator().state();
-        let is_owed = |id: &String| {
+        let is_pending = |id: &String| {
             let mut all = state.sessions_with_id(id);
             all.any(|session| session.recovery.pending.is_some())
         };
         let locked = self.machine.get().held_transcripts.clone();
-        if let Some(id) = locked.keys().find(|id| !is_owed(id)) {
-            let what = format!("{id}: its transcript is locked, and nothing is owed to it");
+        if let Some(id) = locked.keys().find(|id| !is_pending(id)) {
+            let what = format!("{id}: its transcript is locked, and no recovery is pending");
             return Err(Violation::new("H-13", what));
         }
         for session in state.sessions() {
@@ -36,7 +36,7 @@ impl Simulation {
                 Some(pending) => {
                     if !self.waits_truly(state, session, pending) {
                         let (why, at) = (&pending.waits_for, &pending.stage);
-                        let what = format!("{id}: owed and waits for {why:?}, {at:?}");
+                        let what = format!("{id}: pending and waits for {why:?}, {at:?}");
                         return Err(Violation::new("H-35", what));
                     }
                 }
@@ -118,7 +118,7 @@ impl Simulation {
         self.places.iter().find(|place| place.last_session.as_ref() == id)
     }
 
-    /// Whether a session that nothing is owed to is rightly left alone.
+    /// Whether a session without a pending recovery is rightly left alone.
     fn is_left_rightly(&self, session: &Session) -> Result<(), Violation> {
         let is_crashed = session.shown.state == SessionState::Crashed;
         let Some(life) = self.life_of(session).filter(|_| is_crashed) else { return Ok(()) };

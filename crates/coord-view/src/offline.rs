@@ -172,7 +172,7 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
         | Effect::Offer { .. }
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
-        | Effect::Tell { .. }
+        | Effect::SendNotice { .. }
         | Effect::Act(_) => return None,
     })
 }

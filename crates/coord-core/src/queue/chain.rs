@@ -52,7 +52,7 @@ impl State {
     }
 
     /// Why the session does not accept the message, in words; none if it does.
-    pub(super) fn barred(&self, message: &Message, session: &Session) -> Option<String> {
+    pub(super) fn why_not_accepted(&self, message: &Message, session: &Session) -> Option<String> {
         if self.takes(message, session) {
             return None;
         }

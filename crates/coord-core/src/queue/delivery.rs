@@ -56,7 +56,7 @@ impl State {
         delivery: DeliveryPath,
         at: Moment,
     ) -> Vec<MessageId> {
-        if self.shut(session, delivery, at).is_some() {
+        if self.why_blocked(session, delivery, at).is_some() {
             return Vec::new();
         }
         let n_max = if delivery == DeliveryPath::Wake { 1 } else { BATCH_MAX };
@@ -87,16 +87,18 @@ impl State {
     }
 
     /// Why nothing is handed to this session now; none if messages can be handed over.
-    fn shut(&self, session: &Session, delivery: DeliveryPath, at: Moment) -> Option<String> {
-        self.away(session, at).or_else(|| match delivery {
+    fn why_blocked(&self, session: &Session, delivery: DeliveryPath, at: Moment) -> Option<String> {
+        self.why_unreachable(session, at).or_else(|| match delivery {
             DeliveryPath::Start | DeliveryPath::Prompt | DeliveryPath::Tool => None,
-            DeliveryPath::Stop => self.spent(session, at),
-            DeliveryPath::Wake => self.busy(session).or_else(|| self.spent(session, at)),
+            DeliveryPath::Stop => self.why_over_budget(session, at),
+            DeliveryPath::Wake => {
+                self.why_not_woken(session).or_else(|| self.why_over_budget(session, at))
+            }
         })
     }
 
     /// Why nothing reaches the session's agent at all; none if messages can reach it.
-    fn away(&self, session: &Session, at: Moment) -> Option<String> {
+    fn why_unreachable(&self, session: &Session, at: Moment) -> Option<String> {
         if session.two_owners {
             return Some("two processes hold the session".into());
         }
@@ -126,7 +128,7 @@ impl State {
     }
 
     /// Why the session is not woken; none if it can be.
-    fn busy(&self, session: &Session) -> Option<String> {
+    fn why_not_woken(&self, session: &Session) -> Option<String> {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
         let why = if session.kind != Some(Kind::Interactive) {
@@ -147,7 +149,7 @@ impl State {
     }
 
     /// Why coord starts no turn in the session now; none if it may (H-21).
-    fn spent(&self, session: &Session, at: Moment) -> Option<String> {
+    fn why_over_budget(&self, session: &Session, at: Moment) -> Option<String> {
         let until = session.wakes.held_until(self.header.settings.wakes, at.awake)?;
         let (used, _) = session.wakes.used(at.awake);
         let minutes = until.ms_since(at.awake).div_ceil(60_000);
@@ -170,13 +172,15 @@ impl State {
     ) -> Option<String> {
         let session = self.get(message.session()?)?;
         // It is unknown in which mode a session that is gone will come back.
-        let person =
-            self.waits_for_person(message).then(|| self.barred(message, session)).flatten();
+        let person = self
+            .waits_for_person(message)
+            .then(|| self.why_not_accepted(message, session))
+            .flatten();
         let why = person
-            .or_else(|| self.away(session, at))
-            .or_else(|| self.barred(message, session))
+            .or_else(|| self.why_unreachable(session, at))
+            .or_else(|| self.why_not_accepted(message, session))
             .or_else(|| busy_for(message, session))
-            .or_else(|| self.shut(session, DeliveryPath::Wake, at));
+            .or_else(|| self.why_blocked(session, DeliveryPath::Wake, at));
         let idle = match has_waiter {
             Some(true) => "the session is idle: its wake hook delivers the message now",
             Some(false) => {
@@ -188,7 +192,7 @@ impl State {
     }
 
     /// Notes that a message left for its session.
-    pub(super) fn hand(
+    pub(super) fn hand_over(
         &mut self,
         id: MessageId,
         delivery: DeliveryPath,
@@ -222,7 +226,7 @@ impl State {
             is_last: false,
         };
         self.put(session);
-        self.lend(id, delivery.event(), Some(sought), lease_ms, at);
+        self.grant_lease(id, delivery.event(), Some(sought), lease_ms, at);
         let did = format!(
             "handed over by {}; the transcript will show whether it arrived",
             delivery.event()

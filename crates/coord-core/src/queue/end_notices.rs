@@ -12,59 +12,59 @@ use crate::effects::Effects;
 use crate::records::{Message, MessageState, Presence, Session, State};
 
 /// Maximum age of an end that is reported, in milliseconds: the notice of an older end may be dropped already.
-const TOLD_WITHIN_MS: u64 = 24 * 3_600_000;
+const NOTICE_AGE_MAX_MS: u64 = 24 * 3_600_000;
 
 impl State {
     /// Requests a notice of the session's end for everybody who did not get one yet.
-    pub(crate) fn tell_end(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
+    pub(crate) fn request_end_notices(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
         let Some(session) = self.get(key) else { return };
         let Some((word, how, ended)) = end_of(session) else { return };
-        if self.is_told_no_more(ended, at) {
+        if self.is_too_old_for_notice(ended, at) {
             return;
         }
         let name = format!("end-{}-{}-{word}", key.0, ended.wall_ms);
         let parents: BTreeSet<SessionKey> = self.parents(session).map(|one| one.key).collect();
         let senders = self.senders_waiting(key);
         for to in parents.union(&senders) {
-            if *to == key || self.was_told(*to, &name) {
+            if *to == key || self.has_notice(*to, &name) {
                 continue;
             }
             let text = text(session, &how, parents.contains(to), senders.contains(to));
-            fx.ask(Effect::Tell { to: *to, about: key, name: name.clone(), text });
+            fx.ask(Effect::SendNotice { to: *to, about: key, name: name.clone(), text });
         }
     }
 
     /// Requests a notice that a message failed, for the agent that sent it (S4-25).
-    pub(crate) fn tell_failure(&self, message: &Message, at: Moment, fx: &mut Effects) {
+    pub(crate) fn request_failure_notice(&self, message: &Message, at: Moment, fx: &mut Effects) {
         let (Sender::Session(id), MessageState::Failed { at: failed, reason, .. }) =
             (&message.from, &message.state)
         else {
             return;
         };
-        if self.is_told_no_more(*failed, at) {
+        if self.is_too_old_for_notice(*failed, at) {
             return;
         }
         let name = format!("failed-{}-{}", message.id, failed.wall_ms);
         let Some(to) = self.sessions_with_id(id).last().map(|one| one.key) else { return };
-        if message.session() != Some(to) && !self.was_told(to, &name) {
+        if message.session() != Some(to) && !self.has_notice(to, &name) {
             let text = format!("Your message {} failed: {reason}.", message.id);
-            fx.ask(Effect::Tell { to, about: to, name, text });
+            fx.ask(Effect::SendNotice { to, about: to, name, text });
         }
     }
 
     /// Requests the notices that a previous coordinator may not have sent before it ended.
-    pub(crate) fn tell_failures(&self, at: Moment, fx: &mut Effects) {
-        self.messages.all().for_each(|message| self.tell_failure(message, at, fx));
+    pub(crate) fn request_failure_notices(&self, at: Moment, fx: &mut Effects) {
+        self.messages.all().for_each(|message| self.request_failure_notice(message, at, fx));
     }
 
-    fn was_told(&self, to: SessionKey, name: &str) -> bool {
+    fn has_notice(&self, to: SessionKey, name: &str) -> bool {
         let same = Same::Key(name.into(), 0);
         self.messages.same_as(&Address::Session(to), &Sender::Coord, &same).is_some()
     }
 
-    fn is_told_no_more(&self, happened: Moment, at: Moment) -> bool {
-        let told_within_ms = TOLD_WITHIN_MS.min(self.header.settings.queue.processed_kept_ms);
-        told_within_ms <= at.wall_ms.saturating_sub(happened.wall_ms)
+    fn is_too_old_for_notice(&self, happened: Moment, at: Moment) -> bool {
+        let age_max_ms = NOTICE_AGE_MAX_MS.min(self.header.settings.queue.processed_kept_ms);
+        age_max_ms <= at.wall_ms.saturating_sub(happened.wall_ms)
     }
 
     /// The sessions that sent messages which wait for this one.

@@ -61,11 +61,11 @@ impl State {
         if !self.messages.get(id).is_some_and(Message::is_ready) {
             return;
         }
-        self.lend(id, holder, None, lease_ms.min(LEASE_MS_MAX), at);
+        self.grant_lease(id, holder, None, lease_ms.min(LEASE_MS_MAX), at);
     }
 
     /// Gives a lease on the message. Any earlier lease is lost.
-    pub(super) fn lend(
+    pub(super) fn grant_lease(
         &mut self,
         id: MessageId,
         holder: &str,

@@ -166,14 +166,14 @@ impl Messages {
 
     /// Adds a new message.
     pub(crate) fn put(&mut self, message: Message) {
-        self.indexes.tell(&message, Indexed::default(), Indexed::of(&message));
+        self.indexes.update(&message, Indexed::default(), Indexed::of(&message));
         self.messages.insert(message.id, Box::new(message));
     }
 
     /// Removes a message for good.
     pub(crate) fn remove(&mut self, id: MessageId) -> bool {
         let Some(message) = self.messages.remove(&id) else { return false };
-        self.indexes.tell(&message, Indexed::of(&message), Indexed::default());
+        self.indexes.update(&message, Indexed::of(&message), Indexed::default());
         true
     }
 
@@ -184,14 +184,14 @@ impl Messages {
         change(message);
         let after = Indexed::of(message);
         if before != after {
-            self.indexes.tell(message, before, after);
+            self.indexes.update(message, before, after);
         }
     }
 }
 
 impl Indexes {
     /// Updates the indexes after a message changed.
-    fn tell(&mut self, message: &Message, before: Indexed, after: Indexed) {
+    fn update(&mut self, message: &Message, before: Indexed, after: Indexed) {
         let id = message.id;
         if before.deadline != after.deadline {
             before.deadline.map(|at| self.deadlines.remove(&(at, id)));
@@ -207,10 +207,10 @@ impl Indexes {
             (true, false) => _ = self.same.remove(&same_of(message)),
             (false, false) | (true, true) => (),
         }
-        self.tell_line(message, before, after);
+        self.update_line(message, before, after);
     }
 
-    fn tell_line(&mut self, message: &Message, before: Indexed, after: Indexed) {
+    fn update_line(&mut self, message: &Message, before: Indexed, after: Indexed) {
         if !self.lines.contains_key(&message.to) {
             self.lines.insert(message.to.clone(), Line::default());
         }

@@ -43,8 +43,8 @@ pub struct Owner {
     #[serde(default)]
     pub has_reported: bool,
     /// Whether a hook came from it that something else confirms (H-44).
-    #[serde(default)]
-    pub has_told: bool,
+    #[serde(default, rename = "has_told")]
+    pub has_confirmed_hook: bool,
     /// Whether a hook with a proved sender named the mode that it runs in. The mode of the previous process says
     /// nothing about this one (H-04).
     #[serde(default)]
@@ -92,7 +92,7 @@ impl Owner {
             seen_alive: None,
             is_stopped: false,
             has_reported: false,
-            has_told: false,
+            has_confirmed_hook: false,
             has_named_mode: false,
             may_have_left: false,
             lived_until_ms: 0,
@@ -129,7 +129,7 @@ impl Owner {
 }
 
 clocks!(struct Owner {
-    id, seen_alive, is_stopped, has_told, has_reported, has_named_mode, may_have_left, lived_until_ms, ended_elsewhere_ms, proof, registry_session,
+    id, seen_alive, is_stopped, has_confirmed_hook, has_reported, has_named_mode, may_have_left, lived_until_ms, ended_elsewhere_ms, proof, registry_session,
 } until {});
 
 clocks!(none in OwnerId, OwnerProof);

@@ -174,6 +174,16 @@ impl Cause {
             Self::Operator => "operator",
         }
     }
+
+    /// In words for people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Signature => "crash signature",
+            Self::Death => "crash",
+            Self::Interrupted => "interruption",
+            Self::Operator => "asked for by a person",
+        }
+    }
 }
 
 /// A pending recovery.
@@ -215,7 +225,8 @@ pub struct Pending {
     /// Since when it waits for that.
     pub waits_since: Moment,
     /// Whether its user was notified that it waits (H-35).
-    pub is_told: bool,
+    #[serde(rename = "is_told")]
+    pub is_notified: bool,
     /// Whether its user was notified and had the time to cancel it (H-06).
     pub is_graced: bool,
     /// When that time began (H-54).
@@ -387,7 +398,7 @@ clocks!(struct Recovery {
 
 clocks!(struct Pending {
     cause, harness, session_id, detected_at, died_at, by_hand, when_idle, was_working, ended_by_us, attempts, begun, changes,
-    obstacle, waits_for, waits_since, is_told, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, is_start_heard,
+    obstacle, waits_for, waits_since, is_notified, is_graced, graced_at, prompt_ms, still, prompt, typed, claimed, is_start_heard,
     stage,
 } until {});
 

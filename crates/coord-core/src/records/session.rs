@@ -384,14 +384,14 @@ impl Session {
 
     /// Sets a new owner. Stamps, turn and registry entry start again (H-31, H-42).
     pub(crate) fn change_owner(&mut self, id: OwnerId) {
-        let was_nobodys = self.is_nobodys();
+        let was_unowned = self.is_unowned();
         let former = self.owner.take().map(|owner| owner.id);
         self.former_owners.extend(former.clone());
         if FORMER_MAX < self.former_owners.len() {
             self.former_owners.remove(0);
         }
         // What unverified events said of a session without an owner does not apply to any owner (H-44).
-        if former.is_some() || (was_nobodys && self.last.is_some()) {
+        if former.is_some() || (was_unowned && self.last.is_some()) {
             self.forget_process();
         }
         self.owner = Some(Owner::begin(id));
@@ -425,8 +425,8 @@ impl Session {
     }
 
     /// Whether a hook of its owner reported it. A hook that nothing confirms does not count (H-44).
-    pub(crate) fn was_told(&self) -> bool {
-        self.owner.as_ref().is_some_and(|owner| owner.has_told || owner.has_reported)
+    pub(crate) fn is_reported(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.has_confirmed_hook || owner.has_reported)
     }
 
     /// Whether its process may have gone over to another session, according to unverified events (H-44).
@@ -435,7 +435,7 @@ impl Session {
     }
 
     /// Whether only unverified events report it: no client is known that holds or held it (H-44).
-    pub(crate) fn is_nobodys(&self) -> bool {
+    pub(crate) fn is_unowned(&self) -> bool {
         self.owner.is_none() && self.former_owners.is_empty()
     }
 

@@ -11,7 +11,7 @@ use super::guards::{Living, Stop, Then};
 use super::harm;
 use super::hung::said_of_end;
 use super::opening;
-use super::outcome::{AGAIN_MS, again_ms, tell, told_at, wait};
+use super::outcome::{AGAIN_MS, again_ms, notice_at, notify_of_wait, wait};
 use super::resumed::waits_for_its_user;
 use super::verdict::Move;
 use crate::effects::Effects;
@@ -43,7 +43,7 @@ impl State {
         let settings = &self.header.settings;
         let expires = opening::expires_at(session).unwrap_or(NEVER);
         let due = match &session.recovery.pending.as_ref()?.stage {
-            Stage::Waiting { until } => (*until).min(told_at(session).unwrap_or(NEVER)),
+            Stage::Waiting { until } => (*until).min(notice_at(session).unwrap_or(NEVER)),
             Stage::Grace { until } => *until,
             Stage::Proving { since, .. } => since.plus_ms(LOOK_WITHIN_MS),
             Stage::Ending { since, .. } => since.plus_ms(settings.end_within_ms),
@@ -105,7 +105,7 @@ impl State {
             return self.stop(session, stop, at, fx);
         }
         let stage = pending.stage.clone();
-        tell(session, at, fx);
+        notify_of_wait(session, at, fx);
         match stage {
             Stage::Waiting { until } => self.try_now(session, until, at, fx),
             Stage::Grace { until } if until <= at.awake => {
@@ -178,11 +178,11 @@ impl State {
             let id = session.session_id.clone();
             let before = core::mem::replace(&mut pending.session_id, id);
             if !before.is_empty() && before != session.session_id {
-                fx.do_it(Action::Release { session_id: before });
+                fx.act(Action::Release { session_id: before });
             }
         }
         if let Some(subject) = subject(session, harness, lives) {
-            fx.do_it(Action::Prove { intent: intent(session, number), subject });
+            fx.act(Action::Prove { intent: intent(session, number), subject });
         }
     }
 
@@ -285,7 +285,7 @@ impl State {
             };
             let text = format!("coord: {what} in {seconds} s; press any key to cancel");
             let for_ms = u32::try_from(grace_ms).unwrap_or(u32::MAX);
-            fx.do_it(Action::Notify { pane: pane.clone(), text, for_ms });
+            fx.act(Action::Notify { pane: pane.clone(), text, for_ms });
         }
         let (rule, saw, did) = if session.may_live() {
             (
@@ -322,7 +322,7 @@ impl State {
         fx.decide(session, "S0-25", saw, did);
         if let Some(subject) = subject(session, harness, true) {
             let intent = intent(session, number);
-            fx.do_it(Action::End { intent, subject, proof, signal });
+            fx.act(Action::End { intent, subject, proof, signal });
         }
     }
 
@@ -350,7 +350,7 @@ impl State {
             way.words(),
         );
         let (intent, proof) = (intent(session, number), proof.clone());
-        fx.do_it(match way {
+        fx.act(match way {
             Way::Shell => Action::TypeResume { intent, subject, proof },
             Way::Pane => Action::RespawnPane { intent, subject, proof },
             Way::Window => Action::NewWindow { intent, subject, proof },
@@ -431,8 +431,8 @@ impl State {
             // whether the signal was sent, unless the coordinator was restarted in between.
             let has_crashed = matches!(session.presence, Presence::Crashed { .. });
             if let Some(pending) = &mut session.recovery.pending {
-                let is_told = pending.ended_by_us || has_crashed;
-                if !is_told && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
+                let is_end_known = pending.ended_by_us || has_crashed;
+                if !is_end_known && at.awake < since.plus_ms(self.header.settings.end_within_ms) {
                     return;
                 }
                 pending.ended_by_us |= !has_crashed;

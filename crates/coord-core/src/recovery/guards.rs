@@ -44,7 +44,7 @@ impl Stop {
     }
 
     /// A stop that only an event ends, not a time.
-    pub(crate) fn until_told(obstacle: Obstacle, why: &str) -> Self {
+    pub(crate) fn until_event(obstacle: Obstacle, why: &str) -> Self {
         Self::wait(obstacle, why, NEVER)
     }
 
@@ -112,7 +112,7 @@ impl State {
         }
         if session.may_have_left() {
             let why = "an unverified event says that its process switched to another session";
-            return Err(Stop::until_told(Obstacle::NotKnown, why));
+            return Err(Stop::until_event(Obstacle::NotKnown, why));
         }
         if !self.is_local(session) {
             return Err(Stop::close("H-15", "it runs elsewhere"));
@@ -136,15 +136,15 @@ impl State {
             Some(true) => Ok(()),
             Some(false) => {
                 let why = "another coordinator manages its configuration directory";
-                Err(Stop::until_told(Obstacle::ConfigDir, why))
+                Err(Stop::until_event(Obstacle::ConfigDir, why))
             }
             None if self.has_all_dirs() => {
                 let why = "coord already manages its maximum number of configuration directories";
-                Err(Stop::until_told(Obstacle::ConfigDir, why))
+                Err(Stop::until_event(Obstacle::ConfigDir, why))
             }
             None => {
                 let why = "its configuration directory is not locked yet";
-                Err(Stop::until_told(Obstacle::ConfigDir, why))
+                Err(Stop::until_event(Obstacle::ConfigDir, why))
             }
         }
     }
@@ -162,10 +162,10 @@ impl State {
         }
         if let Some(flag) = &session.recovery.needs_operator {
             let why = format!("it needs you: {}", flag.reason);
-            return Err(Stop::until_told(Obstacle::NeedsOperator, &why));
+            return Err(Stop::until_event(Obstacle::NeedsOperator, &why));
         }
         if self.header.shutdown.is_some() {
-            return Err(Stop::until_told(Obstacle::Shutdown, "the machine is being shut down"));
+            return Err(Stop::until_event(Obstacle::Shutdown, "the machine is being shut down"));
         }
         if let Some(hold) = self.header.settling.as_ref().filter(|hold| hold.lasts(at.awake)) {
             return Err(Stop::wait(Obstacle::Settling, &hold.reason, hold.until));
@@ -206,7 +206,7 @@ impl State {
             self.is_corroborated(session)?;
         }
         if session.contested.is_some() {
-            return Err(Stop::until_told(
+            return Err(Stop::until_event(
                 Obstacle::Contested,
                 "two sources disagree about its state",
             ));
@@ -216,10 +216,10 @@ impl State {
             return in_a_turn(session, at);
         }
         if let Some((obstacle, why)) = busy(word) {
-            return Err(Stop::until_told(obstacle, why));
+            return Err(Stop::until_event(obstacle, why));
         }
         if self.is_being_woken(session) {
-            return Err(Stop::until_told(
+            return Err(Stop::until_event(
                 Obstacle::BeingWoken,
                 "a message is being delivered to it",
             ));
@@ -227,7 +227,7 @@ impl State {
         let is_idle =
             session.registry.level().is_some_and(|level| level.status == RegistryStatus::Idle);
         if !is_idle && !pending.by_hand {
-            return Err(Stop::until_told(
+            return Err(Stop::until_event(
                 Obstacle::NotIdle,
                 "the client's registry does not report idle",
             ));
@@ -244,7 +244,7 @@ impl State {
         }
         match session.signature.as_ref().map(|signature| signature.is_content) {
             Some(Some(false)) => Ok(()),
-            Some(None) => Err(Stop::until_told(
+            Some(None) => Err(Stop::until_event(
                 Obstacle::SignatureUnread,
                 "coord is searching the transcript for the signature",
             )),

@@ -42,18 +42,18 @@ pub(super) fn record(session: &mut Session, fx: &mut Effects) {
     let time = time_of(prompt_ms);
     let saw = format!("a prompt arrived at {time} while coord ended the client");
     fx.decide(session, "H-53", &saw, "recorded as harm; a notice is shown");
-    tell(session, fx);
+    notify_of_prompt(session, fx);
 }
 
 /// Notifies the user of a prompt that may be lost: at once, and when the session is back.
-pub(super) fn tell(session: &Session, fx: &mut Effects) {
+pub(super) fn notify_of_prompt(session: &Session, fx: &mut Effects) {
     let prompt_ms = session.recovery.pending.as_ref().and_then(|pending| pending.prompt_ms);
     let (Some(prompt_ms), Some((pane, _))) = (prompt_ms, session.proved_pane()) else { return };
     let time = time_of(prompt_ms);
     let text = format!(
         "coord: your prompt of {time} arrived while coord restarted this session and may be lost"
     );
-    fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
+    fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
 }
 
 /// The time of day, UTC.

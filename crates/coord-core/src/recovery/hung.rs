@@ -73,7 +73,7 @@ pub(super) fn in_a_turn(session: &Session, at: Moment) -> Result<Living, Stop> {
     let since = match session.turn {
         Turn::Open { since, .. } if !session.background.is_any() => since,
         Turn::Open { .. } | Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => {
-            return Err(Stop::until_told(Obstacle::TurnOpen, TURN_OPEN));
+            return Err(Stop::until_event(Obstacle::TurnOpen, TURN_OPEN));
         }
     };
     let from = since.awake.plus_ms(HUNG_MS);
@@ -113,7 +113,7 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         let again = at.awake.plus_ms(LOOK_EVERY_MS);
-        let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
+        let is_notified = self.is_notified_of_end(session, pending, proof, at)?;
         if !pending.is_hung(at.awake) {
             return Err(Stop::wait(Obstacle::TurnOpen, TURN_OPEN, again));
         }
@@ -122,7 +122,7 @@ impl State {
             return Err(Stop::wait(Obstacle::ScreenUnreadable, "the screen cannot be read", again));
         }
         let is_asked = pending.still.as_ref().is_some_and(|still| still.asked_at.is_some());
-        Ok(match (is_told, is_asked) {
+        Ok(match (is_notified, is_asked) {
             (false, _) => Move::Grace,
             (true, false) => Move::End,
             (true, true) => Move::Kill,

@@ -18,7 +18,7 @@ impl Machine {
         at: Moment,
     ) -> Result<(), Stop> {
         if let Some(breaker) = self.breaker.as_ref().filter(|_| !by_hand) {
-            return Err(Stop::until_told(Obstacle::Breaker, &breaker.reason));
+            return Err(Stop::until_event(Obstacle::Breaker, &breaker.reason));
         }
         if self.under_way.contains(&key) {
             return Ok(());

@@ -43,7 +43,7 @@ impl Pending {
             obstacle: None,
             waits_for: String::new(),
             waits_since: at,
-            is_told: false,
+            is_notified: false,
             is_graced: false,
             graced_at: None,
             prompt_ms: None,
@@ -228,7 +228,7 @@ impl Session {
         fx: &mut Effects,
     ) {
         let Some(pending) = self.recovery.pending.take() else { return };
-        let cause = pending.cause.word();
+        let cause = pending.cause.words();
         let (saw, did) = match &ending {
             Ending::Verified => (cause.to_owned(), "recovered and verified"),
             Ending::Observed => (cause.to_owned(), "nothing was done: coord only observes"),

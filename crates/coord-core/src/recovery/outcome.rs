@@ -85,9 +85,9 @@ impl State {
         self.header.machine.end(session.key);
         let locked = session.recovery.pending.as_ref().map(|pending| pending.session_id.clone());
         session.close_recovery(rule, ending, at, fx);
-        fx.do_it(Action::Release { session_id: session.session_id.clone() });
+        fx.act(Action::Release { session_id: session.session_id.clone() });
         if let Some(locked) = locked.filter(|id| !id.is_empty() && *id != session.session_id) {
-            fx.do_it(Action::Release { session_id: locked });
+            fx.act(Action::Release { session_id: locked });
         }
     }
 }
@@ -101,25 +101,25 @@ pub(super) fn again_ms(session: &mut Session) -> u64 {
 }
 
 /// When the user is notified that a recovery still waits (H-35).
-pub(super) fn told_at(session: &Session) -> Option<Awake> {
-    let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_told)?;
+pub(super) fn notice_at(session: &Session) -> Option<Awake> {
+    let pending = session.recovery.pending.as_ref().filter(|pending| !pending.is_notified)?;
     let is_waiting = matches!(pending.stage, Stage::Waiting { .. });
     let has_reason = is_waiting && pending.obstacle.is_some();
     has_reason.then(|| pending.waits_since.awake.plus_ms(NOTICE_MS))
 }
 
 /// H-35: notifies the user of a recovery that has waited for half an hour.
-pub(super) fn tell(session: &mut Session, at: Moment, fx: &mut Effects) {
-    if told_at(session).is_none_or(|due| at.awake < due) {
+pub(super) fn notify_of_wait(session: &mut Session, at: Moment, fx: &mut Effects) {
+    if notice_at(session).is_none_or(|due| at.awake < due) {
         return;
     }
     let pane = session.proved_pane().map(|(pane, _)| pane);
     let Some(pending) = &mut session.recovery.pending else { return };
-    pending.is_told = true;
+    pending.is_notified = true;
     let saw = format!("the recovery has waited for half an hour: {}", pending.waits_for);
     if let Some(pane) = pane {
         let text = format!("coord: {saw}");
-        fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
+        fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
     }
     fx.decide(session, "H-35", &saw, "notice shown once");
 }
@@ -139,7 +139,7 @@ pub(super) fn wait(
     if is_new {
         pending.obstacle = Some(obstacle);
         pending.waits_since = at;
-        pending.is_told = false;
+        pending.is_notified = false;
     }
     if is_new || pending.waits_for != why {
         pending.waits_for = why.into();

@@ -171,7 +171,7 @@ impl State {
         let is_owner = owner.is_some();
         let is_confirmed = owner.is_some_and(|owner| owner.is_registered_as(&session.session_id));
         let is_heard = session.recovery.pending.as_ref().is_some_and(|one| one.is_start_heard);
-        let has_reported = session.was_told() || (is_confirmed && is_heard);
+        let has_reported = session.is_reported() || (is_confirmed && is_heard);
         // Only the registry reported the client, and it ended before a hook reported it.
         if is_owner && self.has_ended(session, at, fx) {
             return;
@@ -194,7 +194,7 @@ impl State {
                 pending.stage = Stage::Claimed { process, since, asked: Some(number) };
             }
             if let Some(subject) = subject(session, process, true) {
-                fx.do_it(Action::Prove { intent: intent(session, number), subject });
+                fx.act(Action::Prove { intent: intent(session, number), subject });
             }
         }
     }
@@ -218,7 +218,7 @@ impl State {
                 pending.stage = Stage::Started { process, since, asked, is_sole };
             }
             if let Some(subject) = subject(session, process, true) {
-                fx.do_it(Action::Prove { intent: intent(session, number), subject });
+                fx.act(Action::Prove { intent: intent(session, number), subject });
             }
             return;
         }
@@ -323,7 +323,7 @@ impl State {
                 "two processes hold the session, and the resumed client got no prompt",
                 "SIGTERM to the resumed client",
             );
-            fx.do_it(Action::End { intent, subject, proof, signal });
+            fx.act(Action::End { intent, subject, proof, signal });
         }
         self.stop(session, Stop::operator("H-13", "two processes hold the session"), at, fx);
     }
@@ -335,8 +335,8 @@ impl State {
         let quiet_ms = self.header.settings.cooldown_success_ms;
         session.recovery.cooldown = Some(Hold::new("it was recovered a moment ago", at, quiet_ms));
         self.header.machine.on_success();
-        harm::tell(session, fx);
-        tell_dropped_mode(session, fx);
+        harm::notify_of_prompt(session, fx);
+        notify_of_dropped_mode(session, fx);
         self.go_on(session, at, fx);
         self.close(session, "H-33", Ending::Verified, at, fx);
     }
@@ -376,7 +376,7 @@ fn dropped_mode_of(session: &Session) -> Option<&'static str> {
 }
 
 /// H-45: notifies the user that a mode which the command line did not give is not set again.
-fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
+fn notify_of_dropped_mode(session: &mut Session, fx: &mut Effects) {
     let Some(mode) = dropped_mode_of(session) else { return };
     let saw = format!("the client had switched to permission mode {mode} after its start");
     let text = format!(
@@ -384,7 +384,7 @@ fn tell_dropped_mode(session: &mut Session, fx: &mut Effects) {
     );
     fx.decide(session, "H-45", &saw, "resumed with the mode of its command line");
     if let Some((pane, _)) = session.proved_pane() {
-        fx.do_it(Action::Notify { pane, text, for_ms: SHOWN_MS });
+        fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
     }
 }
 

@@ -53,7 +53,7 @@ impl State {
         at: Moment,
     ) -> Result<Move, Stop> {
         let settings = &self.header.settings;
-        let is_told = self.is_told_of_its_end(session, pending, proof, at)?;
+        let is_notified = self.is_notified_of_end(session, pending, proof, at)?;
         can_be_ended(self, session, proof, at)?;
         let is_prompt_shown = is_empty_prompt(&proof.pane);
         is_unoccupied(session, pending, proof, at)?;
@@ -85,13 +85,13 @@ impl State {
                 ));
             }
         }
-        Ok(if is_told { Move::End } else { Move::Grace })
+        Ok(if is_notified { Move::End } else { Move::Grace })
     }
 
     /// H-54: whether the person who watches an opted-in session was notified that its living harness is going to
     /// be ended, and did not cancel that. An unattended session needs no notice, nor does one that a person asked
     /// for.
-    pub(super) fn is_told_of_its_end(
+    pub(super) fn is_notified_of_end(
         &self,
         session: &Session,
         pending: &Pending,
@@ -211,12 +211,12 @@ pub(super) fn can_be_ended(
     at: Moment,
 ) -> Result<(), Stop> {
     if !proof.is_alive {
-        return Err(Stop::until_told(Obstacle::Gone, "the client is already gone"));
+        return Err(Stop::until_event(Obstacle::Gone, "the client is already gone"));
     }
     can_resume(session, proof, at)?;
     let quiet_ms = state.header.settings.keys_quiet_ms;
-    let told_apart = state.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
-    if let Some(until) = told_apart.filter(|until| at.awake < *until) {
+    let datable_from = state.header.clock_set_at.map(|set| set.plus_ms(quiet_ms));
+    if let Some(until) = datable_from.filter(|until| at.awake < *until) {
         let why = "the clock was set, so recent keys cannot be dated";
         return Err(Stop::wait(Obstacle::ClockSet, why, until));
     }

@@ -198,8 +198,8 @@ fn extension(run: &Run, tier: Tier, base: Awake) -> Option<(&'static str, Awake)
     };
     if !has_live_work(run) {
         // An idle tree confirms a hang. A tree that cannot be read does not (S2-05).
-        let is_untold = tier == Tier::ErrorHang && run.activity == Activity::Unknown;
-        return is_untold.then(|| ("tree_unknown", lasting(limits.unknown_ms)));
+        let is_unreadable = tier == Tier::ErrorHang && run.activity == Activity::Unknown;
+        return is_unreadable.then(|| ("tree_unknown", lasting(limits.unknown_ms)));
     }
     let has_tools = run.tree.is_some_and(|(_, tree)| tree.tools > 0);
     let is_busy = run.activity == Activity::Busy;

@@ -15,32 +15,32 @@ fn cause(world: &World) -> Option<&'static str> {
     world.pending().map(|pending| pending.cause.word())
 }
 
-// S0-08, S0-25f, S0-28a: what a recovery is owed for is named to people, and so it is when it is over.
+// S0-08, S0-25f, S0-28a: the cause of a recovery is named to people while it is pending, and when it is over.
 #[test]
 fn a_recovery_names_its_cause() {
     type Case = fn(&mut World);
-    let cases: [(&str, Case); 4] = [
-        ("crash_signature", World::signature),
-        ("crashed", |world| world.crash(PID)),
-        ("interrupted", |world| {
+    let cases: [(&str, &str, Case); 4] = [
+        ("crash_signature", "crash signature", World::signature),
+        ("crashed", "crash", |world| world.crash(PID)),
+        ("interrupted", "interruption", |world| {
             world.crash(PID);
             world.exit(7);
             let sessions = vec![world.key()];
             world.command(Command::Restore { sessions });
         }),
-        ("operator", |world| {
+        ("operator", "asked for by a person", |world| {
             let session = world.key();
             world.command(Command::Recover { session, restart: true, when_idle: true });
         }),
     ];
-    for (word, case) in cases {
+    for (word, said, case) in cases {
         let mut world = unattended();
         case(&mut world);
         assert_eq!(cause(&world), Some(word));
         world.decisions.clear();
         world.hook("s1", PID, crate::world::EXIT);
         assert_eq!(world.outcome(), Some("closed"), "{word}");
-        let saw = format!("{word}; a person ended it");
+        let saw = format!("{said}; a person ended it");
         assert!(world.decisions.iter().any(|one| one.saw == saw), "{:?}", world.decisions);
     }
 }

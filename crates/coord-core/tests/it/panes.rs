@@ -46,7 +46,7 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::Offer { .. }
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
-        | Effect::Tell { .. }
+        | Effect::SendNotice { .. }
         | Effect::Act(_) => None,
     });
     looks.collect()

@@ -6,8 +6,8 @@
 mod always;
 mod delivery_paths;
 mod ends;
-mod fate;
 mod mail;
+mod outcomes;
 mod reasons;
 mod trust;
 mod wakes;

@@ -225,7 +225,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Sends a session a notice of another session's end.
-    pub(crate) fn tell(
+    pub(crate) fn send_notice(
         &mut self,
         to: SessionKey,
         (about, name): (SessionKey, String),
@@ -247,15 +247,17 @@ impl<W: World> Coordinator<W> {
             Admitted::New => {
                 if let Err(error) = self.accept(new, text, now) {
                     // The next look at the session that ended, or the next start, tries again.
-                    tracing::error!(?about, %error, "an end was not told");
-                    let text = format!("the end of a session was not told: {error}");
+                    tracing::error!(?about, %error, "the notice of an end was not sent");
+                    let text = format!("the notice of a session's end was not sent: {error}");
                     self.conditions.raise(Condition::EndNotice, text);
                 } else {
                     self.conditions.clear(Condition::EndNotice);
                 }
             }
             Admitted::Full(cap) => {
-                let why = format!("{cap} messages wait for a session: an end was not told to it");
+                let why = format!(
+                    "{cap} messages wait for a session: a notice of an end was not sent to it"
+                );
                 self.conditions.raise(Condition::EndNotice, why);
             }
         }

@@ -432,7 +432,7 @@ fn an_end_that_could_not_be_told_is_told_at_the_next_start() {
         place.machine.get().disk.disarm();
         let health = place.serving.ask("/healthz").unwrap();
         let health = String::from_utf8(health.body).unwrap();
-        let was_untold = health.contains("the end of a session was not told");
+        let was_untold = health.contains("the notice of a session's end was not sent");
         let is_taken = matches!(answer, Route::Answer(Response { status: 204, .. }));
         if is_taken {
             assert_eq!(told(&mut place).len(), usize::from(!was_untold), "fault at {at}: {health}");

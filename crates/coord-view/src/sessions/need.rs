@@ -40,12 +40,12 @@ pub(super) fn need(session: &Session) -> Option<Need> {
         let command = Some(format!("coord explain {id}"));
         return of("needs_operator", &flag.since, &flag.reason, command);
     }
-    let is_owed = session.pending_recovery.is_some();
+    let is_pending = session.pending_recovery.is_some();
     match session.state {
-        SessionState::Crashed if session.resumable && !is_owed => {
+        SessionState::Crashed if session.resumable && !is_pending => {
             here("crashed", Some(format!("coordctl recover {id}")))
         }
-        SessionState::Interrupted if session.resumable && !is_owed => {
+        SessionState::Interrupted if session.resumable && !is_pending => {
             here("interrupted", Some("coordctl restore".to_owned()))
         }
         SessionState::Stalled => here("stalled", None),

@@ -23,11 +23,11 @@ impl World {
 
     /// Sends what is to be told, as the daemon does. Whom, with the text.
     fn tells(&mut self) -> Vec<(SessionKey, String)> {
-        let is_tell = |effect: &mut Effect| matches!(effect, Effect::Tell { .. });
+        let is_tell = |effect: &mut Effect| matches!(effect, Effect::SendNotice { .. });
         let tells: Vec<Effect> = self.effects.extract_if(.., is_tell).collect();
         let mut told = Vec::new();
         for effect in tells {
-            let Effect::Tell { to, name, text, .. } = effect else { continue };
+            let Effect::SendNotice { to, name, text, .. } = effect else { continue };
             let n = 1_000 + self.state.header().queue.sent;
             let new = NewMessage {
                 id: id(n),
@@ -50,11 +50,11 @@ impl World {
     #[track_caller]
     fn nobody_is_told(&mut self) {
         self.pass(600.0);
-        assert!(!self.effects.iter().any(|effect| matches!(effect, Effect::Tell { .. })));
+        assert!(!self.effects.iter().any(|effect| matches!(effect, Effect::SendNotice { .. })));
         for _ in 0..2 {
             self.restart();
             self.pass(60.0);
-            let is_tell = |effect: &Effect| matches!(effect, Effect::Tell { .. });
+            let is_tell = |effect: &Effect| matches!(effect, Effect::SendNotice { .. });
             assert!(!self.effects.iter().any(is_tell), "a restart tells nobody twice");
         }
     }

@@ -125,7 +125,7 @@ impl State {
                 return self.note_sent(&new.to);
             }
             QueueEvent::Handed { id, delivery, lease_ms } => {
-                return self.hand(*id, *delivery, *lease_ms, at, fx);
+                return self.hand_over(*id, *delivery, *lease_ms, at, fx);
             }
             QueueEvent::Folded(id) => self.fold(*id),
             QueueEvent::Claimed { id, holder, lease_ms } => self.claim(*id, holder, *lease_ms, at),
@@ -327,7 +327,7 @@ impl State {
         self.messages.change(id, |one| one.state = MessageState::Failed { at, until, reason });
         decide(id, "S4-23", why, "failed; kept until retried or dropped", fx);
         if let Some(message) = self.messages.get(id) {
-            self.tell_failure(message, at, fx);
+            self.request_failure_notice(message, at, fx);
         }
     }
 
