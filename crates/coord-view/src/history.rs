@@ -367,7 +367,7 @@ fn own(line: &mut Line, event: Event) {
         }
         Event::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
         Event::SpoolFolded { events } => {
-            ("SpoolFolded", "coordinator", format!("{events} events only counted"))
+            ("SpoolFolded", "coordinator", format!("{events} events were only counted"))
         }
         Event::Malformed { why, .. } => ("Malformed", "coordinator", why),
         Event::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),

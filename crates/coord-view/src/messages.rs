@@ -101,7 +101,7 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
         }
         MessageState::Processing(lease) => {
             let because = match lease.sought {
-                None => format!("{} has it", lease.holder),
+                None => format!("claimed by {}", lease.holder),
                 Some(_) => format!("handed over by {}, not proved yet", lease.holder),
             };
             (because, Some(lease.since.wall_ms), Some(wall(lease.until)))

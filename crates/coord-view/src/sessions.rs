@@ -182,7 +182,7 @@ fn evidence(session: &Session, now: Now) -> Vec<inspect::Evidence> {
     }
     if session.last.is_none() {
         // H-24: the client started before the hooks were registered, or with hooks disabled.
-        let what = "no hook has reported: nothing will act on it".to_owned();
+        let what = "no hook has reported: coord does not act on it".to_owned();
         all.push(fact(what, "hook", now.wall_ms));
     }
     if let Some(last) = &session.last {
@@ -199,10 +199,10 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
     match &session.pane {
         PaneFact::Unknown => (),
         PaneFact::Unreadable { at, why } => {
-            all.push((format!("its pane could not be read: {why}"), "pane", at.wall_ms));
+            all.push((format!("the pane could not be read: {why}"), "pane", at.wall_ms));
         }
         PaneFact::NotThere { at } => {
-            all.push(("no pane of its tmux has its terminal".to_owned(), "pane", at.wall_ms));
+            all.push(("no tmux pane has the client's terminal".to_owned(), "pane", at.wall_ms));
         }
         PaneFact::Its(view) => {
             let shows = view.screen.map_or("no known screen", screen);
@@ -211,14 +211,14 @@ fn of_pane(session: &Session) -> Vec<(String, &'static str, u64)> {
         }
     }
     if let Some(stall) = session.stall.filter(|stall| 0 < stall.count) {
-        let what = format!("the same in {} captures more", stall.count);
+        let what = format!("unchanged in {} more captures", stall.count);
         all.push((what, "pane", stall.since.wall_ms));
     }
     if let Some(signature) = &session.signature {
         let at_ms = signature.at.wall_ms;
         all.push((format!("crash signature {} on the screen", signature.name), "pane", at_ms));
         if signature.is_content == Some(true) {
-            let what = "the words of the signature are content of the conversation".to_owned();
+            let what = "the text of the signature is part of the conversation".to_owned();
             all.push((what, "transcript", at_ms));
         }
     }

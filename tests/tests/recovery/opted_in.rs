@@ -44,7 +44,7 @@ pub(crate) fn mode_observe() {
     });
     assert!(session.pending_recovery.is_none(), "{session:#?}");
     place.when_entry("Decision", "S0-25e");
-    assert_eq!(place.acts(), ["not done: observing only"]);
+    assert_eq!(place.acts(), ["not done: coord only observes"]);
     place.when_clients(&[]);
     assert!(!place.pane.screen().contains("resume-exec"), "{}", place.pane.screen());
 }

@@ -67,7 +67,7 @@ pub(crate) fn after_the_line_was_typed() {
 pub(crate) fn after_the_claim() {
     let mut place = at_rest();
     place.signal(Signal::KILL);
-    killed_at(&mut place, "ResumeClaimed", "becomes its client");
+    killed_at(&mut place, "ResumeClaimed", "becomes the client");
 }
 
 pub(crate) fn before_it_is_verified() {

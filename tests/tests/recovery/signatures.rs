@@ -108,7 +108,7 @@ pub(crate) fn printed_by_a_tool() {
     let place = Place::unattended(turns, &WITH_BASH);
     place.prompt("First prompt");
     place.when("its words are content", |session| {
-        has_fact(session, "the words of the signature are content of the conversation")
+        has_fact(session, "the text of the signature is part of the conversation")
     });
     place.api.open("one");
     goes_on(&place);
