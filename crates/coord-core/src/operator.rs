@@ -195,7 +195,7 @@ impl State {
                  session; text that was typed but not sent is lost"
                     .into()
             }
-            Ok(()) => "coord resumes it in its pane or in a new window".into(),
+            Ok(()) => "resumed in its pane, or in a new window".into(),
         }
     }
 }

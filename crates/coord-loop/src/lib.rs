@@ -92,10 +92,12 @@ struct State {
 impl State {
     fn read(bytes: &[u8]) -> anyhow::Result<Self> {
         let state: Self = serde_json::from_slice(bytes).with_context(|| {
-            format!("{DIR}/{STATE} is damaged; `coord loop --fresh` begins anew")
+            format!("{DIR}/{STATE} is damaged; run `coord loop --fresh` to start over")
         })?;
         if state.schema != SCHEMA {
-            bail!("{DIR}/{STATE} is of another version; `coord loop --fresh` begins anew");
+            bail!(
+                "{DIR}/{STATE} was written by another version; run `coord loop --fresh` to start over"
+            );
         }
         Ok(state)
     }

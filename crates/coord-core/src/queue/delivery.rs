@@ -106,19 +106,19 @@ impl State {
             return Some("this coordinator does not manage the session".into());
         }
         if let Some(hold) = self.operators_hold(session, at.awake) {
-            return Some(format!("{}: delivered after that", hold.reason));
+            return Some(format!("{}; delivered after that", hold.reason));
         }
         if session.recovery.pending.as_ref().is_some_and(Pending::is_under_way) {
             return Some("the session is being recovered".into());
         }
         let gone = match session.presence {
             Presence::Alive => None,
-            Presence::Crashed { .. } => Some("the session crashed: delivered when it is recovered"),
+            Presence::Crashed { .. } => Some("the session crashed; delivered when it is recovered"),
             Presence::Ended { .. } | Presence::Interrupted { .. } => {
-                Some("the session has ended: delivered when it is resumed")
+                Some("the session has ended; delivered when it is resumed")
             }
             Presence::Dying { .. } | Presence::Gone { .. } => Some(
-                "the client is gone, and how it ended is unknown: delivered when the session is resumed",
+                "the client is gone, and how it ended is unknown; delivered when the session is resumed",
             ),
         };
         if let Some(why) = gone {
@@ -132,11 +132,11 @@ impl State {
         let is_ours = session.owner.as_ref().is_some_and(|owner| owner.has_reported)
             && self.header.config_dirs.get(&session.config_dir) == Some(&true);
         let why = if session.kind != Some(Kind::Interactive) {
-            "the run is headless: delivered with its next turn"
+            "the run is headless; delivered with its next turn"
         } else if !is_ours {
-            "this coordinator may not wake the session: delivered with its next prompt"
+            "this coordinator may not wake the session; delivered with its next prompt"
         } else if session.starter == Starter::Awaited || self.is_being_woken(session) {
-            "the session was woken a moment ago: delivered when that turn ends"
+            "the session was woken a moment ago; delivered when the turn ends"
         } else {
             not_at_rest(session)?
         };
@@ -182,11 +182,11 @@ impl State {
             .or_else(|| busy_for(message, session))
             .or_else(|| self.why_blocked(session, DeliveryPath::Wake, at));
         let idle = match has_waiter {
-            Some(true) => "the session is idle: its wake hook delivers the message now",
+            Some(true) => "the session is idle; its wake hook delivers the message now",
             Some(false) => {
-                "the session is idle and has no wake hook: delivered with its next prompt or when its next turn ends"
+                "the session is idle and has no wake hook; delivered with its next prompt or when its next turn ends"
             }
-            None => "the session is idle: delivered by its wake hook or with its next prompt",
+            None => "the session is idle; delivered by its wake hook or with its next prompt",
         };
         Some(why.unwrap_or_else(|| idle.into()))
     }
@@ -356,7 +356,7 @@ impl State {
 fn busy_for(message: &Message, session: &Session) -> Option<String> {
     let is_open = matches!(session.shown.state, SessionState::Running | SessionState::Stalled);
     (message.is_urgent && is_open).then(|| {
-        "the session is working: delivered with its next tool result or when the turn ends".into()
+        "the session is working; delivered with its next tool result or when the turn ends".into()
     })
 }
 
@@ -368,16 +368,16 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
     match session.shown.state {
         SessionState::Idle | SessionState::Starting | SessionState::Background if is_quiet => None,
         SessionState::Running | SessionState::Stalled => {
-            Some("the session is working: delivered when the turn ends")
+            Some("the session is working; delivered when the turn ends")
         }
         SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            Some("a dialog is open: delivered after it is answered")
+            Some("a dialog is open; delivered after it is answered")
         }
         SessionState::BlockedAuth | SessionState::BlockedBilling => {
-            Some("the last turn ended with an account error: delivered with the next prompt")
+            Some("the last turn ended with an account error; delivered with the next prompt")
         }
         SessionState::Suspended => {
-            Some("the session is stopped by Ctrl-Z: delivered when it continues")
+            Some("the session is stopped by Ctrl-Z; delivered when it continues")
         }
         SessionState::Idle
         | SessionState::Starting
@@ -391,7 +391,7 @@ fn not_at_rest(session: &Session) -> Option<&'static str> {
         | SessionState::Recovering
         | SessionState::Stopped
         | SessionState::Unknown => {
-            Some("what the session is doing is unknown: delivered with its next prompt")
+            Some("what the session is doing is unknown; delivered with its next prompt")
         }
     }
 }

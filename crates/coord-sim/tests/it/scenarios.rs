@@ -163,7 +163,7 @@ fn the_program_prints_what_happened_and_exits_by_what_held() {
     let held = run(&["play", "a.json"], &scenario("idle"));
     let lines = String::from_utf8(held.stdout).unwrap();
     let shown =
-        r#"{"t":0.6,"session":"s1","state":"idle","because":"it waits for a prompt, by hooks"}"#;
+        r#"{"t":0.6,"session":"s1","state":"idle","because":"waiting for a prompt, by hooks"}"#;
     assert_eq!((lines.lines().next(), held.status.code()), (Some(shown), Some(0)));
     let failed = run(&["play", "a.json"], &scenario("\\u202e\\u001b[31m"));
     let why = String::from_utf8(failed.stderr).unwrap();

@@ -82,7 +82,7 @@ fn two_sessions() -> (Home, Coordinator, [Client; 2]) {
 }
 
 /// What is said of a message to a session that its user left.
-const ENDED: &str = "the session has ended: delivered when it is resumed";
+const ENDED: &str = "the session has ended; delivered when it is resumed";
 
 // S4-24: each bad input is one line that names the thing, and nothing is sent.
 #[test]
@@ -171,7 +171,7 @@ fn a_sender_learns_the_fate() {
     let (home, _coordinator, _clients) = two_sessions();
     let late = send(&home, &[ONE, "one", "--wait", "0s"]);
     assert_eq!(late.code(), Some(5), "{late:?}");
-    assert!(late.stderr.contains("still pending: its session has ended"), "{late:?}");
+    assert!(late.stderr.contains("still pending: the session has ended"), "{late:?}");
     let expired = send(&home, &[ONE, "two", "--ttl", "1s", "--wait", "60s"]);
     assert_eq!(expired.code(), Some(1), "{expired:?}");
     assert!(expired.stdout.ends_with(" failed\n"), "{expired:?}");
@@ -298,7 +298,7 @@ fn an_idle_session_is_woken() {
     session_when(&home, ONE, "idle", |session| session.state == SessionState::Idle);
     // Without a wake hook nothing is promised.
     let told = send(&home, &[ONE, "one"]).expect_success().stdout;
-    let wanted = "pending: the session is idle and has no wake hook: delivered with its next prompt or when its next turn ends\n";
+    let wanted = "pending: the session is idle and has no wake hook; delivered with its next prompt or when its next turn ends\n";
     assert!(told.ends_with(wanted), "{told}");
     let id = told.split(' ').next().unwrap();
     coord(&home, &["queue", "drop", id]).expect_success();
@@ -317,7 +317,7 @@ fn an_idle_session_is_woken() {
     });
     let told = send(&home, &[ONE, "two"]).expect_success().stdout;
     assert!(
-        told.ends_with("the session is idle: its wake hook delivers the message now\n"),
+        told.ends_with("the session is idle; its wake hook delivers the message now\n"),
         "{told}"
     );
     wait_until("the message is handed over", || {
@@ -329,7 +329,7 @@ fn an_idle_session_is_woken() {
     assert_eq!(harness.report("UserPromptSubmit", &json!({"prompt": "x"})), 0);
     session_when(&home, ONE, "running", |session| session.state == SessionState::Running);
     let told = send(&home, &[ONE, "three"]).expect_success().stdout;
-    assert!(told.ends_with(": it comes when that turn ends\n"), "{told}");
+    assert!(told.ends_with("; delivered when the turn ends\n"), "{told}");
     let told = send(&home, &[ONE, "four", "--urgent"]).expect_success().stdout;
     assert!(told.contains("delivered with its next tool result"), "{told}");
 }

@@ -16,11 +16,11 @@ type Make = fn(&mut World);
 #[test]
 fn each_reason_is_said() {
     let makes: [(SessionState, Make, &str); 12] = [
-        (SessionState::Idle, |_| (), "is idle: delivered by its wake hook"),
+        (SessionState::Idle, |_| (), "is idle; delivered by its wake hook"),
         (
             SessionState::Running,
             |world| world.hook("s1", PID, PROMPT),
-            "is working: delivered when the turn",
+            "is working; delivered when the turn",
         ),
         (
             SessionState::AwaitingPermission,
@@ -47,17 +47,17 @@ fn each_reason_is_said() {
         (
             SessionState::Stopped,
             |world| world.hook("s1", PID, HookKind::SessionEnd(EndReason::PromptInputExit)),
-            "has ended: delivered when it is resumed",
+            "has ended; delivered when it is resumed",
         ),
-        (SessionState::Interrupted, World::reboot, "has ended: delivered when it is resumed"),
-        (SessionState::Crashed, crashed, "crashed: delivered when it is recovered"),
+        (SessionState::Interrupted, World::reboot, "has ended; delivered when it is resumed"),
+        (SessionState::Crashed, crashed, "crashed; delivered when it is recovered"),
         (
             SessionState::RecoveryPending,
             |world| {
                 world.attend(true);
                 world.crash(PID);
             },
-            "crashed: delivered when it is recovered",
+            "crashed; delivered when it is recovered",
         ),
         (
             SessionState::Unknown,

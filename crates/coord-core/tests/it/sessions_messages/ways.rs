@@ -137,8 +137,8 @@ fn only_what_left_is_sought() {
 #[test]
 fn what_is_urgent_comes_with_the_next_tool_of_an_open_turn() {
     let urgent =
-        "the session is working: delivered with its next tool result or when the turn ends";
-    let other = "the session is working: delivered when the turn ends";
+        "the session is working; delivered with its next tool result or when the turn ends";
+    let other = "the session is working; delivered when the turn ends";
     for (is_urgent, why) in [(true, urgent), (false, other)] {
         let mut world = at_rest();
         world.sends(NewMessage { is_urgent, ..world.mail(1) });
@@ -159,7 +159,7 @@ fn nobody_is_woken_whose_turn_was_not_seen_to_end() {
     let turn = world.session("s1").turn;
     assert!(world.state_of("s1") == SessionState::Background && matches!(turn, Turn::Open { .. }));
     assert_eq!(world.wakes(), []);
-    let why = "what the session is doing is unknown: delivered with its next prompt";
+    let why = "what the session is doing is unknown; delivered with its next prompt";
     assert_eq!(world.why_waits(id(1)), why);
     world.hook("s1", PID, STOP);
     assert_eq!(world.state_of("s1"), SessionState::Background);

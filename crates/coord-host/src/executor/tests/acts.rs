@@ -148,7 +148,7 @@ fn nothing_is_typed_behind_half_a_line() {
         world.type_keys("%0", &["rm -rf "]);
         until("the echo", || world.text("%0").contains("rm -rf").then_some(()));
     };
-    not_typed(half, "its pane");
+    not_typed(half, "the pane changed");
 }
 
 // H-18
@@ -158,7 +158,7 @@ fn nothing_is_typed_at_another_prompt() {
         world.type_keys("%0", &["PS1='user@h ~> '", "Enter"]);
         until("it", || world.text("%0").trim_end().ends_with("\nuser@h ~>").then_some(()));
     };
-    not_typed(other, "its pane");
+    not_typed(other, "the pane changed");
 }
 
 // H-18
@@ -168,19 +168,19 @@ fn nothing_is_typed_into_another_program() {
         world.type_keys("%0", &["cat", "Enter"]);
         until("cat", || (world.look(subject).pane == PaneState::Other).then_some(()));
     };
-    not_typed(program, "its pane");
+    not_typed(program, "the pane changed");
 }
 
 // H-16, H-17
 #[test]
 fn nothing_is_typed_in_a_mode_of_tmux() {
     let copy_mode = |world: &mut World, _: &Subject| drop(world.tell(&["copy-mode", "-t", "%0"]));
-    not_typed(copy_mode, "the mode of its pane");
+    not_typed(copy_mode, "the pane's mode changed");
     let synchronized = |world: &mut World, _: &Subject| {
         world.tell(&["split-window", "-d", "-t", "%0", "cat"]);
         world.tell(&["set-option", "-w", "-t", "%0", "synchronize-panes", "on"]);
     };
-    not_typed(synchronized, "the mode of its pane");
+    not_typed(synchronized, "the pane's mode changed");
 }
 
 // H-16: the pane was used again.
@@ -191,7 +191,7 @@ fn nothing_is_typed_into_a_pane_that_was_used_again() {
         world.tell(&["respawn-pane", "-k", "-t", "%0", &shell]);
         world.wait_prompt("%0");
     };
-    not_typed(again, "its pane");
+    not_typed(again, "the pane changed");
 }
 
 // H-18: a key cancels the action, even if it has no visible effect.
