@@ -147,6 +147,14 @@ pub fn coord(home: &Home, arguments: &[&str]) -> Finished {
     run_coord(command, home, arguments)
 }
 
+/// Runs `coordctl ARGUMENTS` on the home's root, without a terminal.
+#[track_caller]
+pub fn coordctl(home: &Home, arguments: &[&str]) -> Finished {
+    let mut command = home.command(programs().join("coordctl"));
+    command.args(arguments).env("COORD_HOME", home.root());
+    run(command, &home.tmp(), "coordctl")
+}
+
 /// Runs such a command, as nobody's child where its verb refuses agents.
 #[track_caller]
 pub fn run_coord(command: Command, home: &Home, arguments: &[&str]) -> Finished {

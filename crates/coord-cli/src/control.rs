@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::context::Context;
-use crate::out::Failure;
+use crate::coord::USAGE;
+use crate::out::{Failure, complain};
+use crate::usage::{self, Program};
 use crate::verb;
 use crate::verb::control;
 
@@ -21,7 +23,7 @@ pub(crate) const NAME: &str = "coordctl";
     arg_required_else_help = true,
     after_help = "Examples:\n  coordctl recover 3f2a           bring a crashed session back\n  coordctl hold --all --for 10m   suspend all actions for 10 minutes\n  coordctl attend 3f2a --unattended   bring it back by itself after a crash\n\nOnly a person at a terminal may run these commands; coord refuses agents.\nExit codes: 0 ok, 1 failed or refused, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
 )]
-struct Cli {
+pub(crate) struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<std::path::PathBuf>,
@@ -37,6 +39,8 @@ enum Verb {
     Restore(control::restore::Args),
     /// Let coord recover a session again that it has given up
     ResetFailed(control::reset_failed::Args),
+    /// Take a session out of NEEDS YOU until its state changes
+    Dismiss(control::dismiss::Args),
     /// Suspend coord's actions on a session
     Hold(control::hold::Args),
     /// End a hold
@@ -62,12 +66,19 @@ enum Verb {
 }
 
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        match usage::line(Program::Coordctl, &error).filter(|_| error.use_stderr()) {
+            Some(line) => complain(NAME, &line),
+            None => error.exit(),
+        }
+        std::process::exit(USAGE.into())
+    });
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb {
             Verb::Recover(args) => control::recover::run(&args, &context),
             Verb::Restore(args) => control::restore::run(&args, &context),
             Verb::ResetFailed(args) => control::reset_failed::run(&args, &context),
+            Verb::Dismiss(args) => control::dismiss::run(&args, &context),
             Verb::Hold(args) => control::hold::run(&args, &context),
             Verb::Release(args) => control::release::run(&args, &context),
             Verb::Attend(args) => control::attend::run(&args, &context),

@@ -3,32 +3,83 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::context::Context;
-use crate::out::Failure;
+use crate::out::{Failure, complain};
+use crate::usage::{self, Program};
 use crate::verb;
 
-/// Show what your Claude Code sessions are doing, and bring crashed ones back.
+/// The verbs, by task; a test holds that none is missing.
+const HELP: &str = "\
+{about}
+
+Usage: coord [VERB]      without a verb: the list of sessions
+
+See
+  inspect      Show who needs you and what all sessions do, or one session in depth
+  explain      Show why a session is in its state
+  events       Show what happened, from the journal
+  status       Show whether the coordinator runs and is well
+
+Move
+  go           Go to a session's tmux pane
+  next         Go to the session that has needed you longest
+  back         Return to where `coord go` or `coord next` left
+
+Talk
+  send         Send a message to a session's agent
+  queue        Send messages to programs, process them, and see their state
+  wait         Wait until sessions reach a state
+
+Run
+  run          Run a command under supervision, and end it when it hangs
+  loop         Work on a task with a pool of agents until it is done
+
+Set up
+  install      Register the hooks in Claude Code's settings
+  uninstall    Remove the hooks from Claude Code's settings
+  up, down     Start the coordinator in the background, or stop it
+  serve        Run the coordinator in the foreground
+  service      Run the coordinator as a user service, from login on
+  doctor       Check everything that coord needs; each finding names its remedy
+  config       Show or check the configuration
+  plugin       Make a Claude Code plugin that names the installed hooks
+  completions  Print completions for a shell
+  man          Print the manual
+
+Options
+{options}
+
+{after-help}";
+
+/// Show who needs you among your Claude Code sessions, and what all of them do.
 #[derive(Debug, Parser)]
 #[command(
     name = "coord",
     version,
-    arg_required_else_help = true,
-    after_help = "Examples:\n  coord inspect            all sessions\n  coord inspect 3f2a       one session in depth\n  coord explain 3f2a       why it is in its state\n  coord events 3f2a        what happened in it\n  coord send 3f2a 'TEXT'   send its agent a message\n\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nCOORD_HOME=DIR keeps everything below DIR."
+    help_template = HELP,
+    disable_help_subcommand = true,
+    after_help = "A session is named by its name, its id, or the beginning of its id.\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such session, 4 coordinator not reachable.\nTo act on sessions (recover, hold, attend, dismiss): coordctl --help"
 )]
-struct Cli {
+pub(crate) struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<std::path::PathBuf>,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Show all sessions, or one in depth
     Inspect(verb::inspect::Args),
+    /// Go to a session's tmux pane
+    Go(verb::go::GoArgs),
+    /// Go to the session that has needed you longest
+    Next(verb::go::NextArgs),
+    /// Return to where `coord go` or `coord next` left
+    Back(verb::go::BackArgs),
     /// Show why a session is in its state
     Explain(verb::explain::Args),
     /// Run a command under supervision, and end it when it hangs
@@ -73,13 +124,16 @@ enum Verb {
 /// what they run.
 fn wrong_usage(error: &clap::Error) -> ! {
     let verb = verb_of(std::env::args_os().skip(1));
-    if error.use_stderr()
-        && OWN_CODES.iter().any(|own| verb.as_ref().is_some_and(|verb| verb == own))
-    {
-        drop(error.print());
-        std::process::exit(verb::run::USAGE.into());
+    let has_own_codes = OWN_CODES.iter().any(|own| verb.as_ref().is_some_and(|verb| verb == own));
+    let code = if has_own_codes { verb::run::USAGE } else { USAGE };
+    if !error.use_stderr() {
+        error.exit()
     }
-    error.exit()
+    match usage::line(Program::Coord, error) {
+        Some(line) => complain("coord", &line),
+        None => drop(error.print()),
+    }
+    std::process::exit(code.into())
 }
 
 /// The first word that is neither an option nor the value of one.
@@ -94,13 +148,58 @@ fn verb_of(mut words: impl Iterator<Item = OsString>) -> Option<OsString> {
     }
 }
 
+/// Exit code for wrong usage.
+pub(crate) const USAGE: u8 = 2;
+
 const OWN_CODES: [&str; 2] = ["run", "loop"];
 
+/// Parses the arguments of a verb that scripts call often, without the description of all other verbs, which is
+/// most of what parsing costs. None for anything else, and for anything that is wrong.
+fn parse_quickly() -> Option<Cli> {
+    let mut words = std::env::args_os().skip(1).peekable();
+    let mut before = vec![OsString::from("coord")];
+    if words.peek().is_some_and(|word| word == "--root") {
+        before.extend(words.by_ref().take(2));
+    }
+    let verb = words.next()?.into_string().ok()?;
+    let words = before.into_iter().chain(words);
+    let command = clap::Command::new("coord").disable_help_flag(true);
+    let root =
+        clap::Arg::new("root").long("root").value_parser(clap::value_parser!(std::path::PathBuf));
+    let matches = |args: fn(clap::Command) -> clap::Command| {
+        args(command.arg(root)).try_get_matches_from(words).ok()
+    };
+    let (verb, matches) = match verb.as_str() {
+        "inspect" => {
+            let found = matches(verb::inspect::Args::augment_args)?;
+            (Verb::Inspect(verb::inspect::Args::from_arg_matches(&found).ok()?), found)
+        }
+        "explain" => {
+            let found = matches(verb::explain::Args::augment_args)?;
+            (Verb::Explain(verb::explain::Args::from_arg_matches(&found).ok()?), found)
+        }
+        "events" => {
+            let found = matches(verb::events::Args::augment_args)?;
+            (Verb::Events(verb::events::Args::from_arg_matches(&found).ok()?), found)
+        }
+        "send" => {
+            let found = matches(verb::send::Args::augment_args)?;
+            (Verb::Send(verb::send::Args::from_arg_matches(&found).ok()?), found)
+        }
+        _ => return None,
+    };
+    Some(Cli { root: matches.get_one("root").cloned(), verb: Some(verb) })
+}
+
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error));
+    let cli = parse_quickly()
+        .unwrap_or_else(|| Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error)));
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
-        match cli.verb {
+        match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
+            Verb::Go(args) => verb::go::go(&args, &context),
+            Verb::Next(args) => verb::go::next(&args, &context),
+            Verb::Back(args) => verb::go::back(&args, &context),
             Verb::Explain(args) => verb::explain::run(&args, &context),
             Verb::Run(args) => verb::run::run(&args, &context),
             Verb::Loop(args) => verb::task_loop::run(&args, &context),

@@ -8,7 +8,9 @@ mod control;
 mod coord;
 mod follow;
 mod out;
+mod prefault;
 mod this_machine;
+mod usage;
 mod verb;
 
 use std::path::Path;
@@ -23,6 +25,7 @@ static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
 /// Runs the verbs of the name by which the program was called.
 pub fn main() -> ExitCode {
+    prefault::heap();
     let called = std::env::args_os().next();
     let name = called.as_deref().map(Path::new).and_then(Path::file_name);
     if name.is_some_and(|name| name == control::NAME) { control::main() } else { coord::main() }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use coord_core::{ExitStatus, is_hidden};
+pub(crate) use coord_view::list::age;
 use coord_view::lookup::LookupError;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -27,6 +28,8 @@ pub(crate) enum Failure {
     TimedOut(String),
     /// 6: `coord wait` for a state that can no longer come.
     NeverComes(String),
+    /// 8: `coord inspect --needs-me` found nobody; that was said.
+    NobodyNeeded,
     /// As the command ended that was run.
     Exit(ExitStatus),
     /// 64: wrong usage of a verb whose other codes are those of what it runs.
@@ -83,7 +86,7 @@ impl Failure {
             | Self::NeverComes(text)
             | Self::Usage(text) => anyhow::anyhow!(text),
             Self::ReaderGone => anyhow::anyhow!("nobody reads the output"),
-            Self::Told => anyhow::anyhow!("it was said already"),
+            Self::Told | Self::NobodyNeeded => anyhow::anyhow!("it was said already"),
             Self::Exit(status) => anyhow::anyhow!(status.words()),
         }
     }
@@ -97,6 +100,7 @@ impl Failure {
             Self::TimedOut(text) => (text, 5),
             Self::NeverComes(text) => (text, 6),
             Self::Told => return ExitCode::FAILURE,
+            Self::NobodyNeeded => return ExitCode::from(8),
             Self::Usage(text) => (text, crate::verb::run::USAGE),
             Self::Exit(status) => return crate::verb::run::end_as(status),
             Self::ReaderGone => return ExitCode::SUCCESS,
@@ -162,6 +166,40 @@ pub(crate) fn pad(text: &str, width: usize, to_the_right: bool) -> String {
     if to_the_right { blanks + text } else { text.to_owned() + &blanks }
 }
 
+/// Lines of at most `width` columns, broken at blanks; a word that is longer is not broken.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| line.width() + 1 + word.width() <= width) {
+            Some(line) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Writes cells under each other, as wide as their widest; nothing is cut.
+pub(crate) fn print_columns<const N: usize>(
+    out: &mut impl Write,
+    lines: &[[String; N]],
+) -> Result<(), Failure> {
+    let mut widths = [0; N];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.width().max(*width);
+        }
+    }
+    for line in lines {
+        let cells: Vec<String> =
+            line.iter().zip(widths).map(|(cell, width)| pad(cell, width, false)).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
 /// A colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
@@ -186,6 +224,12 @@ impl Painter {
         Self {
             is_on: std::io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !is_dumb,
         }
+    }
+
+    /// Without colours.
+    #[cfg(test)]
+    pub(crate) fn off() -> Self {
+        Self { is_on: false }
     }
 
     /// `text` in `colour`.
@@ -213,16 +257,6 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
     coord_config::duration_ms(text).ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
 }
 
-/// An age in one short word.
-pub(crate) fn age(seconds: u64) -> String {
-    match seconds {
-        0..=59 => format!("{seconds}s"),
-        60..=3599 => format!("{}m", seconds / 60),
-        3600..=86_399 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,10 +282,5 @@ mod tests {
         assert_eq!(fit_end("漢字漢字", 6), "…漢字");
         assert_eq!(pad("漢", 4, false), "漢  ");
         assert_eq!(pad("5s", 5, true), "   5s");
-    }
-
-    #[test]
-    fn ages_are_one_word() {
-        assert_eq!([5, 65, 7300, 200_000].map(age), ["5s", "1m", "2h", "2d"]);
     }
 }

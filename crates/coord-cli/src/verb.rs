@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod go;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod man;

@@ -2,11 +2,12 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::records::Session;
-use coord_model::{Action, Decision, Effect};
+use coord_model::{Action, Decision, Effect, NeedChange, NeedStep};
 
 /// How long a notice that asks for nothing is shown, in milliseconds.
 pub(crate) const SHOWN_MS: u32 = 5_000;
@@ -29,7 +30,19 @@ impl Effects {
     /// Records a decision about a session or a message, by its id.
     pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
         let (saw, did) = (saw.to_owned(), did.to_owned());
-        self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did });
+        self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did, need: None });
+    }
+
+    /// Records that a need of `session` began or ended.
+    pub(crate) fn decide_need(&mut self, session: &Session, change: NeedChange, saw: &str) {
+        let did = match change.step {
+            NeedStep::Begun => format!("{} begins: a person is needed", change.id),
+            NeedStep::Dismissed => format!("{} is dismissed", change.id),
+            NeedStep::Ended => format!("{} is over", change.id),
+        };
+        let (session_id, saw) = (session.session_id.clone(), saw.to_owned());
+        let need = Some(change);
+        self.decisions.push(Decision { session_id, rule: "U-01".into(), saw, did, need });
     }
 
     /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been

@@ -172,7 +172,7 @@ impl State {
         if !is_its_own {
             let why = "only unverified events had reported the session; send the message again";
             self.fail_messages_of(key, why, at, fx);
-            self.remove(key);
+            self.drop_record(key, "only unverified events had told of it", fx);
         }
     }
 
@@ -194,7 +194,7 @@ impl State {
             // The record is known from the registry alone, and the registry was read before older events arrived.
             // Its entry names the conversation that the process will have gone over to by then.
             self.fail_messages_of(key, "the session switched to another conversation before a hook reported it; send the message again", at, fx);
-            self.remove(key);
+            self.drop_record(key, "its client went over to another conversation", fx);
             return None;
         }
         self.leave(key, at);
@@ -238,7 +238,7 @@ impl State {
             if is_bare {
                 let why = "the receiver is not a Claude Code client; send the message again";
                 self.fail_messages_of(*other, why, at, fx);
-                self.remove(*other);
+                self.drop_record(*other, "its process is not a client", fx);
             } else {
                 self.leave(*other, at);
             }

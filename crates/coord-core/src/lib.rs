@@ -26,6 +26,8 @@ mod host_event;
 mod identity;
 mod invariants;
 mod launch;
+mod names;
+mod needs;
 mod operator;
 mod opt_in;
 mod pane;
@@ -61,12 +63,13 @@ pub use queue::{
 };
 pub use quota::is_failure_open;
 pub use records::{
-    Activity, Budget, BudgetDecision, Cause, Counters, Counts, DeadServer, EarlyEnd, Ending, Flag,
-    Header, Hold, HostEvent, Inbox, Last, LastEvent, Lease, Level, Limits, LineCounts, Machine,
-    Marks, Message, MessageState, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact, PaneView,
-    Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Rest, SeenIds, Session,
-    ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State, Still, StopFile,
-    Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision, Way,
+    Activity, Budget, BudgetDecision, Cause, Counters, Counts, DeadServer, DerivedName, EarlyEnd,
+    Ending, Flag, Header, Hold, HostEvent, Inbox, Last, LastEvent, Lease, Level, Limits,
+    LineCounts, Machine, Marks, Message, MessageState, Need, Obstacle, Over, Owner, OwnerId,
+    OwnerProof, PaneFact, PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery,
+    RegistryFact, Rest, SeenIds, Session, ShownState, Signature, Sought, Source, Stage, Stall,
+    Stamp, Starter, State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor,
+    WakeBudget, WakeDecision, Way,
 };
 pub use recovery::PlacedResume;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};

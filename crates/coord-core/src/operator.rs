@@ -40,6 +40,10 @@ impl State {
                 }
                 sessions.clone()
             }
+            Command::Dismiss { session, need } => {
+                self.dismiss(*session, *need, fx);
+                Vec::from([*session])
+            }
             Command::ResetFailed { session } => self.reset_failed(*session, fx),
         }
     }
@@ -74,6 +78,9 @@ impl State {
                     session.marks.change(change.clone());
                     fx.decide(&session, "H-06", "a person asked for it", "attend settings changed");
                     self.put(session);
+                }
+                if let Some(name) = &change.name {
+                    self.displace(*key, name);
                 }
                 touched
             }
@@ -154,6 +161,9 @@ impl State {
             }
             Command::Restore { sessions } => {
                 each(sessions, &brought_back(Cause::Interrupted, Wish::default()))
+            }
+            Command::Dismiss { session, need } => {
+                each(&[*session], &|_| format!("{need} is hidden until it ends"))
             }
             Command::ResetFailed { session: None } => {
                 let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());

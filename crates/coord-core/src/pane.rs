@@ -248,6 +248,7 @@ fn note(session: &mut Session, found: &PaneFound, at: Moment, fx: &mut Effects) 
         at,
         pane: seen.pane.clone(),
         proof: seen.proof,
+        place: seen.place.clone(),
         screen: seen.screen,
         looks,
     });

@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::records::{Over, Session, Stamp, Wait, WaitKind};
-use coord_model::{HookEvent, HookKind, Kind, Moment, StartSource, ToolPhase};
+use coord_model::{HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
 
 /// Maximum number of open prompts per session; more are not told apart.
 const WAITS_MAX: usize = 32;
@@ -99,8 +99,11 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, at),
+        // Two identical requests are two prompts, which are answered one after the other (U-01).
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            session.waits.retain(|wait| !is_of(wait, event));
+            if let Some(first) = session.waits.iter().position(|wait| is_of(wait, event)) {
+                session.waits.remove(first);
+            }
         }
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {
             session.waits.retain(|wait| wait.agent != event.agent);
@@ -137,10 +140,14 @@ fn kind_of(event: &HookEvent) -> WaitKind {
 }
 
 fn open(waits: &mut Vec<Wait>, event: &HookEvent, tool: String, at: Moment) {
-    let kind = kind_of(event);
-    if waits.len() < WAITS_MAX {
-        let (agent, digest) = (event.agent.clone(), event.digest);
-        waits.push(Wait { agent, tool, digest, kind, since: at });
+    let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
+    let request = Some(RequestId(event.id));
+    // Its notification arrived before it.
+    let notified = |wait: &&mut Wait| wait.tool.is_empty() && wait.agent == agent;
+    if let Some(wait) = waits.iter_mut().find(notified) {
+        (wait.tool, wait.digest, wait.kind) = (tool, digest, kind);
+    } else if waits.len() < WAITS_MAX {
+        waits.push(Wait { agent, tool, digest, kind, request, since: at });
     }
 }
 
@@ -159,6 +166,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
     if session.waits.is_empty() && !is_over {
         let agent = event.agent.clone();
         let (tool, since) = (String::new(), Moment { wall_ms: asked_ms, ..at });
-        session.waits.push(Wait { agent, tool, digest: None, kind: asked, since });
+        let request = Some(RequestId(event.id));
+        session.waits.push(Wait { agent, tool, digest: None, kind: asked, request, since });
     }
 }

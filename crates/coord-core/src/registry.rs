@@ -60,7 +60,7 @@ impl State {
             && (self.is_beginning(key, entry) || self.is_other_than_claimed(key, entry))
         {
             self.fail_messages_of(key, "the session switched to another conversation before a hook reported it; send the message again", at, fx);
-            self.remove(key);
+            self.drop_record(key, "its client went over to another conversation", fx);
             return self.take_over(owner, entry, at, fx);
         }
         let Some(mut session) = self.take(key) else { return Vec::new() };
@@ -259,6 +259,9 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
         seen_changing: seen_changing(session.registry, entry, at),
     };
     session.is_foreign = entry.is_foreign;
+    if entry.name.is_some() && entry.session_id == session.session_id {
+        session.client_name.clone_from(&entry.name);
+    }
     let is_cleared = session.left == Some(EndReason::Clear);
     if !session.is_reported() || (is_cleared && names_another(session, entry, session.edge_at, at))
     {

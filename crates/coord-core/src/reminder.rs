@@ -2,66 +2,46 @@
 //! terminals that show the session's tmux session. Nothing else ever follows from how long it has waited.
 
 use alloc::format;
-use alloc::string::String;
 
-use coord_model::{Action, Awake, Moment, SessionState};
+use coord_model::{Action, Awake, Moment};
 
 use crate::effects::{Effects, SHOWN_MS};
-use crate::records::{Session, State};
-
-/// What only a person can end, in words, and since when it lasts; none if nothing waits for a person.
-fn waits_for_a_person(session: &Session) -> Option<(String, Moment)> {
-    let what = match session.shown.state {
-        SessionState::AwaitingPermission | SessionState::AwaitingInput => {
-            "the session has waited for you"
-        }
-        SessionState::BlockedAuth => "the session has waited for you to log in",
-        SessionState::BlockedBilling => "the session has waited for its account to be paid",
-        SessionState::Stalled => "the session has been stalled",
-        SessionState::Starting
-        | SessionState::Running
-        | SessionState::Idle
-        | SessionState::Background
-        | SessionState::QuotaWait
-        | SessionState::Suspended
-        | SessionState::Foreign
-        | SessionState::Interrupted
-        | SessionState::Crashed
-        | SessionState::Elsewhere
-        | SessionState::RecoveryPending
-        | SessionState::Recovering
-        | SessionState::Stopped
-        | SessionState::Unknown => {
-            let flag = session.recovery.needs_operator.as_ref()?;
-            return Some((format!("the session has needed you ({})", flag.reason), flag.since));
-        }
-    };
-    Some((what.into(), session.shown.since))
-}
+use crate::records::{Need, Session, State};
 
 impl State {
     /// When the next reminder for this session is due.
     pub(crate) fn reminder_at(&self, session: &Session) -> Option<Awake> {
-        let limits = &self.header.settings.stall;
-        let since = waits_for_a_person(session)?.1.awake;
-        Some(match session.reminded_at.filter(|reminded| since <= *reminded) {
-            Some(reminded) => reminded.plus_ms(limits.approval_again_ms),
-            None => since.plus_ms(limits.approval_after_ms),
-        })
+        session.open_needs().map(|need| self.reminder_due(need)).min()
     }
 
-    /// Shows a reminder, if one is due.
+    fn reminder_due(&self, need: &Need) -> Awake {
+        let limits = &self.header.settings.stall;
+        match need.reminded_at {
+            Some(reminded) => reminded.plus_ms(limits.approval_again_ms),
+            None => need.since.awake.plus_ms(limits.approval_after_ms),
+        }
+    }
+
+    /// Shows the reminders that are due.
     pub(crate) fn remind(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
-        if self.reminder_at(session).is_none_or(|due| at.awake < due) {
-            return;
+        for place in 0..session.needs.len() {
+            let Some(need) = session.needs.get_mut(place) else { continue };
+            if need.is_dismissed || at.awake < self.reminder_due(need) {
+                continue;
+            }
+            need.reminded_at = Some(at.awake);
+            let minutes = at.awake.ms_since(need.since.awake) / 60_000;
+            let saw = format!("{} ({minutes} min)", need.reason);
+            if let Some((pane, _)) = session.proved_pane() {
+                let text = format!("coord: {} {saw}", session.called_or_id());
+                fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
+            }
+            fx.decide(
+                session,
+                "H-35",
+                &saw,
+                "a reminder was shown; nothing answers for the person",
+            );
         }
-        let Some((what, since)) = waits_for_a_person(session) else { return };
-        session.reminded_at = Some(at.awake);
-        let saw = format!("{what} for {} min", at.awake.ms_since(since.awake) / 60_000);
-        if let Some((pane, _)) = session.proved_pane() {
-            let text = format!("coord: {saw} (pane {})", pane.pane);
-            fx.act(Action::Notify { pane, text, for_ms: SHOWN_MS });
-        }
-        fx.decide(session, "H-35", &saw, "reminder shown; coord does not answer");
     }
 }

@@ -32,7 +32,9 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
             if session.under_way.len() < UNDER_WAY_MAX {
-                session.under_way.push(UnderWay { activity, digest: event.digest });
+                let tool = event.tool.clone().unwrap_or_default();
+                let (since, digest) = (Some(at), event.digest);
+                session.under_way.push(UnderWay { activity, tool, since, digest });
             }
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {

@@ -53,11 +53,11 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
         state.request_end_notices(*key, at, &mut fx);
     }
     fx.effects.extend(looks(state, now).effects);
-    refresh(state, &due, at, &mut fx);
+    refresh(state, &due, event, at, &mut fx);
     // People read the time at which something happened, not the time at which the coordinator received it.
     let hook_ms = if let Event::Hook(hook) = event { hook.wall_ms } else { now.wall_ms };
     let wall_ms = hook_ms.min(now.wall_ms);
-    refresh(state, &touched, Moment { wall_ms, ..at }, &mut fx);
+    refresh(state, &touched, event, Moment { wall_ms, ..at }, &mut fx);
     state.header.last = Some(now);
     fx
 }
@@ -300,7 +300,7 @@ fn drop_old(state: &mut State, now: Now, fx: &mut Effects) {
         });
         if is_old {
             state.fail_messages_of(key, "the session ended long ago and was not resumed", at, fx);
-            state.remove(key);
+            state.drop_record(key, "its session ended long ago", fx);
         }
     }
 }
@@ -433,28 +433,35 @@ fn note_deferral(session: &Session, answer: &Answer, fx: &mut Effects) {
     }
 }
 
-/// Derives the shown state of the records that were changed.
-fn refresh(state: &mut State, touched: &[SessionKey], at: Moment, fx: &mut Effects) {
+/// Derives the shown state and the needs of the records that were changed.
+fn refresh(state: &mut State, touched: &[SessionKey], event: &Event, at: Moment, fx: &mut Effects) {
     state.note_stale(touched);
     for key in touched {
-        let Some(session) = state.get(*key) else { continue };
-        let answer = state.state_of(session, at.awake);
-        let is_same = session.shown.state == answer.state
-            && session.shown.because == answer.because
-            && session.contested.map(|(source, _)| source) == answer.against;
-        if is_same {
-            continue;
-        }
-        let Some(mut session) = state.take(*key) else { continue };
-        note_deferral(&session, &answer, fx);
-        if session.shown.state != answer.state {
-            session.shown.since = at;
-        }
-        session.shown.state = answer.state;
-        session.shown.rule = answer.rule.into();
-        session.shown.because = answer.because;
-        let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
-        session.contested = before.or(answer.against.map(|source| (source, at)));
-        state.put(session);
+        state.update_name(*key);
+        show(state, *key, at, fx);
+        state.update_needs(*key, event, at, fx);
     }
+}
+
+/// Derives the shown state of one record.
+fn show(state: &mut State, key: SessionKey, at: Moment, fx: &mut Effects) {
+    let Some(session) = state.get(key) else { return };
+    let answer = state.state_of(session, at.awake);
+    let is_same = session.shown.state == answer.state
+        && session.shown.because == answer.because
+        && session.contested.map(|(source, _)| source) == answer.against;
+    if is_same {
+        return;
+    }
+    let Some(mut session) = state.take(key) else { return };
+    note_deferral(&session, &answer, fx);
+    if session.shown.state != answer.state {
+        session.shown.since = at;
+    }
+    session.shown.state = answer.state;
+    session.shown.rule = answer.rule.into();
+    session.shown.because = answer.because;
+    let before = session.contested.filter(|(source, _)| Some(*source) == answer.against);
+    session.contested = before.or(answer.against.map(|source| (source, at)));
+    state.put(session);
 }

@@ -30,7 +30,7 @@ impl State {
             let Some(id) = self.get(key).map(|session| session.session_id.clone()) else { break };
             let why = "the session was dropped: no verified event supported it, and there were too many such sessions";
             self.fail_messages_of(key, why, at, fx);
-            self.remove(key);
+            self.drop_record(key, "its session was dropped", fx);
             let dropped = &mut self.header.counters.dropped;
             *dropped = dropped.saturating_add(1);
             // A record with the same id may have one owner again.

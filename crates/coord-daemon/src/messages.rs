@@ -12,9 +12,7 @@ pub(crate) use delivery::{Leaving, Offered};
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 
-use coord_core::{
-    Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, Session, is_queue_name,
-};
+use coord_core::{Admitted, LEASE_MS_MAX, Message, QUEUE_NAME_CHARS_MAX, Refused, is_queue_name};
 use coord_host::process::{self, Caller};
 use coord_model::{
     Address, Event, MessageId, NewMessage, Now, ProcessRef, QueueEvent, Same, Sender, SessionKey,
@@ -128,29 +126,15 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// The session with this name if exactly one living session has it; otherwise the session with this
-    /// id or beginning of an id.
-    fn receiver(&self, id: &str) -> Result<SessionKey, RequestError> {
-        let state = self.engine.state();
-        let is_named = |one: &&Session| one.may_live() && one.marks.name.as_deref() == Some(id);
-        let named: Vec<&Session> = state.sessions().filter(is_named).collect();
-        if let [one] = named.as_slice() {
-            return Ok(one.key);
-        }
-        match lookup::find(state, id) {
-            // Records with the same id follow each other, so the newest one is meant.
-            Ok(found) => found
-                .iter()
-                .map(|session| session.key)
-                .max()
-                .ok_or_else(|| LookupError::Unknown { id: id.to_owned() }.into()),
-            Err(_) if 1 < named.len() => {
-                let ids: Vec<&str> = named.iter().map(|one| one.session_id.as_str()).collect();
-                let ids = ids.join(", ");
-                Err(RequestError::Bad(format!("{id:?} is the name of several sessions: {ids}")))
-            }
-            Err(why) => Err(why.into()),
-        }
+    /// The session with this name or id.
+    fn receiver(&self, word: &str) -> Result<SessionKey, RequestError> {
+        let found = lookup::find(self.engine.state(), word)?;
+        // Records with the same id follow each other, so the newest one is meant.
+        found
+            .iter()
+            .map(|session| session.key)
+            .max()
+            .ok_or_else(|| LookupError::Unknown { id: word.to_owned(), meant: None }.into())
     }
 
     pub(crate) fn accept(

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use coord_core::{QUEUE_NAME_CHARS_MAX, Session, is_queue_name};
 use coord_host::process::{self, Caller};
-use coord_model::{Command, Event, MarkChange, Now, ProcessRef, SessionKey, Whom};
+use coord_model::{Command, Event, MarkChange, NeedId, Now, ProcessRef, SessionKey, Whom};
 use coord_view::lookup;
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb, REFUSED,
@@ -137,7 +137,7 @@ impl<W: World> Coordinator<W> {
                 (false, false) => ACCEPTED,
             };
             OperatorResult {
-                name: session.and_then(|session| session.marks.name.clone()),
+                name: session.and_then(|session| Some(session.called()?.0.to_owned())),
                 session_id: session.is_some().then_some(whom),
                 outcome: outcome.to_owned(),
                 would,
@@ -151,6 +151,9 @@ impl<W: World> Coordinator<W> {
     /// The commands that a request stands for, or why it is refused as a whole.
     fn orders(&self, asked: &OperatorRequest) -> Result<Vec<Order>, RequestError> {
         check_shape(asked)?;
+        if asked.verb == OperatorVerb::Dismiss {
+            return self.dismissal(asked);
+        }
         let found = self.found(&asked.sessions)?;
         self.check_task(&found, asked.marks.task_dir.as_deref())?;
         let marks = self.marks(&asked.marks)?;
@@ -173,6 +176,7 @@ impl<W: World> Coordinator<W> {
             (OperatorVerb::ResetFailed, _) => {
                 each_or_all(&|session| Command::ResetFailed { session })
             }
+            (OperatorVerb::Dismiss, _) => Vec::new(),
             (OperatorVerb::Recover, _) => each(&|session| Command::Recover {
                 session: session.key,
                 restart: asked.restart,
@@ -190,6 +194,34 @@ impl<W: World> Coordinator<W> {
                 marks: marks.clone(),
             }),
         })
+    }
+
+    /// The need that is to be dismissed, by its id or by a session that has one.
+    fn dismissal(&self, asked: &OperatorRequest) -> Result<Vec<Order>, RequestError> {
+        let Some(word) = asked.sessions.first() else { return Ok(Vec::new()) };
+        let id: Option<NeedId> = word.parse().ok();
+        let found = match id {
+            Some(id) => self.engine.state().session(id.session).into_iter().collect(),
+            None => self.found(&asked.sessions)?,
+        };
+        let needs = found.iter().flat_map(|session| session.open_needs());
+        let needs: Vec<NeedId> =
+            needs.map(|need| need.id).filter(|one| id.is_none_or(|id| id == *one)).collect();
+        let [need] = needs.as_slice() else {
+            let ids: Vec<String> = needs.iter().map(ToString::to_string).collect();
+            return Err(RequestError::Bad(match (id, ids.as_slice()) {
+                (Some(id), _) => {
+                    format!("no open need {id}; `coord inspect --needs-me` lists them")
+                }
+                (None, []) => format!("{word} needs nobody; nothing was dismissed"),
+                (None, _) => {
+                    format!("{word} has several needs: {}; name one", ids.join(", "))
+                }
+            }));
+        };
+        let session_id = found.first().map(|session| session.session_id.clone());
+        let command = Command::Dismiss { session: need.session, need: *need };
+        Ok(vec![Order { command, session_id, what: format!("dismiss {need}") }])
     }
 
     /// The records that the ids stand for, each once, in this order.
@@ -218,8 +250,13 @@ impl<W: World> Coordinator<W> {
         Ok(marks)
     }
 
-    /// Replaces the beginning of an id by the id of its session; anything else is taken as a name.
+    /// Replaces the beginning of an id, or a derived name, by the id of its session. A given name stays: whoever
+    /// has it is meant.
     fn sender_named(&self, sender: String) -> String {
+        let is_given = |session: &Session| session.marks.name.as_ref() == Some(&sender);
+        if self.engine.state().sessions().any(is_given) {
+            return sender;
+        }
         let found = lookup::find(self.engine.state(), &sender).ok();
         let id = found.and_then(|found| found.first().map(|session| session.session_id.clone()));
         id.unwrap_or(sender)
@@ -265,6 +302,7 @@ fn words(asked: &OperatorRequest) -> String {
         OperatorVerb::Attend => "attend",
         OperatorVerb::Recover => "recover",
         OperatorVerb::Restore => "restore",
+        OperatorVerb::Dismiss => "dismiss",
         OperatorVerb::ResetFailed => "reset-failed",
     }
     .to_owned();
@@ -320,7 +358,7 @@ fn span(ms: u64) -> String {
 
 /// Checks that the request says whom it is about, and contains nothing that its verb does not accept.
 fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
-    use OperatorVerb::{Attend, Hold, Recover, ResetFailed, Restore};
+    use OperatorVerb::{Attend, Dismiss, Hold, Recover, ResetFailed, Restore};
     let must = |holds: bool, why: &str| if holds { Ok(()) } else { Err(RequestError::bad(why)) };
     let verb = asked.verb;
     let (some, all) = (!asked.sessions.is_empty(), asked.all);
@@ -329,7 +367,10 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
         [some, all, directory.is_some()].into_iter().filter(|one| *one).count() == 1,
         "name sessions, all, or a directory",
     )?;
-    must(!all || !matches!(verb, Attend | Recover | Restore), "this verb takes sessions, not all")?;
+    must(
+        !all || !matches!(verb, Attend | Dismiss | Recover | Restore),
+        "this verb takes sessions, not all",
+    )?;
     must(directory.is_none() || verb == Attend, "only attend takes a directory")?;
     must(asked.for_ms.is_none() || verb == Hold, "only hold takes a time")?;
     must(

@@ -132,7 +132,7 @@ impl<W: World> Coordinator<W> {
     fn of_session(&self, id: &str) -> Result<Of, LookupError> {
         match lookup::find(self.engine.state(), id) {
             Ok(found) => Ok(Of::Ids(lookup::ids(&found))),
-            Err(LookupError::Unknown { id }) => Ok(Of::Beginning(id)),
+            Err(LookupError::Unknown { id, .. }) => Ok(Of::Beginning(id)),
             Err(why) => Err(why),
         }
     }

@@ -170,6 +170,7 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
         is_foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
         is_unrecognized: false,
         cwd: text_of("cwd").unwrap_or_default(),
+        name: text_of("name").filter(|name| !name.is_empty()),
         config_dir: config_dir.to_string_lossy().into_owned(),
     });
     Ok(Found { process: ProcessRef { pid, start_time }, domain, entry })

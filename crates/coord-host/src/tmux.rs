@@ -220,6 +220,7 @@ impl Tmux {
             farewell,
             signature,
             digest,
+            place: Some(pane.place.clone()),
         });
         if is_dead {
             self.known.remove(&wish.process);

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::SessionKey;
+use crate::{NeedId, SessionKey};
 
 /// An order from a person. The adapters decide who may give one (H-22).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,13 @@ pub enum Command {
     Restore {
         /// The sessions, in this order.
         sessions: Vec<SessionKey>,
+    },
+    /// Hide a need until it ends (U-01).
+    Dismiss {
+        /// The session.
+        session: SessionKey,
+        /// The need.
+        need: NeedId,
     },
     /// Lift `needs_operator` and the limits that led to it (G5).
     ResetFailed {

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::stamp::WallMs;
 use crate::{
-    Command, Domain, EventId, Failure, HookEvent, Host, Intent, Outcome, PaneFound, ProcessRef,
-    ProcessSeen, Proof, QueueEvent, Registry, SessionKey, Settings, Via,
+    Command, Domain, EventId, Failure, HookEvent, Host, Intent, NeedChange, Outcome, PaneFound,
+    ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, SessionKey, Settings, Via,
 };
 
 /// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
@@ -262,6 +262,9 @@ pub struct Decision {
     pub saw: String,
     /// What was decided.
     pub did: String,
+    /// The need that began or ended with it (U-01).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<NeedChange>,
 }
 
 /// The content of a task directory.

@@ -52,6 +52,9 @@ pub struct PaneSeen {
     /// A hash of its text, without what moves by itself (S1-04); none if there is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
+    /// Where it is, for people: tmux's `session:window.pane` (U-04).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 /// What a client prints when it exits: the command line that resumes its session. Only the last one on a screen

@@ -46,6 +46,9 @@ pub struct RegistryEntry {
     /// Its working directory.
     #[serde(default)]
     pub cwd: String,
+    /// The client's own name for the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The configuration directory whose registry contains it.
     #[serde(default)]
     pub config_dir: String,

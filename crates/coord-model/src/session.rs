@@ -6,6 +6,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionKey(pub u64);
 
+/// Where the name of a session comes from (U-03).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NameSource {
+    /// Its user gave it.
+    Given,
+    /// The client's own name for the session.
+    Client,
+    /// The last part of its directory.
+    Directory,
+}
+
 /// The state as hooks see it, derived from [`SessionState`] by [`SessionState::status`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

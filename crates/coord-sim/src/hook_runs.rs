@@ -293,6 +293,9 @@ impl Simulation {
             checked?;
         }
         watched?;
+        if !was_cut {
+            self.check_needs()?;
+        }
         self.check_owners()?;
         self.check_ends()
     }

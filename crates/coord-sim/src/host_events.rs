@@ -407,6 +407,7 @@ impl Simulation {
             _ => Damage::Torn(self.random.next()),
         };
         self.meter.power_cuts += 1;
+        self.needs.forget();
         // What could not be synced before the power went nobody promised.
         if let Some(from) = self.checks.unsynced_from {
             self.checks.forgive(from);

@@ -15,6 +15,7 @@ mod living;
 pub mod machine;
 mod messages;
 mod meter;
+mod need_checks;
 mod people;
 mod places;
 pub mod play;

@@ -477,6 +477,7 @@ impl Machine {
             screen: pane.screen(),
             farewell: pane.shown.farewell.clone(),
             signature: pane.shown.signature.clone(),
+            place: None,
             digest: Some(pane.digest(self.hung_at(wish.process).unwrap_or(self.now.mono_ns))),
         })
     }

@@ -79,6 +79,8 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                Or run and fields of: state, hold (reason, remaining: seconds), session_id, results,
                background, spared (pids), exit_reason, status, outcome. Or message (its name) and
                fields of `coord queue show --json`; or inbox (a session), totals and messages
+  expect_needs sessions, each with the kinds of all its open needs, the oldest first:
+               {"s1": ["permission"], "s2": []}
   expect_effects, forbid_effects
                since the last such step, in this order; what was carried out: signal (signal, pid),
                type_text, respawn_pane, new_window (pane, text), spawn (the client that the line

@@ -152,7 +152,7 @@ impl Said {
                 word.marked_at = now;
             }
             OperatorVerb::Recover | OperatorVerb::Restore => word.is_asked = true,
-            OperatorVerb::ResetFailed => (),
+            OperatorVerb::ResetFailed | OperatorVerb::Dismiss => (),
         };
         if let Some(path) = &order.directory {
             change(self.of_dir.entry(path.clone()).or_default());

@@ -25,6 +25,7 @@ use crate::living::{Life, Running};
 use crate::machine::{Pace, RegistryDir, SharedMachine};
 use crate::messages::{Hearing, Messages, Sending};
 use crate::meter::{Conditions, Judged, Meter};
+use crate::need_checks::NeedWatch;
 use crate::people::{Action, Passing};
 use crate::places::Place;
 use crate::quota_checks::Waits;
@@ -139,6 +140,7 @@ pub struct Simulation {
     pub(crate) takers: BTreeMap<ProcessRef, Taker>,
     pub(crate) said: Said,
     pub(crate) acts: Acts,
+    pub(crate) needs: NeedWatch,
     pub(crate) quota: Waits,
     pub(crate) stalls: StallWatch,
     pub(crate) messages: Messages,
@@ -194,6 +196,7 @@ impl Simulation {
             takers: BTreeMap::new(),
             said: Said::default(),
             acts: Acts::default(),
+            needs: NeedWatch::default(),
             quota: Waits::default(),
             stalls: StallWatch::default(),
             messages: Messages::default(),

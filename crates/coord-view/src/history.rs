@@ -454,6 +454,7 @@ mod tests {
             rule: "R-01".into(),
             saw: format!("record {seq}"),
             did: "nothing".to_owned(),
+            need: None,
         };
         let entry = Event::Decision(decision);
         let record = Record { seq, at: 1_000, mono_ns: 0, entry: &entry };

@@ -6,6 +6,7 @@
 
 pub mod history;
 pub mod json;
+pub mod list;
 pub mod lookup;
 pub mod messages;
 pub mod offline;

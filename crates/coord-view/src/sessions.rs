@@ -1,12 +1,11 @@
 //! Shows core records as the sessions of the `inspect` schema. Decides nothing; what is shown follows from
 //! the record alone.
 
-mod need;
 mod recovery;
 
 use coord_core::{PaneFact, RegistryFact, Session, Source, State, Turn, WaitKind, changes_when};
 use coord_model::stamp::rfc3339;
-use coord_model::{Address, Now, RegistryStatus, Screen, SessionState};
+use coord_model::{Address, Kind, Now, RegistryStatus, Screen, SessionState};
 use coord_wire::inspect;
 
 /// All sessions, the most recently changed first.
@@ -24,7 +23,8 @@ pub fn by_time(state: &State) -> impl Iterator<Item = &Session> {
 /// Shows one session.
 pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     let background = session.background;
-    let shown = inspect::Session {
+    let needs = needs(session);
+    inspect::Session {
         session_id: session.session_id.clone(),
         previous_ids: session.previous_ids.clone(),
         forked_from: session.forked_from.clone(),
@@ -32,6 +32,8 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         config_dir: session.config_dir.clone(),
         resumable: session.is_resumable(),
         name: session.marks.name.clone(),
+        display_name: session.called().map(|(name, _)| name.to_owned()),
+        name_source: session.called().map(|(_, source)| source),
         provider: "claude".to_owned(),
         kind: session.kind,
         status: session.shown.state.status(),
@@ -54,7 +56,8 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
             .clone()
             .map(|dir| inspect::Task { dir, stopped: session.task.stop.is_some() }),
         parent: session.marks.parent.clone(),
-        need: None,
+        need: needs.first().cloned(),
+        needs,
         needs_operator: session.recovery.needs_operator.as_ref().map(|flag| {
             inspect::NeedsOperator {
                 reason: flag.reason.clone(),
@@ -71,9 +74,9 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
             start_time: owner.id.process.start_time,
             alive: owner.seen_alive.map(|(alive, _)| alive),
         }),
-        tmux: session
-            .pane()
-            .map(|tmux| inspect::Tmux { socket: tmux.socket.clone(), pane: tmux.pane.clone() }),
+        tmux: tmux(session),
+        place: Some(place(session)),
+        open_tool: open_tool(session),
         cwd: session.cwd.clone(),
         transcript_path: session.transcript_path.clone(),
         permission_mode: session.permission_mode.clone(),
@@ -84,8 +87,58 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
         }),
         evidence: evidence(session, now),
         messages: messages(state, session),
+    }
+}
+
+fn tmux(session: &Session) -> Option<inspect::Tmux> {
+    session.pane().map(|tmux| inspect::Tmux {
+        socket: tmux.socket.clone(),
+        pane: tmux.pane.clone(),
+        server_pid: tmux.server.pid,
+    })
+}
+
+/// The newest tool call that has not ended.
+fn open_tool(session: &Session) -> Option<inspect::OpenTool> {
+    let call = session.under_way.last()?;
+    let since = rfc3339(call.since?.wall_ms);
+    Some(inspect::OpenTool { name: call.tool.clone(), since })
+}
+
+/// What a person is needed for, the oldest first.
+fn needs(session: &Session) -> Vec<inspect::Need> {
+    let mut open: Vec<_> = session.open_needs().collect();
+    open.sort_by_key(|need| (need.since.wall_ms, need.id));
+    let name = session.called_or_id();
+    open.into_iter()
+        .map(|need| inspect::Need {
+            id: need.id.to_string(),
+            kind: need.kind.name().to_owned(),
+            since: rfc3339(need.since.wall_ms),
+            text: need.reason.clone(),
+            command: need.kind.command(&name),
+        })
+        .collect()
+}
+
+/// Where a session is (U-04): its proved pane, else what is known of its place.
+fn place(session: &Session) -> inspect::Where {
+    let at = |kind: &str, text: &str, server: Option<&String>| inspect::Where {
+        kind: kind.to_owned(),
+        text: text.to_owned(),
+        server: server.cloned(),
     };
-    inspect::Session { need: need::need(&shown), ..shown }
+    if session.shown.state == SessionState::Elsewhere {
+        return at("elsewhere", &session.host, None);
+    }
+    if let PaneFact::Its(view) = &session.pane {
+        let text = view.place.as_deref().unwrap_or(&view.pane.pane);
+        return at("tmux", text, Some(&view.pane.socket));
+    }
+    if session.kind == Some(Kind::Headless) {
+        return at("headless", "headless", None);
+    }
+    at("directory", &session.cwd, None)
 }
 
 fn messages(state: &State, session: &Session) -> inspect::Messages {

@@ -137,6 +137,8 @@ pub enum OperatorVerb {
     Recover,
     /// Recovers the sessions that a host event interrupted, one after the other (S0-25f).
     Restore,
+    /// Hides a need until it ends; the one session is the id of the need, or a session with one need (U-01).
+    Dismiss,
     /// Clears `needs_operator`, and the limits that led to it (G5).
     ResetFailed,
 }

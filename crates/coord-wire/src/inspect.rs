@@ -7,7 +7,7 @@
 
 use crate::message::Totals;
 use crate::run::Run;
-use coord_model::{Background, Kind, SessionState, Status};
+use coord_model::{Background, Kind, NameSource, SessionState, Status};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -69,8 +69,15 @@ pub struct Session {
     pub config_dir: String,
     /// Whether there is anything to resume.
     pub resumable: bool,
-    /// The name that its operator gave it.
+    /// The name that its user gave it; null if nobody gave one.
     pub name: Option<String>,
+    /// The name that is shown: the given one, else the client's own, else that of the directory. A session of
+    /// which only unverified events tell has none.
+    #[serde(default)]
+    pub display_name: Option<String>,
+    /// Where `display_name` comes from.
+    #[serde(default)]
+    pub name_source: Option<NameSource>,
     /// The client: `claude`.
     pub provider: String,
     /// Interactive or headless; null if unknown.
@@ -112,9 +119,12 @@ pub struct Session {
     pub task: Option<Task>,
     /// The session that started this one.
     pub parent: Option<String>,
-    /// Why a person has to act now; null if nobody has to.
+    /// Why a person has to act now: the oldest of `needs`; null if nobody has to.
     #[serde(default)]
     pub need: Option<Need>,
+    /// All reasons why a person has to act, the oldest first. Dismissed ones are left out.
+    #[serde(default)]
+    pub needs: Vec<Need>,
     /// What coord has given up until a person runs `coordctl reset-failed`.
     pub needs_operator: Option<NeedsOperator>,
     /// What suspends all actions on the session.
@@ -125,6 +135,12 @@ pub struct Session {
     pub owner: Option<Owner>,
     /// The session's pane.
     pub tmux: Option<Tmux>,
+    /// Where the session is, for people.
+    #[serde(default, rename = "where")]
+    pub place: Option<Where>,
+    /// The tool call of the main thread that is open; null if none is known.
+    #[serde(default)]
+    pub open_tool: Option<OpenTool>,
     /// The working directory.
     pub cwd: String,
     /// The path of the transcript.
@@ -216,18 +232,41 @@ pub struct Quota {
     pub source: String,
 }
 
-/// Why a person has to act.
+/// Why a person has to act (U-01).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
-    /// `permission`, `question`, `login`, `billing`, `crashed`, `interrupted`, `stalled` or
-    /// `needs_operator`.
+    /// The id of the need, as `coordctl dismiss` takes it.
+    #[serde(default)]
+    pub id: String,
+    /// `permission`, `question`, `plan`, `dialog`, `login`, `billing`, `usage_limit`, `crashed`, `interrupted`,
+    /// `needs_operator`, `stalled` or `two_owners`.
     pub kind: String,
     /// Since when.
     pub since: String,
-    /// Why, in words.
+    /// Why, in words that follow the session's name.
     pub text: String,
-    /// The command that helps; null if the answer is given in the session itself.
+    /// The command that helps; null if the person has to act in the session itself.
     pub command: Option<String>,
+}
+
+/// Where a session is, for people (U-04).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Where {
+    /// `tmux`, `headless`, `elsewhere` or `directory`.
+    pub kind: String,
+    /// tmux's `session:window.pane`, `headless`, the host, or the directory.
+    pub text: String,
+    /// The socket of the tmux server; null if the session is not in tmux.
+    pub server: Option<String>,
+}
+
+/// A tool call that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTool {
+    /// The tool.
+    pub name: String,
+    /// Since when.
+    pub since: String,
 }
 
 /// What coord has given up.
@@ -278,6 +317,9 @@ pub struct Tmux {
     pub socket: String,
     /// The pane id.
     pub pane: String,
+    /// The pid of the server; 0 if unknown.
+    #[serde(default)]
+    pub server_pid: u32,
 }
 
 /// The newest event of a session.

@@ -2,6 +2,7 @@
 //! is shown, one line per session.
 
 pub(crate) mod attend;
+pub(crate) mod dismiss;
 pub(crate) mod hold;
 pub(crate) mod recover;
 pub(crate) mod recovery_mode;

@@ -11,7 +11,7 @@ use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, escape, print_json};
-use crate::verb::inspect::{age_s, colour, look, runs, standing, word};
+use crate::verb::inspect::{age_s, colour, look, runs, standing, state_name};
 use crate::verb::queue;
 
 /// So many decisions are shown, the newest ones.
@@ -128,7 +128,7 @@ fn text(
         out,
         "{}  {} for {}",
         painter.paint(Colour::Bold, &escape(&session.session_id)),
-        painter.paint(colour(session.state), &word(session.state)),
+        painter.paint(colour(session.state), &state_name(session.state)),
         age(age_s(&session.since, context))
     )?;
     if let Some(name) = &session.name {

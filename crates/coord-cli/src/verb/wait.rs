@@ -10,7 +10,7 @@ use coord_wire::inspect::Session;
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, duration_ms, escape};
-use crate::verb::inspect::{look, word};
+use crate::verb::inspect::{look, state_name};
 
 /// Wait until sessions reach a state
 #[derive(Debug, clap::Args)]
@@ -132,17 +132,17 @@ fn look_at(ids: &[String], args: &Args, context: &Context) -> Result<Looked, Fai
         if let Some(session) = sessions.iter().find(is_reached) {
             if !(args.any && is_done) {
                 let (id, because) = (escape(&session.session_id), escape(&session.because));
-                writeln!(std::io::stdout(), "{id} {}: {because}", word(session.state))?;
+                writeln!(std::io::stdout(), "{id} {}: {because}", state_name(session.state))?;
             }
             is_done = true;
             continue;
         }
         let of = if args.ids.len() == 1 { "the session".to_owned() } else { escape(id) };
         if let Some(session) = sessions.iter().find(|one| is_over(one, &args.until)) {
-            let (word, because) = (word(session.state), &session.because);
+            let (word, because) = (state_name(session.state), &session.because);
             looked.over.push(format!("{of} is {word}: {because}"));
         }
-        let now = sessions.first().map_or_else(String::new, |one| word(one.state));
+        let now = sessions.first().map_or_else(String::new, |one| state_name(one.state));
         looked.still.push((id.clone(), format!("{of} is still {now}")));
     }
     Ok(looked)

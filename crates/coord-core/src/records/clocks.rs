@@ -10,9 +10,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use coord_model::{
-    Address, Awake, Background, EndReason, Host, Kind, Launch, MessageId, Moment, Now, PaneProof,
-    PaneState, ProcessRef, Prompt, RegistryStatus, Same, Screen, Sender, SessionKey, SessionState,
-    Settings, Signal, TmuxPane, Via,
+    Address, Awake, Background, EndReason, Host, Kind, Launch, MessageId, Moment, NeedId, NeedKind,
+    Now, PaneProof, PaneState, ProcessRef, Prompt, RegistryStatus, RequestId, Same, Screen, Sender,
+    SessionKey, SessionState, Settings, Signal, TmuxPane, Via,
 };
 
 /// A deadline that time alone never reaches: an event will come instead.
@@ -152,5 +152,5 @@ pub(crate) use clocks;
 
 clocks!(none in
     bool, u32, u64, String, Now, Settings, Host, SessionKey, ProcessRef, EndReason, Kind, Via, Background, TmuxPane, PaneProof,
-    Screen, RegistryStatus, Launch, PaneState, Prompt, SessionState, Signal, MessageId, Address, Sender, Same,
+    Screen, RegistryStatus, Launch, PaneState, Prompt, SessionState, Signal, MessageId, Address, Sender, Same, RequestId, NeedId, NeedKind,
 );

@@ -66,6 +66,9 @@ pub struct PaneView {
     pub pane: TmuxPane,
     /// The proof that it is still the same pane.
     pub proof: PaneProof,
+    /// Where it is, for people (U-04).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// What its screen shows; none if not recognized.
     pub screen: Option<Screen>,
     /// Captures in a row that found the same screen.
@@ -141,7 +144,7 @@ pub enum Source {
 
 clocks!(struct Signature { name, at, is_content, is_weighed } until {});
 
-clocks!(struct PaneView { at, pane, proof, screen, looks } until {});
+clocks!(struct PaneView { at, pane, proof, place, screen, looks } until {});
 
 clocks!(enum RegistryFact {
     Unknown {} until {}

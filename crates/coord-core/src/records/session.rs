@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{
-    Awake, Background, EndReason, Kind, Launch, Moment, PaneProof, SessionKey, TmuxPane, Via,
+    Awake, Background, EndReason, Kind, Launch, Moment, NeedId, PaneProof, SessionKey, TmuxPane,
+    Via,
 };
 
 use super::clocks::clocks;
@@ -15,6 +16,8 @@ use super::hold::Hold;
 use super::host_event::HostEvent;
 use super::marks::Marks;
 use super::message::Inbox;
+use super::name::DerivedName;
+use super::need::Need;
 use super::owner::{Owner, OwnerId, OwnerProof};
 use super::quota::QuotaWait;
 use super::recovery::Recovery;
@@ -167,6 +170,12 @@ pub struct Session {
     pub session_id: String,
     /// Ids that the session had before, oldest first.
     pub previous_ids: Vec<String>,
+    /// The client's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_name: Option<String>,
+    /// The name that it has without its user's doing (U-03).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<DerivedName>,
     /// Host name.
     pub host: String,
     /// The client's configuration directory.
@@ -220,9 +229,12 @@ pub struct Session {
     /// The files of its task.
     #[serde(default)]
     pub task: Task,
-    /// When somebody was last reminded that the session waits for them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reminded_at: Option<Awake>,
+    /// Why it needs a person (U-01).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// Number of its newest need.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_need: u32,
     /// The newest few calls that ended since the newest turn edge: a request that is older than its own result
     /// comes too late (G2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -284,6 +296,11 @@ pub struct Session {
     pub shown: ShownState,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Maximum number of former owners, and of previous ids, per record.
 const FORMER_MAX: usize = 16;
 
@@ -294,6 +311,8 @@ impl Session {
             key,
             session_id: session_id.into(),
             previous_ids: Vec::new(),
+            client_name: None,
+            derived: None,
             host: String::new(),
             config_dir: String::new(),
             kind: None,
@@ -316,7 +335,8 @@ impl Session {
             quota: None,
             rest: Rest::default(),
             task: Task::default(),
-            reminded_at: None,
+            needs: Vec::new(),
+            last_need: 0,
             over: Vec::new(),
             background: Background::default(),
             failure: None,
@@ -377,6 +397,17 @@ impl Session {
         }
     }
 
+    /// Returns the id of a new need.
+    pub(crate) fn next_need(&mut self) -> NeedId {
+        self.last_need = self.last_need.saturating_add(1);
+        NeedId { session: self.key, number: self.last_need }
+    }
+
+    /// What a person is needed for now, the oldest first (U-01).
+    pub fn open_needs(&self) -> impl Iterator<Item = &Need> {
+        self.needs.iter().filter(|need| !need.is_dismissed)
+    }
+
     /// Whether `owner` is its present owner.
     pub fn is_owned_by(&self, owner: &OwnerId) -> bool {
         self.owner.as_ref().is_some_and(|mine| mine.id.is_same(owner))
@@ -407,8 +438,8 @@ impl Session {
             edge, edge_at, last, turn, turn_id, waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
             forked_from, kind, launch, recovery,
             // These outlive the process, or end by what the next process reports.
-            key: _, session_id: _, previous_ids: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
-            signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, reminded_at: _, failure: _, cwd: _,
+            key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
+            signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, needs: _, last_need: _, failure: _, cwd: _,
             transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
             starter: _, inbox: _, held: _, counts: _, shown: _,
         } = self;
@@ -498,7 +529,7 @@ impl Session {
             *seen_changing = None;
         }
         self.over.clear();
-        (self.stall, self.quota, self.reminded_at) = (None, None, None);
+        (self.stall, self.quota) = (None, None);
     }
 
     /// Whether its present id or a previous one is `id`.
@@ -512,7 +543,7 @@ impl Session {
     }
 
     /// Whether its conversation continued in another record after its harness had died.
-    pub(crate) fn is_passed_on(&self) -> bool {
+    pub fn is_passed_on(&self) -> bool {
         let process = self.owner.as_ref().map(|owner| owner.id.process);
         process.is_some() && self.recovery.passed_on == process && !self.may_live()
     }
@@ -524,8 +555,8 @@ impl Session {
 }
 
 clocks!(struct Session {
-    key, session_id, previous_ids, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
-    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, reminded_at, over,
+    key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, needs, last_need, over,
     background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});

@@ -1,5 +1,6 @@
 //! The screen that the next heartbeat is compared with, and the tools that run (S1-04, S1-05).
 
+use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use coord_model::{Awake, Moment, StallLimits};
@@ -66,14 +67,22 @@ impl Activity {
 }
 
 /// A tool call of the main thread that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
     /// The kind of tool.
     pub activity: Activity,
+    /// The tool; empty if no event named it.
+    #[serde(default)]
+    pub tool: String,
+    /// Since when; none in records of version 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Moment>,
     /// Digest of the call's input; none if no event named it.
     pub digest: Option<u64>,
 }
 
 clocks!(struct Stall { digest, since, at, count } until {});
 
-clocks!(none in UnderWay);
+clocks!(struct UnderWay { activity, tool, since, digest } until {});
+
+clocks!(none in Activity);

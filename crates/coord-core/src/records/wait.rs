@@ -3,7 +3,7 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::Moment;
+use coord_model::{Moment, RequestId};
 
 use super::clocks::clocks;
 
@@ -18,6 +18,9 @@ pub struct Wait {
     pub digest: Option<u64>,
     /// What is asked for.
     pub kind: WaitKind,
+    /// The event that reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestId>,
     /// Since when.
     pub since: Moment,
 }
@@ -42,6 +45,6 @@ pub struct Over {
     pub mono_ns: u64,
 }
 
-clocks!(struct Wait { agent, tool, digest, kind, since } until {});
+clocks!(struct Wait { agent, tool, digest, kind, request, since } until {});
 
 clocks!(none in WaitKind, Over);

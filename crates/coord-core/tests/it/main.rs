@@ -10,6 +10,8 @@ mod guards;
 mod hung;
 mod identity;
 mod machine;
+mod names;
+mod needs;
 mod nothing_to_resume;
 mod orders;
 mod owners;

@@ -43,8 +43,16 @@ fn fails(world: &mut World, error: &str) {
 #[test]
 fn who_is_locked_out_or_has_not_paid_is_reminded() {
     for (error, word, what) in [
-        ("authentication_failed", SessionState::BlockedAuth, "log in"),
-        ("billing_error", SessionState::BlockedBilling, "to be paid"),
+        (
+            "authentication_failed",
+            SessionState::BlockedAuth,
+            "project must log in: /login (10 min)",
+        ),
+        (
+            "billing_error",
+            SessionState::BlockedBilling,
+            "project stopped: account needs payment (10 min)",
+        ),
     ] {
         for mut world in [unattended(), at_rest()] {
             fails(&mut world, error);
@@ -71,7 +79,7 @@ fn a_turn_that_stands_still_is_told_of() {
     world.pass(660.0);
     world.seen_on_pane(PID, still(), false);
     assert_eq!(world.state_of("s1"), SessionState::Stalled);
-    reminds(&mut world, "the session has been stalled for 10 min");
+    reminds(&mut world, "project shows no change (10 min)");
 }
 
 // S1-22, H-35: a wait that no probe ended.
@@ -84,7 +92,10 @@ fn who_needs_its_operator_is_told_of() {
     }
     assert!(world.session("s1").recovery.needs_operator.is_some());
     let said = lines(&mut world);
-    assert!(said.iter().any(|line| line.contains("(the usage limit does not reset)")), "{said:?}");
+    assert!(
+        said.iter().any(|line| line.contains("project needs you: the usage limit does not reset")),
+        "{said:?}"
+    );
     world.command(Command::ResetFailed { session: None });
     let _ = lines(&mut world);
     fails(&mut world, "rate_limit");

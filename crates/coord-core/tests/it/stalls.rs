@@ -273,7 +273,7 @@ fn an_open_prompt_is_reminded_of() {
         world.pass(599.0);
         assert_eq!(lines(&mut world), [""; 0]);
         world.pass(1.5);
-        let text = "coord: the session has waited for you for 10 min (pane %1)";
+        let text = "coord: project has a permission dialog open (10 min)";
         assert_eq!(lines(&mut world), [text]);
         world.pass(1_799.0);
         assert_eq!(lines(&mut world), [""; 0]);

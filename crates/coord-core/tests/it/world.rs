@@ -1,6 +1,7 @@
 //! A small world for the core's tests: builds events, keeps the clock, reads the words.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
+mod need_log;
 mod stored_times;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use coord_model::{
     Settings, StartSource, Started, TmuxPane, ToolPhase, Via,
 };
 
+use need_log::NeedLog;
 use stored_times::{StoredTime, stored_times};
 
 pub(crate) const MACHINE: &str = "machine-1";
@@ -38,8 +40,10 @@ pub(crate) struct World {
     ids: u128,
     /// Effects asked for since the last look.
     pub(crate) effects: Vec<Effect>,
-    /// All decisions.
+    /// All decisions, but those about needs.
     pub(crate) decisions: Vec<Decision>,
+    /// What the steps said of needs.
+    pub(crate) needs: NeedLog,
 }
 
 impl World {
@@ -54,6 +58,7 @@ impl World {
             ids: 0,
             effects: Vec::new(),
             decisions: Vec::new(),
+            needs: NeedLog::default(),
         };
         world.start_coordinator();
         world
@@ -85,7 +90,7 @@ impl World {
             acts_only_where_it_may(&self.state, effect, self.state.moment(now).awake);
         }
         self.effects.extend(fx.effects);
-        self.decisions.extend(fx.decisions);
+        self.decisions.extend(self.needs.take(fx.decisions, &self.state));
         assert_eq!(self.state.violations(now), 0, "after {event:?}");
         // The indexes say what they would say had they been made from the records alone.
         let sessions = self.state.sessions().cloned().collect();
@@ -386,10 +391,9 @@ pub(crate) fn entry(id: &str, status: Option<RegistryStatus>, changed_ms: u64) -
         status,
         waiting_for,
         changed_ms,
-        is_foreign: false,
-        is_unrecognized: false,
         cwd: "/home/dev/project".into(),
         config_dir: "/home/dev/.claude".into(),
+        ..RegistryEntry::default()
     })
 }
 
@@ -413,7 +417,15 @@ pub(crate) fn pane(server: u32) -> TmuxPane {
 /// A proved pane with a screen that fits no class.
 pub(crate) fn blank() -> PaneSeen {
     let proof = PaneProof { pane_pid: 50, tty: 34_816 };
-    PaneSeen { pane: pane(7), proof, screen: None, farewell: None, signature: None, digest: None }
+    PaneSeen {
+        pane: pane(7),
+        proof,
+        screen: None,
+        farewell: None,
+        signature: None,
+        digest: None,
+        place: None,
+    }
 }
 
 pub(crate) fn its(seen: PaneSeen) -> PaneFound {

@@ -9,11 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The format of one line for each pane; no field can contain a space.
+/// The format of one line for each pane. Only the last field, the names, can contain a space; the name of a session
+/// contains no colon.
 const FORMAT: &str = "#{pane_id} #{pane_pid} #{pane_dead} #{pane_height} \
-                      #{window_id}:#{window_activity} #{pid} #{pane_tty}";
+                      #{window_id}:#{window_activity} #{pid} #{pane_tty} #{window_panes} \
+                      #{pane_index} #{window_index} #{automatic-rename} \
+                      #{session_name}:#{window_name}";
 /// Ends the list; tmux itself writes everything before it.
 const END: &str = "end";
+
+/// Longest place in characters; longer ones are cut.
+const PLACE_CHARS_MAX: usize = 128;
 
 /// A pane as the server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub struct Listed {
     pub happened_s: u64,
     /// The terminal of the pane.
     pub tty: PathBuf,
+    /// Where the pane is, for people (U-04).
+    pub place: String,
     height: usize,
 }
 
@@ -93,7 +101,7 @@ pub fn parse(stdout: &[u8], captures: &BTreeSet<u32>) -> Result<View, String> {
 }
 
 fn listed(line: &str) -> Option<(u32, Listed)> {
-    let mut fields = line.splitn(7, ' ');
+    let mut fields = line.splitn(12, ' ');
     let id = pane_id(fields.next()?)?;
     let pid = fields.next()?.parse().ok()?;
     let is_dead = fields.next()? == "1";
@@ -102,15 +110,21 @@ fn listed(line: &str) -> Option<(u32, Listed)> {
     let happened_s = happened.split_once(':')?.1.parse().ok()?;
     let server_pid = fields.next()?.parse().ok()?;
     let tty = PathBuf::from(fields.next()?);
-    Some((server_pid, Listed { id, pid, is_dead, happened, happened_s, tty, height }))
+    let is_among_several = fields.next()? != "1";
+    let (pane_index, window_index) = (fields.next()?, fields.next()?);
+    let is_automatic = fields.next()? == "1";
+    let (session, window) = fields.next()?.split_once(':')?;
+    let window = if is_automatic { window_index } else { window };
+    let pane = if is_among_several { format!(".{pane_index}") } else { String::new() };
+    let place = format!("{session}:{window}{pane}").chars().take(PLACE_CHARS_MAX).collect();
+    Some((server_pid, Listed { id, pid, is_dead, happened, happened_s, tty, place, height }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIST: &str =
-        "%0 11 0 2 @0:1700000000 9 /dev/pts/4\n%3 12 1 1 @1:1700000001 9 /dev/pts/5\nend\n";
+    const LIST: &str = "%0 11 0 2 @0:1700000000 9 /dev/pts/4 1 0 0 1 work:zsh\n%3 12 1 1 @1:1700000001 9 /dev/pts/5 2 1 3 0 my work:api: v2\nend\n";
 
     fn parsed(text: &str, captures: &[u32]) -> Result<View, String> {
         parse(format!("{LIST}{text}").as_bytes(), &captures.iter().copied().collect())

@@ -209,6 +209,13 @@ fn the_pane_is_told_by_its_terminal_and_not_by_its_name() {
             farewell: Some(Farewell::Last("mine".to_owned())),
             signature: None,
             digest: None,
+            place: Some(server.tell(&[
+                "display-message",
+                "-p",
+                "-t",
+                &pane,
+                "#{session_name}:#{window_index}",
+            ])),
         });
         assert_eq!(seen, expected, "{claimed}");
     }

@@ -429,6 +429,14 @@ impl Player {
         {
             return Ok(Some(failed));
         }
+        for (session, wanted) in &check.needs {
+            let kinds = self.needs_of(session)?;
+            if kinds != *wanted {
+                return Ok(Some(format!(
+                    "expect_needs: wanted {wanted:?} of {session}, got {kinds:?}"
+                )));
+            }
+        }
         if !check.is_of_effects {
             return Ok(None);
         }
@@ -446,6 +454,14 @@ impl Player {
             Some(format!("forbid_effects: wanted no {unwanted}, got {found}"))
         });
         Ok(forbidden)
+    }
+
+    /// The kinds of the open needs of a session.
+    fn needs_of(&mut self, session: &str) -> Result<Vec<String>> {
+        let found: Option<Value> = self.ask(&format!("/v1/sessions/{}", encoded(session)))?;
+        let needs = found.as_ref().and_then(|all| all.pointer("/sessions/0/needs")?.as_array());
+        let kinds = needs.into_iter().flatten().filter_map(|need| need.get("kind")?.as_str());
+        Ok(kinds.map(str::to_owned).collect())
     }
 
     fn expect(&mut self, expect: &Expect) -> Result<Option<String>> {

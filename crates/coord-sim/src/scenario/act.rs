@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use coord_core::ExitStatus;
+use coord_model::NeedKind;
 use coord_testkit::Fault;
 use coord_wire::api::OperatorRequest;
 use serde_json::{Map, Value};
@@ -127,6 +128,8 @@ pub(crate) struct PaneStep {
 #[derive(Debug, Default)]
 pub(crate) struct Check {
     pub(crate) expect: Option<Expect>,
+    /// The kinds of the open needs of sessions, the oldest first (U-01).
+    pub(crate) needs: Vec<(String, Vec<String>)>,
     /// In this order.
     pub(crate) effects: Vec<Value>,
     pub(crate) forbidden: Vec<Value>,
@@ -153,9 +156,9 @@ pub(crate) struct Expect {
     pub(crate) fields: Option<Map<String, Value>>,
 }
 
-const CHECKS: [&str; 3] = ["expect", "expect_effects", "forbid_effects"];
+const CHECKS: [&str; 4] = ["expect", "expect_needs", "expect_effects", "forbid_effects"];
 /// What a step may do; one of them, but the checks may stand together.
-const ACTS: [&str; 22] = [
+const ACTS: [&str; 23] = [
     "start",
     "hook",
     "registry",
@@ -178,6 +181,7 @@ const ACTS: [&str; 22] = [
     CHECKS[0],
     CHECKS[1],
     CHECKS[2],
+    CHECKS[3],
 ];
 /// What stands beside a step's word.
 const BESIDE: [(&str, &[&str]); 2] =
@@ -438,9 +442,10 @@ impl Check {
             let list = step.list(name)?.unwrap_or_default();
             list.iter().map(|one| effect(name, one)).collect::<Result<Vec<Value>>>()
         };
-        let spoken = CHECKS.iter().skip(1).any(|name| step.value(name).is_some());
+        let spoken = CHECKS.iter().skip(2).any(|name| step.value(name).is_some());
         Ok(Self {
             expect: step.value("expect").map(Expect::parse).transpose()?,
+            needs: step.value("expect_needs").map(needs).transpose()?.unwrap_or_default(),
             effects: effects("expect_effects")?,
             forbidden: effects("forbid_effects")?,
             is_of_effects: spoken,
@@ -473,6 +478,21 @@ impl Expect {
         }
         Ok(Self { subject, fields: Some(fields) })
     }
+}
+
+/// `{"s1": ["permission"], "s2": []}`: all open needs of each session.
+fn needs(value: &Value) -> Result<Vec<(String, Vec<String>)>> {
+    let of = value.as_object().context("expect_needs: takes sessions with lists of kinds")?;
+    let known: Vec<&str> = NeedKind::ALL.map(NeedKind::name).to_vec();
+    let kind = |one: &Value| match one.as_str().filter(|kind| known.contains(kind)) {
+        Some(kind) => Ok(kind.to_owned()),
+        None => bail!("expect_needs: takes kinds of needs: {}", known.join(", ")),
+    };
+    let list = |(session, kinds): (&String, &Value)| {
+        let kinds = kinds.as_array().context("expect_needs: takes a list for each session")?;
+        Ok((session.clone(), kinds.iter().map(kind).collect::<Result<_>>()?))
+    };
+    of.iter().map(list).collect()
 }
 
 fn effect(what: &str, value: &Value) -> Result<Value> {

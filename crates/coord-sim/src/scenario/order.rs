@@ -9,13 +9,14 @@ use serde_json::Value;
 use super::fields::Fields;
 use super::nanoseconds;
 
-const VERBS: [(&str, OperatorVerb); 6] = [
+const VERBS: [(&str, OperatorVerb); 7] = [
     ("hold", OperatorVerb::Hold),
     ("release", OperatorVerb::Release),
     ("attend", OperatorVerb::Attend),
     ("recover", OperatorVerb::Recover),
     ("restore", OperatorVerb::Restore),
     ("reset_failed", OperatorVerb::ResetFailed),
+    ("dismiss", OperatorVerb::Dismiss),
 ];
 /// Marks of "attend"; "recover" is one too.
 const MARKS: [&str; 6] = ["unattended", "answers", "name", "parent", "task_dir", "accept"];

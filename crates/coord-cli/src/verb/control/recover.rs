@@ -12,7 +12,7 @@ use super::{How, ask, show};
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, Painter, escape};
-use crate::verb::inspect::{look, word};
+use crate::verb::inspect::{look, state_name};
 use crate::verb::status::not_reachable;
 
 /// A coordinator that is replaced answers again within this.
@@ -90,7 +90,7 @@ fn follow(id: &str, is_quiet: bool, context: &Context) -> Result<(), Failure> {
 
 /// What a recovery is at, in one line.
 fn progress(session: &Session) -> String {
-    let mut line = format!("{} {}", short(session), word(session.state));
+    let mut line = format!("{} {}", short(session), state_name(session.state));
     if let Some(hold) = &session.hold {
         line = format!("{line}, waits: {}", escape(&hold.reason));
     }

@@ -16,7 +16,7 @@ use coord_store::{Disk, RealDisk, Spool};
 use super::{Finding, Setup};
 use crate::context::Context;
 use crate::out::Failure;
-use crate::verb::inspect::word;
+use crate::verb::inspect::state_name;
 use crate::verb::install::shown;
 
 /// Of the log's end, this much is read, in bytes.
@@ -89,7 +89,7 @@ fn counts(setup: &Setup<'_>) -> String {
     let paths = &setup.context.paths;
     let mut states = std::collections::BTreeMap::<String, u64>::new();
     for session in setup.sessions() {
-        let n = states.entry(word(session.state)).or_default();
+        let n = states.entry(state_name(session.state)).or_default();
         *n = n.saturating_add(1);
     }
     let sessions = states.iter().map(|(state, n)| format!("sessions {state}: {n}\n"));

@@ -8,16 +8,13 @@ use coord_wire::run::{Run, RunLine};
 
 use super::{age_s, tilde};
 use crate::context::Context;
-use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad, print_json};
+use crate::out::{Colour, Failure, Painter, age, columns, escape, fit_end, print_json};
 
 /// The outcome that is listed like a crashed session, for as long as its file is kept.
 const CRASH: &str = "crash";
 /// Other ended runs are listed for this long, and no more of them than the next.
 const ENDED_LISTED_S: u64 = 24 * 3600;
 const ENDED_LISTED_MAX: usize = 5;
-/// So much of an id tells the millisecond of a start, which tells runs apart.
-const ID_CHARS: usize = "run_".len() + 12;
-const WHAT_CHARS: usize = 8;
 
 /// The runs to list: those under way, those that crashed, and the last that ended otherwise.
 pub(super) fn listed(context: &Context, all: bool) -> Result<Vec<Run>, Failure> {
@@ -54,62 +51,9 @@ fn colour(run: &Run) -> Colour {
     }
 }
 
-/// What it waits for, or how it ended.
-fn about(run: &Run, context: &Context) -> String {
-    if let Some(exit) = &run.exit {
-        return format!("{}: {}", exit.outcome, exit.reason);
-    }
-    if !run.supervised {
-        return "its supervisor is gone".to_owned();
-    }
-    match &run.shown.hold {
-        Some(hold) => format!("{}, {} left", hold.reason, age(left_s(&hold.until, context))),
-        None => String::new(),
-    }
-}
-
 fn left_s(until: &str, context: &Context) -> u64 {
     let until_ms = parse_rfc3339(until).unwrap_or(context.now.wall_ms);
     until_ms.saturating_sub(context.now.wall_ms) / 1000
-}
-
-/// A line each.
-pub(super) fn table(
-    out: &mut impl Write,
-    runs: &[Run],
-    painter: Painter,
-    context: &Context,
-) -> Result<(), Failure> {
-    if runs.is_empty() {
-        return Ok(());
-    }
-    let state_width = runs.iter().map(|run| run.shown.state.len()).max().unwrap_or(0).max(5);
-    let rest = columns().saturating_sub(ID_CHARS + 2 + state_width + 2 + 5 + 2 + WHAT_CHARS + 2);
-    let head = format!(
-        "{}  {}  {}  {}  {}",
-        pad("RUN", ID_CHARS, false),
-        pad("STATE", state_width, false),
-        pad("SINCE", 5, true),
-        pad("WHAT", WHAT_CHARS, false),
-        "ABOUT"
-    );
-    writeln!(out, "\n{}", painter.paint(Colour::Bold, &fit(&head, columns())))?;
-    for run in runs {
-        let what = run.begin.name.as_deref().unwrap_or(&run.begin.program);
-        let id: String = run.begin.run_id.chars().take(ID_CHARS).collect();
-        let (state, since) =
-            (pad(&run.shown.state, state_width, false), age_s(&run.shown.since, context));
-        let line = format!(
-            "{}  {}  {}  {}  {}",
-            pad(&escape(&id), ID_CHARS, false),
-            painter.paint(colour(run), &escape(&state)),
-            pad(&age(since), 5, true),
-            pad(&fit(&escape(what), WHAT_CHARS), WHAT_CHARS, false),
-            fit(&escape(&about(run, context)), rest)
-        );
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
 }
 
 /// One in depth.

@@ -230,7 +230,7 @@ fn h37_a_hung_coordinator_is_worked_around_and_ended() {
     harness.begin_turn();
     assert!(home.paths().miss().exists(), "the miss is remembered");
     let inspect = coord(&home, &["inspect"]).expect_success();
-    for text in ["session-", "running", "does not answer"] {
+    for text in ["harness-", "running", "does not answer"] {
         assert!(inspect.stdout.contains(text), "{text}: {inspect:?}");
     }
     assert!(!inspect.stdout.contains("not running"), "it is: {inspect:?}");

@@ -139,7 +139,10 @@ fn an_order_of_a_person_is_recorded_and_outlives_a_kill() {
         ("restore --yes aaaa2222 aaaa1111", "restore 2 in this order: aaaa2222, aaaa1111"),
     ] {
         let said = at_terminal(&home, &tmux, arguments, "");
-        assert!(said.code == 1 && said.text.contains("aaaa2222  refused: "), "{said:?}");
+        assert!(
+            said.code == 1 && said.text.contains("aaaa2222 (project-2)  refused: "),
+            "{said:?}"
+        );
         assert_eq!(orders(&home).pop().unwrap().1, what);
         let dry = at_terminal(&home, &tmux, &format!("{arguments} --dry-run"), "").done();
         assert!(dry.contains("refused: "), "{dry}");
@@ -375,7 +378,7 @@ fn interrupted(home: &Home, ids: &[&str]) -> PathBuf {
 }
 
 /// A home in which coord may reach the tests' tmux servers and the client's registry.
-fn watched() -> (Home, Coordinator) {
+pub(super) fn watched() -> (Home, Coordinator) {
     let home = Home::new();
     let uid = rustix::process::geteuid().as_raw();
     let sockets = home.tmp().join(format!("tmux-{uid}"));

@@ -477,5 +477,5 @@ pub(crate) fn all() -> Vec<Symbol> {
 
 fn decision() -> Decision {
     let (saw, did) = (String::new(), String::new());
-    Decision { session_id: "s1".into(), rule: "R-01".into(), saw, did }
+    Decision { session_id: "s1".into(), rule: "R-01".into(), saw, did, need: None }
 }

@@ -1,0 +1,132 @@
+//! Says in one line what is wrong with the arguments, and what was probably meant (U-09).
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+use coord_view::lookup::nearest;
+
+use crate::control;
+
+/// What people type who know other programs, and what they mean here.
+const OTHER_WORDS: [(&str, &str); 12] = [
+    ("ls", "coord inspect"),
+    ("list", "coord inspect"),
+    ("ps", "coord inspect"),
+    ("sessions", "coord inspect"),
+    ("show", "coord inspect"),
+    ("watch", "coord inspect --watch"),
+    ("log", "coord events"),
+    ("logs", "coord events"),
+    ("history", "coord events"),
+    ("why", "coord explain"),
+    ("start", "coord up"),
+    ("stop", "coord down"),
+];
+
+/// One of the two programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// `coord`, which shows.
+    Coord,
+    /// `coordctl`, which acts on sessions.
+    Coordctl,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Coord => "coord",
+            Self::Coordctl => control::NAME,
+        }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Coord => Self::Coordctl,
+            Self::Coordctl => Self::Coord,
+        }
+    }
+
+    fn command(self) -> Command {
+        match self {
+            Self::Coord => crate::coord::Cli::command(),
+            Self::Coordctl => control::Cli::command(),
+        }
+    }
+}
+
+/// The line for a wrong command or option; none for what clap says better.
+pub(crate) fn line(program: Program, error: &clap::Error) -> Option<String> {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let kind = error.kind();
+    if kind == ErrorKind::InvalidSubcommand {
+        let word = text(error, ContextKind::InvalidSubcommand)?;
+        let after = words.iter().skip_while(|one| **one != word).skip(1);
+        let rest: Vec<&str> = after.map(String::as_str).collect();
+        return Some(wrong_verb(program, &word, &rest));
+    }
+    if kind == ErrorKind::UnknownArgument {
+        let option = text(error, ContextKind::InvalidArg)?;
+        let command = program.command();
+        let mut verbs = words.iter().filter_map(|word| command.find_subcommand(word));
+        let found = verbs.next().unwrap_or(&command);
+        return Some(wrong_option(program, found, &option));
+    }
+    None
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    if let ContextValue::String(text) = error.get(kind)? { Some(text.clone()) } else { None }
+}
+
+fn verbs(program: Program) -> Vec<String> {
+    let command = program.command();
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(|verb| verb.get_name().to_owned()).collect()
+}
+
+fn wrong_verb(program: Program, word: &str, rest: &[&str]) -> String {
+    let other = program.other();
+    if verbs(other).iter().any(|verb| verb == word) {
+        let why = match program {
+            Program::Coord => "acts on a session",
+            Program::Coordctl => "only shows",
+        };
+        let line = std::iter::once(word).chain(rest.iter().copied()).collect::<Vec<_>>().join(" ");
+        return format!("{word} {why}. → {} {line}", other.name());
+    }
+    if let Some((_, meant)) = OTHER_WORDS.iter().find(|(typed, _)| *typed == word) {
+        return format!("No command {word:?}. → {meant}");
+    }
+    let (own, others) = (verbs(program), verbs(other));
+    let all = own.iter().chain(&others).map(String::as_str);
+    match nearest(word, all) {
+        Some(meant) if own.iter().any(|verb| verb == meant) => {
+            format!("No command {word:?}. Did you mean {meant}?")
+        }
+        Some(meant) => format!("No command {word:?}. Did you mean {} {meant}?", other.name()),
+        None => format!("No command {word:?}. → {} --help", program.name()),
+    }
+}
+
+fn wrong_option(program: Program, verb: &Command, option: &str) -> String {
+    let option = option.split('=').next().unwrap_or(option);
+    let known: Vec<String> = verb
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .map(|long| format!("--{long}"))
+        .collect();
+    let meant = nearest(option, known.iter().map(String::as_str)).or_else(|| {
+        // The beginning of one option alone.
+        let mut begun = known.iter().filter(|one| one.starts_with(option));
+        let first = begun.next()?;
+        begun.next().is_none().then_some(first.as_str())
+    });
+    match meant {
+        Some(meant) => format!("No option {option}. Did you mean {meant}?"),
+        None if verb.get_name() == program.name() => {
+            format!("No option {option}. → {} --help", program.name())
+        }
+        None => format!("No option {option}. → {} {} --help", program.name(), verb.get_name()),
+    }
+}

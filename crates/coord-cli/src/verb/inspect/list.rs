@@ -1,0 +1,382 @@
+//! Prints the list of sessions and runs (U-02): in groups for a person, as plain lines where nobody looks.
+
+use std::io::Write;
+
+use coord_view::list::{Group, List, Row, Tone, age};
+
+use crate::out::{Colour, Failure, Painter, escape, fit, fit_end, pad, print_columns};
+
+/// Limits of the columns, in characters.
+const NAME_MIN: usize = 4;
+const NAME_MAX: usize = 24;
+/// A name is not cut to less.
+const NAME_SHRUNK: usize = 8;
+/// WHERE gets so much before a long name does.
+const WHERE_MIN: usize = 12;
+const WHERE_MAX: usize = 24;
+/// From these widths on, the columns appear.
+const WHERE_FROM: usize = 64;
+const WHAT_FROM: usize = 76;
+/// The least that WHAT gets beside WHERE.
+const WHAT_MIN: usize = 24;
+
+/// How the list is printed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    /// Columns of the terminal, or of `--width`; none where nobody looks, and nothing is cut.
+    pub(crate) width: Option<usize>,
+    pub(crate) painter: Painter,
+    /// Without signs beyond ASCII.
+    pub(crate) is_ascii: bool,
+    pub(crate) has_heads: bool,
+}
+
+impl Style {
+    fn arrow(self) -> &'static str {
+        if self.is_ascii { "->" } else { "→" }
+    }
+
+    fn dot(self) -> &'static str {
+        if self.is_ascii { "-" } else { "·" }
+    }
+}
+
+pub(crate) fn colour(tone: Tone) -> Colour {
+    match tone {
+        Tone::Plain => Colour::Plain,
+        Tone::Dim => Colour::Dim,
+        Tone::Green => Colour::Green,
+        Tone::Yellow => Colour::Yellow,
+        Tone::Red => Colour::Red,
+    }
+}
+
+/// The widths of the columns; 0 for one that has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Widths {
+    name: usize,
+    state: usize,
+    age: usize,
+    place: usize,
+    what: usize,
+}
+
+impl Widths {
+    fn of(rows: &[Row], total: usize) -> Self {
+        let widest = |cell: &dyn Fn(&Row) -> usize, head: usize| {
+            rows.iter().map(cell).max().unwrap_or(0).max(head)
+        };
+        let chars = |text: &str| unicode_width::UnicodeWidthStr::width(escape(text).as_str());
+        let state = widest(&|row| row.state.len(), 5);
+        let age = widest(&|row| age(row.age_s).len(), 3);
+        let widest_place = widest(&|row| chars(&row.place), 5).min(WHERE_MAX);
+        // A long name yields to the columns behind it.
+        let behind = match total {
+            ..WHERE_FROM => 0,
+            WHERE_FROM..WHAT_FROM => 2 + widest_place.min(WHERE_MIN),
+            WHAT_FROM.. => 2 + widest_place.min(WHERE_MIN) + 2 + WHAT_MIN,
+        };
+        let room = total.saturating_sub(2 + 2 + state + 2 + age + behind);
+        let name_max = room.clamp(NAME_SHRUNK, NAME_MAX);
+        let name = widest(&|row| chars(&row.name), NAME_MIN).min(name_max);
+        let left = total.saturating_sub(2 + name + 2 + state + 2 + age);
+        if total < WHERE_FROM {
+            return Self { name, state, age, place: 0, what: 0 };
+        }
+        if total < WHAT_FROM {
+            return Self {
+                name,
+                state,
+                age,
+                place: left.saturating_sub(2).min(widest_place),
+                what: 0,
+            };
+        }
+        let place = left.saturating_sub(2 + 2 + WHAT_MIN).max(8).min(widest_place);
+        Self { name, state, age, place, what: left.saturating_sub(2 + place + 2) }
+    }
+}
+
+/// The list, its summary first.
+pub(crate) fn print(out: &mut impl Write, list: &List, style: Style) -> Result<(), Failure> {
+    let Some(total) = style.width else { return print_plain(out, list, style) };
+    let painter = style.painter;
+    writeln!(out, "{}\n", fit(&escape(&list.summary(style.dot())), total))?;
+    let widths = Widths::of(&list.rows, total);
+    if style.has_heads {
+        let head = line(&widths, ["NAME", "STATE", "AGE", "WHERE", "WHAT"].map(ToOwned::to_owned));
+        writeln!(
+            out,
+            "{}",
+            painter.paint(Colour::Bold, fit(&format!("  {head}"), total).trim_end())
+        )?;
+    }
+    for group in Group::ALL {
+        let mut rows = list.rows.iter().filter(|row| row.group == group).peekable();
+        if rows.peek().is_some() && style.has_heads {
+            writeln!(out, "{}", painter.paint(Colour::Bold, group.head()))?;
+        }
+        for row in rows {
+            print_row(out, row, &widths, style, total)?;
+        }
+    }
+    if 0 < list.more {
+        let more = format!("  {} more {} coord inspect --all", list.more, style.arrow());
+        writeln!(out, "{}", painter.paint(Colour::Dim, &more))?;
+    }
+    if let Some(first) = list.rows.first().filter(|row| row.needs_you() && !row.place.is_empty()) {
+        let command = format!("{} coord next", style.arrow());
+        let what = format!("   go to {}, which waits longest", escape(&first.name));
+        let what = fit(&what, total.saturating_sub("→ coord next".chars().count()));
+        writeln!(out, "\n{command}{what}")?;
+    }
+    Ok(())
+}
+
+fn line(widths: &Widths, [name, state, age, place, what]: [String; 5]) -> String {
+    let mut cells = vec![
+        pad(&name, widths.name, false),
+        pad(&state, widths.state, false),
+        pad(&age, widths.age, true),
+    ];
+    if 0 < widths.place {
+        cells.push(pad(&place, widths.place, false));
+    }
+    if 0 < widths.what {
+        cells.push(what);
+    }
+    cells.join("  ")
+}
+
+fn print_row(
+    out: &mut impl Write,
+    row: &Row,
+    widths: &Widths,
+    style: Style,
+    total: usize,
+) -> Result<(), Failure> {
+    use unicode_width::UnicodeWidthStr;
+    let painter = style.painter;
+    let what = escape(&row.what);
+    // A command is never cut: where it has no room, it stands on a line of its own.
+    let is_command = row.hint.as_deref() == Some(row.what.as_str());
+    let has_room = what.width() <= widths.what;
+    let shown = if is_command && !has_room { String::new() } else { fit(&what, widths.what) };
+    let text = line(
+        widths,
+        [
+            fit(&escape(&row.name), widths.name),
+            row.state.clone(),
+            age(row.age_s),
+            fit_end(&escape(&row.place), widths.place),
+            shown,
+        ],
+    );
+    let sign = painter.paint(colour(row.tone), row.sign(style.is_ascii));
+    let text = fit(text.trim_end(), total.saturating_sub(2));
+    let text =
+        if row.group == Group::Ended { painter.paint(colour(row.tone), &text) } else { text };
+    writeln!(out, "{sign} {text}")?;
+    if let Some(hint) = row.hint.as_ref().filter(|_| !(is_command && has_room)) {
+        let hint = format!("    {} {}", style.arrow(), escape(hint));
+        writeln!(out, "{}", painter.paint(colour(row.tone), &hint))?;
+    }
+    Ok(())
+}
+
+/// For programs and files: one line each, nothing cut.
+fn print_plain(out: &mut impl Write, list: &List, style: Style) -> Result<(), Failure> {
+    let mut lines: Vec<[String; 6]> = Vec::new();
+    if style.has_heads {
+        lines.push(["NAME", "NEEDS", "STATE", "AGE", "WHERE", "WHAT"].map(ToOwned::to_owned));
+    }
+    lines.extend(list.rows.iter().map(|row| {
+        let needs = if row.needs_you() { "yes" } else { "-" };
+        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { escape(text) };
+        [
+            escape(&row.name),
+            needs.to_owned(),
+            row.state.clone(),
+            age(row.age_s),
+            or_dash(&row.place),
+            or_dash(&row.what),
+        ]
+    }));
+    print_columns(out, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use coord_view::list::Seen;
+    use coord_wire::inspect::Inspect;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// 2026-01-01, noon.
+    const NOW_MS: u64 = 1_767_268_800_000;
+
+    fn at(minutes_ago: u64) -> String {
+        coord_model::stamp::rfc3339(NOW_MS - minutes_ago * 60_000)
+    }
+
+    fn session(name: &str, state: &str, minutes: u64, place: &str, more: &Value) -> Value {
+        let mut all = json!({
+            "session_id": format!("{name}-0000"), "previous_ids": [], "forked_from": null, "host": "dev",
+            "config_dir": "", "resumable": true, "name": null, "display_name": name,
+            "name_source": "directory", "provider": "claude", "kind": "interactive",
+            "status": "running", "state": state, "since": at(minutes), "because": "the user exited",
+            "awaiting_permission": null, "pending_recovery": null,
+            "recovery": {"this_turn": 0, "total": 0, "last_at": null, "last_outcome": null},
+            "quota": null, "background": null, "stall_count": 0, "unattended": false, "parent": null,
+            "needs_operator": null, "hold": null, "disagreement": null, "owner": null, "tmux": null,
+            "where": {"kind": "tmux", "text": place, "server": "/tmp/tmux-1000/default"},
+            "cwd": "/home/dev/src/lint", "transcript_path": "", "permission_mode": null,
+            "last_event": null, "evidence": [],
+            "messages": {"pending": 0, "processing": 0, "failed": 0},
+        });
+        all.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        all
+    }
+
+    fn need(kind: &str, minutes: u64, text: &str) -> Value {
+        let need = json!({"id": "a_1.1", "kind": kind, "since": at(minutes), "text": text, "command": null});
+        json!({"need": need, "needs": [need]})
+    }
+
+    fn eight() -> Vec<Value> {
+        let none = json!({});
+        let subagents = json!({"tasks": 0, "subagents": 3, "crons": 0});
+        let shell = json!({"tasks": 1, "subagents": 0, "crons": 0});
+        let open = json!({"name": "Edit", "since": at(0)});
+        vec![
+            session(
+                "lint",
+                "stopped",
+                20,
+                "",
+                &json!({"where": {"kind": "directory", "text": "/home/dev/src/lint", "server": null}}),
+            ),
+            session(
+                "parser",
+                "awaiting_permission",
+                4,
+                "work:api.1",
+                &need("permission", 4, "asks to run Bash"),
+            ),
+            session(
+                "docs",
+                "awaiting_input",
+                41,
+                "work:docs",
+                &need("question", 41, "asks a question"),
+            ),
+            session("site", "crashed", 12, "web:2", &need("crashed", 12, "crashed")),
+            session(
+                "tests",
+                "running",
+                2,
+                "work:tests",
+                &json!({"background": subagents, "open_tool": open}),
+            ),
+            session("billing-api", "background", 9, "work:4.2", &json!({"background": shell})),
+            session(
+                "infra",
+                "quota_wait",
+                22,
+                "ops:infra",
+                &json!({"quota": {"kind": "rate_limit", "since": at(22), "until": at(0), "source": "transcript"}}),
+            ),
+            session(
+                "notes",
+                "idle",
+                180,
+                "work:notes",
+                &json!({"messages": {"pending": 1, "processing": 0, "failed": 0}}),
+            ),
+            session("漢字漢字漢字漢字漢字漢字漢字", "unknown", 3000, "مرحبا:عالم", &none),
+        ]
+    }
+
+    fn shown(sessions: &[Value], width: Option<usize>, is_ascii: bool) -> String {
+        let answer: Inspect = serde_json::from_value(json!({
+            "schema": 1, "coordinator": {"running": true, "pid": 1, "version": "", "uptime_s": 0,
+            "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": [],
+        }))
+        .expect("an answer");
+        let seen = Seen {
+            now_ms: NOW_MS,
+            home: "/home/dev",
+            server: Some("/tmp/tmux-1000/default"),
+            clock: |_| "17:40".to_owned(),
+            all: false,
+        };
+        let list = List::of(&answer, &seen);
+        let style = Style { width, painter: Painter::off(), is_ascii, has_heads: true };
+        let mut text = Vec::new();
+        print(&mut text, &list, style).expect("it is written");
+        String::from_utf8(text).expect("text")
+    }
+
+    /// Compares with the accepted screen; COORD_TEST_ACCEPT=1 accepts what is shown.
+    fn is_as_accepted(name: &str, text: &str) {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verb/inspect/screens");
+        let file = dir.join(format!("{name}.txt"));
+        if std::env::var_os("COORD_TEST_ACCEPT").is_some() {
+            std::fs::write(&file, text).expect("it is written");
+        }
+        let accepted = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(text, accepted, "{name}: COORD_TEST_ACCEPT=1 accepts it");
+    }
+
+    // U-02: what people see, at each width.
+    #[test]
+    fn u_02_the_list_is_as_accepted_at_each_width() {
+        for width in [40, 80, 120, 200] {
+            let text = shown(&eight(), Some(width), false);
+            for line in text.lines() {
+                let columns = unicode_width::UnicodeWidthStr::width(line);
+                assert!(columns <= width, "{width}: {line:?}");
+            }
+            is_as_accepted(&width.to_string(), &text);
+        }
+        is_as_accepted("ascii", &shown(&eight()[1..8], Some(80), true));
+        is_as_accepted("plain", &shown(&eight(), None, false));
+        is_as_accepted("one", &shown(&eight()[7..8], Some(80), false));
+    }
+
+    // U-02: many interrupted sessions share a row, and ended ones are counted.
+    #[test]
+    fn u_02_five_hundred_sessions_stay_readable() {
+        let many = (0..500).map(|n| {
+            let name = format!("s{n:03}");
+            match n % 5 {
+                0 => session(
+                    &name,
+                    "interrupted",
+                    5,
+                    "w:1",
+                    &need("interrupted", 5, "was interrupted"),
+                ),
+                1 => session(&name, "stopped", n, "w:2", &json!({})),
+                2 => session(&name, "idle", n, "w:3", &json!({})),
+                3 => session(&name, "running", n, "w:4", &json!({})),
+                _ => session(
+                    &name,
+                    "awaiting_input",
+                    n,
+                    "w:5",
+                    &need("question", n, "asks a question"),
+                ),
+            }
+        });
+        let text = shown(&many.collect::<Vec<_>>(), Some(80), false);
+        assert!(text.contains("! 100 sessions  interrupted"), "{text}");
+        assert!(text.contains("  95 more → coord inspect --all"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with('!')).count(), 101, "{text}");
+        let first = text.lines().find(|line| line.starts_with('!'));
+        assert!(first.is_some_and(|line| line.contains("s499")), "the longest wait first: {text}");
+    }
+}

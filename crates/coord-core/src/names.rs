@@ -1,0 +1,112 @@
+//! Decides how a session is called (U-03): by the name that its user gave it, else by the client's own name for it,
+//! else by the last part of its directory. Names are unique among the sessions of this machine, and a derived
+//! name stays for life unless a given one displaces it.
+
+use alloc::format;
+use alloc::string::String;
+
+use coord_model::{NameSource, SessionKey};
+
+use crate::records::{Session, State};
+
+/// Maximum length of a derived name, in characters.
+const NAME_CHARS_MAX: usize = 24;
+
+/// Characters of an id that stand for a session without a name.
+const ID_CHARS: usize = 8;
+
+/// The name of a session whose directory gives none.
+const NAMELESS: &str = "session";
+
+/// Number of suffixes that are tried before the number of the record becomes the suffix.
+const SUFFIXES_MAX: u32 = 1_000;
+
+impl Session {
+    /// What the session is called, and where the name comes from. A session of which only unverified events tell
+    /// has none (H-44).
+    pub fn called(&self) -> Option<(&str, NameSource)> {
+        let given = self.marks.name.as_deref().map(|name| (name, NameSource::Given));
+        given
+            .or_else(|| Some((self.derived.as_ref()?.name.as_str(), self.derived.as_ref()?.source)))
+    }
+}
+
+impl Session {
+    /// What people read: its name, or the beginning of its id if it has none.
+    pub fn called_or_id(&self) -> String {
+        match self.called() {
+            Some((name, _)) => name.into(),
+            None => self.session_id.chars().take(ID_CHARS).collect(),
+        }
+    }
+}
+
+impl State {
+    /// Derives the name of a session, where it has none yet or the client gave it another one.
+    pub(crate) fn update_name(&mut self, key: SessionKey) {
+        let Some(session) = self.get(key) else { return };
+        if session.is_unowned() {
+            return;
+        }
+        let before = session.derived.as_ref();
+        let wanted = match &session.client_name {
+            Some(name) if before.is_none_or(|one| one.of != *name) => {
+                Some((name.clone(), NameSource::Client))
+            }
+            None if before.is_none() && !session.cwd.is_empty() => {
+                Some((session.cwd.clone(), NameSource::Directory))
+            }
+            Some(_) | None => None,
+        };
+        let Some((of, source)) = wanted else { return };
+        let name = self.free_name(key, &plain(&of, source));
+        if let Some(mut session) = self.take(key) {
+            session.derived = Some(crate::records::DerivedName { name, of, source });
+            self.put(session);
+        }
+    }
+
+    /// A given name displaces the same name where it was derived.
+    pub(crate) fn displace(&mut self, key: SessionKey, given: &str) {
+        let has_it = |session: &Session| {
+            session.key != key
+                && session.derived.as_ref().is_some_and(|derived| derived.name == given)
+        };
+        for other in self.keys_of(has_it) {
+            let name = self.free_name(other, given);
+            if let Some(mut session) = self.take(other) {
+                if let Some(derived) = &mut session.derived {
+                    derived.name = name;
+                }
+                self.put(session);
+            }
+        }
+    }
+
+    /// `base`, with a suffix if another session is called so.
+    fn free_name(&self, key: SessionKey, base: &str) -> String {
+        let is_free = |name: &str| {
+            let others = self.sessions().filter(|other| other.key != key);
+            !others.filter_map(Session::called).any(|(other, _)| other == name)
+        };
+        if is_free(base) {
+            return base.into();
+        }
+        let suffixed = (2..SUFFIXES_MAX).map(|n| format!("{base}-{n}")).find(|name| is_free(name));
+        suffixed.unwrap_or_else(|| format!("{base}-{}", key.0))
+    }
+}
+
+/// A name with plain characters only: a directory's last part, or the client's own name.
+fn plain(of: &str, source: NameSource) -> String {
+    let part = match source {
+        NameSource::Directory => of.trim_end_matches('/').rsplit('/').next().unwrap_or_default(),
+        NameSource::Given | NameSource::Client => of,
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String =
+        part.chars().take(NAME_CHARS_MAX).map(|c| if is_plain(c) { c } else { '-' }).collect();
+    // A name never looks like an option, or like nothing.
+    let name = name.trim_matches(|c| matches!(c, '-' | '.'));
+    if name.is_empty() { NAMELESS.into() } else { name.into() }
+}

@@ -1,0 +1,291 @@
+//! Decides which reasons a session has to need a person, and when each of them begins and ends (U-01).
+//!
+//! A need follows from the same facts as the shown state, and is derived in the same step. An open prompt is one
+//! need for each request that a hook reported, or one if only another source shows a prompt. While the state of a
+//! living client is not known, its needs neither begin nor end.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use coord_model::{
+    Event, HookKind, Kind, Moment, NeedChange, NeedId, NeedKind, NeedStep, RequestId, SessionKey,
+    SessionState, ToolPhase,
+};
+
+use crate::effects::Effects;
+use crate::records::{NEVER, Need, Obstacle, Pending, Session, Stage, State, Wait, WaitKind};
+
+/// A reason that the facts show now.
+struct Reason {
+    kind: NeedKind,
+    request: Option<RequestId>,
+    since: Moment,
+    words: String,
+}
+
+impl State {
+    /// Begins and ends the needs of a session, whose shown state is up to date. `event` is what changed it.
+    pub(crate) fn update_needs(
+        &mut self,
+        key: SessionKey,
+        event: &Event,
+        at: Moment,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.get(key) else { return };
+        let is_unclear = session.may_live() && session.shown.state == SessionState::Unknown;
+        let mut reasons = self.reasons(session);
+        if is_unclear {
+            reasons.retain(|reason| !is_of_state(reason.kind));
+        }
+        let is_same = reasons.len() == session.needs.len()
+            && reasons.iter().zip(&session.needs).all(|(reason, need)| is_it(need, reason));
+        if is_same {
+            return;
+        }
+        let Some(mut session) = self.take(key) else { return };
+        let before = core::mem::take(&mut session.needs);
+        let mut left: Vec<Need> = Vec::new();
+        for mut need in before {
+            let place = reasons.iter().position(|reason| is_it(&need, reason));
+            let place =
+                place.or_else(|| reasons.iter().position(|reason| is_told_now(&need, reason)));
+            if let Some(place) = place {
+                let reason = reasons.remove(place);
+                (need.kind, need.request, need.reason) =
+                    (reason.kind, reason.request, reason.words);
+                left.push(need);
+            } else if is_unclear && is_of_state(need.kind) {
+                left.push(need);
+            } else {
+                let how = ended_by(&session, &need, event);
+                note(&session, &need, NeedStep::Ended, how, fx);
+            }
+        }
+        for Reason { kind, request, since, words } in reasons {
+            let id = session.next_need();
+            let need = Need {
+                id,
+                kind,
+                request,
+                since: Moment { awake: since.awake.min(at.awake), ..since },
+                reason: words,
+                reminded_at: None,
+                is_dismissed: false,
+            };
+            note(&session, &need, NeedStep::Begun, &need.reason, fx);
+            left.push(need);
+        }
+        session.needs = left;
+        self.put(session);
+    }
+
+    /// Hides a need until it ends, on a person's order.
+    pub(crate) fn dismiss(&mut self, key: SessionKey, id: NeedId, fx: &mut Effects) {
+        let Some(mut session) = self.take(key) else { return };
+        if let Some(need) = session.needs.iter_mut().find(|need| need.id == id) {
+            need.is_dismissed = true;
+            let need = need.clone();
+            note(&session, &need, NeedStep::Dismissed, "a person dismissed it", fx);
+        }
+        self.put(session);
+    }
+
+    /// Drops the record of a session, whose needs end with it.
+    pub(crate) fn drop_record(&mut self, key: SessionKey, how: &str, fx: &mut Effects) {
+        let Some(session) = self.get(key) else { return };
+        for need in &session.needs {
+            note(session, need, NeedStep::Ended, how, fx);
+        }
+        self.remove(key);
+    }
+}
+
+fn note(session: &Session, need: &Need, step: NeedStep, saw: &str, fx: &mut Effects) {
+    let change = NeedChange { id: need.id, kind: need.kind, step };
+    fx.decide_need(session, change, saw);
+}
+
+/// Whether the need is for this reason.
+fn is_it(need: &Need, reason: &Reason) -> bool {
+    need.kind == reason.kind && need.request == reason.request
+}
+
+/// Whether a hook reports the prompt only now that another source showed before, or the other way round.
+fn is_told_now(need: &Need, reason: &Reason) -> bool {
+    let is_prompt = need.kind.is_prompt() && reason.kind.is_prompt();
+    is_prompt && (need.request.is_none() || reason.request.is_none())
+}
+
+/// Whether the reason ends with the state of the living client that shows it.
+fn is_of_state(kind: NeedKind) -> bool {
+    !matches!(kind, NeedKind::NeedsOperator | NeedKind::TwoOwners)
+}
+
+impl State {
+    /// The reasons that the facts show now.
+    fn reasons(&self, session: &Session) -> Vec<Reason> {
+        let mut found = Vec::new();
+        let since = session.shown.since;
+        let mut add = |kind, since, words: &str| {
+            found.push(Reason { kind, request: None, since, words: words.into() });
+        };
+        if session.two_owners {
+            add(NeedKind::TwoOwners, since, "is held by two living clients");
+        }
+        if let Some(flag) = &session.recovery.needs_operator {
+            add(NeedKind::NeedsOperator, flag.since, &format!("needs you: {}", flag.reason));
+        }
+        let has_given_up = session.recovery.needs_operator.is_some();
+        match session.shown.state {
+            SessionState::AwaitingPermission | SessionState::AwaitingInput => {
+                found.extend(prompts(session));
+            }
+            SessionState::BlockedAuth => add(NeedKind::Login, since, "must log in: /login"),
+            SessionState::BlockedBilling => {
+                add(NeedKind::Billing, since, "stopped: account needs payment");
+            }
+            SessionState::QuotaWait if self.is_without_end(session) && !has_given_up => {
+                add(
+                    NeedKind::UsageLimit,
+                    since,
+                    "reached its usage limit; nothing tells when that ends",
+                );
+            }
+            SessionState::Stalled => add(NeedKind::Stalled, since, "shows no change"),
+            SessionState::Crashed if stays_away(session) && !has_given_up => {
+                add(NeedKind::Crashed, since, "crashed");
+            }
+            SessionState::RecoveryPending if !has_given_up => {
+                if let Some(pending) =
+                    session.recovery.pending.as_ref().filter(|one| waits_for_a_person(one))
+                {
+                    add(NeedKind::Crashed, since, &format!("crashed: {}", pending.waits_for));
+                }
+            }
+            SessionState::Interrupted if stays_away(session) && !has_given_up => {
+                add(
+                    NeedKind::Interrupted,
+                    since,
+                    &format!("was interrupted: {}", session.shown.because),
+                );
+            }
+            SessionState::Starting
+            | SessionState::Running
+            | SessionState::Idle
+            | SessionState::Background
+            | SessionState::QuotaWait
+            | SessionState::Suspended
+            | SessionState::Foreign
+            | SessionState::Interrupted
+            | SessionState::Crashed
+            | SessionState::Elsewhere
+            | SessionState::RecoveryPending
+            | SessionState::Recovering
+            | SessionState::Stopped
+            | SessionState::Unknown => (),
+        }
+        found
+    }
+
+    /// Whether nothing tells when its usage limit ends, and coord does not find out by itself.
+    fn is_without_end(&self, session: &Session) -> bool {
+        let is_known = session.quota.is_some_and(|quota| quota.resets_ms.is_some());
+        !is_known && self.quota_at(session).is_none()
+    }
+}
+
+/// The open prompts: each request that a hook reported, or one that only another source shows.
+fn prompts(session: &Session) -> Vec<Reason> {
+    let told: Vec<Reason> = session.waits.iter().map(of_wait).collect();
+    if !told.is_empty() {
+        return told;
+    }
+    let (kind, words) = if session.shown.state == SessionState::AwaitingPermission {
+        (NeedKind::Permission, "has a permission dialog open")
+    } else {
+        (NeedKind::Dialog, "has a dialog open")
+    };
+    let since = session.shown.since;
+    Vec::from([Reason { kind, request: None, since, words: words.into() }])
+}
+
+fn of_wait(wait: &Wait) -> Reason {
+    let (kind, words) = match (wait.kind, wait.tool.as_str()) {
+        (WaitKind::Permission, "") => {
+            (NeedKind::Permission, "has a permission dialog open".to_string())
+        }
+        (WaitKind::Permission, tool) => (NeedKind::Permission, format!("asks to run {tool}")),
+        (WaitKind::Input, "AskUserQuestion") => (NeedKind::Question, "asks a question".into()),
+        (WaitKind::Input, "ExitPlanMode") => (NeedKind::Plan, "has a plan to approve".into()),
+        (WaitKind::Input, _) => (NeedKind::Dialog, "has a dialog open".into()),
+    };
+    Reason { kind, request: wait.request, since: wait.since, words }
+}
+
+/// Whether a session whose client is gone could be resumed, and is not being brought back.
+fn stays_away(session: &Session) -> bool {
+    let is_decided = session.recovery.pending.as_ref().is_none_or(waits_for_a_person);
+    let is_headless = session.kind == Some(Kind::Headless);
+    session.is_resumable() && !session.is_passed_on() && is_decided && !is_headless
+}
+
+/// Whether a recovery waits for what time alone does not end, and only a person can.
+fn waits_for_a_person(pending: &Pending) -> bool {
+    let waits_for_ever = matches!(pending.stage, Stage::Waiting { until } if until == NEVER);
+    let is_a_persons = matches!(
+        pending.obstacle,
+        Some(Obstacle::Breaker | Obstacle::NotKnown | Obstacle::ConfigDir)
+    );
+    waits_for_ever && is_a_persons
+}
+
+/// What ended a need, in words.
+fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
+    if need.kind.is_prompt() && !session.may_live() {
+        return "the client ended";
+    }
+    match event {
+        Event::Hook(hook) => match (&hook.kind, need.kind) {
+            (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Permission) => {
+                "allowed at the terminal"
+            }
+            (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Question) => {
+                "answered at the terminal"
+            }
+            (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Plan) => {
+                "approved at the terminal"
+            }
+            (HookKind::PermissionDenied, _) => "denied",
+            (HookKind::UserPromptSubmit, _) => "a new prompt was sent",
+            (HookKind::Stop(_) | HookKind::StopFailure(_), _) => "the turn ended",
+            (HookKind::SessionStart(_), _) => "the session started again",
+            (HookKind::SessionEnd(_), _) => "the session ended",
+            _ => "a hook reports that the session works",
+        },
+        Event::RegistryRead { .. } => "the client's registry shows that it is over",
+        Event::TranscriptRead { .. } => "the transcript shows that it is over",
+        Event::PaneSeen { .. } => "the screen shows that it is over",
+        Event::ProcessSeen(_) | Event::ProcessExited { .. } => "the client ended",
+        Event::Operator { .. } => "a person gave an order",
+        Event::Proved { .. }
+        | Event::Acted { .. }
+        | Event::ResumeClaimed { .. }
+        | Event::ResumeFailed { .. } => "the session is being recovered",
+        Event::Started(_)
+        | Event::Gap { .. }
+        | Event::Due
+        | Event::Tick
+        | Event::Folded { .. }
+        | Event::SpoolFolded { .. }
+        | Event::Malformed { .. }
+        | Event::TaskRead { .. }
+        | Event::Message { .. }
+        | Event::ConfigChanged { .. }
+        | Event::JournalReopened { .. }
+        | Event::Shutdown { .. }
+        | Event::ConfigDirLock { .. }
+        | Event::Decision(_) => "it no longer applies",
+    }
+}

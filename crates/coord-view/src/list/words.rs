@@ -1,0 +1,179 @@
+//! The words of a row: where a session is, and what it does or needs (U-02, U-04).
+
+use coord_model::SessionState;
+use coord_model::stamp::parse_rfc3339;
+use coord_wire::inspect::{Need, Session};
+use coord_wire::run::Run;
+
+use super::{RUN_ID_CHARS, Seen, age, is_headless, ms, tilde};
+
+/// An open tool is shown with its age from here on, in seconds.
+const TOOL_AGE_S: u64 = 60;
+
+/// Where the session is.
+pub(super) fn place(session: &Session, seen: &Seen) -> String {
+    let Some(place) = &session.place else { return tilde(&session.cwd, seen.home) };
+    match place.kind.as_str() {
+        "tmux" => {
+            let is_other = seen.server.is_some() && place.server.as_deref() != seen.server;
+            format!("{}{}", place.text, if is_other { " (other)" } else { "" })
+        }
+        "elsewhere" => format!("host {}", place.text),
+        "directory" => tilde(&place.text, seen.home),
+        _ => place.text.clone(),
+    }
+}
+
+/// What the session does or needs, and the command or key that helps.
+pub(super) fn of_session(
+    session: &Session,
+    run: Option<&Run>,
+    name: &str,
+    seen: &Seen,
+) -> (String, Option<String>) {
+    if let Some(need) = &session.need {
+        return of_need(session, need, name, seen);
+    }
+    if let Some(hold) = &session.hold
+        && hold.until.is_some()
+        && !matches!(session.state, SessionState::RecoveryPending)
+    {
+        let until_ms = hold.until.as_deref().and_then(parse_rfc3339).unwrap_or(seen.now_ms);
+        return (format!("held {} more", left(until_ms, seen)), None);
+    }
+    let own = of_state(session, seen);
+    let words = match run {
+        Some(run) => {
+            let short: String = run.begin.run_id.chars().take(RUN_ID_CHARS).collect();
+            let about = if own.is_empty() { about_run(run, seen.now_ms) } else { own };
+            format!("{short}: {about}").trim_end_matches([':', ' ']).to_owned()
+        }
+        None => own,
+    };
+    let is_cancellable =
+        session.state == SessionState::RecoveryPending && is_counting_down(session);
+    (words, is_cancellable.then(|| "any key in its pane cancels".to_owned()))
+}
+
+fn of_need(session: &Session, need: &Need, name: &str, seen: &Seen) -> (String, Option<String>) {
+    let is_prompt =
+        |one: &&Need| matches!(one.kind.as_str(), "permission" | "question" | "plan" | "dialog");
+    let prompts = session.needs.iter().filter(is_prompt).count();
+    if 1 < prompts && is_prompt(&need) {
+        return (format!("{prompts} requests"), None);
+    }
+    match need.kind.as_str() {
+        "crashed" | "interrupted" => {
+            let verb = if need.kind == "crashed" { "recover" } else { "restore" };
+            let command = format!("coordctl {verb} {name}");
+            (command.clone(), Some(command))
+        }
+        "needs_operator" => {
+            let reason = need.text.strip_prefix("needs you: ").unwrap_or(&need.text);
+            (reason.to_owned(), Some(format!("coordctl reset-failed {name}")))
+        }
+        "stalled" => (format!("no change for {}", age(since_s(&need.since, seen))), None),
+        "login" => ("log in: /login".to_owned(), None),
+        "billing" => ("account needs payment".to_owned(), None),
+        "usage_limit" => ("usage limit, reset unknown".to_owned(), None),
+        "two_owners" => ("two clients hold it".to_owned(), None),
+        "plan" => ("plan to approve".to_owned(), None),
+        "dialog" => ("dialog open".to_owned(), None),
+        "permission" => {
+            let text = need.text.strip_prefix("has a ").unwrap_or(&need.text);
+            (text.to_owned(), None)
+        }
+        _ => (need.text.clone(), None),
+    }
+}
+
+fn of_state(session: &Session, seen: &Seen) -> String {
+    match session.state {
+        SessionState::Starting | SessionState::Running => running(session, seen),
+        SessionState::Background => background(session),
+        SessionState::RecoveryPending => {
+            match session.pending_recovery.as_ref().and_then(|one| one.next_attempt_at.as_deref()) {
+                Some(at) => format!("returns in {}", left(ms(at), seen)),
+                None => session.because.clone(),
+            }
+        }
+        SessionState::QuotaWait => {
+            match session.quota.as_ref().and_then(|quota| quota.until.as_deref()) {
+                Some(until) => format!("resets {}", (seen.clock)(ms(until))),
+                None => "usage limit".to_owned(),
+            }
+        }
+        SessionState::Suspended => "Ctrl-Z; type fg".to_owned(),
+        SessionState::Foreign => "Claude Code runs it".to_owned(),
+        SessionState::Elsewhere => format!("host {}", session.host),
+        SessionState::Idle => match session.messages.pending {
+            0 => String::new(),
+            1 => "1 message waits".to_owned(),
+            n => format!("{n} messages wait"),
+        },
+        SessionState::Recovering
+        | SessionState::Unknown
+        | SessionState::Stopped
+        | SessionState::Crashed
+        | SessionState::Interrupted
+        | SessionState::AwaitingPermission
+        | SessionState::AwaitingInput
+        | SessionState::BlockedAuth
+        | SessionState::BlockedBilling
+        | SessionState::Stalled => session.because.clone(),
+    }
+}
+
+/// The open tool and the subagents.
+fn running(session: &Session, seen: &Seen) -> String {
+    let tool = session.open_tool.as_ref().map(|tool| match since_s(&tool.since, seen) {
+        0..TOOL_AGE_S => tool.name.clone(),
+        long => format!("{} {}", tool.name, age(long)),
+    });
+    let subagents = session.background.map(|work| work.subagents).filter(|n| 0 < *n);
+    let subagents = subagents.map(|n| counted(n, "subagent"));
+    tool.into_iter().chain(subagents).collect::<Vec<_>>().join(", ")
+}
+
+fn background(session: &Session) -> String {
+    let Some(work) = session.background else { return "a shell".to_owned() };
+    let each = [(work.tasks, "shell"), (work.subagents, "subagent"), (work.crons, "wake-up")];
+    let each = each.into_iter().filter(|(n, _)| 0 < *n).map(|(n, what)| counted(n, what));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// What a run waits for, or how it ended.
+pub(super) fn about_run(run: &Run, now_ms: u64) -> String {
+    if let Some(exit) = &run.exit {
+        return format!("{}: {}", exit.outcome, exit.reason);
+    }
+    if !run.supervised {
+        return "its supervisor is gone".to_owned();
+    }
+    match &run.shown.hold {
+        Some(hold) => {
+            let left_s = ms(&hold.until).saturating_sub(now_ms) / 1_000;
+            format!("{}, {} left", hold.reason, age(left_s))
+        }
+        None => run.shown.state.clone(),
+    }
+}
+
+/// Whether its recovery begins at a time that is known.
+fn is_counting_down(session: &Session) -> bool {
+    let pending = session.pending_recovery.as_ref();
+    let is_interactive = !is_headless(session);
+    is_interactive && pending.is_some_and(|one| one.next_attempt_at.is_some())
+}
+
+fn counted(n: u32, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn since_s(at: &str, seen: &Seen) -> u64 {
+    seen.now_ms.saturating_sub(ms(at)) / 1_000
+}
+
+fn left(until_ms: u64, seen: &Seen) -> String {
+    age(until_ms.saturating_sub(seen.now_ms) / 1_000)
+}
