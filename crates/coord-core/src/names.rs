@@ -2,6 +2,7 @@
 //! else by the last part of its directory. Names are unique among the sessions of this machine, and a derived
 //! name stays for life unless a given one displaces it.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
@@ -17,9 +18,6 @@ const ID_CHARS: usize = 8;
 
 /// The name of a session whose directory gives none.
 const NAMELESS: &str = "session";
-
-/// Number of suffixes that are tried before the number of the record becomes the suffix.
-const SUFFIXES_MAX: u32 = 1_000;
 
 impl Session {
     /// What the session is called, and where the name comes from. A session of which only unverified events tell
@@ -83,17 +81,19 @@ impl State {
         }
     }
 
-    /// `base`, with a suffix if another session is called so.
+    /// `base`, with the lowest free number behind it if another session is called so. One pass over the sessions,
+    /// however many are called alike.
     fn free_name(&self, key: SessionKey, base: &str) -> String {
-        let is_free = |name: &str| {
-            let others = self.sessions().filter(|other| other.key != key);
-            !others.filter_map(Session::called).any(|(other, _)| other == name)
-        };
-        if is_free(base) {
-            return base.into();
+        let others = self.sessions().filter(|other| other.key != key);
+        let numbers = others.filter_map(Session::called).filter_map(|(name, _)| {
+            let behind = name.strip_prefix(base)?;
+            if behind.is_empty() { Some(1) } else { behind.strip_prefix('-')?.parse::<u64>().ok() }
+        });
+        let taken: BTreeSet<u64> = numbers.collect();
+        match (1..=u64::MAX).find(|number| !taken.contains(number)) {
+            None | Some(1) => base.into(),
+            Some(number) => format!("{base}-{number}"),
         }
-        let suffixed = (2..SUFFIXES_MAX).map(|n| format!("{base}-{n}")).find(|name| is_free(name));
-        suffixed.unwrap_or_else(|| format!("{base}-{}", key.0))
     }
 }
 

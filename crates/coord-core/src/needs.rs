@@ -40,7 +40,10 @@ impl State {
             reasons.retain(|reason| !is_of_state(reason.kind));
         }
         let is_same = reasons.len() == session.needs.len()
-            && reasons.iter().zip(&session.needs).all(|(reason, need)| is_it(need, reason));
+            && reasons
+                .iter()
+                .zip(&session.needs)
+                .all(|(reason, need)| is_it(need, reason) && need.reason == reason.words);
         if is_same {
             return;
         }
