@@ -111,8 +111,8 @@ fn provenance_of(envelope: &Envelope, machine: &impl Machine) -> Provenance {
     }
 }
 
-/// The records with an id that begins with `prefix`, with their messages, if the snapshot alone contains
-/// everything.
+/// The records with an id that begins with `prefix`, with their messages, if there are some and the snapshot alone
+/// contains everything.
 fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let _lock = StateLock::shared(&paths.state_lock())?;
     let Some(index) = SnapshotIndex::open(&RealDisk, &paths.state)? else { return Ok(None) };
@@ -126,6 +126,10 @@ fn indexed(paths: &Paths, prefix: &str) -> anyhow::Result<Option<State>> {
     let found = found.iter().filter(|payload| !replay::is_message(payload));
     let sessions = found.map(|payload| serde_json::from_slice(payload));
     let sessions = sessions.collect::<Result<Vec<Session>, _>>()?;
+    if sessions.is_empty() {
+        // The index knows ids only, and the word may be a name.
+        return Ok(None);
+    }
     let mut messages = Vec::new();
     for session in &sessions {
         for payload in index.find(&replay::key_of_messages(session.key))? {

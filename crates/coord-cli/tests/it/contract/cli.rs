@@ -153,6 +153,35 @@ fn h26_hostile_strings_cannot_steer_a_terminal() {
     assert_eq!(hooks, 2, "{events:?}");
 }
 
+// U-03: with and without a coordinator, also where a clean end left an index of ids.
+#[test]
+fn u_03_a_name_stands_wherever_an_id_does() {
+    let home = Home::new();
+    let coordinator = Coordinator::start(&home);
+    let mut harness = Harness::headless(&home, "session-one");
+    harness.begin_turn();
+    let name = |home: &Home| {
+        let names = coord(home, &["inspect", "-o", "name"]).expect_success().stdout;
+        names.lines().next().unwrap().to_owned()
+    };
+    let called = name(&home);
+    assert!(called.starts_with("harness-"), "{called}");
+    for is_up in [true, false] {
+        if !is_up {
+            coord(&home, &["down"]).expect_success();
+        }
+        assert_eq!(name(&home), called, "up: {is_up}");
+        for verb in ["inspect", "explain", "events"] {
+            let shown = coord(&home, &[verb, &called, "--json"]).expect_success().stdout;
+            assert!(shown.contains("session-one"), "up: {is_up}, {verb}: {shown}");
+        }
+        let mistyped = called.replacen("harness", "hrness", 1);
+        let line = one_line(&coord(&home, &["inspect", &mistyped]), 3);
+        assert!(line.contains(&format!("Did you mean {called}?")), "up: {is_up}: {line}");
+    }
+    drop(coordinator);
+}
+
 #[test]
 fn ids_are_taken_by_their_unique_beginning() {
     let (home, coordinator) = populated();
