@@ -161,7 +161,10 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
     }
     match session.turn {
         Turn::Open { .. } => Doing::Turn,
-        Turn::Closed { .. } if session.background.is_any() => Doing::Background,
+        // A turn that a message continued at its Stop may never have gone on: what that Stop listed still runs.
+        Turn::Closed { .. } | Turn::Interrupted { .. } if session.background.is_any() => {
+            Doing::Background
+        }
         Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unreported,
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Doing::Rest,
     }

@@ -28,12 +28,18 @@ impl Simulation {
             *n += 1;
             *is_ours |= life.is_some_and(|life| life.is_ours);
         }
-        let ids = of.iter().filter(|(_, (n, is_ours))| 2 <= *n && *is_ours);
-        let ids: Vec<String> = ids.map(|(id, _)| (*id).to_owned()).collect();
+        let ours = of.iter().filter(|(_, (_, is_ours))| *is_ours);
+        let ours: BTreeMap<String, usize> =
+            ours.map(|(id, (n, _))| ((*id).to_owned(), *n)).collect();
+        let is_double = |id: &String| ours.get(id).is_some_and(|n| 2 <= *n);
+        let ids: Vec<String> = ours.keys().filter(|id| is_double(id)).cloned().collect();
         let is_seen = self.serving.is_some()
             && self.stalled_until <= self.time
             && self.checks.started_at + 40 * SECOND < self.time;
-        self.acts.doubled.retain(|id, _| is_seen && ids.contains(id));
+        // Who was told of a client of ours knows of it for as long as it lives, whatever else comes and goes.
+        self.acts.doubled.retain(|id, since| {
+            is_seen && (ids.contains(id) || (*since == TOLD && ours.contains_key(id)))
+        });
         for id in ids.into_iter().filter(|_| is_seen) {
             let holders = self.machine.get().holders(&id, CONFIG_DIR);
             let since = *self.acts.doubled.entry(id.clone()).or_insert(self.time);
