@@ -81,8 +81,10 @@ impl Simulation {
             || (tells("recoveries in") && session.recovery.needs_operator.is_some())
             || (tells("is being delivered to it") && lives)
             || (tells("clients crashed within") && 3 <= self.meter.deaths)
+            // A failure whose outcome was replaced within a turn is not metered; one before a success is not kept.
             || (tells("in a row failed")
-                && state.header().machine.failures.as_ref().is_some_and(|(_, n)| 3 <= *n))
+                && (self.meter.ended.get("failed").is_some_and(|n| 3 <= *n)
+                    || state.header().machine.failures.as_ref().is_some_and(|(_, n)| 3 <= *n)))
             || (tells("another coordinator manages") && self.habits.is_dir_locked)
             || (tells("locked the transcript") && !machine.locked_transcripts.is_empty())
             // The newest key may lie ahead of a clock that was set back since.
