@@ -8,8 +8,8 @@ pub(super) const TARGET: Target = Target {
     name: "tmux",
     seeds,
     dictionary: &[
-        "%0 11 0 2 @0:1700000000 9 /dev/pts/4\n",
-        "%3 12 1 1 @1:1700000001 9 /dev/pts/5\n",
+        "%0 11 0 2 @0:1700000000 9 /dev/pts/4 1 0 0 1 work:zsh\n",
+        "%3 12 1 1 @1:1700000001 9 /dev/pts/5 2 1 3 0 my work:a: b\n",
         "end\n",
         "\n",
         "%",
@@ -20,8 +20,7 @@ pub(super) const TARGET: Target = Target {
 };
 
 const CAPTURED: [u32; 3] = [0, 2, 3];
-const LIST: &str =
-    "%0 11 0 2 @0:1700000000 9 /dev/pts/4\n%3 12 1 1 @1:1700000001 9 /dev/pts/5\nend\n";
+const LIST: &str = "%0 11 0 2 @0:1700000000 9 /dev/pts/4 1 0 0 1 work:zsh\n%3 12 1 1 @1:1700000001 9 /dev/pts/5 2 1 3 0 my work:a: b\nend\n";
 
 fn seeds() -> Vec<Vec<u8>> {
     [
@@ -66,7 +65,9 @@ fn hostile_pane(input: &[u8], captures: &BTreeSet<u32>) {
     let mut shown: Vec<u8> = input.to_vec();
     shown.push(b'\n');
     let height = shown.split(|byte| *byte == b'\n').count() - 1;
-    let list = format!("%0 11 0 {height} @0:1 9 /dev/pts/4\n%3 12 0 1 @1:1 9 /dev/pts/5\nend\n");
+    let list = format!(
+        "%0 11 0 {height} @0:1 9 /dev/pts/4 1 0 0 1 work:zsh\n%3 12 0 1 @1:1 9 /dev/pts/5 2 1 3 0 my work:a: b\nend\n"
+    );
     let answer = [list.as_bytes(), &shown, b"mine\n"].concat();
     let view = parse(&answer, captures).expect("an answer that adds up");
     assert_eq!(view.texts.get(&3).map(String::as_str), Some("mine\n"));
