@@ -49,9 +49,7 @@ Set up
   man          Print the manual
 
 Options
-{options}
-
-{after-help}";
+{options}{after-help}";
 
 /// Show who needs you among your Claude Code sessions, and what all of them do.
 #[derive(Debug, Parser)]
