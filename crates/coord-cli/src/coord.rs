@@ -1,9 +1,10 @@
 //! `coord`: looks at sessions, installs the hooks, runs the coordinator.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Arg, Parser, Subcommand, value_parser};
 
 use crate::context::Context;
 use crate::out::{Failure, complain};
@@ -63,14 +64,14 @@ Options
 pub(crate) struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
     #[arg(long, global = true, value_name = "DIR")]
-    root: Option<std::path::PathBuf>,
+    root: Option<PathBuf>,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show all sessions, or one in depth
+    /// Show who needs you and what all sessions do, or one session in depth
     Inspect(verb::inspect::Args),
     /// Go to a session's tmux pane
     Go(verb::go::GoArgs),
@@ -135,7 +136,7 @@ fn wrong_usage(error: &clap::Error) -> ! {
 }
 
 /// The first word that is neither an option nor the value of one.
-fn verb_of(mut words: impl Iterator<Item = OsString>) -> Option<OsString> {
+pub(crate) fn verb_of(mut words: impl Iterator<Item = OsString>) -> Option<OsString> {
     loop {
         let word = words.next()?;
         if word == "--root" {
@@ -153,44 +154,37 @@ const OWN_CODES: [&str; 2] = ["run", "loop"];
 
 /// Parses the arguments of a verb that scripts call often, without the description of all other verbs, which is
 /// most of what parsing costs. None for anything else, and for anything that is wrong.
-fn parse_quickly() -> Option<Cli> {
-    let mut words = std::env::args_os().skip(1).peekable();
+fn parse_quickly(words: impl IntoIterator<Item = OsString>) -> Option<Cli> {
+    let mut words = words.into_iter().peekable();
     let mut before = vec![OsString::from("coord")];
     if words.peek().is_some_and(|word| word == "--root") {
         before.extend(words.by_ref().take(2));
     }
-    let verb = words.next()?.into_string().ok()?;
+    let verb = words.next()?;
     let words = before.into_iter().chain(words);
-    let command = clap::Command::new("coord").disable_help_flag(true);
-    let root =
-        clap::Arg::new("root").long("root").value_parser(clap::value_parser!(std::path::PathBuf));
-    let matches = |args: fn(clap::Command) -> clap::Command| {
-        args(command.arg(root)).try_get_matches_from(words).ok()
-    };
-    let (verb, matches) = match verb.as_str() {
-        "inspect" => {
-            let found = matches(verb::inspect::Args::augment_args)?;
-            (Verb::Inspect(verb::inspect::Args::from_arg_matches(&found).ok()?), found)
-        }
-        "explain" => {
-            let found = matches(verb::explain::Args::augment_args)?;
-            (Verb::Explain(verb::explain::Args::from_arg_matches(&found).ok()?), found)
-        }
-        "events" => {
-            let found = matches(verb::events::Args::augment_args)?;
-            (Verb::Events(verb::events::Args::from_arg_matches(&found).ok()?), found)
-        }
-        "send" => {
-            let found = matches(verb::send::Args::augment_args)?;
-            (Verb::Send(verb::send::Args::from_arg_matches(&found).ok()?), found)
-        }
-        _ => return None,
-    };
-    Some(Cli { root: matches.get_one("root").cloned(), verb: Some(verb) })
+    match verb.to_str()? {
+        "inspect" => parse_alone(words, Verb::Inspect),
+        "explain" => parse_alone(words, Verb::Explain),
+        "events" => parse_alone(words, Verb::Events),
+        "send" => parse_alone(words, Verb::Send),
+        _ => None,
+    }
+}
+
+/// Parses the arguments of one verb, which is left out of `words`.
+fn parse_alone<A: clap::Args>(
+    words: impl Iterator<Item = OsString>,
+    verb: fn(A) -> Verb,
+) -> Option<Cli> {
+    let root = Arg::new("root").long("root").value_parser(value_parser!(PathBuf));
+    let command = clap::Command::new("coord").disable_help_flag(true).arg(root);
+    let matches = A::augment_args(command).try_get_matches_from(words).ok()?;
+    let args = A::from_arg_matches(&matches).ok()?;
+    Some(Cli { root: matches.get_one("root").cloned(), verb: Some(verb(args)) })
 }
 
 pub(crate) fn main() -> ExitCode {
-    let cli = parse_quickly()
+    let cli = parse_quickly(std::env::args_os().skip(1))
         .unwrap_or_else(|| Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error)));
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
@@ -226,5 +220,33 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report("coord"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What scripts call is read as everything else is, only faster.
+    #[test]
+    fn the_quick_parser_reads_what_the_full_one_does() {
+        for line in [
+            "inspect",
+            "inspect parser --json",
+            "inspect --needs-me -o wide --width 80",
+            "inspect --root /r 3f2a",
+            "--root /r inspect --all",
+            "explain m_x7d2 --json",
+            "events parser --since 10m --follow",
+            "--root /r send parser TEXT --urgent",
+        ] {
+            let words = || line.split(' ').map(OsString::from);
+            let quick = parse_quickly(words()).unwrap_or_else(|| panic!("{line}"));
+            let full = Cli::try_parse_from(std::iter::once("coord".into()).chain(words()));
+            assert_eq!(format!("{quick:?}"), format!("{:?}", full.expect("it is right")), "{line}");
+        }
+        for line in ["inspect --help", "inspect --bad", "inspect a b", "status", "--version", ""] {
+            assert!(parse_quickly(line.split(' ').map(OsString::from)).is_none(), "{line}");
+        }
     }
 }

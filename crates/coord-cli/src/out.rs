@@ -131,27 +131,36 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// The first `width` columns; what is cut is marked.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut kept = taken(text.chars(), width);
-    kept.extend((0 < width).then_some('…'));
-    kept
+    fit_marked(text, width, "…")
 }
 
 /// The last `width` columns; what is cut is marked.
 pub(crate) fn fit_end(text: &str, width: usize) -> String {
+    fit_end_marked(text, width, "…")
+}
+
+/// The first `width` columns, with `mark` in place of what is cut.
+pub(crate) fn fit_marked(text: &str, width: usize, mark: &str) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = taken(text.chars().rev(), width);
-    kept.extend((0 < width).then_some('…'));
-    kept.chars().rev().collect()
+    let mark = taken(mark.chars(), width);
+    taken(text.chars(), width - mark.width()) + &mark
 }
 
-/// As many characters as leave one of `width` columns for a mark.
+/// The last `width` columns, with `mark` in place of what is cut.
+pub(crate) fn fit_end_marked(text: &str, width: usize, mark: &str) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mark = taken(mark.chars(), width);
+    let kept = taken(text.chars().rev(), width - mark.width());
+    mark + &kept.chars().rev().collect::<String>()
+}
+
+/// As many characters as fit into `width` columns.
 fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
-    let mut left = width.saturating_sub(1);
+    let mut left = width;
     chars
         .map_while(|c| {
             left = left.checked_sub(c.width().unwrap_or(0))?;

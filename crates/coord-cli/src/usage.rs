@@ -1,10 +1,11 @@
 //! Says in one line what is wrong with the arguments, and what was probably meant (U-09).
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use coord_view::lookup::nearest;
 
 use crate::control;
+use crate::coord::verb_of;
 
 /// What people type who know other programs, and what they mean here.
 const OTHER_WORDS: [(&str, &str); 12] = [
@@ -61,16 +62,22 @@ pub(crate) fn line(program: Program, error: &clap::Error) -> Option<String> {
     let kind = error.kind();
     if kind == ErrorKind::InvalidSubcommand {
         let word = text(error, ContextKind::InvalidSubcommand)?;
-        let after = words.iter().skip_while(|one| **one != word).skip(1);
-        let rest: Vec<&str> = after.map(String::as_str).collect();
-        return Some(wrong_verb(program, &word, &rest));
+        let verb = verb_of(std::env::args_os().skip(1))?;
+        // A verb of a verb is explained by clap.
+        let rest = words.iter().skip_while(|one| **one != word).skip(1).map(String::as_str);
+        return (verb.to_string_lossy() == word)
+            .then(|| wrong_verb(program, &word, &rest.collect::<Vec<_>>()));
     }
     if kind == ErrorKind::UnknownArgument {
         let option = text(error, ContextKind::InvalidArg)?;
         let command = program.command();
-        let mut verbs = words.iter().filter_map(|word| command.find_subcommand(word));
-        let found = verbs.next().unwrap_or(&command);
-        return Some(wrong_option(program, found, &option));
+        let (mut found, mut path) = (&command, program.name().to_owned());
+        for word in &words {
+            if let Some(verb) = found.find_subcommand(word) {
+                (found, path) = (verb, format!("{path} {word}"));
+            }
+        }
+        return Some(wrong_option(found, &path, &option));
     }
     None
 }
@@ -109,13 +116,11 @@ fn wrong_verb(program: Program, word: &str, rest: &[&str]) -> String {
     }
 }
 
-fn wrong_option(program: Program, verb: &Command, option: &str) -> String {
+/// `path` is the command as it is typed: the program and its verbs.
+fn wrong_option(command: &Command, path: &str, option: &str) -> String {
     let option = option.split('=').next().unwrap_or(option);
-    let known: Vec<String> = verb
-        .get_arguments()
-        .filter_map(clap::Arg::get_long)
-        .map(|long| format!("--{long}"))
-        .collect();
+    let longs = command.get_arguments().filter_map(Arg::get_long);
+    let known: Vec<String> = longs.map(|long| format!("--{long}")).collect();
     let meant = nearest(option, known.iter().map(String::as_str)).or_else(|| {
         // The beginning of one option alone.
         let mut begun = known.iter().filter(|one| one.starts_with(option));
@@ -124,9 +129,6 @@ fn wrong_option(program: Program, verb: &Command, option: &str) -> String {
     });
     match meant {
         Some(meant) => format!("No option {option}. Did you mean {meant}?"),
-        None if verb.get_name() == program.name() => {
-            format!("No option {option}. → {} --help", program.name())
-        }
-        None => format!("No option {option}. → {} {} --help", program.name(), verb.get_name()),
+        None => format!("No option {option}. → {path} --help"),
     }
 }

@@ -8,7 +8,7 @@ use alloc::string::String;
 
 use coord_model::{NameSource, SessionKey};
 
-use crate::records::{Session, State};
+use crate::records::{DerivedName, Session, State};
 
 /// Maximum length of a derived name, in characters.
 const NAME_CHARS_MAX: usize = 24;
@@ -24,12 +24,10 @@ impl Session {
     /// has none (H-44).
     pub fn called(&self) -> Option<(&str, NameSource)> {
         let given = self.marks.name.as_deref().map(|name| (name, NameSource::Given));
-        given
-            .or_else(|| Some((self.derived.as_ref()?.name.as_str(), self.derived.as_ref()?.source)))
+        let derived = self.derived.as_ref();
+        given.or_else(|| derived.map(|derived| (derived.name.as_str(), derived.source)))
     }
-}
 
-impl Session {
     /// What people read: its name, or the beginning of its id if it has none.
     pub fn called_or_id(&self) -> String {
         match self.called() {
@@ -59,7 +57,7 @@ impl State {
         let Some((of, source)) = wanted else { return };
         let name = self.free_name(key, &plain(&of, source));
         if let Some(mut session) = self.take(key) {
-            session.derived = Some(crate::records::DerivedName { name, of, source });
+            session.derived = Some(DerivedName { name, of, source });
             self.put(session);
         }
     }
@@ -81,13 +79,13 @@ impl State {
         }
     }
 
-    /// `base`, with the lowest free number behind it if another session is called so. One pass over the sessions,
+    /// `base`, with the lowest free number after it if another session is called so. One pass over the sessions,
     /// however many are called alike.
     fn free_name(&self, key: SessionKey, base: &str) -> String {
         let others = self.sessions().filter(|other| other.key != key);
         let numbers = others.filter_map(Session::called).filter_map(|(name, _)| {
-            let behind = name.strip_prefix(base)?;
-            if behind.is_empty() { Some(1) } else { behind.strip_prefix('-')?.parse::<u64>().ok() }
+            let suffix = name.strip_prefix(base)?;
+            if suffix.is_empty() { Some(1) } else { suffix.strip_prefix('-')?.parse::<u64>().ok() }
         });
         let taken: BTreeSet<u64> = numbers.collect();
         match (1..=u64::MAX).find(|number| !taken.contains(number)) {
@@ -106,7 +104,7 @@ fn plain(of: &str, source: NameSource) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String =
         part.chars().take(NAME_CHARS_MAX).map(|c| if is_plain(c) { c } else { '-' }).collect();
-    // A name never looks like an option, or like nothing.
+    // A name that begins with a dash would be taken for an option.
     let name = name.trim_matches(|c| matches!(c, '-' | '.'));
     if name.is_empty() { NAMELESS.into() } else { name.into() }
 }

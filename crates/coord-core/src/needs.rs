@@ -53,7 +53,7 @@ impl State {
         for mut need in before {
             let place = reasons.iter().position(|reason| is_it(&need, reason));
             let place =
-                place.or_else(|| reasons.iter().position(|reason| is_told_now(&need, reason)));
+                place.or_else(|| reasons.iter().position(|reason| is_same_prompt(&need, reason)));
             if let Some(place) = place {
                 let reason = reasons.remove(place);
                 (need.kind, need.request, need.reason) =
@@ -115,8 +115,8 @@ fn is_it(need: &Need, reason: &Reason) -> bool {
     need.kind == reason.kind && need.request == reason.request
 }
 
-/// Whether a hook reports the prompt only now that another source showed before, or the other way round.
-fn is_told_now(need: &Need, reason: &Reason) -> bool {
+/// Whether both are one prompt: a hook reports it only now that another source showed it, or the other way round.
+fn is_same_prompt(need: &Need, reason: &Reason) -> bool {
     let is_prompt = need.kind.is_prompt() && reason.kind.is_prompt();
     is_prompt && (need.request.is_none() || reason.request.is_none())
 }
@@ -135,7 +135,7 @@ impl State {
             found.push(Reason { kind, request: None, since, words: words.into() });
         };
         if session.two_owners {
-            add(NeedKind::TwoOwners, since, "is held by two living clients");
+            add(NeedKind::TwoOwners, since, "runs in two clients");
         }
         if let Some(flag) = &session.recovery.needs_operator {
             add(NeedKind::NeedsOperator, flag.since, &format!("needs you: {}", flag.reason));
@@ -153,7 +153,7 @@ impl State {
                 add(
                     NeedKind::UsageLimit,
                     since,
-                    "reached its usage limit; nothing tells when that ends",
+                    "reached its usage limit; the reset time is unknown",
                 );
             }
             SessionState::Stalled => add(NeedKind::Stalled, since, "shows no change"),
@@ -192,7 +192,7 @@ impl State {
         found
     }
 
-    /// Whether nothing tells when its usage limit ends, and coord does not find out by itself.
+    /// Whether nothing tells when its usage limit ends, and coord does not probe it.
     fn is_without_end(&self, session: &Session) -> bool {
         let is_known = session.quota.is_some_and(|quota| quota.resets_ms.is_some());
         !is_known && self.quota_at(session).is_none()
@@ -201,9 +201,9 @@ impl State {
 
 /// The open prompts: each request that a hook reported, or one that only another source shows.
 fn prompts(session: &Session) -> Vec<Reason> {
-    let told: Vec<Reason> = session.waits.iter().map(of_wait).collect();
-    if !told.is_empty() {
-        return told;
+    let reported: Vec<Reason> = session.waits.iter().map(of_wait).collect();
+    if !reported.is_empty() {
+        return reported;
     }
     let (kind, words) = if session.shown.state == SessionState::AwaitingPermission {
         (NeedKind::Permission, "has a permission dialog open")
@@ -252,20 +252,18 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
     match event {
         Event::Hook(hook) => match (&hook.kind, need.kind) {
             (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Permission) => {
-                "allowed at the terminal"
+                "allowed: the tool ran"
             }
             (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Question) => {
-                "answered at the terminal"
+                "answered"
             }
-            (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Plan) => {
-                "approved at the terminal"
-            }
+            (HookKind::Tool(ToolPhase::After | ToolPhase::Failed), NeedKind::Plan) => "approved",
             (HookKind::PermissionDenied, _) => "denied",
             (HookKind::UserPromptSubmit, _) => "a new prompt was sent",
             (HookKind::Stop(_) | HookKind::StopFailure(_), _) => "the turn ended",
             (HookKind::SessionStart(_), _) => "the session started again",
             (HookKind::SessionEnd(_), _) => "the session ended",
-            _ => "a hook reports that the session works",
+            _ => "a hook reports that the session is working",
         },
         Event::RegistryRead { .. } => "the client's registry shows that it is over",
         Event::TranscriptRead { .. } => "the transcript shows that it is over",

@@ -3,7 +3,7 @@
 
 use alloc::format;
 
-use coord_model::{Action, Awake, Moment};
+use coord_model::{Action, Awake, Moment, NeedKind};
 
 use crate::effects::{Effects, SHOWN_MS};
 use crate::records::{Need, Session, State};
@@ -11,7 +11,8 @@ use crate::records::{Need, Session, State};
 impl State {
     /// When the next reminder for this session is due.
     pub(crate) fn reminder_at(&self, session: &Session) -> Option<Awake> {
-        session.open_needs().map(|need| self.reminder_due(need)).min()
+        let needs = session.open_needs().filter(|need| is_reminded_of(need.kind));
+        needs.map(|need| self.reminder_due(need)).min()
     }
 
     fn reminder_due(&self, need: &Need) -> Awake {
@@ -26,7 +27,8 @@ impl State {
     pub(crate) fn remind(&self, session: &mut Session, at: Moment, fx: &mut Effects) {
         for place in 0..session.needs.len() {
             let Some(need) = session.needs.get_mut(place) else { continue };
-            if need.is_dismissed || at.awake < self.reminder_due(need) {
+            if need.is_dismissed || !is_reminded_of(need.kind) || at.awake < self.reminder_due(need)
+            {
                 continue;
             }
             need.reminded_at = Some(at.awake);
@@ -42,6 +44,24 @@ impl State {
                 &saw,
                 "a reminder was shown; nothing answers for the person",
             );
+        }
+    }
+}
+
+/// Whether a line on the terminal reminds of the need. A session without a client shows its end on its pane, and two
+/// clients or a usage limit are shown in the list.
+fn is_reminded_of(kind: NeedKind) -> bool {
+    match kind {
+        NeedKind::Permission
+        | NeedKind::Question
+        | NeedKind::Plan
+        | NeedKind::Dialog
+        | NeedKind::Login
+        | NeedKind::Billing
+        | NeedKind::NeedsOperator
+        | NeedKind::Stalled => true,
+        NeedKind::UsageLimit | NeedKind::Crashed | NeedKind::Interrupted | NeedKind::TwoOwners => {
+            false
         }
     }
 }

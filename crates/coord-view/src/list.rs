@@ -10,10 +10,10 @@ use coord_model::{Kind, SessionState};
 use coord_wire::inspect::{Inspect, Session};
 use coord_wire::run::Run;
 
-/// Sessions and runs that ended are listed for this long, in milliseconds.
-const ENDED_LISTED_MS: u64 = 24 * 3_600_000;
-/// So many ended ones are listed; the others are counted.
-const ENDED_MAX: usize = 5;
+/// Sessions and runs that ended are listed for this long, in seconds.
+const ENDED_LISTED_S: u64 = 24 * 3_600;
+/// Where a person looks, so many ended ones are listed, and the others are counted.
+pub const ENDED_MAX: usize = 5;
 /// More interrupted sessions than this share one row.
 const INTERRUPTED_MAX: usize = 3;
 /// Characters of an id that stand for a session without a name.
@@ -89,6 +89,8 @@ pub struct Row {
     pub what: String,
     /// A command or key that helps, which is never cut.
     pub hint: Option<String>,
+    /// Whether it has a pane on the viewer's own tmux server, or on the only one that is known.
+    pub has_pane: bool,
     /// Milliseconds since 1970 by which the rows of its group are ordered, the lowest first.
     order: u64,
 }
@@ -127,8 +129,19 @@ pub struct Seen<'a> {
     pub server: Option<&'a str>,
     /// A time of day, as the viewer's clock shows it.
     pub clock: fn(u64) -> String,
-    /// Whether ended sessions and runs are all listed.
-    pub all: bool,
+    /// Which ended sessions and runs are listed.
+    pub ended: Ended,
+}
+
+/// Which ended sessions and runs are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All of them.
+    All,
+    /// Those of the last 24 hours.
+    Recent,
+    /// The newest [`ENDED_MAX`] of the last 24 hours.
+    Newest,
 }
 
 /// The rows of a list, and what was left out of it.
@@ -145,7 +158,8 @@ impl List {
     /// The rows of sessions and runs.
     pub fn of(answer: &Inspect, seen: &Seen) -> Self {
         let mut rows: Vec<Row> = Vec::new();
-        let interrupted: Vec<&Session> = answer.sessions.iter().filter(|one| is_cut(one)).collect();
+        let interrupted: Vec<&Session> =
+            answer.sessions.iter().filter(|one| is_interrupted(one)).collect();
         let is_shared = INTERRUPTED_MAX < interrupted.len();
         if is_shared {
             rows.push(shared(&interrupted, seen));
@@ -154,7 +168,7 @@ impl List {
         for session in &answer.sessions {
             let run = newest_run(answer, session);
             listed.extend(run.map(|run| run.begin.run_id.as_str()));
-            if !(is_shared && is_cut(session)) {
+            if !(is_shared && is_interrupted(session)) {
                 rows.push(of_session(session, run, seen));
             }
         }
@@ -166,31 +180,17 @@ impl List {
             }
         }
         rows.sort_by(|a, b| (a.group, a.order, &a.name).cmp(&(b.group, b.order, &b.name)));
-        let counts = Group::ALL.map(|group| rows.iter().filter(|row| row.group == group).count());
-        let mut list = Self { rows, more: 0, counts };
-        if !seen.all {
-            list.leave_out(seen.now_ms);
+        if seen.ended != Ended::All {
+            rows.retain(|row| row.group != Group::Ended || row.age_s <= ENDED_LISTED_S);
         }
-        list
-    }
-
-    fn leave_out(&mut self, now_ms: u64) {
-        let mut ended = 0;
-        let mut left_out = 0;
-        self.rows.retain(|row| {
-            if row.group != Group::Ended {
-                return true;
-            }
-            ended += 1;
-            let is_old = ENDED_LISTED_MS < now_ms.saturating_sub(u64::MAX - row.order);
-            let stays = ended <= ENDED_MAX && !is_old;
-            left_out += usize::from(!stays && !is_old);
-            if is_old {
-                self.counts[4] = self.counts[4].saturating_sub(1);
-            }
-            stays
-        });
-        self.more = left_out;
+        let counts = Group::ALL.map(|group| rows.iter().filter(|row| row.group == group).count());
+        // Ended ones are last.
+        let more = match seen.ended {
+            Ended::All | Ended::Recent => 0,
+            Ended::Newest => counts[4].saturating_sub(ENDED_MAX),
+        };
+        rows.truncate(rows.len() - more);
+        Self { rows, more, counts }
     }
 
     /// Whether nothing is listed.
@@ -238,7 +238,7 @@ pub fn tilde(path: &str, home: &str) -> String {
     }
 }
 
-fn is_cut(session: &Session) -> bool {
+fn is_interrupted(session: &Session) -> bool {
     session.need.as_ref().is_some_and(|need| need.kind == "interrupted")
 }
 
@@ -256,6 +256,7 @@ fn shared(sessions: &[&Session], seen: &Seen) -> Row {
         place: String::new(),
         what: "coordctl restore".to_owned(),
         hint: Some("coordctl restore".to_owned()),
+        has_pane: false,
         order: since_ms,
     }
 }
@@ -274,16 +275,17 @@ fn of_session(session: &Session, run: Option<&Run>, seen: &Seen) -> Row {
         (Some(name), _) | (None, Some(name)) => name.clone(),
         (None, None) => shown_name(session),
     };
-    let (what, hint) = words::of_session(session, run, &name, seen);
+    let (what, hint) = words::of_session(session, run, seen);
     Row {
         group,
-        tone: tone_of(session),
+        tone: if run.is_some_and(has_failed) { Tone::Red } else { tone_of(session) },
         id: session.session_id.clone(),
         state: state_name(session.state),
         age_s: seen.now_ms.saturating_sub(since_ms) / 1_000,
         place: words::place(session, seen),
         what,
         hint,
+        has_pane: words::has_pane(session, seen),
         order: match group {
             Group::NeedsYou => since_ms,
             Group::Waiting => ends_ms(session).unwrap_or(u64::MAX - since_ms),
@@ -297,8 +299,7 @@ fn of_run(run: &Run, seen: &Seen) -> Row {
     let short: String = run.begin.run_id.chars().take(RUN_ID_CHARS).collect();
     let group = if run.exit.is_some() { Group::Ended } else { Group::Working };
     let since_ms = ms(&run.shown.since);
-    let has_failed = run.exit.as_ref().is_some_and(|exit| exit.outcome != "done");
-    let tone = match (&run.exit, has_failed) {
+    let tone = match (&run.exit, has_failed(run)) {
         (None, _) => Tone::Green,
         (Some(_), true) => Tone::Red,
         (Some(_), false) => Tone::Dim,
@@ -313,8 +314,14 @@ fn of_run(run: &Run, seen: &Seen) -> Row {
         place: "headless".to_owned(),
         what: format!("{short}: {}", words::about_run(run, seen.now_ms)),
         hint: None,
+        has_pane: false,
         order: u64::MAX - since_ms,
     }
+}
+
+/// Whether the run ended otherwise than well.
+fn has_failed(run: &Run) -> bool {
+    run.exit.as_ref().is_some_and(|exit| exit.outcome != "done")
 }
 
 /// The name that is shown, else the beginning of the id.

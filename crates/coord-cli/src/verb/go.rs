@@ -57,7 +57,10 @@ struct From {
 pub(crate) fn go(args: &GoArgs, context: &Context) -> Result<(), Failure> {
     let client = args.from.open("coord go")?;
     let found = look(Some(&args.name), context)?.answer.sessions;
-    let Some(session) = found.first() else {
+    // A conversation that was resumed may have several records: the one with the client is meant, else the newest.
+    let is_alive =
+        |one: &&Session| one.owner.as_ref().is_some_and(|owner| owner.alive == Some(true));
+    let Some(session) = found.iter().rfind(is_alive).or(found.last()) else {
         return client.tell(format!("no session {:?}", args.name));
     };
     match target(session, &client) {
@@ -101,7 +104,7 @@ impl From {
     /// The client that is to be moved. Only a person moves one.
     fn open(&self, command: &str) -> Result<Client, Failure> {
         check_self(&format!("`{command}`")).map_err(|why| anyhow!(why))?;
-        Ok(Client::open(self.client.clone())?)
+        Ok(Client::open(self.client.clone()))
     }
 }
 
@@ -124,8 +127,7 @@ fn target(session: &Session, client: &Client) -> Result<String, String> {
     let is_gone = owner.is_some_and(|owner| owner.alive == Some(false));
     let Some(pane) = session.tmux.as_ref().filter(|_| kind == "tmux") else {
         if is_gone {
-            let what = if session.state == SessionState::Crashed { "crashed" } else { "has ended" };
-            return Err(format!("{name} {what} and its pane is closed. → coordctl recover {name}"));
+            return Err(closed(session, &name));
         }
         let pid = owner.map_or_else(String::new, |owner| format!(": pid {}", owner.pid));
         return Err(format!(
@@ -146,9 +148,7 @@ fn target(session: &Session, client: &Client) -> Result<String, String> {
     let living = owner.filter(|owner| owner.alive == Some(true));
     let terminal = living.and_then(|owner| process::stat(owner.pid)).map(|stat| stat.tty);
     match client.terminal_of(&pane.pane, pane.server_pid) {
-        None if is_gone => {
-            Err(format!("{name} crashed and its pane is closed. → coordctl recover {name}"))
-        }
+        None if is_gone => Err(closed(session, &name)),
         None => Err(format!("{place} now belongs to another program; nothing was switched.")),
         Some(of_pane) if terminal.is_some_and(|own| u64::try_from(own).ok() != Some(of_pane)) => {
             Err(format!("{place} now belongs to another program; nothing was switched."))
@@ -157,7 +157,16 @@ fn target(session: &Session, client: &Client) -> Result<String, String> {
     }
 }
 
-/// A word that a shell reads as one, whatever stands in it.
+/// The client and its pane are gone.
+fn closed(session: &Session, name: &str) -> String {
+    let what = if session.state == SessionState::Crashed { "crashed" } else { "has ended" };
+    match session.need.as_ref().and_then(|need| need.command.as_ref()) {
+        Some(command) => format!("{name} {what} and its pane is closed. → {}", escape(command)),
+        None => format!("{name} {what} and its pane is closed. → coord inspect {name}"),
+    }
+}
+
+/// A word that a shell reads as one, whatever it contains.
 fn shell_quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -16,7 +16,7 @@ use coord_config::Config;
 use coord_host::registry::Readable;
 use coord_model::SessionState;
 use coord_model::stamp::parse_rfc3339;
-use coord_view::list::{List, Row, Seen};
+use coord_view::list::{Ended, List, Row, Seen};
 use coord_view::messages;
 use coord_view::offline::Offline;
 use coord_view::{lookup, offline, sessions};
@@ -157,6 +157,7 @@ fn show_json(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     if args.id.is_none() && !args.all {
+        runs::retain_listed(&mut answer.runs, context);
         answer.sessions.retain(|session| {
             session.state != SessionState::Stopped
                 || age_s(&session.since, context) <= STOPPED_LISTED_S
@@ -171,7 +172,7 @@ fn show_json(
     if is_needed { Ok(()) } else { Err(Failure::NobodyNeeded) }
 }
 
-/// Prints the list. Returns whether `--needs-me` found somebody, or was not asked for.
+/// Prints the list. Returns false if `--needs-me` was given and no session needs a person.
 fn show_list(
     args: &Args,
     answer: &Inspect,
@@ -179,8 +180,13 @@ fn show_list(
     context: &Context,
     out: &mut impl Write,
 ) -> Result<bool, Failure> {
-    let home = variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default();
-    let server = own_server();
+    let is_seen = std::io::stdout().is_terminal();
+    let (home, server) = (home(), own_server());
+    let ended = match (args.all, is_seen && args.output.is_none()) {
+        (true, _) => Ended::All,
+        (false, true) => Ended::Newest,
+        (false, false) => Ended::Recent,
+    };
     let mut list = List::of(
         answer,
         &Seen {
@@ -188,7 +194,7 @@ fn show_list(
             home: &home,
             server: server.as_deref(),
             clock: clock_time,
-            all: args.all,
+            ended,
         },
     );
     if args.needs_me {
@@ -223,7 +229,6 @@ fn show_list(
         }
         return Ok(is_needed);
     }
-    let is_seen = std::io::stdout().is_terminal();
     let width = args.width.or_else(|| is_seen.then(columns));
     let is_ascii = args.ascii || !is_utf8();
     let style = Style { width, painter, is_ascii, has_heads: !args.no_headers };
@@ -254,7 +259,7 @@ fn clock_time(at_ms: u64) -> String {
 fn look_for(args: &Args, context: &Context) -> Result<Looked, Failure> {
     let Some(id) = args.id.as_deref() else {
         let mut looked = look(None, context)?;
-        looked.answer.runs = runs::listed(context, args.all)?;
+        looked.answer.runs = coord_run::runs::all(&context.paths)?;
         return Ok(looked);
     };
     match look(Some(id), context) {
@@ -359,6 +364,10 @@ pub(crate) fn colour(state: SessionState) -> Colour {
 
 /// The home directory as people write it.
 pub(crate) fn tilde(path: &str) -> String {
-    let home = variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default();
-    coord_view::list::tilde(path, &home)
+    coord_view::list::tilde(path, &home())
+}
+
+/// The home directory; empty if unknown.
+fn home() -> String {
+    variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default()
 }

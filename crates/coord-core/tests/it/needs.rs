@@ -38,9 +38,9 @@ fn ran(world: &mut World, tool: &str) {
 #[test]
 fn u_01_a_prompt_is_one_need_until_its_result() {
     for (tool, kind, reason, how) in [
-        ("Bash", NeedKind::Permission, "asks to run Bash", "allowed at the terminal"),
-        ("AskUserQuestion", NeedKind::Question, "asks a question", "answered at the terminal"),
-        ("ExitPlanMode", NeedKind::Plan, "has a plan to approve", "approved at the terminal"),
+        ("Bash", NeedKind::Permission, "asks to run Bash", "allowed: the tool ran"),
+        ("AskUserQuestion", NeedKind::Question, "asks a question", "answered"),
+        ("ExitPlanMode", NeedKind::Plan, "has a plan to approve", "approved"),
     ] {
         let mut world = in_a_turn();
         asks(&mut world, tool);
@@ -68,7 +68,7 @@ fn u_01_two_identical_requests_are_two_needs() {
     let ids: Vec<_> = world.session("s1").needs.iter().map(|need| need.id).collect();
     ran(&mut world, "Bash");
     assert_eq!(world.session("s1").needs.iter().map(|need| need.id).collect::<Vec<_>>(), ids[1..]);
-    assert_eq!(ended_by(&world), "allowed at the terminal");
+    assert_eq!(ended_by(&world), "allowed: the tool ran");
     ran(&mut world, "Bash");
     assert_eq!(kinds(&world, "s1"), []);
 }

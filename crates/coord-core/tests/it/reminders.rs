@@ -82,6 +82,23 @@ fn a_turn_that_stands_still_is_told_of() {
     reminds(&mut world, "project shows no change (10 min)");
 }
 
+// U-01: a usage limit and a crash stand in the list, and no line is put on a pane for them again and again.
+#[test]
+fn a_usage_limit_and_a_crash_are_not_reminded_of() {
+    let mut limited = at_rest();
+    fails(&mut limited, "rate_limit");
+    let mut crashed = at_rest();
+    crashed.crash(PID);
+    let proof = dead(&crashed);
+    crashed.prove(proof);
+    for mut world in [limited, crashed] {
+        assert_eq!(world.session("s1").open_needs().count(), 1);
+        let _ = lines(&mut world);
+        world.pass(7_200.0);
+        assert_eq!(lines(&mut world), [""; 0]);
+    }
+}
+
 // S1-22, H-35: a wait that no probe ended.
 #[test]
 fn who_needs_its_operator_is_told_of() {

@@ -24,15 +24,22 @@ pub(super) fn place(session: &Session, seen: &Seen) -> String {
     }
 }
 
+/// Whether the session has a pane on the viewer's own tmux server. Outside tmux, any server will do.
+pub(super) fn has_pane(session: &Session, seen: &Seen) -> bool {
+    session.place.as_ref().is_some_and(|place| {
+        let is_own = seen.server.is_none() || place.server.as_deref() == seen.server;
+        place.kind == "tmux" && is_own
+    })
+}
+
 /// What the session does or needs, and the command or key that helps.
 pub(super) fn of_session(
     session: &Session,
     run: Option<&Run>,
-    name: &str,
     seen: &Seen,
 ) -> (String, Option<String>) {
     if let Some(need) = &session.need {
-        return of_need(session, need, name, seen);
+        return of_need(session, need, seen);
     }
     if let Some(hold) = &session.hold
         && hold.until.is_some()
@@ -45,8 +52,9 @@ pub(super) fn of_session(
     let words = match run {
         Some(run) => {
             let short: String = run.begin.run_id.chars().take(RUN_ID_CHARS).collect();
-            let about = if own.is_empty() { about_run(run, seen.now_ms) } else { own };
-            format!("{short}: {about}").trim_end_matches([':', ' ']).to_owned()
+            let is_over = own.is_empty() || run.exit.is_some();
+            let about = if is_over { about_run(run, seen.now_ms) } else { own };
+            format!("{short}: {about}")
         }
         None => own,
     };
@@ -55,7 +63,7 @@ pub(super) fn of_session(
     (words, is_cancellable.then(|| "any key in its pane cancels".to_owned()))
 }
 
-fn of_need(session: &Session, need: &Need, name: &str, seen: &Seen) -> (String, Option<String>) {
+fn of_need(session: &Session, need: &Need, seen: &Seen) -> (String, Option<String>) {
     let is_prompt =
         |one: &&Need| matches!(one.kind.as_str(), "permission" | "question" | "plan" | "dialog");
     let prompts = session.needs.iter().filter(is_prompt).count();
@@ -64,19 +72,18 @@ fn of_need(session: &Session, need: &Need, name: &str, seen: &Seen) -> (String, 
     }
     match need.kind.as_str() {
         "crashed" | "interrupted" => {
-            let verb = if need.kind == "crashed" { "recover" } else { "restore" };
-            let command = format!("coordctl {verb} {name}");
-            (command.clone(), Some(command))
+            let command = need.command.clone();
+            (command.clone().unwrap_or_else(|| need.text.clone()), command)
         }
         "needs_operator" => {
             let reason = need.text.strip_prefix("needs you: ").unwrap_or(&need.text);
-            (reason.to_owned(), Some(format!("coordctl reset-failed {name}")))
+            (reason.to_owned(), need.command.clone())
         }
         "stalled" => (format!("no change for {}", age(since_s(&need.since, seen))), None),
         "login" => ("log in: /login".to_owned(), None),
         "billing" => ("account needs payment".to_owned(), None),
         "usage_limit" => ("usage limit, reset unknown".to_owned(), None),
-        "two_owners" => ("two clients hold it".to_owned(), None),
+        "two_owners" => ("runs in two clients".to_owned(), None),
         "plan" => ("plan to approve".to_owned(), None),
         "dialog" => ("dialog open".to_owned(), None),
         "permission" => {

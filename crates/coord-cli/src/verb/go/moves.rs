@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use coord_host::tmux::answer::pane_id;
+use coord_store::{Disk as _, RealDisk};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -35,7 +37,8 @@ fn read(context: &Context) -> Vec<Move> {
 fn write(context: &Context, moves: &[Move]) -> anyhow::Result<()> {
     let file = file(context);
     let words = || file.display().to_string();
-    fs::create_dir_all(&context.paths.run).with_context(words)?;
+    // Nobody else may look into it, as where the coordinator makes it.
+    RealDisk.create_dir(&context.paths.run).with_context(words)?;
     let mut new = tempfile::NamedTempFile::new_in(&context.paths.run).with_context(words)?;
     new.write_all(&serde_json::to_vec(moves)?).with_context(words)?;
     new.persist(&file).with_context(words)?;
@@ -63,5 +66,6 @@ pub(super) fn take_last(context: &Context, client: &str) -> Option<String> {
     let last = moves.iter().rposition(|one| one.client == client)?;
     let Move { pane, .. } = moves.remove(last);
     write(context, &moves).ok()?;
-    Some(pane)
+    // The file is the user's, and so are agents.
+    pane_id(&pane).map(|id| format!("%{id}"))
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 
 use super::moves;
 use crate::context::{Context, variable};
@@ -13,7 +13,8 @@ use crate::out::Failure;
 /// A tmux client, and the program that moves it.
 #[derive(Debug)]
 pub(super) struct Client {
-    program: PathBuf,
+    /// The tmux program; none if there is no tmux here.
+    program: Option<PathBuf>,
     /// The socket of its server; none outside tmux.
     server: Option<String>,
     /// Its name.
@@ -24,8 +25,8 @@ pub(super) struct Client {
 
 impl Client {
     /// The client that this process runs in, or the named one.
-    pub(super) fn open(named: Option<String>) -> anyhow::Result<Self> {
-        let program = coord_host::tmux::find_program(&[]).map_err(|why| anyhow!(why))?;
+    pub(super) fn open(named: Option<String>) -> Self {
+        let program = coord_host::tmux::find_program(&[]).ok();
         let tmux = variable("TMUX").and_then(|tmux| tmux.into_string().ok()).unwrap_or_default();
         let server = tmux.split(',').next().filter(|socket| !socket.is_empty());
         let is_bound = named.is_some();
@@ -33,7 +34,7 @@ impl Client {
         if client.server.is_some() && client.name.is_none() {
             client.name = client.ask(&["display-message", "-p", "#{client_name}"]);
         }
-        Ok(client)
+        client
     }
 
     /// The socket of its server; none outside tmux.
@@ -85,7 +86,7 @@ impl Client {
         words.extend(["-t", pane]);
         match self.ask(&words) {
             Some(_) => Ok(()),
-            None => self.tell("its pane is closed; nothing was switched.".to_owned()),
+            None => self.tell("The pane is closed; nothing was switched.".to_owned()),
         }
     }
 
@@ -101,9 +102,9 @@ impl Client {
     /// Runs one command on its server. None if it failed.
     fn ask(&self, words: &[&str]) -> Option<String> {
         let server = self.server.as_ref()?;
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(self.program.as_ref()?);
         command.arg("-S").arg(server).args(words).stdin(Stdio::null());
-        let output = command.output().with_context(|| self.program.display().to_string()).ok()?;
+        let output = command.output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim_end_matches('\n').to_owned())
     }

@@ -4,7 +4,9 @@ use std::io::Write;
 
 use coord_view::list::{Group, List, Row, Tone, age};
 
-use crate::out::{Colour, Failure, Painter, escape, fit, fit_end, pad, print_columns};
+use crate::out::{
+    Colour, Failure, Painter, escape, fit_end_marked, fit_marked, pad, print_columns,
+};
 
 /// Limits of the columns, in characters.
 const NAME_MIN: usize = 4;
@@ -34,6 +36,19 @@ pub(crate) struct Style {
 impl Style {
     fn arrow(self) -> &'static str {
         if self.is_ascii { "->" } else { "→" }
+    }
+
+    /// `text` in `width` columns; what is cut at its end, or at its beginning, is marked.
+    fn fit(self, text: &str, width: usize) -> String {
+        fit_marked(text, width, self.mark())
+    }
+
+    fn fit_end(self, text: &str, width: usize) -> String {
+        fit_end_marked(text, width, self.mark())
+    }
+
+    fn mark(self) -> &'static str {
+        if self.is_ascii { ".." } else { "…" }
     }
 
     fn dot(self) -> &'static str {
@@ -70,13 +85,13 @@ impl Widths {
         let state = widest(&|row| row.state.len(), 5);
         let age = widest(&|row| age(row.age_s).len(), 3);
         let widest_place = widest(&|row| chars(&row.place), 5).min(WHERE_MAX);
-        // A long name yields to the columns behind it.
-        let behind = match total {
+        // A long name is cut before the columns after it are.
+        let after_age = match total {
             ..WHERE_FROM => 0,
             WHERE_FROM..WHAT_FROM => 2 + widest_place.min(WHERE_MIN),
             WHAT_FROM.. => 2 + widest_place.min(WHERE_MIN) + 2 + WHAT_MIN,
         };
-        let room = total.saturating_sub(2 + 2 + state + 2 + age + behind);
+        let room = total.saturating_sub(2 + 2 + state + 2 + age + after_age);
         let name_max = room.clamp(NAME_SHRUNK, NAME_MAX);
         let name = widest(&|row| chars(&row.name), NAME_MIN).min(name_max);
         let left = total.saturating_sub(2 + name + 2 + state + 2 + age);
@@ -101,14 +116,14 @@ impl Widths {
 pub(crate) fn print(out: &mut impl Write, list: &List, style: Style) -> Result<(), Failure> {
     let Some(total) = style.width else { return print_plain(out, list, style) };
     let painter = style.painter;
-    writeln!(out, "{}\n", fit(&escape(&list.summary(style.dot())), total))?;
+    writeln!(out, "{}\n", style.fit(&escape(&list.summary(style.dot())), total))?;
     let widths = Widths::of(&list.rows, total);
     if style.has_heads {
         let head = line(&widths, ["NAME", "STATE", "AGE", "WHERE", "WHAT"].map(ToOwned::to_owned));
         writeln!(
             out,
             "{}",
-            painter.paint(Colour::Bold, fit(&format!("  {head}"), total).trim_end())
+            painter.paint(Colour::Bold, style.fit(&format!("  {head}"), total).trim_end())
         )?;
     }
     for group in Group::ALL {
@@ -124,10 +139,10 @@ pub(crate) fn print(out: &mut impl Write, list: &List, style: Style) -> Result<(
         let more = format!("  {} more {} coord inspect --all", list.more, style.arrow());
         writeln!(out, "{}", painter.paint(Colour::Dim, &more))?;
     }
-    if let Some(first) = list.rows.first().filter(|row| row.needs_you() && !row.place.is_empty()) {
+    if let Some(first) = list.rows.iter().find(|row| row.needs_you() && row.has_pane) {
         let command = format!("{} coord next", style.arrow());
         let what = format!("   go to {}, which waits longest", escape(&first.name));
-        let what = fit(&what, total.saturating_sub("→ coord next".chars().count()));
+        let what = style.fit(&what, total.saturating_sub("→ coord next".chars().count()));
         writeln!(out, "\n{command}{what}")?;
     }
     Ok(())
@@ -158,22 +173,22 @@ fn print_row(
     use unicode_width::UnicodeWidthStr;
     let painter = style.painter;
     let what = escape(&row.what);
-    // A command is never cut: where it has no room, it stands on a line of its own.
+    // A command is never cut: without room, it gets a line of its own.
     let is_command = row.hint.as_deref() == Some(row.what.as_str());
     let has_room = what.width() <= widths.what;
-    let shown = if is_command && !has_room { String::new() } else { fit(&what, widths.what) };
+    let shown = if is_command && !has_room { String::new() } else { style.fit(&what, widths.what) };
     let text = line(
         widths,
         [
-            fit(&escape(&row.name), widths.name),
+            style.fit(&escape(&row.name), widths.name),
             row.state.clone(),
             age(row.age_s),
-            fit_end(&escape(&row.place), widths.place),
+            style.fit_end(&escape(&row.place), widths.place),
             shown,
         ],
     );
     let sign = painter.paint(colour(row.tone), row.sign(style.is_ascii));
-    let text = fit(text.trim_end(), total.saturating_sub(2));
+    let text = style.fit(text.trim_end(), total.saturating_sub(2));
     let text =
         if row.group == Group::Ended { painter.paint(colour(row.tone), &text) } else { text };
     writeln!(out, "{sign} {text}")?;
@@ -242,7 +257,8 @@ mod tests {
     }
 
     fn need(kind: &str, minutes: u64, text: &str) -> Value {
-        let need = json!({"id": "a_1.1", "kind": kind, "since": at(minutes), "text": text, "command": null});
+        let command = (kind == "crashed").then_some("coordctl recover site");
+        let need = json!({"id": "a_1.1", "kind": kind, "since": at(minutes), "text": text, "command": command});
         json!({"need": need, "needs": [need]})
     }
 
@@ -311,7 +327,7 @@ mod tests {
             home: "/home/dev",
             server: Some("/tmp/tmux-1000/default"),
             clock: |_| "17:40".to_owned(),
-            all: false,
+            ended: coord_view::list::Ended::Newest,
         };
         let list = List::of(&answer, &seen);
         let style = Style { width, painter: Painter::off(), is_ascii, has_heads: true };
@@ -343,6 +359,8 @@ mod tests {
             is_as_accepted(&width.to_string(), &text);
         }
         is_as_accepted("ascii", &shown(&eight()[1..8], Some(80), true));
+        let narrow = shown(&eight()[1..8], Some(30), true);
+        assert!(narrow.contains("..") && narrow.is_ascii(), "{narrow}");
         is_as_accepted("plain", &shown(&eight(), None, false));
         is_as_accepted("one", &shown(&eight()[7..8], Some(80), false));
     }
@@ -375,6 +393,7 @@ mod tests {
         let text = shown(&many.collect::<Vec<_>>(), Some(80), false);
         assert!(text.contains("! 100 sessions  interrupted"), "{text}");
         assert!(text.contains("  95 more → coord inspect --all"), "{text}");
+        assert!(text.contains("· 100 ended"), "the summary counts them all: {text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('!')).count(), 101, "{text}");
         let first = text.lines().find(|line| line.starts_with('!'));
         assert!(first.is_some_and(|line| line.contains("s499")), "the longest wait first: {text}");

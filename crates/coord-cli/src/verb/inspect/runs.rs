@@ -16,28 +16,33 @@ const CRASH: &str = "crash";
 const ENDED_LISTED_S: u64 = 24 * 3600;
 const ENDED_LISTED_MAX: usize = 5;
 
-/// The runs to list: those under way, those that crashed, and the last that ended otherwise.
-pub(super) fn listed(context: &Context, all: bool) -> Result<Vec<Run>, Failure> {
-    let mut found = runs::all(&context.paths)?;
+/// Keeps the runs that a program is told of without `--all`: those under way, those that crashed, and the last that
+/// ended otherwise.
+pub(super) fn retain_listed(runs: &mut Vec<Run>, context: &Context) {
     let mut ended = 0;
-    found.retain(|run| {
+    runs.retain(|run| {
         let Some(exit) = run.exit.as_ref().filter(|exit| exit.outcome != CRASH) else {
             return true;
         };
         ended += 1;
-        all || ended <= ENDED_LISTED_MAX && age_s(&exit.at, context) <= ENDED_LISTED_S
+        ended <= ENDED_LISTED_MAX && age_s(&exit.at, context) <= ENDED_LISTED_S
     });
-    Ok(found)
 }
 
-/// The runs that an id means.
-pub(crate) fn named(id: &str, context: &Context) -> Result<Vec<Run>, Failure> {
-    let found = runs::find(&context.paths, id)?;
-    if found.len() > 1 && found.iter().all(|run| run.begin.run_id != id) {
+/// The runs that a word means: an id, the beginning of one, or the name of a run, of which the newest is meant.
+pub(crate) fn named(word: &str, context: &Context) -> Result<Vec<Run>, Failure> {
+    let found = runs::find(&context.paths, word)?;
+    if found.len() > 1 && found.iter().all(|run| run.begin.run_id != word) {
         let ids: Vec<&str> = found.iter().map(|run| run.begin.run_id.as_str()).take(5).collect();
-        return Err(Failure::UnclearId(format!("{id:?} begins several ids: {}", ids.join(", "))));
+        return Err(Failure::UnclearId(format!("{word:?} begins several ids: {}", ids.join(", "))));
     }
-    Ok(found)
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let mut all = runs::all(&context.paths)?;
+    all.retain(|run| run.begin.name.as_deref() == Some(word));
+    all.truncate(1);
+    Ok(all)
 }
 
 fn colour(run: &Run) -> Colour {

@@ -6,11 +6,11 @@
 use super::harness::{Harness, Tmux};
 use super::wire::{ask, client_event, post};
 use coord_model::SessionState;
-use coord_tests::coord::{Coordinator, events, install, programs, session_when};
+use coord_tests::coord::{Coordinator, coord, events, install, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Finished, run};
 use coord_tests::wait::wait_until;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -315,6 +315,13 @@ fn an_agent_does_not_stop_the_coordinator() {
         );
         assert!(!home.paths().down().exists(), "{what}");
     }
+    // U-04: nor does it move anybody's tmux client.
+    for words in ["go harness-one", "next", "back"] {
+        for (what, as_) in disguises(&home) {
+            let said = by_agent(&home, &mut harness, "coord", words, &as_);
+            assert!(said.refused(1).starts_with("coord: refused: "), "{what}: {said:?}");
+        }
+    }
     // Without the client's variables the program itself finds nothing, and the coordinator does.
     let bare = "env -u CLAUDECODE -u CLAUDE_PID /bin/sh FILE";
     let said = by_agent(&home, &mut harness, "coord", "down", bare);
@@ -336,7 +343,7 @@ fn an_agent_changes_its_own_messages_alone() {
     let mut harness = Harness::in_tmux(&tmux, "harness-one");
     harness.begin_turn();
     let sent = |said: &Said| said.text.split(' ').next().unwrap().to_owned();
-    let coord = |arguments: &[&str]| coord_tests::coord::coord(&home, arguments);
+    let coord = |arguments: &[&str]| coord(&home, arguments);
     let others = coord(&["queue", "send", "builds", "one"]).expect_success().stdout;
     let others = others.split(' ').next().unwrap();
     let from = |id: &str| {
@@ -390,6 +397,39 @@ pub(super) fn watched() -> (Home, Coordinator) {
     install(&home);
     let coordinator = Coordinator::start(&home);
     (home, coordinator)
+}
+
+// U-01, U-02: a need is shown until it ends or is dismissed, and one of several is named by its id.
+#[test]
+fn u_01_a_need_is_dismissed_by_name_or_by_id() {
+    let (home, _coordinator) = watched();
+    let tmux = Tmux::start(&home);
+    let nobody = coord(&home, &["inspect", "--needs-me"]);
+    assert_eq!((nobody.code(), nobody.stdout.as_str()), (Some(8), "Nobody needs you.\n"));
+    let mut harness = Harness::in_tmux(&tmux, "session-one");
+    harness.begin_turn();
+    let name = session_when(&home, "session-one", "it is known", |_| true).display_name.unwrap();
+    let none = at_terminal(&home, &tmux, &format!("dismiss {name}"), "");
+    assert!(none.refused(1).contains("needs nobody; nothing was dismissed"), "{none:?}");
+    let asks = |harness: &mut Harness, command: &str| {
+        let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+        assert_eq!(harness.report("PermissionRequest", &call), 0);
+    };
+    asks(&mut harness, "ls");
+    let needing = coord(&home, &["inspect", "--needs-me", "-o", "name"]).expect_success();
+    assert_eq!(needing.stdout.trim_end(), name);
+    asks(&mut harness, "make");
+    let needs = || session_when(&home, "session-one", "it is known", |_| true).needs;
+    let [first, second] = &needs()[..] else { panic!("{:?}", needs()) };
+    let several = at_terminal(&home, &tmux, &format!("dismiss {name}"), "");
+    assert!(several.refused(1).contains(&format!("{}, {}", first.id, second.id)), "{several:?}");
+    at_terminal(&home, &tmux, &format!("dismiss {}", first.id), "").done();
+    let left: Vec<_> = needs().into_iter().map(|need| need.id).collect();
+    assert_eq!(left, [&*second.id], "it hides nothing else");
+    at_terminal(&home, &tmux, &format!("dismiss {name}"), "").done();
+    assert_eq!(coord(&home, &["inspect", "--needs-me"]).code(), Some(8));
+    let over = at_terminal(&home, &tmux, &format!("dismiss {}", first.id), "");
+    assert!(over.refused(1).contains("no open need"), "{over:?}");
 }
 
 // S0-25f, H-10: the interrupted sessions are listed, asked about, and a server is started for them.

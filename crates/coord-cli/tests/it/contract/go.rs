@@ -116,3 +116,29 @@ fn u_04_where_no_client_can_be_moved_the_way_is_told() {
     let place = &known.place.unwrap().text;
     assert!(said.stderr.contains(&format!("is in tmux {place}. → tmux -S ")), "{said:?}");
 }
+
+// H-16: a server that was started anew gives the same pane ids to other programs.
+#[test]
+fn u_04_a_pane_of_another_server_is_not_gone_to() {
+    let (home, _coordinator) = watched();
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, "session-one");
+    harness.begin_turn();
+    let session = session_when(&home, "session-one", "its pane is known", |session| {
+        session.place.as_ref().is_some_and(|place| place.kind == "tmux")
+    });
+    let pane = session.tmux.unwrap().pane;
+    tmux.kill();
+    let tmux = Tmux::start(&home);
+    let (_terminal, client) = attached(&home, &tmux);
+    for _ in 0..3 {
+        tmux.run(&["new-window", "-d", "exec cat"]);
+    }
+    let panes = tmux.run(&["list-panes", "-a", "-F", "#{pane_id}"]);
+    assert!(panes.lines().any(|one| one == pane), "{pane} is there again: {panes}");
+    let shown = || tmux.run(&["display-message", "-p", "-c", &client, "#{pane_id}"]);
+    let before = shown();
+    let said = in_pane(&home, &tmux, &format!("go session-one --client '{client}'"));
+    assert!(said.ends_with("code 1\n"), "{said}");
+    assert_eq!(shown(), before, "{said}");
+}

@@ -36,6 +36,17 @@ fn u_09_what_was_meant_is_named() {
     }
 }
 
+// What is wrong with a verb of a verb is not taken for a verb of the program.
+#[test]
+fn u_09_a_verb_of_a_verb_is_not_confused_with_one() {
+    let home = Home::new();
+    let wrong = coord(&home, &["queue", "ls"]);
+    assert_eq!(wrong.code(), Some(2), "{wrong:?}");
+    assert!(!wrong.stderr.contains("coord inspect"), "{wrong:?}");
+    let option = says(&home, "coord", &["queue", "send", "--bad"]);
+    assert_eq!(option, "No option --bad. → coord queue send --help");
+}
+
 // U-09: `coord` alone is the list.
 #[test]
 fn u_09_without_a_verb_the_list_is_shown() {
