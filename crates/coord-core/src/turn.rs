@@ -162,7 +162,8 @@ fn on_edge(session: &mut Session, event: &HookEvent, at: Moment) {
             session.background = Background::default();
             session.failure = None;
             session.starter = Starter::User;
-            if event.is_proved() {
+            // A verified event alone resets the limits on messages (H-21, H-44).
+            if event.is_verified() {
                 session.inbox = Inbox { was_sent: session.inbox.was_sent, ..Inbox::default() };
             }
         }
@@ -285,8 +286,8 @@ fn open(session: &mut Session, event: &HookEvent, at: Moment) {
     if event.kind == HookKind::UserPromptSubmit {
         let is_ours = session.starter == Starter::Awaited;
         session.starter = if is_ours { Starter::Coord } else { Starter::User };
-        // An unproved event does not reset the limits on messages.
-        if event.is_proved() {
+        // A verified event alone resets the limits on messages (H-21, H-44).
+        if event.is_verified() {
             session.inbox.on_prompt(is_ours, session.turn == Turn::None);
         }
         session.rest.on_turn(is_ours, at);

@@ -76,20 +76,28 @@ fn a_stop_is_a_door_once_a_turn() {
     assert_eq!(world.takes(STOP), [id(4)], "the next turn has its own");
 }
 
-// H-21, H-44: nor is it one again where nobody but a claim says that the session began anew.
+// H-21, H-44: only a verified event says that the session began anew or that its user started a turn.
 #[test]
-fn a_claim_makes_a_stop_no_door_again() {
-    let mut world = at_rest();
-    world.hook("s1", PID, PROMPT);
-    world.sent([1]);
-    assert_eq!(world.takes(STOP), [id(1)]);
-    let claim = world.event("s1", PID, HookKind::SessionStart(StartSource::Startup), 0.0);
-    world.send(HookEvent { provenance: Provenance::Claimed, ..claim });
-    world.pass(1.0);
-    world.hook("s1", PID, HookKind::Tool(ToolPhase::Before));
-    assert!(matches!(world.session("s1").turn, Turn::Open { queued: 0, .. }));
-    world.sent([2]);
-    assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
+fn an_unverified_event_does_not_let_a_stop_deliver_again() {
+    let corroborated = Provenance::Corroborated {
+        is_client: true,
+        registry_dir: Some("/home/dev/.claude".into()),
+    };
+    for provenance in [Provenance::Claimed, corroborated] {
+        for kind in [HookKind::SessionStart(StartSource::Startup), PROMPT] {
+            let mut world = at_rest();
+            world.hook("s1", PID, PROMPT);
+            world.sent([1]);
+            assert_eq!(world.takes(STOP), [id(1)]);
+            world.hook("s1", PID, STOP);
+            let forged = world.event("s1", PID, kind, 0.0);
+            world.send(HookEvent { provenance: provenance.clone(), ..forged });
+            world.pass(1.0);
+            world.hook("s1", PID, HookKind::Tool(ToolPhase::Before));
+            world.sent([2]);
+            assert_eq!(world.asks(STOP, |_| ()), None, "no second time in this turn");
+        }
+    }
 }
 
 // S4-09, H-21: the hook did not wait for its answer: nobody was told to go on, the turn is over, and its messages
