@@ -109,14 +109,19 @@ impl Table {
         there.filter_map(|pid| self.of(pid)).collect()
     }
 
-    /// Processes that a dead harness started for this session and that are still alive: its tools.
+    /// Processes that a dead harness started and that are still alive: its tools (H-33). One that began before
+    /// `/clear` or an in-process resume names the session of that time, so its start decides then: it lies between
+    /// that of the harness and that of a later process with the same pid.
     pub(super) fn left_by(&self, harness: ProcessRef, session_id: &str) -> Vec<ProcessRef> {
         let session = format!("CLAUDE_CODE_SESSION_ID={session_id}").into_bytes();
         let client = format!("CLAUDE_PID={}", harness.pid).into_bytes();
+        let later = self.all.get(&harness.pid).filter(|_| !self.is_alive(harness));
+        let later = later.map_or(u64::MAX, |later| later.start_time);
         self.ours(self.all.keys(), |pid| {
             let Some(environ) = environ(pid) else { return false };
             let has = |wanted: &[u8]| environ.split(|byte| *byte == 0).any(|one| one == wanted);
-            has(&session) && has(&client)
+            let began = self.all.get(&pid).map_or(0, |stat| stat.start_time);
+            has(&client) && (has(&session) || (harness.start_time..later).contains(&began))
         })
     }
 

@@ -233,8 +233,13 @@ impl Machine {
     fn children(&self, subject: &Subject) -> Vec<ProcessRef> {
         let harness = self.processes.get(&subject.harness.pid);
         let harness = harness.filter(|one| one.start_time == subject.harness.start_time);
-        let of_it = (subject.session_id.clone(), subject.harness.pid);
-        let all = self.processes.iter().filter(|(_, one)| one.tool_of.as_ref() == Some(&of_it));
+        let all = self.processes.iter().filter(|(_, one)| {
+            let is_its = |(session_id, pid): &(String, u32)| {
+                let began_with_it = subject.harness.start_time <= one.start_time;
+                *pid == subject.harness.pid && (*session_id == subject.session_id || began_with_it)
+            };
+            one.tool_of.as_ref().is_some_and(is_its)
+        });
         let counted = all.filter(|(_, one)| {
             harness.is_none_or(|harness| one.tty != 0 && one.tty == harness.tty)
         });

@@ -31,8 +31,16 @@ fn a_tool_that_outlived_its_harness_is_a_child() {
     let id = ("CLAUDE_CODE_SESSION_ID", session.as_str());
     let tool = Other::start(&[], &[("A", "b"), id, ("CLAUDE_PID", &pid)]);
     let _of_another = Other::start(&[], &[id, ("CLAUDE_PID", "1")]);
-    let _elsewhere = Other::start(&[], &[("CLAUDE_CODE_SESSION_ID", "x"), ("CLAUDE_PID", &pid)]);
     assert_eq!(world.look(&subject).children, [tool.process]);
+    // The conversation was another one when the harness started it.
+    let before_clear = Other::start(&[], &[("CLAUDE_CODE_SESSION_ID", "x"), ("CLAUDE_PID", &pid)]);
+    let mut both = [tool.process, before_clear.process];
+    both.sort();
+    assert_eq!(world.look(&subject).children, both);
+    // It began before this harness did, so one that had the pid earlier started it.
+    let start_time = before_clear.process.start_time + 1;
+    let later = Subject { harness: ProcessRef { start_time, ..subject.harness }, ..subject };
+    assert_eq!(world.look(&later).children, [tool.process]);
 }
 
 // H-13: owners are found by command line and by registry.
