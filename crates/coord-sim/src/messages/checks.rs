@@ -13,7 +13,7 @@
 //! * S4-27: a session's end is told to its parent.
 
 use coord_core::{Message, MessageState, Presence, Session, State};
-use coord_model::{Address, ProcessRef, Same, Sender, SessionKey};
+use coord_model::{ProcessRef, Same, Sender, SessionKey};
 
 use super::sending::PROGRAM;
 use super::{Framed, framed_in};
