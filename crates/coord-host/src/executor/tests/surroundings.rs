@@ -39,8 +39,16 @@ fn a_tool_that_outlived_its_harness_is_a_child() {
     assert_eq!(world.look(&subject).children, both);
     // It began before this harness did, so one that had the pid earlier started it.
     let start_time = before_clear.process.start_time + 1;
-    let later = Subject { harness: ProcessRef { start_time, ..subject.harness }, ..subject };
+    let harness = ProcessRef { start_time, ..subject.harness };
+    let later = Subject { harness, ..subject.clone() };
     assert_eq!(world.look(&later).children, [tool.process]);
+    // It began after another process had got the pid, so that one started it.
+    let has_the_pid = Other::start(&[], &[]);
+    let later = has_the_pid.process;
+    let pid = later.pid.to_string();
+    let _of_that = Other::start(&[], &[("CLAUDE_CODE_SESSION_ID", "x"), ("CLAUDE_PID", &pid)]);
+    let harness = ProcessRef { start_time: later.start_time - 1, ..later };
+    assert_eq!(world.look(&Subject { harness, ..subject }).children, []);
 }
 
 // H-13: owners are found by command line and by registry.
