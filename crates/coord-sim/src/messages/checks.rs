@@ -13,7 +13,7 @@
 //! * S4-27: a session's end is told to its parent.
 
 use coord_core::{Message, MessageState, Presence, Session, State};
-use coord_model::{ProcessRef, Same, Sender, SessionKey};
+use coord_model::{Address, ProcessRef, Same, Sender, SessionKey};
 
 use super::sending::PROGRAM;
 use super::{Framed, framed_in};
@@ -338,17 +338,16 @@ impl Simulation {
             }
             let name = format!("end-{}-{ended}-", child.key.0);
             // A conversation that two processes had open has two records: one of them was told, the other may
-            // have begun later. A record that only unverified events had reported may be gone, and its notice
-            // failed with it.
+            // have begun later.
             let mut parents =
                 state.sessions_with_id(parent).filter(|one| one.key != child.key).peekable();
-            let told = state.messages().filter_map(|message| {
-                let is_it = matches!(&message.same, Same::Key(key, _) if key.starts_with(&name));
-                message.session().filter(|_| is_it)
-            });
-            let told: Vec<_> = told.collect();
             let is_told = |parent: &Session| {
-                told.iter().any(|to| *to == parent.key || state.session(*to).is_none())
+                let tells = |message: &Message| {
+                    let is_it =
+                        matches!(&message.same, Same::Key(key, _) if key.starts_with(&name));
+                    is_it && message.to == Address::Session(parent.key)
+                };
+                state.messages().any(tells)
             };
             if parents.peek().is_some() && !parents.any(is_told) {
                 let child = &child.session_id;
