@@ -16,8 +16,8 @@ const CRASH: &str = "crash";
 const ENDED_LISTED_S: u64 = 24 * 3600;
 const ENDED_LISTED_MAX: usize = 5;
 
-/// Keeps the runs that a program is told of without `--all`: those under way, those that crashed, and the last that
-/// ended otherwise.
+/// Keeps the runs that JSON lists without `--all`: those under way, those that crashed, and the last ones that ended
+/// otherwise.
 pub(super) fn retain_listed(runs: &mut Vec<Run>, context: &Context) {
     let mut ended = 0;
     runs.retain(|run| {

@@ -58,7 +58,7 @@ fn a_tool_is_a_door_for_urgent_ones() {
 
 // H-21: a Stop brings what waits, and makes the turn go on, once; what it goes on with is no idle session.
 #[test]
-fn a_stop_is_a_door_once_a_turn() {
+fn a_stop_delivers_once_a_turn() {
     let mut world = at_rest();
     world.hook("s1", PID, PROMPT);
     world.sent([1, 2]);
