@@ -110,6 +110,10 @@ impl State {
                 Destination::History(session.key)
             };
         }
+        if let Some(key) = held.filter(|key| goes_over && self.is_behind(*key, event)) {
+            let newest = with_id().max_by_key(|session| session.key);
+            return Destination::History(newest.map_or(key, |session| session.key));
+        }
         if let Some(key) = held
             && !goes_over
         {
@@ -132,6 +136,12 @@ impl State {
             Some(session) => Destination::Record(session.key),
             None => unclaimed,
         }
+    }
+
+    /// Whether the event is older than the record's newest turn edge.
+    fn is_behind(&self, key: SessionKey, event: &HookEvent) -> bool {
+        let edge = self.get(key).and_then(|session| session.edge);
+        edge.is_some_and(|edge| event.mono_ns < edge.mono_ns)
     }
 
     /// The record whose resume this process claimed, if the event is the user's end of that conversation. The

@@ -33,6 +33,8 @@ pub fn step(state: &mut State, event: &Event, now: Now) -> Effects {
 
 fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     let mut fx = Effects::default();
+    let named = if let Event::Hook(hook) = event { hook.session_id.as_str() } else { "" };
+    let had_it = state.keys_of_id(named).to_vec();
     let mut touched = take_in(state, event, now, &mut fx);
     let changed = state.drop_unverified(&touched, state.moment(now), &mut fx);
     touched.extend(changed);
@@ -51,6 +53,9 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     for key in touched.iter().chain(&due) {
         state.keep_stop(*key, at, &mut fx);
         state.request_end_notices(*key, at, &mut fx);
+    }
+    for key in state.keys_of_id(named).iter().filter(|key| !had_it.contains(key)) {
+        state.request_missed_end_notices(*key, at, &mut fx);
     }
     fx.effects.extend(looks(state, now).effects);
     refresh(state, &due, event, at, &mut fx);

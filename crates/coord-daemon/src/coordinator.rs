@@ -453,7 +453,7 @@ impl<W: World> Coordinator<W> {
     ///
     /// It is not while the disk is full or the journal has to be reopened. What time alone would change
     /// does not happen then.
-    pub fn is_time_recorded(&self) -> bool {
+    pub(crate) fn is_time_recorded(&self) -> bool {
         !self.is_full && !self.is_read_only()
     }
 

@@ -304,7 +304,7 @@ impl<W: World> Coordinator<W> {
 
     /// Looks for what must never be. What could not be recorded has not happened yet.
     pub(crate) fn check_invariants(&mut self, now: Now) {
-        if !self.is_time_recorded() {
+        if !self.has_met_deadlines(now) {
             return;
         }
         let violations = self.engine.state().violations(now);

@@ -132,6 +132,12 @@ impl<W: World> Coordinator<W> {
         self.schedule.deadlines_from = now.mono_ns.saturating_add(HEARTBEAT_NS);
     }
 
+    /// Whether what time alone changes has happened by now. While time is not recorded, and until the
+    /// next attempt afterwards, it has not.
+    pub fn has_met_deadlines(&self, now: Now) -> bool {
+        self.is_time_recorded() && self.schedule.deadlines_from <= now.mono_ns
+    }
+
     /// Drains the spool, and judges deaths once it is empty (H-05). A spool that does not become empty
     /// delays them by [`JUDGED_WITHIN_NS`] at most.
     fn take_spool_and_judge(&mut self, now: Now) {

@@ -281,8 +281,8 @@ impl Simulation {
         let is_error = matches!(life.truth, Truth::Quota | Truth::Authentication | Truth::Billing);
         let has_registry = self.rates.has_registry && self.has_registry_now();
         let is_asked_blindly = is_asked && !has_registry;
-        // An error that looks like an interrupt is rest, to a person who asks.
-        let is_untold = (is_error && is_asked)
+        // Behind an interrupt an error is rest, and so is one that looks like it, to a person who asks.
+        let is_untold = (is_error && (is_asked || life.is_interrupted))
             || (!self.rates.are_hooks_sure && (is_error || is_asked_blindly));
         let is_hung = self.hung_for(process).is_some_and(|for_ns| HUNG <= for_ns);
         let is_at_rest = matches!(life.truth, Truth::Started | Truth::Idle) || is_hung;

@@ -248,7 +248,7 @@ impl Checks {
 
     pub(crate) fn after_turn(&mut self, coordinator: Of<'_>, now: Now) -> Result<(), Violation> {
         let state = coordinator.state();
-        let now_wrong = if coordinator.is_time_recorded() { state.violations(now) } else { 0 };
+        let now_wrong = if coordinator.has_met_deadlines(now) { state.violations(now) } else { 0 };
         let violations = coordinator.invariant_violations().max(now_wrong);
         if violations != 0 {
             let what = format!("{violations} violations of the core's invariants");

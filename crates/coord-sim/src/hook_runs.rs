@@ -79,6 +79,9 @@ impl Simulation {
             }
             life.had_error |=
                 payload.get("hook_event_name").is_some_and(|name| name == "StopFailure");
+            life.is_compacting |=
+                payload.get("hook_event_name").is_some_and(|name| name == "PreCompact")
+                    && payload.get("trigger").is_some_and(|trigger| trigger == "manual");
         }
         let is_start = payload.get("hook_event_name").is_some_and(|name| name == "SessionStart");
         if let Some(one) = self.running(place) {

@@ -83,6 +83,10 @@ pub(crate) struct Life {
     pub(crate) had_error: bool,
     /// Its last turn was interrupted, and its transcript does not show that.
     pub(crate) is_interrupt_hidden: bool,
+    /// Its last turn was interrupted.
+    pub(crate) is_interrupted: bool,
+    /// Its user compacts its conversation, which opens no turn.
+    pub(crate) is_compacting: bool,
     /// When the truth was last another one.
     pub(crate) since: Time,
     /// It fired its SessionEnd.
@@ -226,6 +230,8 @@ impl Simulation {
             had_background: false,
             had_error: false,
             is_interrupt_hidden: false,
+            is_interrupted: false,
+            is_compacting: false,
             since: self.time,
             is_ending: false,
             end_told: None,
@@ -295,6 +301,7 @@ impl Simulation {
                 if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
                     // Before any output neither screen nor transcript keeps a mark (measured).
                     life.is_interrupt_hidden = !(is_shown && has_output);
+                    life.is_interrupted = true;
                 }
                 self.is_interrupted(place, has_output);
             }
@@ -357,6 +364,8 @@ impl Simulation {
                     | Truth::Suspended
             );
             life.is_limit_told &= !is_over && truth != Truth::Running;
+            life.is_interrupted &= truth != Truth::Running;
+            life.is_compacting = false;
             // Whatever a turn comes to but a limit ends the wait.
             let probes = if is_over { std::mem::take(&mut life.probes) } else { 0 };
             self.meter.went_on += u64::from(0 < probes);

@@ -34,6 +34,18 @@ impl State {
         }
     }
 
+    /// Requests the notices of children that ended before the record took its session id (S4-27). A record that had
+    /// the id by unverified events alone may have been dropped, and its messages failed with it.
+    pub(crate) fn request_missed_end_notices(&self, key: SessionKey, at: Moment, fx: &mut Effects) {
+        let Some(parent) = self.get(key) else { return };
+        let is_child = |child: &&Session| {
+            child.marks.parent.as_ref().is_some_and(|id| *id == parent.session_id)
+        };
+        for child in self.sessions().filter(is_child) {
+            self.request_end_notices(child.key, at, fx);
+        }
+    }
+
     /// Requests a notice that a message failed, for the agent that sent it (S4-25).
     pub(crate) fn request_failure_notice(&self, message: &Message, at: Moment, fx: &mut Effects) {
         let (Sender::Session(id), MessageState::Failed { at: failed, reason, .. }) =

@@ -393,6 +393,23 @@ fn r_07_a_process_comes_back_to_the_conversation_it_left() {
     }
 }
 
+// R-07, G2: the start that brought a process into a conversation arrives after the hooks of the one it went on to.
+#[test]
+fn r_07_a_late_start_does_not_take_a_process_back() {
+    for (late_s, goes_over) in [(10.0, false), (0.0, true)] {
+        let mut world = World::new();
+        world.open("s1", 100, Kind::Interactive);
+        world.die(100, present("s1"));
+        world.pass(60.0);
+        world.hook("s2", 200, HookKind::SessionStart(StartSource::Clear));
+        let late = world.event("s1", 200, RESUME, late_s);
+        world.send(late);
+        let of = |id: &str| world.session(id).owner.as_ref().unwrap().id.process.pid;
+        assert_eq!(of("s1") == 200, goes_over, "{late_s} s late");
+        assert_eq!(world.session("s2").may_live(), !goes_over, "{late_s} s late");
+    }
+}
+
 // H-44, H-42: a claim may open a record beside that of a crashed client; the proved client goes on with the latter.
 #[test]
 fn h_42_a_claimed_record_makes_way_for_the_one_that_was_there() {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use coord_core::Admitted;
 use coord_model::{
-    Address, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage, QueueEvent, Same,
-    Sender, SessionKey, StartSource, Whom,
+    Address, Command, Effect, EndReason, Event, HookKind, MarkChange, NewMessage, Provenance,
+    QueueEvent, Same, Sender, SessionKey, StartSource, Whom,
 };
 
 use super::mail::{DAY_S, OTHER, id};
 use crate::crashes::{NEXT, PID, at_rest, dead, in_a_turn};
-use crate::world::{EXIT, PROMPT, STOP, World, no_registry, present};
+use crate::world::{EXIT, PROMPT, START, STOP, World, no_registry, present};
 
 /// What happens to a session.
 type Make = fn(&mut World);
@@ -259,6 +259,27 @@ fn a_parent_is_found_by_an_older_id() {
     leaves(&mut world);
     let to: BTreeSet<SessionKey> = world.tells().into_iter().map(|(to, _)| to).collect();
     assert_eq!(to, BTreeSet::from([parent]));
+}
+
+// S4-27, H-44: a record of claims is dropped with what it was told; the parent itself is told then, once.
+#[test]
+fn a_parent_is_told_what_a_record_of_claims_was_told_before() {
+    let claimant = OTHER + 1;
+    let mut world = at_rest();
+    let mut claim = world.event("s2", claimant, START, 0.0);
+    claim.provenance = Provenance::Corroborated { is_client: true, registry_dir: None };
+    world.send(claim);
+    world.seen_alive(claimant);
+    let key = world.key();
+    world.parent_of(key, "s2");
+    leaves(&mut world);
+    assert_eq!(world.tells().len(), 1);
+    world.hook("s3", claimant, START);
+    assert_eq!(world.state.sessions_with_id("s2").count(), 0);
+    let parent = world.other();
+    let to: Vec<SessionKey> = world.tells().into_iter().map(|(to, _)| to).collect();
+    assert_eq!(to, [parent]);
+    world.nobody_is_told();
 }
 
 // S4-25: the agent whose message failed is told so, once; a person and a program ask themselves.
