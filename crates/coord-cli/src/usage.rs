@@ -63,23 +63,41 @@ pub(crate) fn line(program: Program, error: &clap::Error) -> Option<String> {
     if kind == ErrorKind::InvalidSubcommand {
         let word = text(error, ContextKind::InvalidSubcommand)?;
         let verb = verb_of(std::env::args_os().skip(1))?;
-        // A verb of a verb is explained by clap.
-        let rest = words.iter().skip_while(|one| **one != word).skip(1).map(String::as_str);
-        return (verb.to_string_lossy() == word)
-            .then(|| wrong_verb(program, &word, &rest.collect::<Vec<_>>()));
+        if verb.to_string_lossy() == word {
+            let rest = words.iter().skip_while(|one| **one != word).skip(1).map(String::as_str);
+            return Some(wrong_verb(program, &word, &rest.collect::<Vec<_>>()));
+        }
+        let command = program.command();
+        let before: Vec<String> = words.into_iter().take_while(|one| *one != word).collect();
+        let (found, path) = deepest(&command, program.name(), &before);
+        let own = found.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let meant = nearest(&word, own.map(Command::get_name));
+        let remedy = meant.map_or_else(|| format!("→ {path} --help"), did_you_mean);
+        let typed = path.split_once(' ').map_or("", |(_, verbs)| verbs);
+        return Some(format!("No command {:?}. {remedy}", format!("{typed} {word}")));
     }
     if kind == ErrorKind::UnknownArgument {
         let option = text(error, ContextKind::InvalidArg)?;
         let command = program.command();
-        let (mut found, mut path) = (&command, program.name().to_owned());
-        for word in &words {
-            if let Some(verb) = found.find_subcommand(word) {
-                (found, path) = (verb, format!("{path} {word}"));
-            }
-        }
+        let (found, path) = deepest(&command, program.name(), &words);
         return Some(wrong_option(found, &path, &option));
     }
     None
+}
+
+/// The verb that the words name, at whatever depth, and how it is typed.
+fn deepest<'a>(command: &'a Command, name: &str, words: &[String]) -> (&'a Command, String) {
+    let (mut found, mut path) = (command, name.to_owned());
+    for word in words {
+        if let Some(verb) = found.find_subcommand(word) {
+            (found, path) = (verb, format!("{path} {word}"));
+        }
+    }
+    (found, path)
+}
+
+fn did_you_mean(word: &str) -> String {
+    format!("Did you mean {word}?")
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
@@ -109,14 +127,17 @@ fn wrong_verb(program: Program, word: &str, rest: &[&str]) -> String {
     let all = own.iter().chain(&others).map(String::as_str);
     match nearest(word, all) {
         Some(meant) if own.iter().any(|verb| verb == meant) => {
-            format!("No command {word:?}. Did you mean {meant}?")
+            format!("No command {word:?}. {}", did_you_mean(meant))
         }
-        Some(meant) => format!("No command {word:?}. Did you mean {} {meant}?", other.name()),
+        Some(meant) => {
+            let meant = format!("{} {meant}", other.name());
+            format!("No command {word:?}. {}", did_you_mean(&meant))
+        }
         None => format!("No command {word:?}. → {} --help", program.name()),
     }
 }
 
-/// `path` is the command as it is typed: the program and its verbs.
+/// `path` is how the command is typed: the program and its verbs.
 fn wrong_option(command: &Command, path: &str, option: &str) -> String {
     let option = option.split('=').next().unwrap_or(option);
     let longs = command.get_arguments().filter_map(Arg::get_long);
@@ -128,7 +149,7 @@ fn wrong_option(command: &Command, path: &str, option: &str) -> String {
         begun.next().is_none().then_some(first.as_str())
     });
     match meant {
-        Some(meant) => format!("No option {option}. Did you mean {meant}?"),
+        Some(meant) => format!("No option {option}. {}", did_you_mean(meant)),
         None => format!("No option {option}. → {path} --help"),
     }
 }
