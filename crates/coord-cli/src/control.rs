@@ -47,6 +47,8 @@ enum Verb {
     Release(control::release::Args),
     /// Mark a session as watched or unattended, and set whether it comes back by itself
     Attend(control::attend::Args),
+    /// Show the list live, with keys that act on sessions
+    Top(verb::top::Args),
     /// Write the recovery mode into config.toml
     #[command(hide = true)]
     RecoveryMode(control::recovery_mode::Args),
@@ -82,6 +84,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Hold(args) => control::hold::run(&args, &context),
             Verb::Release(args) => control::release::run(&args, &context),
             Verb::Attend(args) => control::attend::run(&args, &context),
+            Verb::Top(args) => verb::top::run(&args, true, &context),
             Verb::RecoveryMode(args) => control::recovery_mode::run(&args, &context),
             Verb::ResumeExec(args) => verb::resume_exec::run(&args, &context),
             Verb::Completions(args) => verb::completions::run::<Cli>(&args),

@@ -19,6 +19,7 @@ Usage: coord [VERB]      without a verb: the list of sessions
 
 See
   inspect      Show who needs you and what all sessions do, or one session in depth
+  top          Show the list live, go to sessions, and see what they do
   explain      Show why a session is in its state
   events       Show what happened, from the journal
   status       Show whether the coordinator runs and is well
@@ -79,6 +80,8 @@ enum Verb {
     Next(verb::go::NextArgs),
     /// Return to where `coord go` or `coord next` left
     Back(verb::go::BackArgs),
+    /// Show the list live, go to sessions, and see what they do
+    Top(verb::top::Args),
     /// Show why a session is in its state
     Explain(verb::explain::Args),
     /// Run a command under supervision, and end it when it hangs
@@ -189,6 +192,7 @@ pub(crate) fn main() -> ExitCode {
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
+            Verb::Top(args) => verb::top::run(&args, false, &context),
             Verb::Go(args) => verb::go::go(&args, &context),
             Verb::Next(args) => verb::go::next(&args, &context),
             Verb::Back(args) => verb::go::back(&args, &context),

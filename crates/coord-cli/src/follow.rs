@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::context::Context;
 
@@ -44,9 +44,22 @@ impl JournalWatch {
             Ok(_) | Err(Errno::INTR) => (),
             Err(error) => return Err(error.into()),
         }
+        self.forget();
+        Ok(())
+    }
+
+    /// Waits for news, or until the other is readable, however long that takes.
+    pub(crate) fn wait_beside(&self, other: impl AsFd) -> anyhow::Result<()> {
+        let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut both, None))?;
+        self.forget();
+        Ok(())
+    }
+
+    /// What was seen so far is no news any more.
+    fn forget(&self) {
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.fd, &mut buffer);
         while reader.next().is_ok() {}
-        Ok(())
     }
 }

@@ -1,13 +1,14 @@
-//! What reaches the terminal: escaped, coloured only where a person looks, one line per failure.
+//! What reaches the terminal: coloured only where a person looks, one line per failure.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use coord_core::{ExitStatus, is_hidden};
+use coord_core::ExitStatus;
 pub(crate) use coord_view::list::age;
 use coord_view::lookup::LookupError;
+pub(crate) use coord_view::text::{escape, fit, fit_end, fit_end_marked, fit_marked, pad, wrapped};
 use serde::Serialize;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::context::variable;
 
@@ -122,74 +123,6 @@ pub(crate) fn print_json(out: &mut impl Write, value: &impl Serialize) -> Result
     Ok(writeln!(out)?)
 }
 
-/// Text from elsewhere, safe for a terminal (H-26, H-51): control characters below the blank become
-/// a visible mark, and what is not seen is left out.
-pub(crate) fn escape(text: &str) -> String {
-    let shown = text.chars().filter(|one| !is_hidden(*one));
-    shown.map(|one| if one.is_control() { '\u{fffd}' } else { one }).collect()
-}
-
-/// The first `width` columns; what is cut is marked.
-pub(crate) fn fit(text: &str, width: usize) -> String {
-    fit_marked(text, width, "…")
-}
-
-/// The last `width` columns; what is cut is marked.
-pub(crate) fn fit_end(text: &str, width: usize) -> String {
-    fit_end_marked(text, width, "…")
-}
-
-/// The first `width` columns, with `mark` in place of what is cut.
-pub(crate) fn fit_marked(text: &str, width: usize, mark: &str) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mark = taken(mark.chars(), width);
-    taken(text.chars(), width - mark.width()) + &mark
-}
-
-/// The last `width` columns, with `mark` in place of what is cut.
-pub(crate) fn fit_end_marked(text: &str, width: usize, mark: &str) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mark = taken(mark.chars(), width);
-    let kept = taken(text.chars().rev(), width - mark.width());
-    mark + &kept.chars().rev().collect::<String>()
-}
-
-/// As many characters as fit into `width` columns.
-fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
-    let mut left = width;
-    chars
-        .map_while(|c| {
-            left = left.checked_sub(c.width().unwrap_or(0))?;
-            Some(c)
-        })
-        .collect()
-}
-
-/// `text` with blanks up to `width` columns.
-pub(crate) fn pad(text: &str, width: usize, to_the_right: bool) -> String {
-    let blanks = " ".repeat(width.saturating_sub(text.width()));
-    if to_the_right { blanks + text } else { text.to_owned() + &blanks }
-}
-
-/// Lines of at most `width` columns, broken at blanks; a word that is longer is not broken.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut().filter(|line| line.width() + 1 + word.width() <= width) {
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// Writes cells under each other, as wide as their widest; nothing is cut.
 pub(crate) fn print_columns<const N: usize>(
     out: &mut impl Write,
@@ -264,32 +197,4 @@ pub(crate) fn columns() -> usize {
 /// A time such as `90s` or `10m` of the command line, milliseconds.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
     coord_config::duration_ms(text).ok_or_else(|| "a time such as 90s, 10m, 2h or 1d".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // H-26, H-51
-    #[test]
-    fn nothing_foreign_can_steer_a_terminal() {
-        assert_eq!(escape("a\u{1b}[31mb\u{9b}c\u{202e}d\ne"), "a�[31mbcd�e");
-        assert_eq!(escape("naïve ❯ ünï 漢字"), "naïve ❯ ünï 漢字");
-        // Nor is there anything that is not seen.
-        assert_eq!(escape("a\u{7f}\u{ad}\u{2066}\u{e0041}\u{e0100}\u{3164}b"), "ab");
-    }
-
-    #[test]
-    fn long_texts_are_cut_and_marked() {
-        assert_eq!(fit("abcdef", 4), "abc…");
-        assert_eq!(fit_end("abcdef", 4), "…def");
-        assert_eq!(fit("abcd", 4), "abcd");
-        assert_eq!((fit("ab", 1), fit("ab", 0)), ("…".to_owned(), String::new()));
-        // Some characters take two columns.
-        assert_eq!(fit("漢字漢字", 6), "漢字…");
-        assert_eq!(fit("漢字漢字", 7), "漢字漢…");
-        assert_eq!(fit_end("漢字漢字", 6), "…漢字");
-        assert_eq!(pad("漢", 4, false), "漢  ");
-        assert_eq!(pad("5s", 5, true), "   5s");
-    }
 }

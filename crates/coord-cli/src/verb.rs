@@ -19,5 +19,6 @@ pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod status;
 pub(crate) mod task_loop;
+pub(crate) mod top;
 pub(crate) mod up;
 pub(crate) mod wait;

@@ -65,6 +65,8 @@ pub(crate) struct Acts {
     pub(crate) cases: BTreeMap<String, Case>,
     /// By the process that is to be ended.
     pub(crate) endings: BTreeMap<ProcessRef, Case>,
+    /// Those of them of which a later coordinator cannot know whether its signal was sent.
+    pub(crate) maybe_signalled: BTreeSet<ProcessRef>,
     /// When the newest grace of a recovery was seen to begin, and when it says that it did.
     pub(crate) graced: BTreeMap<SessionKey, (Time, Option<Awake>)>,
     /// The last step that was seen of a recovery.
@@ -92,6 +94,14 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
+    /// A coordinator starts. The last step of a recovery may have been decided and not performed.
+    pub(crate) fn coordinator_starts(&mut self) {
+        let is_ending =
+            |case: &Case| self.steps.get(&case.key).is_some_and(|step| step & 0xff == 3);
+        let unknown = self.endings.iter().filter(|(_, case)| is_ending(case));
+        self.maybe_signalled.extend(unknown.map(|(process, _)| *process));
+    }
+
     pub(crate) fn turned(&mut self, session_id: &str, at: Time) {
         self.turns.insert(session_id.to_owned(), at);
     }
@@ -470,9 +480,10 @@ impl Simulation {
         let of_it = self.lives.iter().filter(|((boot, _), life)| {
             *boot == self.boot() && life.session_id == case.session_id && died <= life.since
         });
-        let mut ends = of_it.flat_map(|(_, life)| {
+        let mut ends = of_it.flat_map(|((_, process), life)| {
             // What we end, and what of ours does not come up, is no end of its user's.
-            let is_ours = life.is_signalled || life.is_ours;
+            let is_ours =
+                life.is_signalled || life.is_ours || self.acts.maybe_signalled.contains(process);
             life.ends.iter().filter(move |(_, reason)| !is_ours || reason != "other")
         });
         let is_asked = self.said.is_asked(case.key);

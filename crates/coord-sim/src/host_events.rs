@@ -272,6 +272,7 @@ impl Simulation {
                 self.note(|| "the coordinator starts".to_owned());
                 self.checks.started(serving.coordinator(), self.now());
                 self.checks.started_at = self.time;
+                self.acts.coordinator_starts();
                 self.serving = Some(serving);
                 self.spool_changed = true;
                 self.follow_disk_fault().map(drop)

@@ -1,7 +1,10 @@
 //! Decides how sessions and runs are listed for people (U-02): one row each, in groups, those first that need a
 //! person. `coord inspect`, `coord top` and the page draw the same rows.
 
+mod widths;
 mod words;
+
+pub use widths::Widths;
 
 use std::collections::BTreeSet;
 

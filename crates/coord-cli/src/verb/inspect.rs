@@ -7,7 +7,7 @@ mod session;
 mod wide;
 
 pub(crate) use coord_view::list::state_name;
-pub(crate) use session::standing;
+pub(crate) use session::{facts, needs, standing};
 
 use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
@@ -181,22 +181,12 @@ fn show_list(
     out: &mut impl Write,
 ) -> Result<bool, Failure> {
     let is_seen = std::io::stdout().is_terminal();
-    let (home, server) = (home(), own_server());
     let ended = match (args.all, is_seen && args.output.is_none()) {
         (true, _) => Ended::All,
         (false, true) => Ended::Newest,
         (false, false) => Ended::Recent,
     };
-    let mut list = List::of(
-        answer,
-        &Seen {
-            now_ms: context.now.wall_ms,
-            home: &home,
-            server: server.as_deref(),
-            clock: clock_time,
-            ended,
-        },
-    );
+    let mut list = list_of(answer, context.now.wall_ms, ended);
     if args.needs_me {
         list.rows.retain(Row::needs_you);
         list.more = 0;
@@ -236,6 +226,13 @@ fn show_list(
     Ok(is_needed)
 }
 
+/// The rows as they are shown in this terminal.
+pub(crate) fn list_of(answer: &Inspect, now_ms: u64, ended: Ended) -> List {
+    let (home, server) = (home(), own_server());
+    let seen = Seen { now_ms, home: &home, server: server.as_deref(), clock: clock_time, ended };
+    List::of(answer, &seen)
+}
+
 /// The socket of the tmux server that this terminal is in.
 fn own_server() -> Option<String> {
     let tmux = variable("TMUX")?.into_string().ok()?;
@@ -243,14 +240,14 @@ fn own_server() -> Option<String> {
 }
 
 /// Whether the locale writes UTF-8.
-fn is_utf8() -> bool {
+pub(crate) fn is_utf8() -> bool {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
     let set = named.filter_map(|name| name.into_string().ok()).find(|name| !name.is_empty());
     set.is_none_or(|name| name.to_ascii_lowercase().replace('-', "").contains("utf8"))
 }
 
 /// A time of day on this machine's clock.
-fn clock_time(at_ms: u64) -> String {
+pub(crate) fn clock_time(at_ms: u64) -> String {
     let at = i64::try_from(at_ms).ok().and_then(chrono::DateTime::from_timestamp_millis);
     at.map_or_else(String::new, |at| at.with_timezone(&chrono::Local).format("%H:%M").to_string())
 }

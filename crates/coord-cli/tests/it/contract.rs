@@ -21,6 +21,7 @@ mod once;
 mod queue;
 mod send;
 mod store;
+mod top;
 mod usage;
 mod why;
 mod wire;

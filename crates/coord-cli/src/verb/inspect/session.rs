@@ -182,47 +182,25 @@ pub(super) fn depth(
 ) -> Result<(), Failure> {
     let name = shown_name(session);
     let state = state_name(session.state);
-    let needs = if session.need.is_some() {
+    let is_needed = if session.need.is_some() {
         format!("  {}", painter.paint(Colour::Yellow, "! needs you"))
     } else {
         String::new()
     };
     writeln!(
         out,
-        "{}  {} for {}{needs}",
+        "{}  {} for {}{is_needed}",
         painter.paint(Colour::Bold, &escape(&name)),
         painter.paint(colour(session.state), &state),
         age(age_s(&session.since, context))
     )?;
-    row(out, "why", &session.because)?;
-    for need in &session.needs {
-        row(out, "needs you", &of_need(need, &name, context))?;
-    }
-    for (at, remedy) in remedies(session, &name).iter().enumerate() {
-        row(out, if at == 0 { "do" } else { "" }, remedy)?;
-    }
-    writeln!(out)?;
-    row(out, "where", &place(session))?;
-    let background = session.background.map(|work| {
-        format!("{} tasks, {} subagents, {} wake-ups", work.tasks, work.subagents, work.crons)
-    });
-    let previous = (!session.previous_ids.is_empty()).then(|| session.previous_ids.join(", "));
-    let resumable = (!session.resumable).then(|| "no turn to resume is known".to_owned());
-    let tool = session
-        .open_tool
-        .as_ref()
-        .map(|tool| format!("{} open for {}", tool.name, age(age_s(&tool.since, context))));
-    row_if(out, "client", client(session))?;
-    row_if(out, "tool", tool)?;
-    row_if(out, "background", background)?;
-    for (name, words) in standing(session, context) {
+    for (name, words) in needs(session, context) {
         row(out, name, &words)?;
     }
-    row_if(out, "resumable", resumable)?;
-    row_if(out, "resume with", resume_command(session))?;
-    row_if(out, "transcript", Some(tilde(&session.transcript_path)))?;
-    row_if(out, "config", Some(tilde(&session.config_dir)))?;
-    row_if(out, "earlier ids", previous)?;
+    writeln!(out)?;
+    for (name, words) in facts(session, context) {
+        row(out, name, &words)?;
+    }
     let mut title = "evidence";
     for evidence in &session.evidence {
         let line = format!("{:10} {}", escape(&evidence.source), escape(&evidence.fact));
@@ -234,11 +212,42 @@ pub(super) fn depth(
     row(out, "next", &format!("coord explain {name} · coord events {name}"))
 }
 
-fn row_if(out: &mut impl Write, name: &str, value: Option<String>) -> Result<(), Failure> {
-    match value.filter(|value| !value.is_empty()) {
-        Some(value) => row(out, name, &value),
-        None => Ok(()),
-    }
+/// Why it is in its state, who needs it, and what to do: names and words, a name only before its first words.
+pub(crate) fn needs(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
+    let name = shown_name(session);
+    let mut all = vec![("why", session.because.clone())];
+    all.extend(session.needs.iter().map(|need| ("needs you", of_need(need, &name, context))));
+    let remedies = remedies(session, &name).into_iter().enumerate();
+    all.extend(remedies.map(|(at, remedy)| (if at == 0 { "do" } else { "" }, remedy)));
+    all
+}
+
+/// Where it is, what it does, and what holds for it, as far as it applies: names and words.
+pub(crate) fn facts(session: &Session, context: &Context) -> Vec<(&'static str, String)> {
+    let background = session.background.map(|work| {
+        format!("{} tasks, {} subagents, {} wake-ups", work.tasks, work.subagents, work.crons)
+    });
+    let tool = session
+        .open_tool
+        .as_ref()
+        .map(|tool| format!("{} open for {}", tool.name, age(age_s(&tool.since, context))));
+    let resumable = (!session.resumable).then(|| "no turn to resume is known".to_owned());
+    let mut all = vec![
+        ("where", place(session)),
+        ("client", client(session).unwrap_or_default()),
+        ("tool", tool.unwrap_or_default()),
+        ("background", background.unwrap_or_default()),
+    ];
+    all.extend(standing(session, context));
+    all.extend([
+        ("resumable", resumable.unwrap_or_default()),
+        ("resume with", resume_command(session).unwrap_or_default()),
+        ("transcript", tilde(&session.transcript_path)),
+        ("config", tilde(&session.config_dir)),
+        ("earlier ids", session.previous_ids.join(", ")),
+    ]);
+    all.retain(|(_, words)| !words.is_empty());
+    all
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::harness::{Harness, Tmux};
 use super::wire::with;
 
 /// A terminal that shows a session of the server.
-fn attached(home: &Home, tmux: &Tmux<'_>) -> (Running, String) {
+pub(super) fn attached(home: &Home, tmux: &Tmux<'_>) -> (Running, String) {
     let mut command = home.command("script");
     let line = format!("exec tmux -S '{}' attach -t first", tmux.socket().display());
     command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped());

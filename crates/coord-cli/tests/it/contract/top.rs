@@ -1,0 +1,256 @@
+//! `coord top` in a real terminal: what it shows, what its keys do, and how it leaves the terminal (U-05).
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use coord_tests::coord::{Coordinator, coord, programs, session_when};
+use coord_tests::home::Home;
+use coord_tests::process::{Running, run};
+use coord_tests::wait::wait_until;
+use serde_json::json;
+
+use super::control::watched;
+use super::go::attached;
+use super::harness::{Harness, Tmux};
+use super::wire::with;
+
+/// A shell in a pane, at which `coord top` is started.
+struct Shell<'a> {
+    tmux: &'a Tmux<'a>,
+    home: &'a Home,
+    pane: String,
+}
+
+impl<'a> Shell<'a> {
+    fn open(home: &'a Home, tmux: &'a Tmux<'a>) -> Self {
+        let line = format!(
+            "exec env COORD_HOME='{}' LANG=C.UTF-8 PS1='ready> ' PATH='{}':\"$PATH\" sh -i",
+            home.root().display(),
+            programs().display()
+        );
+        let size = ["-x", "100", "-y", "30"];
+        let new = ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", "shell"];
+        let words: Vec<&str> = new.into_iter().chain(size).chain([line.as_str()]).collect();
+        let pane = tmux.run(&words).trim().to_owned();
+        let shell = Self { tmux, home, pane };
+        shell.shows("ready>");
+        shell
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        let words: Vec<&str> =
+            ["send-keys", "-t", &self.pane].into_iter().chain(keys.iter().copied()).collect();
+        self.tmux.run(&words);
+    }
+
+    fn types(&self, line: &str) {
+        self.keys(&["-l", line]);
+        self.keys(&["Enter"]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux.run(&["capture-pane", "-p", "-t", &self.pane])
+    }
+
+    /// Waits until the screen has this in it.
+    fn shows(&self, text: &str) -> String {
+        wait_until(&format!("the screen shows {text:?}"), || {
+            let screen = self.screen();
+            if screen.contains(text) { Ok(screen) } else { Err(screen) }
+        })
+    }
+
+    /// How the terminal is set, and that the shell has it.
+    fn settings(&self, name: &str) -> String {
+        let file = self.home.tmp().join(name);
+        self.types(&format!("stty -g >'{f}.new'; mv '{f}.new' '{f}'", f = file.display()));
+        wait_until("the shell has written", || fs::read_to_string(&file))
+    }
+
+    /// Whether a program has the screen for itself.
+    fn is_covered(&self) -> bool {
+        let format = "#{alternate_on}#{cursor_flag}";
+        self.tmux.run(&["display-message", "-p", "-t", &self.pane, format]).trim() == "10"
+    }
+
+    fn is_uncovered(&self) {
+        let format = "#{alternate_on}#{cursor_flag}";
+        wait_until("the terminal is as it was", || {
+            let seen = self.tmux.run(&["display-message", "-p", "-t", &self.pane, format]);
+            if seen.trim() == "01" { Ok(()) } else { Err(seen) }
+        });
+    }
+}
+
+/// The process of `coord top`.
+fn top_pid(home: &Home) -> u32 {
+    wait_until("coord top runs", || {
+        let own = super::harness::programs_of(home).into_iter().find(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).split('\0').nth(1) == Some("top")
+        });
+        own.ok_or("no such process")
+    })
+}
+
+#[test]
+fn u_05_top_shows_goes_explains_and_leaves_the_terminal_as_it_was() {
+    let (home, coordinator) = watched();
+    let tmux = Tmux::start(&home);
+    let shell = Shell::open(&home, &tmux);
+    let before = shell.settings("before");
+    shell.types("coord top; echo \"code $?\"");
+    shell.shows("No sessions yet");
+    assert!(shell.is_covered());
+
+    // It follows what happens.
+    let mut harness = Harness::in_tmux(&tmux, "session-one");
+    harness.begin_turn();
+    let fields = with(json!({"session_id": "session-one"}), json!({"tool_name": "Bash"}));
+    assert_eq!(harness.report("PermissionRequest", &fields), 0);
+    let asks = shell.shows("asks to run Bash");
+    assert!(asks.contains("1 needs you") && asks.contains("\n> "), "{asks}");
+
+    // Its keys.
+    let known = session_when(&home, "session-one", "its pane is known", |session| {
+        session.place.as_ref().is_some_and(|place| place.kind == "tmux")
+    });
+    let place = known.place.unwrap().text;
+    shell.shows(&place);
+    shell.keys(&["p"]);
+    shell.shows(&format!("screen of {place}, read-only"));
+    shell.keys(&["q"]);
+    shell.keys(&["e"]);
+    shell.shows("coord explain ");
+    shell.keys(&["q"]);
+    shell.shows("Enter go");
+    shell.keys(&["m"]);
+    shell.keys(&["-l", "hello there"]);
+    shell.shows("hello there_");
+    shell.keys(&["Enter"]);
+    wait_until("the message is accepted", || {
+        let all = coord(&home, &["queue", "--json"]).stdout;
+        if all.contains("session-one") { Ok(()) } else { Err(all) }
+    });
+    // Where no client shows this pane, the way is told.
+    shell.keys(&["Enter"]);
+    shell.shows("The pane is closed; nothing was switched.");
+
+    // A coordinator that is gone is said, and found again.
+    coordinator.kill();
+    shell.shows("Coordinator lost at ");
+    let _coordinator = Coordinator::start(&home);
+    shell.shows("coord top   1 needs you");
+
+    shell.keys(&["q"]);
+    shell.shows("code 0");
+    shell.is_uncovered();
+    assert_eq!(shell.settings("after"), before);
+}
+
+#[test]
+fn u_05_enter_moves_the_users_client_and_back_returns() {
+    let (home, _coordinator) = watched();
+    let tmux = Tmux::start(&home);
+    let mut harness = Harness::in_tmux(&tmux, "session-one");
+    harness.begin_turn();
+    let known = session_when(&home, "session-one", "its pane is known", |session| {
+        session.place.as_ref().is_some_and(|place| place.kind == "tmux")
+    });
+    let shell = Shell::open(&home, &tmux);
+    let (_terminal, client) = attached(&home, &tmux);
+    tmux.run(&["switch-client", "-c", &client, "-t", &shell.pane]);
+    let is_at = |pane: &str| {
+        wait_until("the client shows the pane", || {
+            let seen = tmux.run(&["display-message", "-p", "-c", &client, "#{pane_id}"]);
+            if seen.trim() == pane { Ok(()) } else { Err(seen) }
+        });
+    };
+    shell.types("coord top");
+    shell.shows("\n> ");
+    let pane = known.tmux.unwrap().pane;
+    for _ in 0..3 {
+        shell.keys(&["Enter"]);
+        is_at(&pane);
+        // It goes on while its pane is not seen.
+        shell.keys(&["b"]);
+        is_at(&shell.pane);
+    }
+    shell.keys(&["q"]);
+    shell.shows("ready>");
+}
+
+#[test]
+fn u_05_signals_and_ctrl_z_leave_the_terminal_as_it_was() {
+    let (home, _coordinator) = watched();
+    let tmux = Tmux::start(&home);
+    let shell = Shell::open(&home, &tmux);
+    let before = shell.settings("before");
+    shell.types("coord top");
+    shell.shows("No sessions yet");
+    for n in 0..2 {
+        shell.keys(&["C-z"]);
+        shell.is_uncovered();
+        assert_eq!(shell.settings(&format!("stopped-{n}")), before);
+        shell.types("fg");
+        shell.shows("No sessions yet");
+        assert!(shell.is_covered());
+        // Sizes change while it runs.
+        for columns in ["40", "200", "61", "100"] {
+            tmux.run(&["resize-window", "-t", &shell.pane, "-x", columns, "-y", "12"]);
+        }
+        shell.shows("No sessions yet");
+    }
+    let pid = top_pid(&home);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    shell.is_uncovered();
+    assert_eq!(shell.settings("after"), before);
+    shell.types("coord top --ascii; echo \"code $?\"");
+    shell.shows("No sessions yet");
+    shell.keys(&["C-c"]);
+    shell.shows("code 0");
+    assert_eq!(shell.settings("at last"), before);
+}
+
+#[test]
+fn u_05_without_a_terminal_it_says_what_to_use() {
+    let home = Home::new();
+    for (program, term) in [("coord", None), ("coord", Some("dumb")), ("coordctl", Some("xterm"))] {
+        let mut command = home.command(programs().join(program));
+        term.map(|term| command.env("TERM", term));
+        command.arg("top");
+        let said = run(command, &home.tmp(), "top");
+        let wanted = format!("{program}: coord top needs a terminal. → coord inspect --watch\n");
+        assert_eq!((said.code(), said.stderr), (Some(1), wanted), "{program} {term:?}");
+    }
+}
+
+#[test]
+fn u_05_plain_is_a_line_per_change_and_takes_typed_commands() {
+    let (home, _coordinator) = watched();
+    let mut command = home.command(programs().join("coord"));
+    command.args(["top", "--plain"]).env("COORD_HOME", home.root()).stdin(Stdio::piped());
+    let mut top = Running::start(command, &home.tmp(), "top");
+    let mut commands = top.take_stdin().unwrap();
+    let says = |text: &str| {
+        wait_until(&format!("it says {text:?}"), || {
+            let [all, _] = top.output();
+            if all.contains(text) { Ok(()) } else { Err(all) }
+        });
+    };
+    says("Nobody needs you\n");
+    let mut harness = Harness::headless(&home, "session-one");
+    harness.begin_turn();
+    says(" is running, headless\n");
+    let mut types = |line: &str| commands.write_all(line.as_bytes()).unwrap();
+    types("explain session-one\n");
+    says("a turn is open");
+    types("nonsense\n");
+    says("Commands: go NAME");
+    types("go session-one\n");
+    says("is headless. → coord inspect");
+    types("quit\n");
+    assert_eq!(top.finish().code(), Some(0));
+}

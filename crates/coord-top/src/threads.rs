@@ -1,0 +1,114 @@
+//! What wakes the program: keys, signals, changes, and the ends of jobs. Each comes from a thread that blocks, so
+//! nothing wakes up while nothing happens.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use ratatui_crossterm::crossterm::event::{self, Event};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use crate::app::Purpose;
+use crate::source::{Job, Look, Ran, Watch};
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// A key, or another size.
+    Input(Event),
+    /// A line of standard input; none at its end.
+    Line(Option<String>),
+    /// A signal.
+    Signal(i32),
+    /// The journal grew, or the coordinator ended.
+    Changed,
+    /// Nothing can be watched any more.
+    Unwatched,
+    /// A look ended.
+    Looked(anyhow::Result<Look>),
+    /// What the pane of a session shows, or why it cannot be read.
+    Screen(Result<String, String>),
+    /// A command ended.
+    Ran(Purpose, Ran),
+}
+
+/// The threads' end of a channel.
+#[derive(Debug, Clone)]
+pub(crate) struct Threads {
+    news: Sender<News>,
+}
+
+impl Threads {
+    /// Starts to listen for signals.
+    pub(crate) fn start() -> io::Result<(Self, Receiver<News>)> {
+        let (news, received) = channel();
+        let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGTSTP, SIGCONT])?;
+        let sender = news.clone();
+        spawn("signals", move || {
+            for signal in signals.forever() {
+                if sender.send(News::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok((Self { news }, received))
+    }
+
+    /// Reads keys from the terminal.
+    pub(crate) fn read_keys(&self) -> io::Result<()> {
+        let news = self.news.clone();
+        spawn("keys", move || {
+            while let Ok(event) = event::read() {
+                if news.send(News::Input(event)).is_err() {
+                    return;
+                }
+            }
+            // The terminal is gone.
+            drop(news.send(News::Signal(SIGHUP)));
+        })
+    }
+
+    /// Reads lines from standard input.
+    pub(crate) fn read_lines(&self) -> io::Result<()> {
+        let news = self.news.clone();
+        spawn("lines", move || {
+            for line in io::stdin().lines() {
+                let Ok(line) = line else { break };
+                if news.send(News::Line(Some(line))).is_err() {
+                    return;
+                }
+            }
+            drop(news.send(News::Line(None)));
+        })
+    }
+
+    /// Waits for changes. After each it waits until `again` is told that they were looked at.
+    pub(crate) fn watch(&self, mut watch: Box<dyn Watch>) -> io::Result<Sender<()>> {
+        let news = self.news.clone();
+        let (again, looked) = channel::<()>();
+        spawn("changes", move || {
+            while watch.wait().is_ok() {
+                if news.send(News::Changed).is_err() || looked.recv().is_err() {
+                    return;
+                }
+            }
+            drop(news.send(News::Unwatched));
+        })?;
+        Ok(again)
+    }
+
+    /// Runs a job, and reports its end.
+    pub(crate) fn run<T: 'static>(
+        &self,
+        job: Job<T>,
+        news: impl FnOnce(T) -> News + Send + 'static,
+    ) -> io::Result<()> {
+        let sender = self.news.clone();
+        spawn("job", move || drop(sender.send(news(job()))))
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
