@@ -1,51 +1,21 @@
 //! Reads the event history from the journal, for `coord events`, the API and decisions (S0-38).
 
+mod line;
+mod title;
+
+pub use line::{Line, line};
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use coord_model::envelope::Envelope;
 use coord_model::stamp::rfc3339;
-use coord_model::{
-    Event, Farewell, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via,
-};
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
-use serde::Serialize;
+
+use line::{DECISION, DUE, unreadable};
 
 /// Approximate size of the details at which a page ends, in bytes, even if it has few lines (H-49).
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
-
-/// Name of the lines that report decisions.
-const DECISION: &str = "Decision";
-/// Name of the lines that report the passing of time. They are not shown to people, because the decisions
-/// show what time changed.
-const DUE: &str = "Due";
-
-/// Name of the lines that report a person's orders.
-const OPERATOR: &str = "Operator";
-
-/// One line of history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
-    /// The position in the journal.
-    pub seq: u64,
-    /// When it happened, in the format of RFC 3339.
-    pub at: String,
-    /// The session or message that the line is about, if there is one.
-    pub session_id: Option<String>,
-    /// The name of the hook event, or of the journal entry.
-    pub name: String,
-    /// The source: hook, process, registry, pane, transcript, task, system, operator or coordinator.
-    pub source: &'static str,
-    /// The id of a hook event.
-    pub id: Option<String>,
-    /// How a hook event arrived: over the `socket` or through the `spool`.
-    pub via: Option<Via>,
-    /// Whether the sender of a hook event was proved (H-25).
-    pub verified: Option<bool>,
-    /// Details, in words.
-    pub detail: String,
-}
 
 /// Selects lines of history.
 #[derive(Debug, Clone, Default)]
@@ -187,254 +157,10 @@ pub fn newest<D: Disk>(
     Ok(found)
 }
 
-fn unreadable(seq: u64) -> Line {
-    Line {
-        seq,
-        at: rfc3339(0),
-        session_id: None,
-        name: "Unreadable".to_owned(),
-        source: "coordinator",
-        id: None,
-        via: None,
-        verified: None,
-        detail: "written by another version".to_owned(),
-    }
-}
-
-impl Line {
-    fn tells(&mut self, session_id: String, name: &str, detail: String) {
-        self.session_id = Some(session_id);
-        name.clone_into(&mut self.name);
-        self.detail = detail;
-    }
-}
-
-/// Turns a record into a line.
-pub fn line(record: Record) -> Line {
-    let mut line = Line {
-        seq: record.seq,
-        at: rfc3339(record.at),
-        session_id: None,
-        name: String::new(),
-        source: "coordinator",
-        id: None,
-        via: None,
-        verified: None,
-        detail: String::new(),
-    };
-    match record.entry {
-        Event::Hook(event) => {
-            line.source = "hook";
-            line.via = Some(event.via);
-            line.verified = Some(event.is_verified());
-            hook(&mut line, event.text.0.get());
-        }
-        Event::Folded { session_id, event, id } => {
-            line.source = "hook";
-            line.session_id = Some(session_id);
-            line.name = event;
-            line.id = Some(format!("{id:032x}"));
-            "over the session's share; only counted".clone_into(&mut line.detail);
-        }
-        Event::Decision(decision) => {
-            DECISION.clone_into(&mut line.name);
-            line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
-            line.session_id = Some(decision.session_id);
-        }
-        Event::Proved { session_id, .. } => {
-            line.tells(session_id, "Proved", "checked before an action".to_owned());
-        }
-        Event::Acted { session_id, outcome, .. } => {
-            line.tells(session_id, "Acted", outcome_words(&outcome));
-        }
-        Event::ResumeClaimed { session_id, process, .. } => {
-            let what = format!("pid {} becomes the client", process.pid);
-            line.tells(session_id, "ResumeClaimed", what);
-        }
-        Event::ResumeFailed { session_id, why, .. } => {
-            line.tells(session_id, "ResumeFailed", why);
-        }
-        Event::Operator { session_id, what, .. } => {
-            line.source = "operator";
-            OPERATOR.clone_into(&mut line.name);
-            line.session_id = session_id;
-            line.detail = what;
-        }
-        entry @ (Event::Started(_)
-        | Event::Due
-        | Event::Tick
-        | Event::Gap { .. }
-        | Event::SpoolFolded { .. }
-        | Event::Malformed { .. }
-        | Event::ProcessSeen(_)
-        | Event::ProcessExited { .. }
-        | Event::RegistryRead { .. }
-        | Event::PaneSeen { .. }
-        | Event::TranscriptRead { .. }
-        | Event::TaskRead { .. }
-        | Event::Message { .. }
-        | Event::Shutdown { .. }
-        | Event::ConfigDirLock { .. }
-        | Event::ConfigChanged { .. }
-        | Event::JournalReopened { .. }) => own(&mut line, entry),
-    }
-    line
-}
-
-fn hook(line: &mut Line, text: &str) {
-    let Ok(envelope) = Envelope::parse(text.as_bytes()) else { return };
-    let details = [
-        envelope.source.as_deref(),
-        envelope.reason.as_deref(),
-        envelope.tool_name.as_deref(),
-        envelope.notification_type.as_deref(),
-        envelope.error.as_deref(),
-        envelope.agent_type.as_deref().filter(|kind| !kind.is_empty()),
-    ];
-    line.detail = details.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    line.at = envelope.emitted_at;
-    line.session_id = Some(envelope.session_id);
-    line.name = envelope.event;
-    line.id = Some(envelope.id);
-}
-
-fn process_words(seen: &ProcessSeen) -> String {
-    let what = match (seen.alive, seen.is_stopped) {
-        (false, _) => "gone",
-        (true, true) => "stopped (Ctrl-Z)",
-        (true, false) => "alive",
-    };
-    format!("pid {} {what}", seen.process.pid)
-}
-
-fn registry_words(entry: &Registry) -> String {
-    match entry {
-        Registry::Present(entry) => {
-            let (session_id, waiting_for) = (&entry.session_id, &entry.waiting_for);
-            let status = entry.status.as_deref().unwrap_or("no status");
-            let waits =
-                waiting_for.as_deref().map_or_else(String::new, |what| format!(" ({what})"));
-            format!("entry present, {status}{waits}, session {session_id}")
-        }
-        Registry::Absent => "no entry".to_owned(),
-        Registry::Unreadable { why } => format!("not read: {why}"),
-        Registry::Strange { why } => format!("strange: {why}"),
-    }
-}
-
-fn pane_words(pane: &PaneFound) -> String {
-    match pane {
-        PaneFound::Found(seen) => {
-            let screen = seen.screen.map_or("no known screen", Screen::word);
-            let farewell = match seen.farewell {
-                Some(Farewell::Last(_)) => ", the client's farewell",
-                Some(Farewell::Above { .. }) => ", a farewell further up",
-                None => "",
-            };
-            let crash =
-                seen.signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
-            format!("pane {}, {screen}{farewell}{crash}", seen.pane.pane)
-        }
-        PaneFound::NotThere => "no pane has the client's terminal".to_owned(),
-        PaneFound::Unreadable { why } => format!("not read: {why}"),
-    }
-}
-
-fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
-    let signal = if has_signal { "an .auto-signal" } else { "no .auto-signal" };
-    let stop = match stop {
-        None => "no .auto-stop".to_owned(),
-        Some("") => "an .auto-stop".to_owned(),
-        Some(reason) => format!("an .auto-stop ({reason})"),
-    };
-    format!("{dir}: {signal}, {stop}")
-}
-
-fn outcome_words(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Done => "done".to_owned(),
-        Outcome::Changed { what } => format!("not done: {what}"),
-        Outcome::Failed { why } => format!("failed: {why}"),
-        Outcome::Observed => "not done: coord only observes".to_owned(),
-    }
-}
-
-/// Fills in the line of the other entries: observations, and what concerns the coordinator itself.
-fn own(line: &mut Line, event: Event) {
-    let (name, source, detail) = match event {
-        Event::Started(started) => {
-            ("CoordinatorStarted", "coordinator", format!("version {}", started.version))
-        }
-        Event::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
-        Event::SpoolFolded { events } => {
-            ("SpoolFolded", "coordinator", format!("{events} events were only counted"))
-        }
-        Event::Malformed { why, .. } => ("Malformed", "coordinator", why),
-        Event::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
-        Event::ProcessExited { process } => {
-            ("ProcessExited", "process", format!("pid {}", process.pid))
-        }
-        Event::RegistryRead { process, found, .. } => {
-            ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&found)))
-        }
-        Event::PaneSeen { process, found, .. } => {
-            ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&found)))
-        }
-        Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
-            let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
-            let content = has_signature.map(|has| {
-                let verb = if has { "contains" } else { "does not contain" };
-                format!("{verb} the text of the crash signature as content")
-            });
-            let failed =
-                failure.map(|failure| format!("ends with an API error: {}", failure.error));
-            let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
-            ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
-        }
-        Event::TaskRead { dir, found } => {
-            ("TaskRead", "task", task_words(&dir, found.signal.is_some(), found.stop.as_deref()))
-        }
-        Event::Message { id, what, .. } => {
-            line.session_id = Some(id);
-            ("Message", "coordinator", what)
-        }
-        Event::Shutdown { under_way } => {
-            let what = if under_way { "the machine is being shut down" } else { "called off" };
-            ("Shutdown", "system", what.to_owned())
-        }
-        Event::ConfigDirLock { config_dir, held } => {
-            let what =
-                if held { "held" } else { "held by another coordinator; coord only observes" };
-            ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
-        }
-        Event::ConfigChanged { changes, .. } => {
-            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            ("ConfigChanged", "coordinator", changes.join(", "))
-        }
-        Event::JournalReopened { why, after_ms } => {
-            let s = after_ms / 1000;
-            let what = format!("synced again; nothing was recorded for {s} s: {why}");
-            ("JournalReopened", "coordinator", what)
-        }
-        Event::Due | Event::Tick => (DUE, "coordinator", "time passed".to_owned()),
-        Event::Hook(_)
-        | Event::Folded { .. }
-        | Event::Decision(_)
-        | Event::Proved { .. }
-        | Event::Acted { .. }
-        | Event::ResumeClaimed { .. }
-        | Event::ResumeFailed { .. }
-        | Event::Operator { .. } => return,
-    };
-    name.clone_into(&mut line.name);
-    line.source = source;
-    line.detail = detail;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_model::{Decision, Record};
+    use coord_model::{Decision, Event, Record};
     use coord_store::{Journal, RealDisk};
     use std::path::PathBuf;
 

@@ -12,6 +12,7 @@ use coord_view::offline;
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, columns, duration_ms, escape, fit, pad, print_json};
+use crate::verb::explain::ruled_by;
 use crate::verb::inspect;
 
 /// Show what happened, from the journal
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// Keep printing new events
     #[arg(long, short)]
     follow: bool,
+    /// Add the id of the rule to each decision
+    #[arg(long, short)]
+    verbose: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -72,7 +76,7 @@ fn print(args: &Args, reader: &mut Reader, context: &Context) -> Result<bool, Fa
             if args.json {
                 print_json(&mut out, line)?;
             } else {
-                text(&mut out, line, painter, width)?;
+                text(&mut out, line, args.verbose, painter, width)?;
             }
         }
         out.flush()?;
@@ -106,7 +110,13 @@ fn of(id: &str, context: &Context) -> Result<Of, Failure> {
     Ok(Of::Ids(ids.collect()))
 }
 
-fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Result<(), Failure> {
+fn text(
+    out: &mut impl Write,
+    line: &Line,
+    is_verbose: bool,
+    painter: Painter,
+    width: usize,
+) -> Result<(), Failure> {
     let time = DateTime::parse_from_rfc3339(&line.at).map_or_else(
         |_| line.at.clone(),
         |at| at.with_timezone(&Local).format("%m-%d %H:%M:%S").to_string(),
@@ -120,11 +130,13 @@ fn text(out: &mut impl Write, line: &Line, painter: Painter, width: usize) -> Re
         "{}  {}  {}",
         pad(&time, 14, false),
         pad(&fit(&escape(&id), 8), 8, false),
-        pad(&fit(&escape(&line.name), 19), 19, false),
+        pad(&fit(&escape(line.title()), 19), 19, false),
     );
     let what = fit(&what, width);
     let room = width.saturating_sub(14 + 2 + 8 + 2 + 19 + 2);
-    let detail = fit(&escape(&format!("{}{mark}", line.detail)), room);
+    let rule = ruled_by(line.rule.as_deref(), is_verbose);
+    let room = room.saturating_sub(rule.chars().count());
+    let detail = fit(&escape(format!("{}{mark}", line.words()).trim_start()), room) + &rule;
     let text = format!("{what}  {}", painter.paint(Colour::Dim, &detail));
     writeln!(out, "{}", if detail.is_empty() { what.trim_end() } else { &text })?;
     Ok(())

@@ -24,3 +24,4 @@ mod store;
 mod usage;
 mod why;
 mod wire;
+mod words;
