@@ -13,6 +13,8 @@ use crate::context::Context;
 
 /// A look is repeated after this at the latest.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The same where only the journal itself is of interest; its directory may have been replaced.
+const NEWS_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The journal's directory, watched.
 #[derive(Debug)]
@@ -36,9 +38,18 @@ impl JournalWatch {
         self.pause_beside(&self.fd, left)
     }
 
-    /// The same, and not longer than until the other is readable.
+    /// Waits for news. Time alone wakes nobody, as long as the journal's directory is the same.
+    pub(crate) fn await_news(&self) -> anyhow::Result<()> {
+        self.wait(&self.fd, NEWS_PAUSE_MAX)
+    }
+
+    /// The same as [`Self::pause`], and not longer than until the other is readable.
     pub(crate) fn pause_beside(&self, other: impl AsFd, left: Duration) -> anyhow::Result<()> {
-        let timeout = Timespec::try_from(PAUSE_MAX.min(left))?;
+        self.wait(other, PAUSE_MAX.min(left))
+    }
+
+    fn wait(&self, other: impl AsFd, at_most: Duration) -> anyhow::Result<()> {
+        let timeout = Timespec::try_from(at_most)?;
         let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
         match poll(&mut both, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => (),

@@ -1,65 +1,36 @@
 //! Reads the event history from the journal, for `coord events`, the API and decisions (S0-38).
 
+mod fold;
 mod line;
+mod select;
 mod title;
 
-pub use line::{Line, line};
+pub use fold::{Entry, Fold};
+pub use line::{Kind, Line, line};
+pub use select::{Detail, Of, Wanted};
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use coord_model::stamp::rfc3339;
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
 
-use line::{DECISION, DUE, unreadable};
+use select::{Selector, is_of_message};
 
 /// Approximate size of the details at which a page ends, in bytes, even if it has few lines (H-49).
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
-
-/// Selects lines of history.
-#[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// Only lines from this position on.
-    pub from_seq: u64,
-    /// Only lines from this wall time on, in milliseconds since 1970.
-    pub since_ms: u64,
-    /// Only lines of this session.
-    pub of: Option<Of>,
-    /// Only decisions.
-    pub decisions_only: bool,
-}
-
-/// Selects lines by session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Of {
-    /// All ids that a record has had.
-    Ids(BTreeSet<String>),
-    /// All ids that begin with this text, which have no record (any more) but may have history.
-    Beginning(String),
-}
-
-impl Of {
-    fn has(&self, id: &str) -> bool {
-        match self {
-            Self::Ids(ids) => ids.contains(id),
-            Self::Beginning(beginning) => id.starts_with(beginning.as_str()),
-        }
-    }
-}
 
 /// Reads history in pieces, oldest first. Nothing is read twice, so following costs as much as what is new,
 /// and little is in memory at a time.
 #[derive(Debug, Clone)]
 pub struct Reader {
     cursor: Cursor,
-    wanted: Wanted,
+    selector: Selector,
 }
 
 impl Reader {
     /// Creates a reader that starts before the first selected line.
     pub fn new(wanted: Wanted) -> Self {
-        Self { cursor: Cursor::before(wanted.from_seq), wanted }
+        Self { cursor: Cursor::before(wanted.from_seq), selector: Selector::new(wanted) }
     }
 
     /// The selected lines of the next piece, which may be none; `None` if there is no further piece yet.
@@ -72,23 +43,9 @@ impl Reader {
         journal_dir: &Path,
     ) -> Result<Option<Vec<Line>>, JournalError> {
         let records = self.cursor.read(disk, journal_dir)?;
-        let lines = records.iter().filter_map(|(seq, payload)| self.wanted.line(*seq, payload));
+        let selector = &mut self.selector;
+        let lines = records.iter().filter_map(|(seq, payload)| selector.line(*seq, payload));
         Ok((!records.is_empty()).then(|| lines.collect()))
-    }
-}
-
-impl Wanted {
-    /// Turns a record into a line, if it is selected.
-    fn line(&self, seq: u64, payload: &[u8]) -> Option<Line> {
-        let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
-        let of_session = match (&self.of, &line.session_id) {
-            (None, _) => true,
-            (Some(of), Some(id)) => of.has(id),
-            (Some(_), None) => false,
-        };
-        let is_of_kind = line.name != DUE && (!self.decisions_only || line.name == DECISION);
-        let is_recent = self.since_ms == 0 || rfc3339(self.since_ms) <= line.at;
-        (of_session && is_of_kind && is_recent).then_some(line)
     }
 }
 
@@ -143,25 +100,89 @@ pub fn newest<D: Disk>(
     wanted: &Wanted,
     max: usize,
 ) -> Result<Vec<Line>, JournalError> {
-    let mut found = Vec::new();
-    for segment in read_segments(disk, journal_dir, wanted.from_seq)?.rev() {
+    if max == 0 { Ok(Vec::new()) } else { Ok(newest_lines(disk, journal_dir, wanted, max)?.lines) }
+}
+
+/// Reads the newest selected lines, up to `max` or one more if that is 0.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn newest_lines<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Newest, JournalError> {
+    let mut left = max;
+    newest_until(disk, journal_dir, wanted, |_| {
+        left = left.saturating_sub(1);
+        left == 0
+    })
+}
+
+/// Reads the lines of the newest entries, up to `max` of them once they are folded, and returns them oldest first.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn newest_entries<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Newest, JournalError> {
+    let mut count = fold::Count::default();
+    // One more is read, so that the oldest one is whole.
+    newest_until(disk, journal_dir, wanted, |line| max < count.add(line))
+}
+
+/// The newest lines, and where history continues.
+#[derive(Debug, Clone)]
+pub struct Newest {
+    /// The lines, oldest first.
+    pub lines: Vec<Line>,
+    /// Reads what comes after the newest record, whether that is selected or not.
+    pub reader: Reader,
+}
+
+/// Reads backwards until a line is the last one that is needed.
+fn newest_until<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    mut is_last: impl FnMut(&Line) -> bool,
+) -> Result<Newest, JournalError> {
+    let (mut selector, from_seq) = (Selector::new(wanted.clone()), wanted.from_seq);
+    let (mut lines, mut next_seq) = (Vec::new(), from_seq);
+    'segments: for segment in read_segments(disk, journal_dir, from_seq)?.rev() {
         let segment = segment?;
-        let lines = segment.records().rev().filter(|(seq, _)| wanted.from_seq <= *seq);
-        let lines = lines.filter_map(|(seq, payload)| wanted.line(seq, payload));
-        found.extend(lines.take(max.saturating_sub(found.len())));
-        if max <= found.len() {
-            break;
+        next_seq = next_seq.max(segment.next_seq());
+        if selector.follows_messages() {
+            // A message is sent before anything else happens to it, and lines are read backwards.
+            let of_messages = segment.records().filter(|(_, payload)| is_of_message(payload));
+            of_messages.for_each(|(_, payload)| selector.learn(payload));
+        }
+        for (seq, payload) in segment.records().rev().filter(|(seq, _)| from_seq <= *seq) {
+            let Some(line) = selector.line(seq, payload) else { continue };
+            let is_enough = is_last(&line);
+            lines.push(line);
+            if is_enough {
+                break 'segments;
+            }
         }
     }
-    found.reverse();
-    Ok(found)
+    lines.reverse();
+    Ok(Newest { lines, reader: Reader { cursor: Cursor::before(next_seq), selector } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_model::{Decision, Event, Record};
+    use coord_model::{
+        Address, Decision, Event, MessageId, NewMessage, QueueEvent, Record, Same, Sender,
+        SessionKey,
+    };
     use coord_store::{Journal, RealDisk};
+    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
     /// Creates a journal of several segments, whose records are decisions on one session.
@@ -257,5 +278,74 @@ mod tests {
         let lines = newest(&RealDisk, dir.path(), &Wanted::default(), 3).unwrap();
         assert_eq!(seqs(&lines), [98, 99, 100]);
         assert!(newest(&RealDisk, dir.path(), &Wanted::default(), 1_000).is_err());
+    }
+
+    // U-10: the newest entries are found without the oldest segments, and what comes next is read from there on.
+    #[test]
+    fn u_10_the_newest_entries_cost_the_newest_segments() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = journal(dir.path(), 100);
+        let files = segments(dir.path());
+        damage(&files[0]);
+        let wanted = Wanted { detail: Detail::Edges, ..Wanted::default() };
+        let Newest { lines, mut reader } =
+            newest_entries(&RealDisk, dir.path(), &wanted, 3).unwrap();
+        assert_eq!(seqs(&lines), [97, 98, 99, 100], "one more, so that the oldest is whole");
+        assert_eq!(reader.next_piece(&RealDisk, dir.path()).unwrap(), None);
+        append(&mut journal);
+        let next = reader.next_piece(&RealDisk, dir.path()).unwrap().unwrap();
+        assert_eq!(seqs(&next), [101]);
+    }
+
+    // U-10: of a session, the messages to it and from it, forwards and backwards.
+    #[test]
+    fn u_10_the_messages_of_a_session_are_selected_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(RealDisk, dir.path(), 0, 1_000_000).unwrap();
+        let ids = [1, 2, 3].map(MessageId::from_random);
+        let to = [
+            Address::Session(SessionKey(5)),
+            Address::Session(SessionKey(6)),
+            Address::Queue("q".to_owned()),
+        ];
+        let from = [Sender::Operator, Sender::Coord, Sender::Session("s".to_owned())];
+        for ((id, to), from) in ids.into_iter().zip(to).zip(from) {
+            let same = Same::Text(0);
+            let new = NewMessage {
+                id,
+                to,
+                from,
+                is_urgent: false,
+                depth: 0,
+                same,
+                bytes: 1,
+                ttl_ms: None,
+            };
+            append_message(&mut journal, id, QueueEvent::Sent(new));
+        }
+        for id in ids {
+            append_message(&mut journal, id, QueueEvent::Dropped(id));
+        }
+        append(&mut journal);
+        let of = Some(Of::Ids(BTreeSet::from(["s".to_owned()])));
+        let alone = Wanted { of, ..Wanted::default() };
+        let keys = Some(BTreeSet::from([SessionKey(5)]));
+        let wanted = Wanted { messages_of: keys, ..alone.clone() };
+        for (wanted, expected) in [(alone, vec![7]), (wanted, vec![1, 3, 4, 6, 7])] {
+            let mut found = Vec::new();
+            read(&RealDisk, dir.path(), &wanted, |line| found.push(line)).unwrap();
+            assert_eq!(seqs(&found), expected);
+            let found = newest(&RealDisk, dir.path(), &wanted, 100).unwrap();
+            assert_eq!(seqs(&found), expected, "backwards");
+        }
+    }
+
+    fn append_message(journal: &mut Journal<RealDisk>, id: MessageId, event: QueueEvent) {
+        let seq = journal.next_seq();
+        let entry = Event::Message { id: id.to_string(), what: "x".to_owned(), event };
+        let record = Record { seq, at: 1_000, mono_ns: 0, entry: &entry };
+        let payload = serde_json::to_vec(&record).unwrap();
+        assert!(is_of_message(&payload), "it is recognized without being parsed");
+        journal.append(&payload).unwrap();
     }
 }

@@ -14,6 +14,7 @@ mod flood;
 mod forgery;
 mod go;
 mod harness;
+mod history;
 mod http;
 mod limits;
 mod namespaces;

@@ -3,7 +3,8 @@
 use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
-    Event, Farewell, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via,
+    Event, Failure, Farewell, Outcome, PaneFound, ProcessRef, ProcessSeen, Record, Registry,
+    Screen, Via,
 };
 use serde::Serialize;
 
@@ -13,8 +14,32 @@ pub(super) const DECISION: &str = "Decision";
 /// show what time changed.
 pub(super) const DUE: &str = "Due";
 
+/// Name of the lines that report on messages.
+const MESSAGE: &str = "Message";
 /// Name of the lines that report a person's orders.
 pub(super) const OPERATOR: &str = "Operator";
+
+/// What a line is about, from what matters most to people to what matters least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An edge of a session or of a turn: a start, an end, a prompt, a request.
+    Edge,
+    /// A decision.
+    Decision,
+    /// Something that happened to a message.
+    Message,
+    /// A person's order.
+    Order,
+    /// An action of coord, or a shutdown of the machine.
+    Action,
+    /// Work in a turn: tools, subagents, notifications.
+    Activity,
+    /// Something that coord saw: a process, a registry entry, a screen, the passing of time.
+    Observation,
+    /// Something that concerns the coordinator itself.
+    Coordinator,
+}
 
 /// One line of history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,6 +50,8 @@ pub struct Line {
     pub at: String,
     /// The session or message that the line is about, if there is one.
     pub session_id: Option<String>,
+    /// What it is about.
+    pub kind: Kind,
     /// The name of the hook event, or of the journal entry.
     pub name: String,
     /// The source: hook, process, registry, pane, transcript, task, system, operator or coordinator.
@@ -35,6 +62,10 @@ pub struct Line {
     pub via: Option<Via>,
     /// Whether the sender of a hook event was proved (H-25).
     pub verified: Option<bool>,
+    /// The tool of a hook event.
+    pub tool: Option<String>,
+    /// The process that was observed.
+    pub process: Option<ProcessRef>,
     /// The id of the rule that decided, for a decision.
     pub rule: Option<String>,
     /// Details, in words. Those of a decision begin with the rule; [`Line::words`] leaves it out.
@@ -52,11 +83,14 @@ impl Line {
             seq,
             at: rfc3339(at),
             session_id: None,
+            kind: Kind::Coordinator,
             name: String::new(),
             source: "coordinator",
             id: None,
             via: None,
             verified: None,
+            tool: None,
+            process: None,
             rule: None,
             detail: String::new(),
         }
@@ -136,7 +170,29 @@ pub fn line(record: Record) -> Line {
         | Event::ConfigChanged { .. }
         | Event::JournalReopened { .. }) => own(&mut line, entry),
     }
+    line.kind = kind(&line);
     line
+}
+
+fn kind(line: &Line) -> Kind {
+    if line.source == "hook" {
+        return match line.name.as_str() {
+            "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "SubagentStart"
+            | "SubagentStop" | "Notification" => Kind::Activity,
+            _ => Kind::Edge,
+        };
+    }
+    match line.name.as_str() {
+        DECISION => Kind::Decision,
+        MESSAGE => Kind::Message,
+        OPERATOR => Kind::Order,
+        "Acted" | "ResumeClaimed" | "ResumeFailed" | "Shutdown" => Kind::Action,
+        DUE | "Proved" => Kind::Observation,
+        _ if matches!(line.source, "process" | "registry" | "pane" | "transcript" | "task") => {
+            Kind::Observation
+        }
+        _ => Kind::Coordinator,
+    }
 }
 
 fn hook(line: &mut Line, text: &str) {
@@ -152,6 +208,7 @@ fn hook(line: &mut Line, text: &str) {
     line.detail = details.into_iter().flatten().collect::<Vec<_>>().join(" ");
     line.at = envelope.emitted_at;
     line.session_id = Some(envelope.session_id);
+    line.tool = envelope.tool_name;
     line.name = envelope.event;
     line.id = Some(envelope.id);
 }
@@ -198,6 +255,20 @@ fn pane_words(pane: &PaneFound) -> String {
     }
 }
 
+fn transcript_words(
+    is_interrupted: bool,
+    has_signature: Option<bool>,
+    failure: Option<Failure>,
+) -> String {
+    let interrupted = is_interrupted.then(|| "ends with an interrupt".to_owned());
+    let content = has_signature.map(|has| {
+        let verb = if has { "contains" } else { "does not contain" };
+        format!("{verb} the text of the crash signature as content")
+    });
+    let failed = failure.map(|failure| format!("ends with an API error: {}", failure.error));
+    interrupted.into_iter().chain(content).chain(failed).collect::<Vec<_>>().join(", ")
+}
+
 fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
     let signal = if has_signal { "an .auto-signal" } else { "no .auto-signal" };
     let stop = match stop {
@@ -228,33 +299,33 @@ fn own(line: &mut Line, event: Event) {
             ("SpoolFolded", "coordinator", format!("{events} events were only counted"))
         }
         Event::Malformed { why, .. } => ("Malformed", "coordinator", why),
-        Event::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
+        Event::ProcessSeen(seen) => {
+            line.process = Some(seen.process);
+            ("ProcessSeen", "process", process_words(&seen))
+        }
         Event::ProcessExited { process } => {
+            line.process = Some(process);
             ("ProcessExited", "process", format!("pid {}", process.pid))
         }
         Event::RegistryRead { process, found, .. } => {
+            line.process = Some(process);
             ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&found)))
         }
         Event::PaneSeen { process, found, .. } => {
+            line.process = Some(process);
             ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&found)))
         }
         Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
-            let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
-            let content = has_signature.map(|has| {
-                let verb = if has { "contains" } else { "does not contain" };
-                format!("{verb} the text of the crash signature as content")
-            });
-            let failed =
-                failure.map(|failure| format!("ends with an API error: {}", failure.error));
-            let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
-            ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
+            line.process = Some(process);
+            let what = transcript_words(interrupted_ms.is_some(), has_signature, failure);
+            ("TranscriptRead", "transcript", format!("pid {}: {what}", process.pid))
         }
         Event::TaskRead { dir, found } => {
             ("TaskRead", "task", task_words(&dir, found.signal.is_some(), found.stop.as_deref()))
         }
         Event::Message { id, what, .. } => {
             line.session_id = Some(id);
-            ("Message", "coordinator", what)
+            (MESSAGE, "coordinator", what)
         }
         Event::Shutdown { under_way } => {
             let what = if under_way { "the machine is being shut down" } else { "called off" };
@@ -274,7 +345,7 @@ fn own(line: &mut Line, event: Event) {
             let what = format!("synced again; nothing was recorded for {s} s: {why}");
             ("JournalReopened", "coordinator", what)
         }
-        Event::Due | Event::Tick => (DUE, "coordinator", "time passed".to_owned()),
+        Event::Due | Event::Tick => (DUE, "coordinator", "a deadline was reached".to_owned()),
         Event::Hook(_)
         | Event::Folded { .. }
         | Event::Decision(_)

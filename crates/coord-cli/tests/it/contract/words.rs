@@ -129,8 +129,16 @@ fn u_12_no_rule_and_no_internal_part_reaches_a_person() {
     for id in [&delivered, &failed] {
         all.extend([format!("explain {id}"), format!("queue show {id}")]);
     }
-    all.extend(["inspect", "explain"].map(|verb| format!("{verb} {run}")));
-    let lists = ["inspect", "inspect --all", "inspect -o wide", "events", "status", "doctor"];
+    all.extend(["inspect", "explain", "events"].map(|verb| format!("{verb} {run}")));
+    let lists = [
+        "inspect",
+        "inspect --all",
+        "inspect -o wide",
+        "events",
+        "events --all",
+        "status",
+        "doctor",
+    ];
     all.extend(lists.map(ToOwned::to_owned));
     let others = ["queue", "queue --failed", "config show", "explain nightly", "--help"];
     all.extend(others.map(ToOwned::to_owned));
