@@ -341,9 +341,9 @@ impl Place {
         assert!(acts.is_empty(), "{acts:?}");
     }
 
-    /// What was decided on the session, newest last.
+    /// What was decided on the session and by which rules, newest last.
     pub fn decisions(&self) -> String {
-        coord(&self.home, &["explain", &self.id]).stdout
+        coord(&self.home, &["explain", &self.id, "--verbose"]).stdout
     }
 }
 

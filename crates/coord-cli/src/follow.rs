@@ -7,12 +7,14 @@ use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use crate::context::Context;
 
 /// A look is repeated after this at the latest.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The same where only the journal itself is of interest; its directory may have been replaced.
+const NEWS_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The journal's directory, watched.
 #[derive(Debug)]
@@ -36,22 +38,28 @@ impl JournalWatch {
         self.pause_beside(&self.fd, left)
     }
 
-    /// The same, and not longer than until the other is readable.
+    /// Waits for news. Time alone wakes nobody, as long as the journal's directory is the same.
+    pub(crate) fn await_news(&self) -> anyhow::Result<()> {
+        self.wait(&self.fd, Some(NEWS_PAUSE_MAX))
+    }
+
+    /// The same as [`Self::pause`], and not longer than until the other is readable.
     pub(crate) fn pause_beside(&self, other: impl AsFd, left: Duration) -> anyhow::Result<()> {
-        let timeout = Timespec::try_from(PAUSE_MAX.min(left))?;
-        let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
-        match poll(&mut both, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => (),
-            Err(error) => return Err(error.into()),
-        }
-        self.forget();
-        Ok(())
+        self.wait(other, Some(PAUSE_MAX.min(left)))
     }
 
     /// Waits for news, or until the other is readable, however long that takes.
     pub(crate) fn wait_beside(&self, other: impl AsFd) -> anyhow::Result<()> {
+        self.wait(other, None)
+    }
+
+    fn wait(&self, other: impl AsFd, at_most: Option<Duration>) -> anyhow::Result<()> {
+        let timeout = at_most.map(Timespec::try_from).transpose()?;
         let mut both = [PollFd::new(&self.fd, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
-        retry_on_intr(|| poll(&mut both, None))?;
+        match poll(&mut both, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => (),
+            Err(error) => return Err(error.into()),
+        }
         self.forget();
         Ok(())
     }

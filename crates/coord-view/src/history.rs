@@ -1,95 +1,36 @@
 //! Reads the event history from the journal, for `coord events`, the API and decisions (S0-38).
 
-use std::collections::BTreeSet;
+mod fold;
+mod line;
+mod select;
+mod title;
+
+pub use fold::{Entry, Fold};
+pub use line::{Kind, Line, line};
+pub use select::{Detail, Of, Wanted};
+
 use std::path::Path;
 
-use coord_model::envelope::Envelope;
-use coord_model::stamp::rfc3339;
-use coord_model::{
-    Event, Farewell, Outcome, PaneFound, ProcessSeen, Record, Registry, Screen, Via,
-};
 use coord_store::journal::{Cursor, read_segments};
 use coord_store::{Disk, JournalError};
-use serde::Serialize;
+
+use select::{Selector, is_of_message};
 
 /// Approximate size of the details at which a page ends, in bytes, even if it has few lines (H-49).
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
-
-/// Name of the lines that report decisions.
-const DECISION: &str = "Decision";
-/// Name of the lines that report the passing of time. They are not shown to people, because the decisions
-/// show what time changed.
-const DUE: &str = "Due";
-
-/// Name of the lines that report a person's orders.
-const OPERATOR: &str = "Operator";
-
-/// One line of history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
-    /// The position in the journal.
-    pub seq: u64,
-    /// When it happened, in the format of RFC 3339.
-    pub at: String,
-    /// The session or message that the line is about, if there is one.
-    pub session_id: Option<String>,
-    /// The name of the hook event, or of the journal entry.
-    pub name: String,
-    /// The source: hook, process, registry, pane, transcript, task, system, operator or coordinator.
-    pub source: &'static str,
-    /// The id of a hook event.
-    pub id: Option<String>,
-    /// How a hook event arrived: over the `socket` or through the `spool`.
-    pub via: Option<Via>,
-    /// Whether the sender of a hook event was proved (H-25).
-    pub verified: Option<bool>,
-    /// Details, in words.
-    pub detail: String,
-}
-
-/// Selects lines of history.
-#[derive(Debug, Clone, Default)]
-pub struct Wanted {
-    /// Only lines from this position on.
-    pub from_seq: u64,
-    /// Only lines from this wall time on, in milliseconds since 1970.
-    pub since_ms: u64,
-    /// Only lines of this session.
-    pub of: Option<Of>,
-    /// Only decisions.
-    pub decisions_only: bool,
-}
-
-/// Selects lines by session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Of {
-    /// All ids that a record has had.
-    Ids(BTreeSet<String>),
-    /// All ids that begin with this text, which have no record (any more) but may have history.
-    Beginning(String),
-}
-
-impl Of {
-    fn has(&self, id: &str) -> bool {
-        match self {
-            Self::Ids(ids) => ids.contains(id),
-            Self::Beginning(beginning) => id.starts_with(beginning.as_str()),
-        }
-    }
-}
 
 /// Reads history in pieces, oldest first. Nothing is read twice, so following costs as much as what is new,
 /// and little is in memory at a time.
 #[derive(Debug, Clone)]
 pub struct Reader {
     cursor: Cursor,
-    wanted: Wanted,
+    selector: Selector,
 }
 
 impl Reader {
     /// Creates a reader that starts before the first selected line.
     pub fn new(wanted: Wanted) -> Self {
-        Self { cursor: Cursor::before(wanted.from_seq), wanted }
+        Self { cursor: Cursor::before(wanted.from_seq), selector: Selector::new(wanted) }
     }
 
     /// The selected lines of the next piece, which may be none; `None` if there is no further piece yet.
@@ -102,23 +43,9 @@ impl Reader {
         journal_dir: &Path,
     ) -> Result<Option<Vec<Line>>, JournalError> {
         let records = self.cursor.read(disk, journal_dir)?;
-        let lines = records.iter().filter_map(|(seq, payload)| self.wanted.line(*seq, payload));
+        let selector = &mut self.selector;
+        let lines = records.iter().filter_map(|(seq, payload)| selector.line(*seq, payload));
         Ok((!records.is_empty()).then(|| lines.collect()))
-    }
-}
-
-impl Wanted {
-    /// Turns a record into a line, if it is selected.
-    fn line(&self, seq: u64, payload: &[u8]) -> Option<Line> {
-        let line = serde_json::from_slice(payload).map_or_else(|_| unreadable(seq), line);
-        let of_session = match (&self.of, &line.session_id) {
-            (None, _) => true,
-            (Some(of), Some(id)) => of.has(id),
-            (Some(_), None) => false,
-        };
-        let is_of_kind = line.name != DUE && (!self.decisions_only || line.name == DECISION);
-        let is_recent = self.since_ms == 0 || rfc3339(self.since_ms) <= line.at;
-        (of_session && is_of_kind && is_recent).then_some(line)
     }
 }
 
@@ -173,269 +100,89 @@ pub fn newest<D: Disk>(
     wanted: &Wanted,
     max: usize,
 ) -> Result<Vec<Line>, JournalError> {
-    let mut found = Vec::new();
-    for segment in read_segments(disk, journal_dir, wanted.from_seq)?.rev() {
+    if max == 0 { Ok(Vec::new()) } else { Ok(newest_lines(disk, journal_dir, wanted, max)?.lines) }
+}
+
+/// Reads the newest selected lines, up to `max` or one more if that is 0.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn newest_lines<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Newest, JournalError> {
+    let mut left = max;
+    newest_until(disk, journal_dir, wanted, |_| {
+        left = left.saturating_sub(1);
+        left == 0
+    })
+}
+
+/// Reads the lines of the newest entries, up to `max` of them once they are folded, and returns them oldest first.
+///
+/// # Errors
+/// The disk refused, or the journal is damaged.
+pub fn newest_entries<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    max: usize,
+) -> Result<Newest, JournalError> {
+    let mut count = fold::Count::default();
+    // One more is read, so that the oldest one is whole.
+    newest_until(disk, journal_dir, wanted, |line| max < count.add(line))
+}
+
+/// The newest lines, and where history continues.
+#[derive(Debug, Clone)]
+pub struct Newest {
+    /// The lines, oldest first.
+    pub lines: Vec<Line>,
+    /// Reads what comes after the newest record, whether that is selected or not.
+    pub reader: Reader,
+}
+
+/// Reads backwards until a line is the last one that is needed.
+fn newest_until<D: Disk>(
+    disk: &D,
+    journal_dir: &Path,
+    wanted: &Wanted,
+    mut is_last: impl FnMut(&Line) -> bool,
+) -> Result<Newest, JournalError> {
+    let (mut selector, from_seq) = (Selector::new(wanted.clone()), wanted.from_seq);
+    let (mut lines, mut next_seq) = (Vec::new(), from_seq);
+    'segments: for segment in read_segments(disk, journal_dir, from_seq)?.rev() {
         let segment = segment?;
-        let lines = segment.records().rev().filter(|(seq, _)| wanted.from_seq <= *seq);
-        let lines = lines.filter_map(|(seq, payload)| wanted.line(seq, payload));
-        found.extend(lines.take(max.saturating_sub(found.len())));
-        if max <= found.len() {
-            break;
+        next_seq = next_seq.max(segment.next_seq());
+        if selector.follows_messages() {
+            // A message is sent before anything else happens to it, and lines are read backwards.
+            let of_messages = segment.records().filter(|(_, payload)| is_of_message(payload));
+            of_messages.for_each(|(_, payload)| selector.learn(payload));
+        }
+        for (seq, payload) in segment.records().rev().filter(|(seq, _)| from_seq <= *seq) {
+            let Some(line) = selector.line(seq, payload) else { continue };
+            let is_enough = is_last(&line);
+            lines.push(line);
+            if is_enough {
+                break 'segments;
+            }
         }
     }
-    found.reverse();
-    Ok(found)
-}
-
-fn unreadable(seq: u64) -> Line {
-    Line {
-        seq,
-        at: rfc3339(0),
-        session_id: None,
-        name: "Unreadable".to_owned(),
-        source: "coordinator",
-        id: None,
-        via: None,
-        verified: None,
-        detail: "written by another version".to_owned(),
-    }
-}
-
-impl Line {
-    fn tells(&mut self, session_id: String, name: &str, detail: String) {
-        self.session_id = Some(session_id);
-        name.clone_into(&mut self.name);
-        self.detail = detail;
-    }
-}
-
-/// Turns a record into a line.
-pub fn line(record: Record) -> Line {
-    let mut line = Line {
-        seq: record.seq,
-        at: rfc3339(record.at),
-        session_id: None,
-        name: String::new(),
-        source: "coordinator",
-        id: None,
-        via: None,
-        verified: None,
-        detail: String::new(),
-    };
-    match record.entry {
-        Event::Hook(event) => {
-            line.source = "hook";
-            line.via = Some(event.via);
-            line.verified = Some(event.is_verified());
-            hook(&mut line, event.text.0.get());
-        }
-        Event::Folded { session_id, event, id } => {
-            line.source = "hook";
-            line.session_id = Some(session_id);
-            line.name = event;
-            line.id = Some(format!("{id:032x}"));
-            "over the session's share; only counted".clone_into(&mut line.detail);
-        }
-        Event::Decision(decision) => {
-            DECISION.clone_into(&mut line.name);
-            line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
-            line.session_id = Some(decision.session_id);
-        }
-        Event::Proved { session_id, .. } => {
-            line.tells(session_id, "Proved", "checked before an action".to_owned());
-        }
-        Event::Acted { session_id, outcome, .. } => {
-            line.tells(session_id, "Acted", outcome_words(&outcome));
-        }
-        Event::ResumeClaimed { session_id, process, .. } => {
-            let what = format!("pid {} becomes the client", process.pid);
-            line.tells(session_id, "ResumeClaimed", what);
-        }
-        Event::ResumeFailed { session_id, why, .. } => {
-            line.tells(session_id, "ResumeFailed", why);
-        }
-        Event::Operator { session_id, what, .. } => {
-            line.source = "operator";
-            OPERATOR.clone_into(&mut line.name);
-            line.session_id = session_id;
-            line.detail = what;
-        }
-        entry @ (Event::Started(_)
-        | Event::Due
-        | Event::Tick
-        | Event::Gap { .. }
-        | Event::SpoolFolded { .. }
-        | Event::Malformed { .. }
-        | Event::ProcessSeen(_)
-        | Event::ProcessExited { .. }
-        | Event::RegistryRead { .. }
-        | Event::PaneSeen { .. }
-        | Event::TranscriptRead { .. }
-        | Event::TaskRead { .. }
-        | Event::Message { .. }
-        | Event::Shutdown { .. }
-        | Event::ConfigDirLock { .. }
-        | Event::ConfigChanged { .. }
-        | Event::JournalReopened { .. }) => own(&mut line, entry),
-    }
-    line
-}
-
-fn hook(line: &mut Line, text: &str) {
-    let Ok(envelope) = Envelope::parse(text.as_bytes()) else { return };
-    let details = [
-        envelope.source.as_deref(),
-        envelope.reason.as_deref(),
-        envelope.tool_name.as_deref(),
-        envelope.notification_type.as_deref(),
-        envelope.error.as_deref(),
-        envelope.agent_type.as_deref().filter(|kind| !kind.is_empty()),
-    ];
-    line.detail = details.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    line.at = envelope.emitted_at;
-    line.session_id = Some(envelope.session_id);
-    line.name = envelope.event;
-    line.id = Some(envelope.id);
-}
-
-fn process_words(seen: &ProcessSeen) -> String {
-    let what = match (seen.alive, seen.is_stopped) {
-        (false, _) => "gone",
-        (true, true) => "stopped (Ctrl-Z)",
-        (true, false) => "alive",
-    };
-    format!("pid {} {what}", seen.process.pid)
-}
-
-fn registry_words(entry: &Registry) -> String {
-    match entry {
-        Registry::Present(entry) => {
-            let (session_id, waiting_for) = (&entry.session_id, &entry.waiting_for);
-            let status = entry.status.as_deref().unwrap_or("no status");
-            let waits =
-                waiting_for.as_deref().map_or_else(String::new, |what| format!(" ({what})"));
-            format!("entry present, {status}{waits}, session {session_id}")
-        }
-        Registry::Absent => "no entry".to_owned(),
-        Registry::Unreadable { why } => format!("not read: {why}"),
-        Registry::Strange { why } => format!("strange: {why}"),
-    }
-}
-
-fn pane_words(pane: &PaneFound) -> String {
-    match pane {
-        PaneFound::Found(seen) => {
-            let screen = seen.screen.map_or("no known screen", Screen::word);
-            let farewell = match seen.farewell {
-                Some(Farewell::Last(_)) => ", the client's farewell",
-                Some(Farewell::Above { .. }) => ", a farewell further up",
-                None => "",
-            };
-            let crash =
-                seen.signature.as_ref().map_or_else(String::new, |name| format!(", {name}"));
-            format!("pane {}, {screen}{farewell}{crash}", seen.pane.pane)
-        }
-        PaneFound::NotThere => "no pane has the client's terminal".to_owned(),
-        PaneFound::Unreadable { why } => format!("not read: {why}"),
-    }
-}
-
-fn task_words(dir: &str, has_signal: bool, stop: Option<&str>) -> String {
-    let signal = if has_signal { "an .auto-signal" } else { "no .auto-signal" };
-    let stop = match stop {
-        None => "no .auto-stop".to_owned(),
-        Some("") => "an .auto-stop".to_owned(),
-        Some(reason) => format!("an .auto-stop ({reason})"),
-    };
-    format!("{dir}: {signal}, {stop}")
-}
-
-fn outcome_words(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Done => "done".to_owned(),
-        Outcome::Changed { what } => format!("not done: {what}"),
-        Outcome::Failed { why } => format!("failed: {why}"),
-        Outcome::Observed => "not done: coord only observes".to_owned(),
-    }
-}
-
-/// Fills in the line of the other entries: observations, and what concerns the coordinator itself.
-fn own(line: &mut Line, event: Event) {
-    let (name, source, detail) = match event {
-        Event::Started(started) => {
-            ("CoordinatorStarted", "coordinator", format!("version {}", started.version))
-        }
-        Event::Gap { ns } => ("Gap", "coordinator", format!("{} ms", ns / 1_000_000)),
-        Event::SpoolFolded { events } => {
-            ("SpoolFolded", "coordinator", format!("{events} events were only counted"))
-        }
-        Event::Malformed { why, .. } => ("Malformed", "coordinator", why),
-        Event::ProcessSeen(seen) => ("ProcessSeen", "process", process_words(&seen)),
-        Event::ProcessExited { process } => {
-            ("ProcessExited", "process", format!("pid {}", process.pid))
-        }
-        Event::RegistryRead { process, found, .. } => {
-            ("RegistryRead", "registry", format!("pid {}: {}", process.pid, registry_words(&found)))
-        }
-        Event::PaneSeen { process, found, .. } => {
-            ("PaneSeen", "pane", format!("pid {}: {}", process.pid, pane_words(&found)))
-        }
-        Event::TranscriptRead { process, interrupted_ms, has_signature, failure } => {
-            let interrupted = interrupted_ms.map(|_| "ends with an interrupt".to_owned());
-            let content = has_signature.map(|has| {
-                let verb = if has { "contains" } else { "does not contain" };
-                format!("{verb} the text of the crash signature as content")
-            });
-            let failed =
-                failure.map(|failure| format!("ends with an API error: {}", failure.error));
-            let what: Vec<String> = interrupted.into_iter().chain(content).chain(failed).collect();
-            ("TranscriptRead", "transcript", format!("pid {}: {}", process.pid, what.join(", ")))
-        }
-        Event::TaskRead { dir, found } => {
-            ("TaskRead", "task", task_words(&dir, found.signal.is_some(), found.stop.as_deref()))
-        }
-        Event::Message { id, what, .. } => {
-            line.session_id = Some(id);
-            ("Message", "coordinator", what)
-        }
-        Event::Shutdown { under_way } => {
-            let what = if under_way { "the machine is being shut down" } else { "called off" };
-            ("Shutdown", "system", what.to_owned())
-        }
-        Event::ConfigDirLock { config_dir, held } => {
-            let what =
-                if held { "held" } else { "held by another coordinator; coord only observes" };
-            ("ConfigDirLock", "coordinator", format!("{config_dir}: {what}"))
-        }
-        Event::ConfigChanged { changes, .. } => {
-            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
-            ("ConfigChanged", "coordinator", changes.join(", "))
-        }
-        Event::JournalReopened { why, after_ms } => {
-            let s = after_ms / 1000;
-            let what = format!("synced again; nothing was recorded for {s} s: {why}");
-            ("JournalReopened", "coordinator", what)
-        }
-        Event::Due | Event::Tick => (DUE, "coordinator", "time passed".to_owned()),
-        Event::Hook(_)
-        | Event::Folded { .. }
-        | Event::Decision(_)
-        | Event::Proved { .. }
-        | Event::Acted { .. }
-        | Event::ResumeClaimed { .. }
-        | Event::ResumeFailed { .. }
-        | Event::Operator { .. } => return,
-    };
-    name.clone_into(&mut line.name);
-    line.source = source;
-    line.detail = detail;
+    lines.reverse();
+    Ok(Newest { lines, reader: Reader { cursor: Cursor::before(next_seq), selector } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coord_model::{Decision, Record};
+    use coord_model::{
+        Address, Decision, Event, MessageId, NewMessage, QueueEvent, Record, Same, Sender,
+        SessionKey,
+    };
     use coord_store::{Journal, RealDisk};
+    use std::collections::BTreeSet;
     use std::path::PathBuf;
 
     /// Creates a journal of several segments, whose records are decisions on one session.
@@ -531,5 +278,74 @@ mod tests {
         let lines = newest(&RealDisk, dir.path(), &Wanted::default(), 3).unwrap();
         assert_eq!(seqs(&lines), [98, 99, 100]);
         assert!(newest(&RealDisk, dir.path(), &Wanted::default(), 1_000).is_err());
+    }
+
+    // U-10: the newest entries are found without the oldest segments, and what comes next is read from there on.
+    #[test]
+    fn u_10_the_newest_entries_cost_the_newest_segments() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = journal(dir.path(), 100);
+        let files = segments(dir.path());
+        damage(&files[0]);
+        let wanted = Wanted { detail: Detail::Edges, ..Wanted::default() };
+        let Newest { lines, mut reader } =
+            newest_entries(&RealDisk, dir.path(), &wanted, 3).unwrap();
+        assert_eq!(seqs(&lines), [97, 98, 99, 100], "one more, so that the oldest is whole");
+        assert_eq!(reader.next_piece(&RealDisk, dir.path()).unwrap(), None);
+        append(&mut journal);
+        let next = reader.next_piece(&RealDisk, dir.path()).unwrap().unwrap();
+        assert_eq!(seqs(&next), [101]);
+    }
+
+    // U-10: of a session, the messages to it and from it, forwards and backwards.
+    #[test]
+    fn u_10_the_messages_of_a_session_are_selected_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(RealDisk, dir.path(), 0, 1_000_000).unwrap();
+        let ids = [1, 2, 3].map(MessageId::from_random);
+        let to = [
+            Address::Session(SessionKey(5)),
+            Address::Session(SessionKey(6)),
+            Address::Queue("q".to_owned()),
+        ];
+        let from = [Sender::Operator, Sender::Coord, Sender::Session("s".to_owned())];
+        for ((id, to), from) in ids.into_iter().zip(to).zip(from) {
+            let same = Same::Text(0);
+            let new = NewMessage {
+                id,
+                to,
+                from,
+                is_urgent: false,
+                depth: 0,
+                same,
+                bytes: 1,
+                ttl_ms: None,
+            };
+            append_message(&mut journal, id, QueueEvent::Sent(new));
+        }
+        for id in ids {
+            append_message(&mut journal, id, QueueEvent::Dropped(id));
+        }
+        append(&mut journal);
+        let of = Some(Of::Ids(BTreeSet::from(["s".to_owned()])));
+        let alone = Wanted { of, ..Wanted::default() };
+        let keys = Some(BTreeSet::from([SessionKey(5)]));
+        let wanted = Wanted { messages_of: keys, ..alone.clone() };
+        for (wanted, expected) in [(alone, vec![7]), (wanted, vec![1, 3, 4, 6, 7])] {
+            let mut found = Vec::new();
+            read(&RealDisk, dir.path(), &wanted, |line| found.push(line)).unwrap();
+            assert_eq!(seqs(&found), expected);
+            let found = newest(&RealDisk, dir.path(), &wanted, 100).unwrap();
+            assert_eq!(seqs(&found), expected, "backwards");
+        }
+    }
+
+    fn append_message(journal: &mut Journal<RealDisk>, id: MessageId, event: QueueEvent) {
+        let seq = journal.next_seq();
+        let entry = Event::Message { id: id.to_string(), what: "x".to_owned(), event };
+        let record = Record { seq, at: 1_000, mono_ns: 0, entry: &entry };
+        let payload = serde_json::to_vec(&record).unwrap();
+        assert!(is_of_message(&payload), "it is recognized without being parsed");
+        journal.append(&payload).unwrap();
     }
 }

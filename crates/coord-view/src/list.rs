@@ -5,6 +5,7 @@ mod widths;
 mod words;
 
 pub use widths::Widths;
+pub use words::state_words;
 
 use std::collections::BTreeSet;
 
@@ -312,7 +313,7 @@ fn of_run(run: &Run, seen: &Seen) -> Row {
         tone,
         id: run.begin.run_id.clone(),
         name: run.begin.name.clone().unwrap_or_else(|| run.begin.program.clone()),
-        state: run.shown.state.clone(),
+        state: words::run_state(run).to_owned(),
         age_s: seen.now_ms.saturating_sub(since_ms) / 1_000,
         place: "headless".to_owned(),
         what: format!("{short}: {}", words::about_run(run, seen.now_ms)),

@@ -26,6 +26,7 @@ pub fn session(state: &State, session: &Session, now: Now) -> inspect::Session {
     let needs = needs(session);
     inspect::Session {
         session_id: session.session_id.clone(),
+        key: Some(session.key),
         previous_ids: session.previous_ids.clone(),
         forked_from: session.forked_from.clone(),
         host: session.host.clone(),

@@ -7,7 +7,7 @@
 
 use crate::message::Totals;
 use crate::run::Run;
-use coord_model::{Background, Kind, NameSource, SessionState, Status};
+use coord_model::{Background, Kind, NameSource, SessionKey, SessionState, Status};
 use serde::{Deserialize, Serialize};
 
 /// Schema number of [`Inspect`].
@@ -59,6 +59,9 @@ pub struct Coordinator {
 pub struct Session {
     /// The id with which the session can be resumed now.
     pub session_id: String,
+    /// The number of its record, which stays while the id changes; messages in the history name it.
+    #[serde(default)]
+    pub key: Option<SessionKey>,
     /// The session's earlier ids, oldest first.
     pub previous_ids: Vec<String>,
     /// The session from which it was forked.

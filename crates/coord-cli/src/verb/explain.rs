@@ -19,13 +19,14 @@ const DECISIONS_MAX: usize = 20;
 
 /// Show why a session or a message is in its state
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2\n\nThe id in parentheses names the rule; docs/guarantees.md lists all rules."
-)]
+#[command(after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2")]
 pub(crate) struct Args {
     /// The id of a session, a run or a message, or the beginning of one
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     id: String,
+    /// Add the id of the rule to each decision
+    #[arg(long, short)]
+    verbose: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,13 +42,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         Err(Failure::NoSuchSession(text)) => {
             let found = runs::named(&args.id, context)?;
             for run in &found {
-                runs::explain(&mut out, run, args.json, context)?;
+                runs::explain(&mut out, run, args.json, args.verbose, context)?;
             }
             return if found.is_empty() { Err(Failure::NoSuchSession(text)) } else { Ok(()) };
         }
         Err(other) => return Err(other),
     };
-    let painter = Painter::for_stdout();
     for session in &sessions {
         let decisions = decisions(session, context)?;
         if args.json {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             });
             print_json(&mut out, &answer)?;
         } else {
-            text(&mut out, session, &decisions, painter, context)?;
+            text(&mut out, session, &decisions, args.verbose, context)?;
         }
     }
     Ok(())
@@ -93,11 +93,7 @@ fn message(args: &Args, context: &Context) -> Result<(), Failure> {
     let painter = Painter::for_stdout();
     let id = painter.paint(Colour::Bold, &escape(&message.id));
     writeln!(out, "{id}  {}: {}", escape(&message.state), escape(&message.because))?;
-    for line in &decisions {
-        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&line.at, context))));
-        writeln!(out, "  decided   {}  {ago}", escape(&line.detail))?;
-    }
-    Ok(())
+    decided(&mut out, &decisions, args.verbose, context)
 }
 
 /// The newest decisions on the session, under any of its ids.
@@ -121,9 +117,10 @@ fn text(
     out: &mut impl Write,
     session: &Session,
     decisions: &[Line],
-    painter: Painter,
+    is_verbose: bool,
     context: &Context,
 ) -> Result<(), Failure> {
+    let painter = Painter::for_stdout();
     writeln!(
         out,
         "{}  {} for {}",
@@ -134,7 +131,8 @@ fn text(
     if let Some(name) = &session.name {
         writeln!(out, "  name      {}", escape(name))?;
     }
-    writeln!(out, "  because   {} ({})", escape(&session.because), escape(&session.rule))?;
+    let rule = ruled_by(Some(&session.rule), is_verbose);
+    writeln!(out, "  because   {}{rule}", escape(&session.because))?;
     for evidence in &session.evidence {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(evidence.age_s)));
         let (source, fact) = (escape(&evidence.source), escape(&evidence.fact));
@@ -149,9 +147,27 @@ fn text(
         writeln!(out, "  {name:9} {}", escape(&words))?;
     }
     writeln!(out, "  changes   {}", escape(&session.changes_when))?;
+    decided(out, decisions, is_verbose, context)
+}
+
+/// The decisions, oldest first.
+fn decided(
+    out: &mut impl Write,
+    decisions: &[Line],
+    is_verbose: bool,
+    context: &Context,
+) -> Result<(), Failure> {
+    let painter = Painter::for_stdout();
     for line in decisions {
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&line.at, context))));
-        writeln!(out, "  decided   {}  {ago}", escape(&line.detail))?;
+        let rule = ruled_by(line.rule.as_deref(), is_verbose);
+        writeln!(out, "  decided   {}{rule}  {ago}", escape(line.words()))?;
     }
     Ok(())
+}
+
+/// The id of a rule in parentheses; empty unless it is asked for (U-12).
+pub(crate) fn ruled_by(rule: Option<&str>, is_verbose: bool) -> String {
+    let rule = rule.filter(|rule| is_verbose && !rule.is_empty());
+    rule.map_or_else(String::new, |rule| format!(" ({})", escape(rule)))
 }

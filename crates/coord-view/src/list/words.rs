@@ -1,5 +1,7 @@
 //! The words of a row: where a session is, and what it does or needs (U-02, U-04).
 
+use std::borrow::Cow;
+
 use coord_model::SessionState;
 use coord_model::stamp::parse_rfc3339;
 use coord_wire::inspect::{Need, Session};
@@ -162,8 +164,33 @@ pub(super) fn about_run(run: &Run, now_ms: u64) -> String {
             let left_s = ms(&hold.until).saturating_sub(now_ms) / 1_000;
             format!("{}, {} left", hold.reason, age(left_s))
         }
-        None => run.shown.state.clone(),
+        None => state_words(&run.shown.state).into_owned(),
     }
+}
+
+/// The state of a run, by a name that sessions have too; the details are in [`about_run`].
+pub(super) fn run_state(run: &Run) -> &str {
+    match run.shown.state.as_str() {
+        own @ ("exited" | "unknown") => own,
+        "spawned" => "starting",
+        _ => "running",
+    }
+}
+
+/// The state of a run in plain words (U-12). Programs read the name.
+pub fn state_words(state: &str) -> Cow<'_, str> {
+    Cow::Borrowed(match state {
+        "spawned" => "started",
+        "streaming" => "working",
+        "tool_active" => "a tool runs",
+        "idle_post_result" => "its result came",
+        "reader_eof" => "its output ended",
+        "subcountdown" => "its output ended, it lives on",
+        "limbo" => "its result came, it lives on",
+        "sigterm_sent" => "SIGTERM sent",
+        "sigkill_sent" => "SIGKILL sent",
+        other => return other.into(),
+    })
 }
 
 /// Whether its recovery begins at a time that is known.

@@ -1,9 +1,11 @@
 //! Headless runs in `coord inspect` and `coord explain`: read from their own files (S3-02, S3-16, G9).
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use coord_model::stamp::parse_rfc3339;
 use coord_run::runs;
+use coord_view::list::state_words;
 use coord_wire::run::{Run, RunLine};
 
 use super::{age_s, tilde};
@@ -115,8 +117,33 @@ fn head(
     let what = run.begin.name.as_deref().unwrap_or(&run.begin.program);
     let since = age(age_s(&run.shown.since, context));
     let id = painter.paint(Colour::Bold, &escape(&run.begin.run_id));
-    let state = painter.paint(colour(run), &escape(&run.shown.state));
+    let state = painter.paint(colour(run), &escape(&state_words(&run.shown.state)));
     Ok(writeln!(out, "{id}  {}  {state} for {since}", escape(what))?)
+}
+
+/// What a note reports, in plain words (U-12). The name of one that coord does not know has no underscores.
+fn note_title(name: &str) -> Cow<'_, str> {
+    if let Some(state) = name.strip_prefix("subprocess.state.") {
+        return state_words(state);
+    }
+    Cow::Borrowed(match name {
+        "watchdog.entry" => "limits",
+        "watchdog.tick" => "processes",
+        "watchdog.exit" => "supervision ended",
+        "gap" => "paused",
+        "signal_forwarded" => "signal passed on",
+        "error_case_opened" => "error seen",
+        "reader_done_but_alive" | "runner.limbo_detected" | "post_result_limbo_detected" => {
+            "the process lives on"
+        }
+        "subcountdown_deferred" => "not ended yet",
+        "end_decided" => "to be ended",
+        "end_withdrawn" => "not ended",
+        "sigterm_after_timeout" => "SIGTERM sent",
+        "end_not_recorded" => "not ended, the record cannot be written",
+        "sigkill_after_grace" => "SIGKILL sent",
+        other => return Cow::Owned(other.replace(['_', '.'], " ")),
+    })
 }
 
 /// Everything that was seen and decided in it.
@@ -124,6 +151,7 @@ pub(crate) fn explain(
     out: &mut impl Write,
     run: &Run,
     json: bool,
+    is_verbose: bool,
     context: &Context,
 ) -> Result<(), Failure> {
     let notes = runs::notes(&context.paths, &run.begin.run_id)?;
@@ -142,8 +170,9 @@ pub(crate) fn explain(
             }
         };
         let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(at, context))));
-        let name =
-            painter.paint(if is_warning { Colour::Yellow } else { Colour::Plain }, &escape(name));
+        let title = if is_verbose { name.into() } else { note_title(name) };
+        let colour = if is_warning { Colour::Yellow } else { Colour::Plain };
+        let name = painter.paint(colour, &escape(&title));
         writeln!(out, "  {name}: {}  {ago}", escape(because))?;
     }
     Ok(())

@@ -224,7 +224,7 @@ fn a_previous_id_means_todays_record() {
         let shown = coord(&home, &["inspect", id]).expect_success().stdout;
         assert!(shown.contains("  id         after-the-clear\n"), "{shown}");
         let events = coord(&home, &["events", id]).expect_success().stdout;
-        for name in ["UserPromptSubmit", "SessionEnd", "SessionStart"] {
+        for name in ["prompt", "ended", "started"] {
             assert!(events.contains(name), "{id}: {events}");
         }
     }
@@ -286,8 +286,8 @@ fn events_are_text_or_json_and_can_be_limited_in_time() {
     let text = coord(&home, &["events", "session-one"]).expect_success().stdout;
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 2, "{text}");
-    assert!(lines[0].contains("session-  UserPromptSubmit"), "{text}");
-    assert!(lines[1].contains("PreToolUse") && lines[1].contains("Bash"), "{text}");
+    assert!(lines[0].contains("session-  prompt"), "{text}");
+    assert!(lines[1].contains("tool started") && lines[1].contains("Bash"), "{text}");
     let json = coord(&home, &["events", "session-one", "--json"]).expect_success().stdout;
     let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["name"], "UserPromptSubmit");
@@ -297,9 +297,9 @@ fn events_are_text_or_json_and_can_be_limited_in_time() {
         assert!(coord_model::stamp::parse_rfc3339(at).is_some() && at.len() == 24, "{at}");
     }
     let recent = coord(&home, &["events", "session-one", "--since", "1h"]).expect_success().stdout;
-    assert!(!recent.contains("UserPromptSubmit") && recent.contains("PreToolUse"), "{recent}");
+    assert!(!recent.contains("prompt") && recent.contains("tool started"), "{recent}");
     let all = coord(&home, &["events", "session-one", "--since", "1d"]).expect_success().stdout;
-    assert!(all.contains("UserPromptSubmit"), "{all}");
+    assert!(all.contains("prompt"), "{all}");
 }
 
 #[test]

@@ -193,6 +193,6 @@ fn h29_tool_events_over_a_sessions_share_are_counted_and_edges_kept() {
         ("UserPromptSubmit", "Stop")
     );
     assert!(
-        coord(&home, &["events", "session-two"]).expect_success().stdout.contains("PreToolUse")
+        coord(&home, &["events", "session-two"]).expect_success().stdout.contains("tool started")
     );
 }

@@ -32,7 +32,6 @@ fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
     for part in [
         "aaaa1111  running for ",
         "a turn is open",
-        "(R-02)",
         "last event UserPromptSubmit",
         "changes   Stop",
     ] {
