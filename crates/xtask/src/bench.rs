@@ -25,6 +25,7 @@ mod socket;
 mod standing;
 mod table;
 mod terminal;
+mod top;
 
 use crate::{root, say, say_error};
 use anyhow::{Context, bail};
@@ -39,7 +40,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -67,7 +68,7 @@ const REAL_CLIENT: &str = "recovery-client";
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 14] = [
+const GROUPS: [(&str, Measure); 15] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -82,6 +83,7 @@ const GROUPS: [(&str, Measure); 14] = [
     ("run", run::measure),
     ("queue", queue::measure),
     ("standing", standing::measure),
+    ("top", top::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -194,6 +194,15 @@ pub(super) fn until<T>(
     }
 }
 
+/// Lets time pass until then, with whatever happens in it being measured.
+pub(super) fn pass(until: Instant) {
+    while let left = until.saturating_duration_since(Instant::now())
+        && !left.is_zero()
+    {
+        std::thread::park_timeout(left);
+    }
+}
+
 /// How busy the machine is with other things too.
 pub(super) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -9,7 +9,7 @@
 use super::Bench;
 use super::client::{DAMAGE, DONE, HANG};
 use super::events::session_id;
-use super::place::{Place, Which, load, start_line, until};
+use super::place::{Place, Which, load, pass, start_line, until};
 use super::table::{Goal, Table};
 use super::terminal::Pane;
 use anyhow::{Context, bail};
@@ -127,8 +127,8 @@ struct Cost {
 
 /// Seconds of a core, or a share of it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Used {
-    own: f64,
+pub(super) struct Used {
+    pub(super) own: f64,
     /// Of children that have ended.
     children: f64,
 }
@@ -142,9 +142,7 @@ impl Cost {
         let all = || pids.iter().map(|pid| used(*pid)).collect::<anyhow::Result<Vec<Used>>>();
         let begun = Instant::now();
         let (before, threads_before) = (all()?, threads()?);
-        while begun.elapsed() < window {
-            std::thread::park_timeout(window.saturating_sub(begun.elapsed()));
-        }
+        pass(begun + window);
         let (after, threads_after) = (all()?, threads()?);
         let percent = |used: f64| 100.0 * used / begun.elapsed().as_secs_f64();
         let shares = after.iter().zip(&before).map(|(after, before)| Used {
@@ -160,7 +158,7 @@ impl Cost {
 }
 
 /// What a process and its ended children have used since their starts, in seconds.
-fn used(pid: u32) -> anyhow::Result<Used> {
+pub(super) fn used(pid: u32) -> anyhow::Result<Used> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, rest) = text.rsplit_once(") ").context("/proc/PID/stat")?;
     // utime, stime, cutime, cstime: fields 14 to 17; the rest begins with the third.
