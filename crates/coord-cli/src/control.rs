@@ -68,6 +68,7 @@ enum Verb {
 }
 
 pub(crate) fn main() -> ExitCode {
+    verb::completions::answer::<Cli>();
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         match usage::line(Program::Coordctl, &error).filter(|_| error.use_stderr()) {
             Some(line) => complain(NAME, &line),

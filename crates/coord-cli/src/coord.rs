@@ -187,6 +187,7 @@ fn parse_alone<A: clap::Args>(
 }
 
 pub(crate) fn main() -> ExitCode {
+    verb::completions::answer::<Cli>();
     let cli = parse_quickly(std::env::args_os().skip(1))
         .unwrap_or_else(|| Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error)));
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {

@@ -18,6 +18,7 @@ use coord_wire::api::{OperatorAnswer, OperatorRequest, REFUSED};
 use crate::client;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, escape, print_json};
+use crate::verb::completions;
 use crate::verb::status::not_reachable;
 
 /// What every one of them takes.
@@ -36,7 +37,7 @@ pub(crate) struct How {
 #[group(required = true, multiple = false)]
 pub(crate) struct Whom {
     /// A session id, or the beginning of one (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: Option<String>,
     /// All sessions
     #[arg(long)]

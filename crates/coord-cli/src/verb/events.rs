@@ -14,6 +14,7 @@ use coord_wire::inspect::Session;
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, columns, duration_ms, escape, fit, pad, print_json};
+use crate::verb::completions;
 use crate::verb::explain::ruled_by;
 use crate::verb::inspect::{look, runs};
 
@@ -28,7 +29,7 @@ const FOLLOWED_LINES: usize = 10;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// The name or id of a session, the id of a run or a message, or the beginning of an id
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: Option<String>,
     /// Show also what coord observed: processes, registry, screens, and the coordinator itself
     #[arg(long)]

@@ -11,6 +11,7 @@ use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, escape, print_json};
+use crate::verb::completions;
 use crate::verb::inspect::{age_s, colour, look, runs, standing, state_name};
 use crate::verb::queue;
 
@@ -22,7 +23,7 @@ const DECISIONS_MAX: usize = 20;
 #[command(after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2")]
 pub(crate) struct Args {
     /// The id of a session, a run or a message, or the beginning of one
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: String,
     /// Add the id of the rule to each decision
     #[arg(long, short)]

@@ -13,6 +13,7 @@ use coord_wire::inspect::Session;
 
 use crate::context::Context;
 use crate::out::{Failure, escape};
+use crate::verb::completions;
 use crate::verb::inspect::{look, tilde};
 use tmux::Client;
 
@@ -23,7 +24,7 @@ use tmux::Client;
 )]
 pub(crate) struct GoArgs {
     /// A session's name or id
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     name: String,
     #[command(flatten)]
     from: From,

@@ -28,6 +28,7 @@ use crate::context::{Context, variable};
 use crate::follow::JournalWatch;
 use crate::out::{Colour, Failure, Painter, columns, escape, print_json};
 use crate::this_machine::ThisMachine;
+use crate::verb::completions;
 use crate::verb::queue;
 use crate::verb::status::{not_reachable, warn_elsewhere};
 use list::Style;
@@ -43,7 +44,7 @@ const STOPPED_LISTED_S: u64 = 24 * 3600;
 )]
 pub(crate) struct Args {
     /// The name or id of a session, the id of a run, or the beginning of an id (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: Option<String>,
     /// Print JSON; as -o json
     #[arg(long)]

@@ -13,6 +13,7 @@ use super::queue::answered;
 use crate::client;
 use crate::context::Context;
 use crate::out::{Failure, complain};
+use crate::verb::completions;
 
 /// Its own usage errors (interfaces.md): the command's exit codes are the command's.
 pub(crate) const USAGE: u8 = 64;
@@ -27,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Send this session's agent a message when the run ends: an id, the beginning of one, or a name
-    #[arg(long, value_name = "SESSION", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "SESSION", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     parent: Option<String>,
     /// Which client the command is [default: derived from the program's name]
     #[arg(long, value_enum, value_name = "WHO")]

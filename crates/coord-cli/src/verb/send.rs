@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::out::Failure;
+use crate::verb::completions;
 use crate::verb::queue::{MessageArgs, To, send};
 
 /// Send a message to a session's agent
@@ -11,7 +12,7 @@ use crate::verb::queue::{MessageArgs, To, send};
 )]
 pub(crate) struct Args {
     /// A session id, the beginning of one, or the name of a session
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: String,
     #[command(flatten)]
     message: MessageArgs,

@@ -10,6 +10,7 @@ use coord_wire::inspect::Session;
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, duration_ms, escape};
+use crate::verb::completions;
 use crate::verb::inspect::{look, state_name};
 
 /// Wait until sessions reach a state
@@ -19,7 +20,7 @@ use crate::verb::inspect::{look, state_name};
 )]
 pub(crate) struct Args {
     /// Session ids, beginnings of ids, or names
-    #[arg(value_name = "ID", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_name = "ID", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     ids: Vec<String>,
     /// A state as `coord inspect` shows it, or needs_me; may be given several times
     #[arg(long, value_name = "STATE", required = true, value_parser = until)]

@@ -10,6 +10,7 @@ use coord_wire::api::{OperatorRequest, OperatorVerb};
 use super::{How, order};
 use crate::context::Context;
 use crate::out::Failure;
+use crate::verb::completions;
 
 /// Mark a session as watched or unattended, and set whether it comes back by itself
 #[derive(Debug, clap::Args)]
@@ -23,7 +24,7 @@ use crate::out::Failure;
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
 pub(crate) struct Args {
     /// A session id, or the beginning of one (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: Option<String>,
     /// Every session started in this directory, now or later
     #[arg(long, value_name = "DIR")]
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Id of the session that gets a message when this one ends
-    #[arg(long, value_name = "ID", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "ID", conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     parent: Option<String>,
     /// Directory of its task, for .auto-signal and .auto-stop
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]

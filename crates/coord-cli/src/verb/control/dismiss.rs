@@ -5,6 +5,7 @@ use coord_wire::api::{OperatorRequest, OperatorVerb};
 use super::{How, order};
 use crate::context::Context;
 use crate::out::Failure;
+use crate::verb::completions;
 
 /// Take a session out of NEEDS YOU until its state changes
 #[derive(Debug, clap::Args)]
@@ -13,7 +14,7 @@ use crate::out::Failure;
 )]
 pub(crate) struct Args {
     /// A session's name or id, or the id of a need
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     what: String,
     #[command(flatten)]
     how: How,

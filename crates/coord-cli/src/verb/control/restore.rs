@@ -14,6 +14,7 @@ use super::{How, ask, show, tmux_server};
 use crate::client;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, columns, escape, fit, fit_end, pad};
+use crate::verb::completions;
 use crate::verb::inspect::{age_s, tilde};
 use crate::verb::status::not_reachable;
 
@@ -24,7 +25,7 @@ use crate::verb::status::not_reachable;
 )]
 pub(crate) struct Args {
     /// Session ids, or the beginnings of some (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     ids: Vec<String>,
     /// Do not ask for confirmation
     #[arg(long, short)]

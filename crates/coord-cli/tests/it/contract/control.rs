@@ -562,7 +562,7 @@ fn every_verb_has_help_with_an_example_and_its_usage() {
     }
     for shell in ["bash", "zsh", "fish"] {
         let script = coordctl(&home, &["completions", shell]).expect_success().stdout;
-        assert!(script.contains("coordctl") && script.contains("reset-failed"), "{shell}");
+        assert!(script.contains("coordctl") && script.contains("COORD_COMPLETE"), "{shell}");
     }
     assert!(coordctl(&home, &["man", "hold"]).expect_success().stdout.contains("hold"));
     assert!(!home.paths().state.exists(), "asking for help makes nothing");

@@ -1,7 +1,12 @@
 //! Wrong commands and options are answered in one line that names the right ones (U-09).
 
-use coord_tests::coord::{coord, coordctl};
+use std::fs;
+
+use coord_tests::coord::{coord, coordctl, programs, session_when};
 use coord_tests::home::Home;
+use coord_tests::process::run;
+
+use super::harness::Harness;
 
 /// The one line on standard error.
 #[track_caller]
@@ -70,12 +75,49 @@ fn u_09_the_help_names_every_verb_by_task() {
 
 /// The verbs of `coord` that people see, as its completions have them.
 pub(super) fn verbs(home: &Home) -> Vec<String> {
-    let completions = coord(home, &["completions", "fish"]).expect_success().stdout;
-    let verb = |line: &str| {
-        let words = line.strip_prefix("complete -c coord -n \"__fish_coord_needs_command\" ")?;
-        Some(words.split("-a \"").nth(1)?.split('"').next()?.to_owned())
-    };
-    let verbs: Vec<String> = completions.lines().filter_map(verb).collect();
-    assert!(20 < verbs.len(), "{completions}");
+    let verbs = completed(home, "coord", &[""]);
+    let verbs: Vec<String> = verbs.into_iter().filter(|word| !word.starts_with('-')).collect();
+    assert!(20 < verbs.len(), "{verbs:?}");
     verbs
+}
+
+/// What bash completes the last word to, with the script that the program prints.
+fn completed(home: &Home, program: &str, words: &[&str]) -> Vec<String> {
+    let script = home.tmp().join("completions.bash");
+    let shown = if program == "coord" { coord } else { coordctl }(home, &["completions", "bash"]);
+    fs::write(&script, shown.expect_success().stdout).unwrap();
+    let mut bash = home.command("bash");
+    let path = format!("{}:{}", programs().display(), std::env::var("PATH").unwrap());
+    bash.env("PATH", path).env("COORD_HOME", home.root());
+    let ask = "source \"$1\"; program=$2; shift 2; COMP_WORDS=($program \"$@\"); COMP_CWORD=$#; COMP_TYPE=9; \
+               _clap_complete_$program $program \"${@: -1}\" x; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    bash.args(["-c", ask, "bash"]).arg(&script).arg(program).args(words);
+    let said = run(bash, &home.tmp(), "bash").expect_success();
+    said.stdout.lines().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+}
+
+// U-03: what a shell completes is what there is at that moment.
+#[test]
+fn u_03_names_and_ids_of_sessions_are_completed_live() {
+    let (home, _coordinator) = super::control::watched();
+    assert_eq!(completed(&home, "coord", &["explain", "har"]), [""; 0]);
+    let mut harness = Harness::headless(&home, "3f2a0000-one");
+    harness.begin_turn();
+    let known =
+        session_when(&home, "3f2a0000-one", "it is named", |one| one.display_name.is_some());
+    let name = known.display_name.unwrap();
+    for (program, verb) in [("coord", "explain"), ("coord", "send"), ("coordctl", "hold")] {
+        let words = &completed(&home, program, &[verb, "har"]);
+        assert_eq!(words, &[name.as_str()], "{program} {verb}");
+        assert_eq!(completed(&home, program, &[verb, "3f2a"]), ["3f2a0000-one"], "an id");
+    }
+    assert_eq!(completed(&home, "coord", &["inspect", "--ou"]), ["--output"]);
+    assert_eq!(completed(&home, "coordctl", &["reco"]), ["recover"]);
+    // Whatever is in the environment, a command is a command.
+    let mut command = home.command(programs().join("coord"));
+    command
+        .args(["inspect", "--json"])
+        .env("COORD_COMPLETE", "bash")
+        .env("COORD_HOME", home.root());
+    assert!(run(command, &home.tmp(), "coord").expect_success().stdout.contains("3f2a0000-one"));
 }
