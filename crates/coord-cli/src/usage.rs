@@ -23,6 +23,9 @@ const OTHER_WORDS: [(&str, &str); 12] = [
     ("stop", "coord down"),
 ];
 
+/// So many values are listed; more are in the help.
+const LISTED_MAX: usize = 8;
+
 /// One of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
@@ -82,7 +85,70 @@ pub(crate) fn line(program: Program, error: &clap::Error) -> Option<String> {
         let (found, path) = deepest(&command, program.name(), &words);
         return Some(wrong_option(found, &path, &option));
     }
-    None
+    let command = program.command();
+    let (_, path) = deepest(&command, program.name(), &words);
+    if kind == ErrorKind::MissingRequiredArgument {
+        return missing(error, &path, &words);
+    }
+    let is_of_value = matches!(kind, ErrorKind::InvalidValue | ErrorKind::ValueValidation);
+    if is_of_value { wrong_value(error, &path) } else { None }
+}
+
+/// What is missing, and how the command is meant.
+fn missing(error: &clap::Error, path: &str, words: &[String]) -> Option<String> {
+    let Some(ContextValue::Strings(all)) = error.get(ContextKind::InvalidArg) else { return None };
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let verb = path.rsplit(' ').next().unwrap_or_default();
+    let given: Vec<&str> = words
+        .iter()
+        .map(String::as_str)
+        .skip_while(|word| *word != verb)
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let given = given.join(" ");
+    Some(match (path, all.as_slice()) {
+        ("coord send", ["<TEXT>"]) => format!("No text. → coord send {given} 'TEXT'"),
+        ("coord wait", ["--until <STATE>"]) => {
+            format!("Wait for what? → coord wait {given} --until idle")
+        }
+        (path, [one]) => format!("{one} is missing. → {path} --help"),
+        (path, all) => format!("{} are missing. → {path} --help", all.join(", ")),
+    })
+}
+
+/// The value of an argument is not one of those that there are.
+fn wrong_value(error: &clap::Error, path: &str) -> Option<String> {
+    let (argument, value) =
+        (text(error, ContextKind::InvalidArg)?, text(error, ContextKind::InvalidValue)?);
+    if value.is_empty() {
+        return Some(format!("{argument} is empty. → {path} --help"));
+    }
+    // As in `--until <STATE>`.
+    let noun = argument.rsplit('<').next().unwrap_or_default();
+    let noun = noun.trim_end_matches(['>', '.']).to_lowercase();
+    if noun == "time" {
+        return Some(format!("{value:?} is no duration. Examples: 90s, 10m, 2h, 1d."));
+    }
+    let known = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(known)) if !known.is_empty() => known,
+        Some(_) | None => {
+            let why = std::error::Error::source(error)?.to_string();
+            if noun == "state" {
+                return Some(format!("No state {value:?}. {why}"));
+            }
+            return Some(format!("{value:?} is no {noun}: {why}. → {path} --help"));
+        }
+    };
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let remedy = match (nearest(&value, known.iter().copied()), known.split_last()) {
+        (Some(meant), _) => did_you_mean(meant),
+        (None, Some((last, others))) if known.len() <= LISTED_MAX => {
+            format!("Use {} or {last}.", others.join(", "))
+        }
+        (None, _) => format!("→ {path} --help"),
+    };
+    Some(format!("No {noun} {value:?}. {remedy}"))
 }
 
 /// The verb that the words name, at whatever depth, and how it is typed.

@@ -55,6 +55,7 @@ pub use effects::Effects;
 pub use fusion::is_in_doubt;
 pub use gate::{Admission, admit};
 pub use launch::resume_words;
+pub use operator::Would;
 pub use pane::is_signature_open;
 pub use proof::change_since;
 pub use queue::{

@@ -9,10 +9,31 @@ use coord_model::{Command, MarkChange, Moment, SessionKey, Whom};
 
 use crate::effects::Effects;
 use crate::records::{Cause, Hold, Session, State};
-use crate::recovery::Wish;
+use crate::recovery::{Stop, Wish};
 
 /// The reason of a person's hold.
 const HELD: &str = "a person holds the session";
+
+/// What a command would do to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Would {
+    /// The session's id.
+    pub session_id: String,
+    /// What would happen, or why nothing would, in words.
+    pub words: String,
+    /// The requirement id of the rule that refuses the command for this session; none if nothing does.
+    pub refused_by: Option<&'static str>,
+}
+
+impl Would {
+    fn of(session: &Session, words: Result<String, Stop>) -> Self {
+        let (words, refused_by) = match words {
+            Ok(words) => (words, None),
+            Err(stop) => (format!("refused: {}", stop.why), Some(stop.rule)),
+        };
+        Self { session_id: session.session_id.clone(), words, refused_by }
+    }
+}
 
 impl State {
     /// Applies a command. Returns the records that it changed.
@@ -115,12 +136,14 @@ impl State {
         keys
     }
 
-    /// What a command would do: the id of each session that it concerns, and what would happen to that session, in
-    /// words. Changes nothing.
-    pub fn would(&self, command: &Command) -> Vec<(String, String)> {
-        let each = |keys: &[SessionKey], text: &dyn Fn(&Session) -> String| {
+    /// What a command would do to each session that it concerns. Changes nothing.
+    pub fn would(&self, command: &Command) -> Vec<Would> {
+        let of = |keys: &[SessionKey], one: &dyn Fn(&Session) -> Result<String, Stop>| {
             let found = keys.iter().filter_map(|key| self.get(*key));
-            found.map(|session| (session.session_id.clone(), text(session))).collect()
+            found.map(|session| Would::of(session, one(session))).collect()
+        };
+        let each = |keys: &[SessionKey], text: &dyn Fn(&Session) -> String| {
+            of(keys, &|session| Ok(text(session)))
         };
         let living_or = |key: &Option<SessionKey>| match key {
             Some(key) => Vec::from([*key]),
@@ -157,10 +180,10 @@ impl State {
             }
             Command::Recover { session, restart, when_idle } => {
                 let wish = Wish { restart: *restart, when_idle: *when_idle };
-                each(&[*session], &brought_back(Cause::Operator, wish))
+                of(&[*session], &brought_back(Cause::Operator, wish))
             }
             Command::Restore { sessions } => {
-                each(sessions, &brought_back(Cause::Interrupted, Wish::default()))
+                of(sessions, &brought_back(Cause::Interrupted, Wish::default()))
             }
             Command::Dismiss { session, need } => {
                 each(&[*session], &|_| format!("{need} is hidden until it ends"))
@@ -192,20 +215,20 @@ impl State {
         }
     }
 
-    fn would_bring_back(&self, session: &Session, cause: Cause, wish: Wish) -> String {
-        match self.may_be_asked_for(session, cause, wish) {
-            Err(stop) => format!("refused: {} ({})", stop.why, stop.rule),
-            Ok(()) if session.may_live() && wish.when_idle => {
-                "coord ends the client once it is idle and nobody uses its terminal, and resumes the \
-                 session; text that was typed but not sent is lost"
-                    .into()
-            }
-            Ok(()) if session.may_live() => {
-                "coord ends the client now, if it is idle and nobody uses its terminal, and resumes the \
-                 session; text that was typed but not sent is lost"
-                    .into()
-            }
-            Ok(()) => "resumed in its pane, or in a new window".into(),
-        }
+    fn would_bring_back(
+        &self,
+        session: &Session,
+        cause: Cause,
+        wish: Wish,
+    ) -> Result<String, Stop> {
+        self.may_be_asked_for(session, cause, wish)?;
+        let words = if session.may_live() && wish.when_idle {
+            "coord ends the client once it is idle and nobody uses its terminal, and resumes the session; text that was typed but not sent is lost"
+        } else if session.may_live() {
+            "coord ends the client now, if it is idle and nobody uses its terminal, and resumes the session; text that was typed but not sent is lost"
+        } else {
+            "resumed in its pane, or in a new window"
+        };
+        Ok(words.into())
     }
 }

@@ -19,6 +19,7 @@ use coord_model::{
 };
 use coord_view::lookup::{self, LookupError};
 use coord_view::messages::{self, Wanted};
+use coord_view::text::thousands;
 use coord_wire::message::{
     Claim, Claimed, MessageInfo, Send, Sent, Settle, TEXT_BYTES_MAX, WORD_BYTES_MAX,
 };
@@ -182,16 +183,38 @@ impl<W: World> Coordinator<W> {
         Ok(Response::json(&listed))
     }
 
-    /// `GET /v1/messages/{id}`: shows one message with its text.
-    pub(crate) fn get_message(&self, id: &str, now: Now) -> Result<Response, RequestError> {
+    /// `GET /v1/messages/{id}`: shows one message with its text, unless it is none of the caller's business (U-13).
+    pub(crate) fn get_message(
+        &self,
+        id: &str,
+        caller: Caller,
+        now: Now,
+    ) -> Result<Response, RequestError> {
         let state = self.engine.state();
         let message = state.message(self.found_message(id)?);
         let message = message.ok_or_else(|| RequestError::NoSuchMessage(id.to_owned()))?;
         let text = self.bodies.read(&message.id.to_string(), u64::from(message.bytes));
+        let text_withheld = !self.may_read(message, caller);
         let text = text.ok().and_then(|text| String::from_utf8(text).ok());
+        let text = text.filter(|_| !text_withheld);
         let shown = messages::shown(state, message, now);
         let because = self.because(message, now).unwrap_or(shown.because);
-        Ok(Response::json(&MessageInfo { text, because, ..shown }))
+        Ok(Response::json(&MessageInfo { text, text_withheld, because, ..shown }))
+    }
+
+    /// Whether the caller is no agent, or the one that sent the message or is to read it (U-13).
+    fn may_read(&self, message: &Message, caller: Caller) -> bool {
+        let pid = match self.who(caller) {
+            Who::Person | Who::Program(_) => return true,
+            Who::Agent => return false,
+            Who::Harness(pid) => pid,
+        };
+        let Sender::Session(own) = self.sender_of(pid) else { return false };
+        let mut records = self.engine.state().sessions_with_id(&own);
+        records.any(|one| {
+            let is_from = matches!(&message.from, Sender::Session(id) if one.has_id(id));
+            is_from || message.session() == Some(one.key)
+        })
     }
 
     /// `POST /v1/queues/{name}/claim`: claims the next message of a queue.
@@ -481,13 +504,11 @@ fn parsed<T: DeserializeOwned>(request: &Request) -> Result<T, RequestError> {
 fn check(ask: &Send) -> Result<(), RequestError> {
     ask.key.as_ref().map_or(Ok(()), |key| check_word("key", key))?;
     if ask.text.is_empty() {
-        return Err(RequestError::bad("the text is empty; nothing was sent"));
+        return Err(RequestError::bad("The text is empty; nothing was sent."));
     }
     if TEXT_BYTES_MAX < ask.text.len() {
-        let n = ask.text.len();
-        let why = format!(
-            "the text has {n} bytes; {TEXT_BYTES_MAX} at most: send the path of a file instead"
-        );
+        let (n, max) = (thousands(ask.text.len()), thousands(TEXT_BYTES_MAX));
+        let why = format!("The text has {n} bytes; {max} at most. Send a file's path instead.");
         return Err(RequestError::Bad(why));
     }
     if ask.ttl_ms == Some(0) {

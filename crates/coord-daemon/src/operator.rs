@@ -9,7 +9,7 @@ pub(crate) mod caller;
 
 use std::path::Path;
 
-use coord_core::{QUEUE_NAME_CHARS_MAX, Session, is_queue_name};
+use coord_core::{QUEUE_NAME_CHARS_MAX, Session, Would, is_queue_name};
 use coord_host::process::{self, Caller};
 use coord_model::{Command, Event, MarkChange, NeedId, Now, ProcessRef, SessionKey, Whom};
 use coord_view::lookup;
@@ -128,19 +128,19 @@ impl<W: World> Coordinator<W> {
     /// What the core says would happen, asked before the order is recorded.
     fn answer(&self, orders: &[Order], dry_run: bool) -> OperatorAnswer {
         let state = self.engine.state();
-        let result = |(whom, would): (String, String)| {
-            // The core names a session by its id, and anything wider in its own words.
-            let session = state.sessions_with_id(&whom).next();
-            let outcome = match (would.starts_with(REFUSED), dry_run) {
-                (true, _) => REFUSED,
-                (false, true) => DRY_RUN,
-                (false, false) => ACCEPTED,
+        let result = |would: Would| {
+            let session = state.sessions_with_id(&would.session_id).next();
+            let outcome = match (would.refused_by, dry_run) {
+                (Some(_), _) => REFUSED,
+                (None, true) => DRY_RUN,
+                (None, false) => ACCEPTED,
             };
             OperatorResult {
                 name: session.and_then(|session| Some(session.called()?.0.to_owned())),
-                session_id: session.is_some().then_some(whom),
+                session_id: session.is_some().then_some(would.session_id),
                 outcome: outcome.to_owned(),
-                would,
+                would: would.words,
+                rule: would.refused_by.map(ToOwned::to_owned),
             }
         };
         let would = orders.iter().flat_map(|order| state.would(&order.command));

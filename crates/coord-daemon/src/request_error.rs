@@ -107,7 +107,7 @@ impl fmt::Display for RequestError {
             Self::AmbiguousId { id, found: [one, other] } => {
                 write!(f, "{id:?} begins several ids: {one}, {other}")
             }
-            Self::NoSuchMessage(id) => write!(f, "no message {id:?}; `coord queue` lists them"),
+            Self::NoSuchMessage(id) => write!(f, "No message {id}. → coord queue"),
             Self::Message(refused) => refused.fmt(f),
             Self::KeyInUse(id) => {
                 write!(f, "this key already belongs to another text ({id}): use another key")

@@ -62,7 +62,7 @@ impl<W: World> Coordinator<W> {
             }
             ("POST", ["v1", "messages"]) => return self.post_message(request, caller, now),
             ("GET", ["v1", "messages"]) => answer(self.get_messages(request, now)),
-            ("GET", ["v1", "messages", id]) => answer(self.get_message(id, now)),
+            ("GET", ["v1", "messages", id]) => answer(self.get_message(id, caller, now)),
             (
                 "POST",
                 ["v1", "messages", id, verb @ ("done" | "fail" | "renew" | "retry" | "drop")],

@@ -81,9 +81,9 @@ impl Plain<'_> {
     fn looked(&mut self, found: anyhow::Result<Look>) -> io::Result<()> {
         let is_live = found.as_ref().is_ok_and(|look| look.is_live);
         if !is_live && !self.is_lost {
-            self.say("the coordinator does not answer; retrying")?;
+            self.say("Coordinator lost; retrying.")?;
         } else if is_live && self.is_lost {
-            self.say("the coordinator answers again")?;
+            self.say("Coordinator found again.")?;
         }
         self.is_lost = !is_live;
         if let Ok(look) = found {

@@ -55,16 +55,16 @@ impl fmt::Display for LookupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { id, meant: Some(name) } => {
-                write!(f, "no session {id:?}. Did you mean {name}?")
+                write!(f, "No session {id:?}. Did you mean {name}?")
             }
             Self::Unknown { id, meant: None } => {
-                write!(f, "no session {id:?}; `coord inspect --all` lists them")
+                write!(f, "No session {id:?}. → coord inspect --all")
             }
             Self::TooShort { id } => {
-                write!(f, "{id:?} is too short: give {PREFIX_MIN} characters of an id, or a name")
+                write!(f, "{id:?} is too short: {PREFIX_MIN} characters of an id, or a name.")
             }
             Self::Ambiguous { id, fits, candidates } => {
-                write!(f, "{id:?} fits {fits} sessions: {}", candidates.join(", "))
+                write!(f, "{id:?} fits {fits} sessions: {}.", candidates.join(", "))
             }
         }
     }

@@ -138,5 +138,6 @@ pub fn shown(state: &State, message: &Message, now: Now) -> MessageInfo {
         slow: message.lease().is_some_and(|lease| is_slow(state, lease, now)),
         since: since.map(rfc3339),
         text: None,
+        text_withheld: false,
     }
 }

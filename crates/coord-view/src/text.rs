@@ -10,6 +10,13 @@ pub fn escape(text: &str) -> String {
     shown.map(|one| if one.is_control() { '\u{fffd}' } else { one }).collect()
 }
 
+/// A number as people write it: 65,536.
+pub fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let grouped = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    grouped.collect::<Vec<_>>().join(",")
+}
+
 /// The columns of a text.
 pub fn width(text: &str) -> usize {
     text.width()
@@ -87,6 +94,12 @@ mod tests {
         assert_eq!(escape("naïve ❯ ünï 漢字"), "naïve ❯ ünï 漢字");
         // Nor is there anything that is not seen.
         assert_eq!(escape("a\u{7f}\u{ad}\u{2066}\u{e0041}\u{e0100}\u{3164}b"), "ab");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown = [0, 999, 1_000, 65_536, 1_000_000].map(thousands);
+        assert_eq!(shown, ["0", "999", "1,000", "65,536", "1,000,000"]);
     }
 
     #[test]

@@ -170,6 +170,9 @@ pub struct OperatorResult {
     pub outcome: String,
     /// What follows, or would follow, in words.
     pub would: String,
+    /// The requirement id of the rule that refuses it, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 /// The content of `install.json`: how and for whom coord was installed. A hook starts a coordinator only

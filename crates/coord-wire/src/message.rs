@@ -116,6 +116,7 @@ pub struct Totals {
 }
 
 /// One message.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageInfo {
     /// The id of the message.
@@ -159,4 +160,7 @@ pub struct MessageInfo {
     /// The text; only if a single message was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// Whether the text is kept from the caller: an agent that neither sent the message nor is to read it (U-13).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub text_withheld: bool,
 }

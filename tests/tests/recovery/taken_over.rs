@@ -119,8 +119,8 @@ fn stays_with_its_loop(place: &mut Place) {
     assert_ne!(id, place.id, "the loop began anew");
     // Its operator cannot have it restarted either.
     let first = place.id.clone();
-    let told = place.order(&["recover", &first]);
-    assert!(told.contains("H-13"), "{told}");
+    let told = place.order(&["recover", &first, "--json"]);
+    assert!(told.contains(r#""rule":"H-13""#), "{told}");
     place.assert_untouched();
     place.when_clients(&[again]);
 }

@@ -5,14 +5,18 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use coord_config::{Config, Effective};
+use coord_view::lookup::nearest;
 
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, print_json};
 
+/// The table of each agent of a pool.
+const AGENTS: &str = "loop.agent";
+
 /// Show or check the configuration
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord config show\n  coord config check ~/.config/coord/config.toml"
+    after_help = "Examples:\n  coord config show\n  coord config show recovery\n  coord config check ~/.config/coord/config.toml"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,6 +27,8 @@ pub(crate) struct Args {
 enum What {
     /// Print every key with its value and where it comes from
     Show {
+        /// Only this table, such as recovery
+        table: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -36,7 +42,7 @@ enum What {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     match &args.what {
-        What::Show { json } => show(*json, context),
+        What::Show { table, json } => show(table.as_deref(), *json, context),
         What::Check { file } => {
             let file = file.clone().unwrap_or_else(|| context.paths.config_file());
             if !file.exists() {
@@ -52,9 +58,13 @@ fn load(file: &std::path::Path) -> Result<Config, Failure> {
     Config::load(file).map_err(|error| anyhow!("{}: {error}", file.display()).into())
 }
 
-fn show(json: bool, context: &Context) -> Result<(), Failure> {
+fn show(wanted: Option<&str>, json: bool, context: &Context) -> Result<(), Failure> {
     let file = context.paths.config_file();
     let config = load(&file)?;
+    if let Some(wanted) = wanted {
+        check_table(wanted, &config)?;
+    }
+    let is_wanted = |of: &str| wanted.is_none_or(|wanted| wanted == of);
     let mut out = std::io::stdout().lock();
     if json {
         let entry = |name: String, one: &Effective| {
@@ -64,8 +74,10 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
             };
             (name, serde_json::json!({"value": one.text, "origin": origin}))
         };
-        let keys = config.effective().map(|one| entry(one.key.name.to_owned(), &one));
-        let agents = config.agents().iter().flat_map(|agent| {
+        let effective = config.effective().filter(|one| is_wanted(table(one)));
+        let keys = effective.map(|one| entry(one.key.name.to_owned(), &one));
+        let agents = config.agents().iter().filter(|_| is_wanted(AGENTS));
+        let agents = agents.flat_map(|agent| {
             let named = |one| entry(format!("loop.agent.{}.{}", agent.name, bare(one)), one);
             agent.written.iter().map(named)
         });
@@ -80,16 +92,30 @@ fn show(json: bool, context: &Context) -> Result<(), Failure> {
         let note = painter.paint(Colour::Dim, &format!("# {origin}: {}", one.key.about));
         writeln!(out, "{} = {}  {note}", bare(one), one.text)
     };
-    let effective: Vec<_> = config.effective().collect();
+    let effective: Vec<_> = config.effective().filter(|one| is_wanted(table(one))).collect();
     for of in effective.chunk_by(|one, next| table(one) == table(next)) {
         of.first().map_or(Ok(()), |one| writeln!(out, "\n[{}]", table(one)))?;
         of.iter().try_for_each(|one| line(&mut out, one))?;
     }
-    for agent in config.agents() {
-        writeln!(out, "\n[[loop.agent]]")?;
+    for agent in config.agents().iter().filter(|_| is_wanted(AGENTS)) {
+        writeln!(out, "\n[[{AGENTS}]]")?;
         agent.written.iter().try_for_each(|one| line(&mut out, one))?;
     }
     Ok(())
+}
+
+/// Whether there is such a table.
+fn check_table(wanted: &str, config: &Config) -> Result<(), Failure> {
+    let effective: Vec<_> = config.effective().collect();
+    let tables: Vec<&str> = effective.iter().map(table).chain([AGENTS]).collect();
+    if tables.contains(&wanted) {
+        return Ok(());
+    }
+    let remedy = match nearest(wanted, tables) {
+        Some(meant) => format!("Did you mean {meant}?"),
+        None => "→ coord config show".to_owned(),
+    };
+    Err(anyhow!("No table {wanted:?}. {remedy}").into())
 }
 
 /// The table of a key.

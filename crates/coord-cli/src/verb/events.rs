@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 
 use anyhow::anyhow;
 use chrono::{DateTime, Local};
+use coord_config::Config;
 use coord_model::ProcessRef;
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::{self, Detail, Entry, Fold, Line, Newest, Of, Reader, Wanted};
@@ -18,6 +19,7 @@ use crate::verb::completions;
 use crate::verb::explain::ruled_by;
 use crate::verb::inspect::{look, runs};
 
+const DAY_MS: u64 = 24 * 3_600_000;
 /// `--follow` begins with so many lines, as `tail -f` does.
 const FOLLOWED_LINES: usize = 10;
 
@@ -76,7 +78,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     match &args.id {
         Some(id) if !printer.any => {
-            Err(Failure::NoSuchSession(format!("no events of a session {id:?}")))
+            let config = Config::load(&context.paths.config_file()).unwrap_or_default();
+            let days = config.store.journal_kept.0 / DAY_MS;
+            Err(Failure::NoSuchSession(format!("No session {id:?}. Events are kept {days} days.")))
         }
         None if !printer.any && !args.json => Err(anyhow!(
             "no events yet; they appear when Claude Code runs with coord's hooks (coord install)"

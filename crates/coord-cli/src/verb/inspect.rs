@@ -142,7 +142,7 @@ fn show(args: &Args, context: &Context, out: &mut impl Write) -> Result<(), Fail
         writeln!(out, "{}", painter.paint(Colour::Dim, &format!("messages: {words}")))?;
     }
     if let Some(miss) = miss {
-        let note = format!("{}. This is the last recorded state.", not_reachable(miss, context));
+        let note = format!("This is the last recorded state. {}", not_reachable(miss, context));
         writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
     }
     for problem in &answer.coordinator.problems {

@@ -91,19 +91,16 @@ pub(crate) fn not_reachable(miss: Miss, context: &Context) -> String {
     let config = context.paths.config_file();
     if let (Miss::Absent, Err(error)) = (miss, Config::load(&config)) {
         return format!(
-            "the coordinator is not running, and cannot start with {}: {error}; correct the file, \
-             then `coord up`",
+            "Coordinator not running, and it cannot start with {}: {error}. Correct the file. → coord up",
             config.display()
         );
     }
     match miss {
         Miss::Absent if context.paths.down().exists() => {
-            "`coord down` stopped the coordinator; start it with `coord up`".to_owned()
+            "Coordinator not running: `coord down` stopped it. → coord up".to_owned()
         }
-        Miss::Absent => "the coordinator is not running; start it with `coord up`".to_owned(),
-        Miss::Late => {
-            "the coordinator does not answer; end it with `coord down`, then `coord up`".to_owned()
-        }
+        Miss::Absent => "Coordinator not running. → coord up".to_owned(),
+        Miss::Late => "Coordinator does not answer. → coord down && coord up".to_owned(),
         miss @ (Miss::Foreign | Miss::Broken) => {
             format!("{miss}: {}", context.paths.socket().display())
         }

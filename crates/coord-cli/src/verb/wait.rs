@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use coord_model::{SessionState, Status};
+use coord_view::lookup::nearest;
 use coord_wire::exchange::mono_ns;
 use coord_wire::inspect::Session;
 
@@ -22,8 +24,9 @@ pub(crate) struct Args {
     /// Session ids, beginnings of ids, or names
     #[arg(value_name = "ID", required = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     ids: Vec<String>,
-    /// A state as `coord inspect` shows it, or needs_me; may be given several times
-    #[arg(long, value_name = "STATE", required = true, value_parser = until)]
+    /// A state as `coord inspect` shows it, such as idle, awaiting_permission or stopped, or needs_me; may be given
+    /// several times
+    #[arg(long, value_name = "STATE", required = true, value_parser = until, add = states())]
     until: Vec<Until>,
     /// Return as soon as one session reaches the state
     #[arg(long)]
@@ -41,13 +44,44 @@ enum Until {
     NeedsMe,
 }
 
+/// What can be waited for, as it is shown.
+const STATES: [&str; 20] = [
+    "starting",
+    "running",
+    "background",
+    "idle",
+    "awaiting_permission",
+    "awaiting_input",
+    "quota_wait",
+    "blocked_auth",
+    "blocked_billing",
+    "suspended",
+    "stalled",
+    "interrupted",
+    "recovery_pending",
+    "recovering",
+    "crashed",
+    "foreign",
+    "elsewhere",
+    "stopped",
+    "unknown",
+    "needs_me",
+];
+
 fn until(text: &str) -> Result<Until, String> {
     if matches!(text, "needs_me" | "needs-me") {
         return Ok(Until::NeedsMe);
     }
-    // Its own words list the states there are.
     let state = serde_json::from_value(serde_json::Value::from(text));
-    state.map(Until::State).map_err(|error| error.to_string())
+    state.map(Until::State).map_err(|_| match nearest(text, STATES) {
+        Some(meant) => format!("Did you mean {meant}?"),
+        None => "→ coord wait --help".to_owned(),
+    })
+}
+
+/// Completes a state.
+fn states() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| STATES.into_iter().map(CompletionCandidate::new).collect())
 }
 
 impl Until {
@@ -157,4 +191,17 @@ fn is_over(session: &Session, until: &[Until]) -> bool {
     let is_brought_back = session.pending_recovery.is_some()
         || matches!(session.state, SessionState::RecoveryPending | SessionState::Recovering);
     has_ended && !is_brought_back && !until.iter().any(|until| until.is_an_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn u_03_what_is_completed_can_be_waited_for() {
+        for state in STATES {
+            assert!(until(state).is_ok(), "{state}");
+        }
+        assert_eq!(until("idel"), Err("Did you mean idle?".to_owned()));
+    }
 }

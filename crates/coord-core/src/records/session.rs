@@ -533,7 +533,7 @@ impl Session {
     }
 
     /// Whether its present id or a previous one is `id`.
-    pub(crate) fn has_id(&self, id: &str) -> bool {
+    pub fn has_id(&self, id: &str) -> bool {
         self.session_id == id || self.previous_ids.iter().any(|former| former == id)
     }
 

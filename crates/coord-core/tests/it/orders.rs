@@ -24,7 +24,7 @@ fn busy(world: &mut World) {
 /// The answer to an order, without giving it.
 fn would(world: &World, restart: bool, when_idle: bool) -> String {
     let order = Command::Recover { session: world.key(), restart, when_idle };
-    world.state.would(&order).remove(0).1
+    world.state.would(&order).remove(0).words
 }
 
 // H-53: a living session is refused, with the reason; an idle one is ended only with an explicit word.

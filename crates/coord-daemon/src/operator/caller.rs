@@ -88,19 +88,19 @@ impl Refusal {
     pub(crate) fn line(self, command: &str) -> String {
         match self {
             Self::Unseen => format!(
-                "refused: the calling process or one of its ancestors has ended or cannot be seen; run {command} yourself, in a terminal"
+                "Refused: the calling process or one of its ancestors has ended or cannot be seen. Run {command} yourself, in a terminal."
             ),
             Self::NoTerminal => format!(
-                "refused: the caller has no terminal, so nothing shows that a person asks; run {command} yourself, in a terminal"
+                "Refused: no terminal, so nothing shows that a person asks. Run {command} in one."
             ),
             Self::BelowHarness(pid) => format!(
-                "refused: this comes from Claude Code (process {pid}), and agents may not give such orders; run {command} yourself, in another terminal"
+                "Refused: this comes from Claude Code (pid {pid}). Run {command} in another terminal."
             ),
             Self::Marked(pid) => format!(
-                "refused: Claude Code started process {pid}, from which this comes (CLAUDECODE or CLAUDE_PID is in its environment); run {command} in a terminal that Claude Code did not start"
+                "Refused: Claude Code started process {pid}, from which this comes (CLAUDECODE or CLAUDE_PID is in its environment). Run {command} in a terminal that Claude Code did not start."
             ),
             Self::HeldTerminal(pid) => format!(
-                "refused: Claude Code (process {pid}) holds this terminal; run {command} in another one"
+                "Refused: Claude Code (pid {pid}) holds this terminal. Run {command} in another one."
             ),
         }
     }
@@ -420,7 +420,7 @@ mod tests {
             Refusal::HeldTerminal(7),
         ] {
             let line = refusal.to_string();
-            assert!(line.starts_with("refused: ") && line.contains("; run coordctl "), "{line}");
+            assert!(line.starts_with("Refused: ") && line.contains(". Run coordctl "), "{line}");
             assert!(!line.contains('\n'));
             assert!(refusal.line("coord down").contains("; run coord down "));
         }

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     }
     writeln!(out, "{}", painter.paint(Colour::Dim, &totals(&found.totals)))?;
     if let Some(miss) = miss {
-        let note = format!("{}. This is the last recorded state.", not_reachable(miss, context));
+        let note = format!("This is the last recorded state. {}", not_reachable(miss, context));
         writeln!(out, "{}", painter.paint(Colour::Dim, &escape(&note)))?;
     }
     Ok(())
@@ -157,9 +157,7 @@ pub(crate) fn find(id: &str, context: &Context) -> Result<MessageInfo, Failure> 
                 (Some(_), Some(_)) => {
                     Err(Failure::UnclearId(format!("{id:?} begins several messages' ids")))
                 }
-                (None, _) => Err(Failure::NoSuchSession(format!(
-                    "no message {id:?}; `coord queue` lists them"
-                ))),
+                (None, _) => Err(Failure::NoSuchSession(format!("No message {id}. → coord queue"))),
             }
         }
     }
@@ -210,6 +208,12 @@ pub(crate) fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
         Some(text) => {
             writeln!(out)?;
             text.lines().try_for_each(|line| writeln!(out, "{}", escape(line)))?;
+        }
+        None if message.text_withheld => {
+            writeln!(
+                out,
+                "text       only for a person, and for the sessions that send and read it"
+            )?;
         }
         None => writeln!(out, "text       no longer kept")?,
     }

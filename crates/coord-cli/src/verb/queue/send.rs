@@ -4,7 +4,8 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use coord_wire::exchange::mono_ns;
+use coord_view::text::thousands;
+use coord_wire::exchange::{Miss, mono_ns};
 use coord_wire::message::{MessageInfo, Send, Sent, TEXT_BYTES_MAX};
 
 use super::{answered, tell};
@@ -12,6 +13,7 @@ use crate::client::{self, segment};
 use crate::context::Context;
 use crate::follow::JournalWatch;
 use crate::out::{Failure, duration_ms};
+use crate::verb::status::not_reachable;
 
 /// Send a message to whoever takes it under a name
 #[derive(Debug, clap::Args)]
@@ -73,7 +75,13 @@ pub(crate) fn send(to: To, args: &MessageArgs, context: &Context) -> Result<(), 
         urgent: args.urgent,
         ttl_ms: args.ttl,
     };
-    let sent: Sent = answered(client::post(context, "/v1/messages", &ask), context)?;
+    let answer = client::post(context, "/v1/messages", &ask);
+    if let Err(miss @ Miss::Absent) = &answer {
+        let why = not_reachable(*miss, context);
+        let why = why.replacen("not running", "not running; nothing was sent", 1);
+        return Err(Failure::NotReachable(why));
+    }
+    let sent: Sent = answered(answer, context)?;
     let Some(wait_ms) = args.wait else { return tell(&sent, args.json) };
     let fate = fate(&sent, Duration::from_millis(wait_ms), context)?;
     tell(&Sent { state: fate.state.clone(), because: None, ..sent }, args.json)?;
@@ -93,7 +101,8 @@ fn text(word: &str) -> anyhow::Result<String> {
     std::io::stdin().take(n_max).read_to_end(&mut bytes).context("standard input")?;
     if TEXT_BYTES_MAX < bytes.len() {
         bail!(
-            "standard input has more than {TEXT_BYTES_MAX} bytes, the limit for a message: send the path of a file instead"
+            "The text has more than {} bytes, the most that a message may have. Send a file's path instead.",
+            thousands(TEXT_BYTES_MAX)
         );
     }
     String::from_utf8(bytes).context("standard input")

@@ -459,10 +459,10 @@ fn status_with_a_broken_configuration_says_what_to_correct() {
     fs::create_dir_all(config.parent().unwrap()).unwrap();
     fs::write(&config, "[log]\nlevel = 7\n").unwrap();
     let line = one_line(&coord(&home, &["status"]), 4);
-    assert!(line.contains("config.toml") && line.contains("correct the file"), "{line}");
+    assert!(line.contains("config.toml") && line.contains("Correct the file."), "{line}");
     fs::write(&config, "").unwrap();
     let line = one_line(&coord(&home, &["status"]), 4);
-    assert!(line.ends_with("start it with `coord up`"), "{line}");
+    assert!(line.ends_with("Coordinator not running. → coord up"), "{line}");
 }
 
 #[test]
@@ -488,7 +488,9 @@ fn wrong_usage_is_exit_2() {
         assert_eq!(finished.code(), Some(2), "{arguments:?}: {finished:?}");
         assert_eq!(finished.stdout, "", "{arguments:?}");
         assert!(
-            ["Usage", "--help", "Did you mean"].iter().any(|one| finished.stderr.contains(one)),
+            ["Usage", "--help", "Did you mean", "Examples: "]
+                .iter()
+                .any(|one| finished.stderr.contains(one)),
             "{finished:?}"
         );
     }

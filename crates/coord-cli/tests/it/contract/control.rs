@@ -206,8 +206,8 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
     command.arg("--wait").arg(programs().join("coordctl")).args(words.split(' '));
     command.env("COORD_HOME", home.root());
     let Finished { stderr, stdout, .. } = run(command, &home.tmp(), "coordctl");
-    let no_terminal = "coordctl: refused: the caller has no terminal";
-    let below = "coordctl: refused: this comes from Claude Code (process ";
+    let no_terminal = "coordctl: Refused: no terminal, so nothing shows";
+    let below = "coordctl: Refused: this comes from Claude Code (pid ";
     // The tests may run below an agent themselves: then that is seen first.
     assert!(stderr.starts_with(no_terminal) || stderr.starts_with(below), "{stderr}");
     assert_eq!((stderr.lines().count(), stdout.as_str()), (1, ""));
@@ -223,7 +223,7 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
         )
     };
     for (before, wanted) in [
-        ("", format!("coordctl: refused: Claude Code (process {pid}) holds this terminal; run")),
+        ("", format!("coordctl: Refused: Claude Code (pid {pid}) holds this terminal. Run")),
         ("setsid --wait ", no_terminal.to_owned()),
     ] {
         let file = new_file(&home);
@@ -287,7 +287,7 @@ fn an_agent_that_detaches_itself_gives_no_orders() {
         {
             let said = by_agent(&home, &mut harness, "coordctl", arguments, &as_);
             let line = said.refused(1);
-            assert!(line.starts_with("coordctl: refused: "), "{what} {arguments}: {line}");
+            assert!(line.starts_with("coordctl: Refused: "), "{what} {arguments}: {line}");
         }
         let config = home.paths().config_file();
         let before = fs::read_to_string(&config).ok();
@@ -310,7 +310,7 @@ fn an_agent_does_not_stop_the_coordinator() {
         let said = by_agent(&home, &mut harness, "coord", "down", &as_);
         let line = said.refused(1);
         assert!(
-            line.starts_with("coord: refused: ") && line.contains("`coord down`"),
+            line.starts_with("coord: Refused: ") && line.contains("`coord down`"),
             "{what}: {line}"
         );
         assert!(!home.paths().down().exists(), "{what}");
@@ -319,13 +319,13 @@ fn an_agent_does_not_stop_the_coordinator() {
     for words in ["go harness-one", "next", "back"] {
         for (what, as_) in disguises(&home) {
             let said = by_agent(&home, &mut harness, "coord", words, &as_);
-            assert!(said.refused(1).starts_with("coord: refused: "), "{what}: {said:?}");
+            assert!(said.refused(1).starts_with("coord: Refused: "), "{what}: {said:?}");
         }
     }
     // Without the client's variables the program itself finds nothing, and the coordinator does.
     let bare = "env -u CLAUDECODE -u CLAUDE_PID /bin/sh FILE";
     let said = by_agent(&home, &mut harness, "coord", "down", bare);
-    assert!(said.refused(1).contains("this comes from Claude Code (process "), "{said:?}");
+    assert!(said.refused(1).contains("this comes from Claude Code (pid "), "{said:?}");
     assert!(!home.paths().down().exists());
     assert_eq!(coord_tests::coord::health(&home).unwrap().pid, coordinator.pid());
     // A person may.
@@ -354,7 +354,7 @@ fn an_agent_changes_its_own_messages_alone() {
         for verb in ["drop", "retry"] {
             let words = format!("queue {verb} {others}");
             let said = by_agent(&home, &mut harness, "coord", &words, &as_);
-            assert!(said.refused(1).starts_with("coord: refused: "), "{what}: {said:?}");
+            assert!(said.refused(1).starts_with("coord: Refused: "), "{what}: {said:?}");
         }
         let words = format!("queue send builds by-{what}");
         let said = by_agent(&home, &mut harness, "coord", &words, &as_);
@@ -365,6 +365,18 @@ fn an_agent_changes_its_own_messages_alone() {
             by_agent(&home, &mut harness, "coord", &format!("queue drop {own}"), "/bin/sh FILE");
         assert_eq!(said.code == 0, what == "plain", "{what}: {said:?}");
     }
+    // U-13: nor does it read the texts of others.
+    let mut by_agent = |words: &str| {
+        let said = by_agent(&home, &mut harness, "coord", words, "/bin/sh FILE");
+        said.text.clone()
+    };
+    let own = by_agent("queue send builds my-own");
+    let own = own.split(' ').next().unwrap();
+    let shown = by_agent(&format!("queue show {own}"));
+    assert!(shown.contains("\nmy-own"), "{shown}");
+    let withheld = by_agent(&format!("queue show {others}"));
+    assert!(withheld.contains("text       only for a person"), "{withheld}");
+    assert!(coord(&["queue", "show", others]).expect_success().stdout.ends_with("\none\n"));
     coord(&["queue", "drop", others]).expect_success();
 }
 
@@ -501,7 +513,7 @@ fn without_a_coordinator_it_names_the_remedy() {
         command.args(arguments).env("COORD_HOME", home.root());
         let finished = run(command, &home.tmp(), "coordctl");
         assert_eq!(finished.code(), Some(4), "{finished:?}");
-        assert!(finished.stderr.contains("start it with `coord up`"), "{finished:?}");
+        assert!(finished.stderr.contains("Coordinator not running. → coord up"), "{finished:?}");
         assert!(finished.stderr.starts_with("coordctl: "), "{finished:?}");
     }
 }

@@ -163,7 +163,7 @@ fn a_message_that_is_too_long_is_said_to_have_more_than_the_limit() {
         .env("COORD_HOME", home.root());
     let refused = run(command, &home.tmp(), "send");
     assert_eq!(refused.code(), Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("has more than 65536 bytes"), "{refused:?}");
+    assert!(refused.stderr.contains("has more than 65,536 bytes"), "{refused:?}");
 }
 
 // H-29: before the disk is full, status says that it runs low and what follows.

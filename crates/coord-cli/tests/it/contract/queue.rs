@@ -481,18 +481,18 @@ fn what_cannot_be_sent_is_refused() {
     let long = "x".repeat(64 * 1024 + 1);
     for (arguments, code, words) in [
         (&["send", "no name", "x"][..], 1, "\"no name\" is not a valid queue name"),
-        (&["send", "builds", ""], 1, "the text is empty"),
-        (&["send", "builds", &long], 1, "65537 bytes"),
+        (&["send", "builds", ""], 1, "The text is empty"),
+        (&["send", "builds", &long], 1, "65,537 bytes"),
         (&["send", "builds", "x", "--ttl", "0s"], 1, "time to live"),
         (&["send", "builds", "x", "--key", ""], 1, "key must be one line"),
         (&["send", "builds"], 2, "TEXT"),
         (&["claim", "no/name"], 1, "not a valid queue name"),
         (&["claim", "builds", "--lease", "25h"], 1, "24 hours"),
         (&["claim", "builds", "--lease", "0s"], 1, "24 hours"),
-        (&["done", "m_000000000000", "1"], 3, "no message"),
+        (&["done", "m_000000000000", "1"], 3, "No message "),
         (&["show", "m_0"], 3, "too short"),
-        (&["show", "m_zzzz"], 3, "no message"),
-        (&["retry", "session"], 3, "no message"),
+        (&["show", "m_zzzz"], 3, "No message "),
+        (&["retry", "session"], 3, "No message "),
     ] {
         let refused = queue(&home, arguments);
         assert_eq!(refused.code(), Some(code), "{arguments:?}: {refused:?}");
@@ -504,7 +504,7 @@ fn what_cannot_be_sent_is_refused() {
     for text in ["x".repeat(3_000_000), format!("{}…", "x".repeat(64 * 1024 - 1))] {
         let refused = send_from_stdin(&home, &text);
         assert_eq!(refused.code(), Some(1), "{refused:?}");
-        assert!(refused.stderr.contains("more than 65536 bytes"), "{refused:?}");
+        assert!(refused.stderr.contains("more than 65,536 bytes"), "{refused:?}");
     }
     assert!(json_of(&home, &[])["messages"].as_array().unwrap().is_empty());
     send(&home, "one");

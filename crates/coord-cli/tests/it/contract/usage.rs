@@ -41,6 +41,39 @@ fn u_09_what_was_meant_is_named() {
     }
 }
 
+// U-09: a value that is missing or wrong is answered in one line as well, with what would be right.
+#[test]
+fn u_09_what_is_missing_or_wrong_is_said_with_what_would_be_right() {
+    let home = Home::new();
+    for (words, line) in [
+        (&["send", "parser"][..], "No text. → coord send parser 'TEXT'"),
+        (&["wait", "parser"], "Wait for what? → coord wait parser --until idle"),
+        (&["wait", "p", "--until", "idel"], "No state \"idel\". Did you mean idle?"),
+        (&["wait", "p", "--until", "xyzzy"], "No state \"xyzzy\". → coord wait --help"),
+        (&["events", "--since", "5x"], "\"5x\" is no duration. Examples: 90s, 10m, 2h, 1d."),
+        (&["completions", "foo"], "No shell \"foo\". Use bash, elvish, fish, powershell or zsh."),
+        (&["inspect", "-o", "jsn"], "No format \"jsn\". Did you mean json?"),
+        (&["inspect", ""], "[ID] is empty. → coord inspect --help"),
+        (&["go"], "<NAME> is missing. → coord go --help"),
+    ] {
+        assert_eq!(says(&home, "coord", words), line, "{words:?}");
+    }
+    let fails = |words: &[&str], code: i32, line: &str| {
+        let done = coord(&home, words);
+        let said = (done.code(), done.stderr.as_str());
+        assert_eq!(said, (Some(code), format!("coord: {line}\n").as_str()), "{words:?}");
+    };
+    fails(&["inspect", "zzzz"], 3, "No session \"zzzz\". → coord inspect --all");
+    fails(&["events", "zzzz"], 3, "No session \"zzzz\". Events are kept 30 days.");
+    home.write_config("[store]\njournal_kept = '7d'\n");
+    fails(&["events", "zzzz"], 3, "No session \"zzzz\". Events are kept 7 days.");
+    fails(&["config", "show", "recovry"], 1, "No table \"recovry\". Did you mean recovery?");
+    fails(&["send", "p", "x"], 4, "Coordinator not running; nothing was sent. → coord up");
+    let shown = coord(&home, &["config", "show", "store"]).expect_success().stdout;
+    assert!(shown.contains("\n[store]\n") && shown.contains("journal_kept"), "{shown}");
+    assert!(!shown.contains("[recovery]"), "{shown}");
+}
+
 // What is wrong with a verb of a verb is not taken for a verb of the program.
 #[test]
 fn u_09_a_verb_of_a_verb_is_not_confused_with_one() {
@@ -113,6 +146,7 @@ fn u_03_names_and_ids_of_sessions_are_completed_live() {
     }
     assert_eq!(completed(&home, "coord", &["inspect", "--ou"]), ["--output"]);
     assert_eq!(completed(&home, "coordctl", &["reco"]), ["recover"]);
+    assert_eq!(completed(&home, "coord", &["wait", "x", "--until", "awa"]).len(), 2, "states");
     // Whatever is in the environment, a command is a command.
     let mut command = home.command(programs().join("coord"));
     command

@@ -76,7 +76,8 @@ fn wait_gives_up_with_a_code_of_its_own() {
     assert!(never.stderr.starts_with("coord: the session is stopped: "), "{}", never.stderr);
     let unknown = coord(&home, &["wait", "aaaa", "--until", "asleep"]);
     assert_eq!(unknown.code(), Some(2));
-    assert!(unknown.stderr.contains("awaiting_permission"), "it lists them: {}", unknown.stderr);
+    let said = "coord: No state \"asleep\". → coord wait --help\n";
+    assert_eq!(unknown.stderr, said);
     let nowhere = coord(&Home::new(), &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(nowhere.code(), Some(3), "{}", nowhere.stderr);
     assert_eq!(coord(&home, &["wait", "nobody", "--until", "idle"]).code(), Some(3));

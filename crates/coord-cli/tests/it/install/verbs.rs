@@ -269,10 +269,10 @@ fn directories_are_those_of_the_installation_h_48() {
     with_run(&["install"], None);
     assert_eq!(named_run(), Some(run.join("coord")));
     let status = || String::from_utf8(scratch.coord(&["status"]).stderr).unwrap();
-    assert!(status().contains("the coordinator is not running"), "{}", status());
+    assert!(status().contains("Coordinator not running."), "{}", status());
     fs::create_dir(run.join("coord")).unwrap();
     let _silent = UnixListener::bind(run.join("coord/coord.sock")).unwrap();
-    assert!(status().contains("the coordinator does not answer"), "{}", status());
+    assert!(status().contains("Coordinator does not answer."), "{}", status());
 }
 
 #[test]
