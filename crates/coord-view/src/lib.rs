@@ -12,3 +12,4 @@ pub mod messages;
 pub mod offline;
 pub mod replay;
 pub mod sessions;
+pub mod steps;
