@@ -123,6 +123,15 @@ pub(crate) fn print_json(out: &mut impl Write, value: &impl Serialize) -> Result
     Ok(writeln!(out)?)
 }
 
+/// A word that a shell reads as one, whatever it contains.
+pub(crate) fn shell_quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", escape(text).replace('\'', "'\\''"))
+}
+
 /// Writes cells under each other, as wide as their widest; nothing is cut.
 pub(crate) fn print_columns<const N: usize>(
     out: &mut impl Write,

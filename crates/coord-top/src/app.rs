@@ -318,7 +318,9 @@ impl App {
     fn confirms(&mut self, verb: &str, row: &Row) -> Option<Ask> {
         if self.acts {
             let what = format!("{verb} {}", row.name);
-            let words = vec![verb.to_owned(), row.id.clone()];
+            let mut words = vec![verb.to_owned(), row.id.clone()];
+            // What comes of it is seen in the list.
+            words.extend((verb == "recover").then(|| "--no-wait".to_owned()));
             self.mode = Mode::Confirm { what, words };
         } else {
             self.notice = Some(format!("→ coordctl {verb} {}", row.name));

@@ -269,7 +269,7 @@ fn u_05_keys_run_the_commands_that_a_person_would_type() {
         (&[KeyCode::Char('e')], run(false, &["explain", "docs-0000"])),
         (&[KeyCode::Char('v')], run(false, &["events", "docs-0000"])),
         // What acts is asked for twice, and only by `coordctl top`.
-        (&[KeyCode::Char('R'), KeyCode::Enter], run(true, &["recover", "docs-0000"])),
+        (&[KeyCode::Char('R'), KeyCode::Enter], run(true, &["recover", "docs-0000", "--no-wait"])),
         (&[KeyCode::Char('H'), KeyCode::Enter], run(true, &["hold", "docs-0000"])),
         (&[KeyCode::Char('H'), KeyCode::Esc], Vec::new()),
     ];

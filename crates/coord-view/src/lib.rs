@@ -12,4 +12,5 @@ pub mod messages;
 pub mod offline;
 pub mod replay;
 pub mod sessions;
+pub mod steps;
 pub mod text;

@@ -198,6 +198,12 @@ pub struct PendingRecovery {
     pub attempts: u32,
     /// When the next attempt is due.
     pub next_attempt_at: Option<String>,
+    /// What the recovery waits for, in words; null while a step is in progress.
+    #[serde(default)]
+    pub waits_for: Option<String>,
+    /// Whether it waits until a person acts: releases a hold, resets a limit, or goes to the terminal.
+    #[serde(default)]
+    pub waits_for_person: bool,
 }
 
 /// Recoveries so far.

@@ -153,7 +153,7 @@ pub(crate) fn an_order_that_is_waited_for() {
     let away = format!("{transcript}.away");
     std::fs::rename(&transcript, &away).expect("the transcript is there");
     let said = place.runs("coordctl", &["recover", &id]);
-    assert!(said.contains("was not brought back: ") && said.ends_with("code 1\n"), "{said}");
+    assert!(said.contains(": not recovered: ") && said.ends_with("code 1\n"), "{said}");
     std::fs::rename(&away, &transcript).expect("the transcript is there");
     // Being brought back is no end.
     place.order(&["recover", &id]);
@@ -162,7 +162,7 @@ pub(crate) fn an_order_that_is_waited_for() {
     place.when_back();
     crash(&mut place);
     let said = place.runs("coordctl", &["recover", &id]);
-    assert!(said.contains(" is back, as process ") && said.ends_with("code 0\n"), "{said}");
+    assert!(said.contains(": recovered in ") && said.ends_with("code 0\n"), "{said}");
     place.when_back();
     place.when_clients(&[place.pid]);
 }
@@ -178,7 +178,7 @@ pub(crate) fn an_order_after_its_shell_was_used() {
     place.pane.wait_screen("it was typed");
     let id = place.id.clone();
     let said = place.runs("coordctl", &["recover", &id]);
-    assert!(said.contains(" is back, as process ") && said.ends_with("code 0\n"), "{said}");
+    assert!(said.contains(": recovered in ") && said.ends_with("code 0\n"), "{said}");
     place.when_back();
     assert_eq!(place.pane.client_pid(), place.pid, "it is back in its own pane");
     place.when_clients(&[place.pid]);

@@ -12,7 +12,7 @@ use coord_view::list::shown_name;
 use coord_wire::inspect::Session;
 
 use crate::context::Context;
-use crate::out::{Failure, escape};
+use crate::out::{Failure, escape, shell_quoted};
 use crate::verb::completions;
 use crate::verb::inspect::{look, tilde};
 use tmux::Client;
@@ -165,13 +165,4 @@ fn closed(session: &Session, name: &str) -> String {
         Some(command) => format!("{name} {what} and its pane is closed. → {}", escape(command)),
         None => format!("{name} {what} and its pane is closed. → coord inspect {name}"),
     }
-}
-
-/// A word that a shell reads as one, whatever it contains.
-fn shell_quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", escape(text).replace('\'', "'\\''"))
 }

@@ -20,6 +20,7 @@ mod limits;
 mod namespaces;
 mod once;
 mod queue;
+mod recover;
 mod send;
 mod store;
 mod top;

@@ -1,6 +1,6 @@
 //! Shows a session's pending recovery, and what holds it back.
 
-use coord_core::{Ending, Hold, Session, State};
+use coord_core::{Ending, Hold, Obstacle, Pending, Session, State};
 use coord_model::stamp::rfc3339;
 use coord_model::{Awake, Now};
 use coord_wire::inspect;
@@ -17,7 +17,31 @@ pub(super) fn pending(
         detected_at: rfc3339(pending.detected_at.wall_ms),
         attempts: pending.attempts,
         next_attempt_at: pending.next_at().map(|at| rfc3339(wall_ms(state, at, now))),
+        waits_for: (!pending.waits_for.is_empty()).then(|| pending.waits_for.clone()),
+        waits_for_person: waits_for_person(state, session, pending, now),
     })
+}
+
+/// Whether neither time nor the client's own work ends what the recovery waits for. An order for a living
+/// session expires, or was given to wait for its user.
+fn waits_for_person(state: &State, session: &Session, pending: &Pending, now: Now) -> bool {
+    match pending.obstacle {
+        Some(Obstacle::NeedsOperator | Obstacle::Limit | Obstacle::Breaker | Obstacle::Dialog) => {
+            true
+        }
+        Some(Obstacle::Held) => state
+            .operators_hold(session, state.moment(now).awake)
+            .is_some_and(|hold| hold.until == Awake(u64::MAX)),
+        Some(
+            Obstacle::TaskStopped
+            | Obstacle::TranscriptLocked
+            | Obstacle::PaneInMode
+            | Obstacle::PaneSynchronized
+            | Obstacle::TypedLine,
+        ) => !session.may_live(),
+        // The client has not come up, and what it waits for is not known.
+        Some(_) | None => session.recovery.needs_operator.is_some(),
+    }
 }
 
 /// The part of the limits that was used, and how the last recovery ended.

@@ -1,32 +1,32 @@
-//! `coordctl recover ID`: brings a session back, under the guards that always hold, and waits until that
-//! is verified (U-07).
+//! `coordctl recover NAME…`: brings sessions back, under the guards that always hold, reports each step, and
+//! returns when all have come back or it is certain that one does not (U-07).
 
-use std::io::Write;
-use std::time::Duration;
+mod end;
+mod follow;
+mod progress;
 
-use coord_wire::api::{OperatorRequest, OperatorVerb};
+use coord_store::{RealDisk, StateLock};
+use coord_view::history::{self, Wanted};
+use coord_wire::api::{ACCEPTED, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb};
 use coord_wire::exchange::mono_ns;
-use coord_wire::inspect::Session;
+use serde::Serialize;
 
 use super::{How, ask, show};
 use crate::context::Context;
-use crate::follow::JournalWatch;
-use crate::out::{Failure, Painter, escape};
-use crate::verb::inspect::{look, state_name};
-use crate::verb::status::not_reachable;
-
-/// A coordinator that is replaced answers again within this.
-const AWAY_NS_MAX: u64 = 10_000_000_000;
+use crate::out::{Failure, Painter, print_json};
+use crate::verb::completions;
+use end::End;
+use follow::{Follow, Target, Wait};
 
 /// Bring a crashed session back now, with the usual safety checks
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl recover 3f2a --dry-run   print what would be done, or why not\n  coordctl recover 3f2a             report the steps, and return when the session is back\n  coordctl recover 3f2a --no-wait   return when the order is recorded\n  coordctl recover 3f2a --restart   end its idle process and resume it\n\ncoord leaves a living session alone. With --restart, it ends the process of an idle session and\nresumes the session; text that was typed and not sent is lost. It never ends a working session:\nthe order is refused, or, with --when-idle, waits until the session is idle. Other orders expire\nafter 10 seconds.\nExit code 1: the session was not brought back; the message says why. After Ctrl-C the recovery\ncontinues; `coord explain 3f2a` shows its result."
+    after_help = "Examples:\n  coordctl recover site --dry-run   print what would be done, or why not\n  coordctl recover site             report each step, and return when the session is back\n  coordctl recover site 3f2a        the same for two sessions; returns when both have ended\n  coordctl recover site --no-wait   return when the order is recorded\n  coordctl recover site --restart   end its idle process and resume it\n\ncoord leaves a living session alone. With --restart, it ends the process of an idle session and\nresumes the session; text that was typed and not sent is lost. It never ends a working session:\nthe order is refused, or, with --when-idle, waits until the session is idle. Other orders for a\nliving session expire after 10 seconds.\nIf the recovery waits for a person, such as for the end of a hold, the command says so and\nreturns; the order stays. Ctrl-C ends only the command: the recovery goes on, and\n`coord explain site` shows its result.\nExit code 1: a session was not brought back; the message says why and what to do."
 )]
 pub(crate) struct Args {
-    /// A session id, or the beginning of one (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    id: String,
+    /// Names or ids of sessions, or the beginnings of ids (4 characters or more)
+    #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
+    ids: Vec<String>,
     /// End the process of an idle session and resume the session; text typed and not sent is lost
     #[arg(long)]
     restart: bool,
@@ -41,84 +41,94 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let new = OperatorRequest::new(OperatorVerb::Recover);
-    let sessions = vec![args.id.clone()];
-    let Args { restart, when_idle, .. } = *args;
-    let dry_run = args.how.dry_run;
-    let request = OperatorRequest { sessions, restart, when_idle, dry_run, ..new };
-    let answer = ask(&request, context)?;
-    show(&answer, &args.how, Painter::for_stdout(), &mut std::io::stdout().lock())?;
+    let (began_ns, after_seq) = (mono_ns(), last_seq(context)?);
+    let answer = give_orders(args, context)?;
     if args.no_wait || args.how.dry_run {
-        return Ok(());
+        return show(&answer, &args.how, Painter::for_stdout(), &mut std::io::stdout().lock());
     }
-    let ids = answer.results.iter().filter_map(|result| result.session_id.as_deref());
-    for id in ids {
-        follow(id, args.how.json, context)?;
+    let is_quiet = args.how.json;
+    let mut result = Ok(());
+    if !is_quiet {
+        result = show(&answer, &args.how, Painter::for_stdout(), &mut std::io::stdout().lock());
+        // A refusal of one session does not end the wait for the others.
+        if !matches!(result, Ok(()) | Err(Failure::Told)) {
+            return result;
+        }
     }
-    Ok(())
+    let accepted = answer.results.iter().filter(|one| one.outcome == ACCEPTED);
+    let targets: Vec<Target> =
+        accepted.map(|one| Target::of(one, context)).collect::<Result<_, Failure>>()?;
+    let wait = Wait { began_ns, after_seq, is_patient: args.when_idle, is_quiet };
+    let mut follow = Follow::new(targets, wait, context)?;
+    let waited = follow.wait_for_ends();
+    if is_quiet && !matches!(waited, Err(Failure::ReaderGone)) {
+        print_json(&mut std::io::stdout().lock(), &Report::of(&answer, &follow))?;
+    }
+    waited?;
+    let are_all_back = answer.results.len() == follow.recovered();
+    if are_all_back { result } else { Err(Failure::Told) }
 }
 
-/// Waits for the end of a session's recovery, and says what it is at.
-fn follow(id: &str, is_quiet: bool, context: &Context) -> Result<(), Failure> {
-    let journal = JournalWatch::new(context)?;
-    let mut said = String::new();
-    let mut away_since_ns = None;
-    loop {
-        let looked = look(Some(id), &context.at_present())?;
-        if let Some(miss) = looked.miss {
-            let since_ns = *away_since_ns.get_or_insert_with(mono_ns);
-            if AWAY_NS_MAX <= mono_ns().saturating_sub(since_ns) {
-                return Err(Failure::NotReachable(not_reachable(miss, context)));
-            }
-            journal.pause(Duration::MAX)?;
+/// Sends one order for each session. If a name means no session, no order is given.
+fn give_orders(args: &Args, context: &Context) -> Result<OperatorAnswer, Failure> {
+    let order = |id: &String, dry_run: bool| {
+        let new = OperatorRequest::new(OperatorVerb::Recover);
+        let Args { restart, when_idle, .. } = *args;
+        let sessions = vec![id.clone()];
+        ask(&OperatorRequest { sessions, restart, when_idle, dry_run, ..new }, context)
+    };
+    let mut ids: Vec<String> = Vec::new();
+    for id in &args.ids {
+        if let [_] = args.ids.as_slice() {
+            ids.push(id.clone());
             continue;
         }
-        away_since_ns = None;
-        let sessions = looked.answer.sessions;
-        let owed = sessions.iter().find(|one| one.pending_recovery.is_some());
-        let Some(session) = owed else {
-            return sessions.first().map_or(Ok(()), |session| ended(session, is_quiet));
+        for result in order(id, true)?.results {
+            ids.extend(result.session_id.filter(|id| !ids.contains(id)));
+        }
+    }
+    let mut all = OperatorAnswer { what: String::new(), results: Vec::new() };
+    for id in &ids {
+        let OperatorAnswer { what, results } = order(id, args.how.dry_run)?;
+        all.what = what;
+        all.results.extend(results);
+    }
+    Ok(all)
+}
+
+/// The position of the newest record in the journal; 0 if there is none yet.
+fn last_seq(context: &Context) -> Result<u64, Failure> {
+    let journal = context.paths.journal();
+    if !journal.is_dir() {
+        return Ok(0);
+    }
+    let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
+    let newest = history::newest(&RealDisk, &journal, &Wanted::default(), 1);
+    let newest = newest.map_err(anyhow::Error::from)?;
+    Ok(newest.last().map_or(0, |line| line.seq))
+}
+
+/// What `--json` prints: the answer to the order, and how each recovery ended.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    what: &'a str,
+    results: Vec<Reported<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Reported<'a> {
+    #[serde(flatten)]
+    result: &'a OperatorResult,
+    /// Null if the order was refused.
+    recovery: Option<&'a End>,
+}
+
+impl<'a> Report<'a> {
+    fn of(answer: &'a OperatorAnswer, follow: &'a Follow<'_>) -> Self {
+        let reported = |result: &'a OperatorResult| {
+            let id = result.session_id.as_deref();
+            Reported { result, recovery: id.and_then(|id| follow.end_of(id)) }
         };
-        let line = progress(session);
-        if line != said && !is_quiet {
-            writeln!(std::io::stdout(), "{line}")?;
-        }
-        said = line;
-        journal.pause(Duration::MAX)?;
+        Self { what: &answer.what, results: answer.results.iter().map(reported).collect() }
     }
-}
-
-/// What a recovery is at, in one line.
-fn progress(session: &Session) -> String {
-    let mut line = format!("{} {}", short(session), state_name(session.state));
-    if let Some(hold) = &session.hold {
-        line = format!("{line}, waits: {}", escape(&hold.reason));
-    }
-    let recovery = &session.recovery;
-    if let (Some("failed"), Some(why)) = (recovery.last_outcome.as_deref(), &recovery.last_reason) {
-        line = format!("{line} (the last attempt failed: {})", escape(why));
-    }
-    line
-}
-
-/// Says how it ended.
-fn ended(session: &Session, is_quiet: bool) -> Result<(), Failure> {
-    let id = short(session);
-    let recovery = &session.recovery;
-    let why = match recovery.last_outcome.as_deref() {
-        Some("verified") => {
-            let pid = session.owner.as_ref().map_or(0, |owner| owner.pid);
-            if !is_quiet {
-                writeln!(std::io::stdout(), "{id} is back, as process {pid}")?;
-            }
-            return Ok(());
-        }
-        Some("observed") => "recovery.mode is \"observe\"".to_owned(),
-        Some(_) | None => recovery.last_reason.clone().unwrap_or_else(|| session.because.clone()),
-    };
-    Err(Failure::Failed(anyhow::anyhow!("{id} was not brought back: {why}")))
-}
-
-fn short(session: &Session) -> String {
-    escape(&session.session_id.chars().take(8).collect::<String>())
 }

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a command at a terminal came to. Its two streams are one there.
 #[derive(Debug)]
-struct Said {
-    code: i32,
-    text: String,
+pub(super) struct Said {
+    pub(super) code: i32,
+    pub(super) text: String,
 }
 
 impl Said {
@@ -33,7 +33,7 @@ impl Said {
     }
 
     #[track_caller]
-    fn done(self) -> String {
+    pub(super) fn done(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.text
     }
@@ -44,20 +44,20 @@ fn program() -> String {
 }
 
 /// A file for an answer.
-fn new_file(home: &Home) -> PathBuf {
+pub(super) fn new_file(home: &Home) -> PathBuf {
     static FILES: AtomicU64 = AtomicU64::new(0);
     home.tmp().join(format!("said-{}", FILES.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// A line of shell that leaves a command's answer in a file, the code on its last line.
-fn into_file(home: &Home, arguments: &str, file: &std::path::Path) -> String {
+pub(super) fn into_file(home: &Home, arguments: &str, file: &std::path::Path) -> String {
     let (root, program, file) = (home.root(), program(), file.display());
     let command = format!("COORD_HOME='{}' {program} {arguments}", root.display());
     format!("{{ {command}; echo $?; }} >'{file}.new' 2>&1; mv '{file}.new' '{file}'")
 }
 
 #[track_caller]
-fn from_file(file: &std::path::Path) -> Said {
+pub(super) fn from_file(file: &std::path::Path) -> Said {
     let text = wait_until("the command has ended", || fs::read_to_string(file));
     let (text, code) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
     Said { code: code.parse().unwrap(), text: text.to_owned() }
@@ -65,7 +65,7 @@ fn from_file(file: &std::path::Path) -> Said {
 
 /// `coordctl ARGUMENTS` in a pane; `input` is what stands on its standard input.
 #[track_caller]
-fn at_terminal(home: &Home, tmux: &Tmux<'_>, arguments: &str, input: &str) -> Said {
+pub(super) fn at_terminal(home: &Home, tmux: &Tmux<'_>, arguments: &str, input: &str) -> Said {
     let file = new_file(home);
     let line = format!("printf '{input}' | {{ {}; }}", into_file(home, arguments, &file));
     let line = if input.is_empty() { into_file(home, arguments, &file) } else { line };

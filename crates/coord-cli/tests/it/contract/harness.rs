@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +82,68 @@ impl Harness {
         })
     }
 
+    /// A session that a shell in a pane started, as its user would. The shell shows `dev$ ` when it is over.
+    #[track_caller]
+    pub(crate) fn in_shell(tmux: &Tmux<'_>, session: &str) -> (Self, String) {
+        let shell = "PS1='dev$ ' exec bash --norc --noprofile -i";
+        let pane = tmux.run(&["new-window", "-d", "-P", "-F", "#{pane_id}", shell]);
+        let pane = pane.trim().to_owned();
+        tmux.shows_prompt(&pane);
+        let harness = Self::start(tmux.home, session, |dir| {
+            let client = client(dir);
+            let line =
+                format!("'{}' '{dir}/script' '{dir}'", client.display(), dir = dir.display());
+            tmux.run(&["send-keys", "-t", &pane, &line, "Enter"]);
+            None
+        });
+        (harness, pane)
+    }
+
+    /// Replaces the program: when coord resumes the session, it runs these lines of shell as the client does,
+    /// below a process that reports its start.
+    pub(crate) fn resumes_as(&self, lines: &str) {
+        let (program, shell) = (client(&self.dir), self.dir.join("claude/versions/sh2"));
+        fs::rename(&program, &shell).unwrap();
+        let script = format!("#!{}\n{lines}\n", shell.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Lines of shell for [`Harness::resumes_as`]: a client that comes up idle, and stays.
+    pub(crate) fn comes_up(&self) -> String {
+        let start = json!({
+            "session_id": self.session, "hook_event_name": "SessionStart", "cwd": self.dir,
+            "transcript_path": self.transcript(), "source": "resume",
+        });
+        let payload = self.dir.join("start");
+        fs::write(&payload, start.to_string()).unwrap();
+        let hook = programs().join("coord-hook-session-start");
+        format!(
+            "export CLAUDECODE=1 CLAUDE_PID=$$\n\
+             start=$(cut -d' ' -f22 /proc/$$/stat)\n\
+             echo '{{\"pid\": '$$', \"procStart\": \"'$start'\", \"sessionId\": \"{}\", \"status\": \"idle\"}}' >'{}'/$$.json\n\
+             '{}' --root '{}' <'{}'\n\
+             read -r line",
+            self.session,
+            self.config_dir.join("sessions").display(),
+            hook.display(),
+            self.root.display(),
+            payload.display(),
+        )
+    }
+
+    /// The transcript that its events name.
+    pub(crate) fn transcript(&self) -> PathBuf {
+        self.config_dir.join(format!("projects/p/{}.jsonl", self.session))
+    }
+
+    /// A transcript with one turn.
+    pub(crate) fn write_transcript(&self) {
+        let turn = json!({"type": "user", "sessionId": self.session});
+        fs::create_dir_all(self.config_dir.join("projects/p")).unwrap();
+        fs::write(self.transcript(), format!("{turn}\n")).unwrap();
+    }
+
     #[track_caller]
     fn start(home: &Home, session: &str, spawn: impl FnOnce(&PathBuf) -> Option<Running>) -> Self {
         static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -121,7 +184,7 @@ impl Harness {
     pub(crate) fn report(&mut self, event: &str, fields: &Value) -> i32 {
         let mut payload = json!({
             "session_id": self.session, "hook_event_name": event, "cwd": self.dir,
-            "transcript_path": self.config_dir.join("transcript.jsonl"),
+            "transcript_path": self.transcript(),
         });
         payload.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let file = self.dir.join("payload");
@@ -175,11 +238,31 @@ impl Harness {
 
     /// Makes the registry entry.
     pub(crate) fn register(&self) {
+        self.register_with("busy");
+    }
+
+    /// The same, of a client at its prompt.
+    pub(crate) fn register_as_idle(&self) {
+        self.register_with("idle");
+    }
+
+    fn register_with(&self, status: &str) {
         let entry = json!({
             "pid": self.process.pid, "procStart": self.process.start_time.to_string(),
-            "sessionId": self.session, "status": "busy",
+            "sessionId": self.session, "status": status,
         });
         self.register_as(&entry.to_string());
+    }
+
+    /// Paints the client's screen, with nothing in its input line.
+    #[track_caller]
+    pub(crate) fn shows_an_empty_prompt(&mut self) {
+        let (rule, screen) = ("─".repeat(60), self.dir.join("screen"));
+        let text = format!(
+            "\u{1b}[2J\u{1b}[H● Hi\n\n\n{rule}\n❯\u{a0}\u{1b}[7m \u{1b}[0m\n{rule}\n  ⏸ manual mode on"
+        );
+        fs::write(&screen, text).unwrap();
+        assert_eq!(self.run(&format!("cat '{}'", screen.display())), 0);
     }
 
     /// Makes a registry entry of any text.
@@ -258,6 +341,16 @@ impl<'a> Tmux<'a> {
             .env("TMUX_TMPDIR", self.home.tmp())
             .env("CLAUDE_CONFIG_DIR", self.home.config_dir());
         run(command, &self.home.tmp(), "tmux").expect_success().stdout
+    }
+
+    /// Waits until the shell in a pane shows its prompt.
+    #[track_caller]
+    pub(crate) fn shows_prompt(&self, pane: &str) {
+        wait_until("the shell shows its prompt", || {
+            let text = self.run(&["capture-pane", "-p", "-t", pane]);
+            let is_there = text.trim_end().lines().last().is_some_and(|line| line == "dev$");
+            if is_there { Ok(()) } else { Err(text) }
+        });
     }
 
     /// Where it listens.
