@@ -20,6 +20,7 @@ Usage: coord [VERB]      without a verb: the list of sessions
 See
   inspect      Show who needs you and what all sessions do, or one session in depth
   top          Show the list live, go to sessions, and see what they do
+  demo         Show recorded sessions in `coord top`, without Claude Code
   explain      Show why a session is in its state
   events       Show what happened, from the journal
   status       Show whether the coordinator runs and is well
@@ -82,6 +83,8 @@ enum Verb {
     Back(verb::go::BackArgs),
     /// Show the list live, go to sessions, and see what they do
     Top(verb::top::Args),
+    /// Show recorded sessions in `coord top`, without Claude Code
+    Demo(verb::demo::Args),
     /// Show why a session is in its state
     Explain(verb::explain::Args),
     /// Run a command under supervision, and end it when it hangs
@@ -194,6 +197,7 @@ pub(crate) fn main() -> ExitCode {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),
             Verb::Top(args) => verb::top::run(&args, false, &context),
+            Verb::Demo(args) => verb::demo::run(&args),
             Verb::Go(args) => verb::go::go(&args, &context),
             Verb::Next(args) => verb::go::next(&args, &context),
             Verb::Back(args) => verb::go::back(&args, &context),

@@ -52,10 +52,13 @@ pub fn resume_words(launch: &Launch, session_id: &str, last_mode: Option<&str>) 
     words
 }
 
-/// The last mode seen before the resume; none if the command line sets that mode again (H-45).
+/// The last mode seen before the resume; none if the command line sets that mode again, or gives it by itself (H-45).
+/// Without a mode on it, the client starts in the default of its settings, which may be `auto`.
 pub(crate) fn dropped_mode(launch: &Launch, last_mode: Option<&str>) -> Option<&'static str> {
-    let is_dropped = |last: &&str| asked_mode(launch).is_none_or(|asked| plain(asked) != *last);
-    let last = last_mode.filter(is_dropped)?;
+    let asked = asked_mode(launch);
+    let is_default = |last: &str| asked.is_none() && last == "auto";
+    let is_set = |last: &str| narrower(asked, last_mode).is_some_and(|mode| plain(mode) == last);
+    let last = last_mode.filter(|last| !is_default(last) && !is_set(last))?;
     Some(MODES.into_iter().find(|known| *known == last).unwrap_or("of a newer version"))
 }
 
@@ -136,6 +139,13 @@ mod tests {
             (&["--permission-mode", "manual"], Some("default"), None),
             (&["--dangerously-skip-permissions"], Some("bypassPermissions"), None),
             (&[], None, None),
+            // A plain start: nothing is known to be dropped.
+            (&[], Some("default"), None),
+            (&[], Some("auto"), None),
+            (&[], Some("plan"), None),
+            (&[], Some("acceptEdits"), Some("acceptEdits")),
+            (&["--permission-mode", "default"], Some("auto"), Some("auto")),
+            (&["--permission-mode", "auto"], Some("plan"), None),
         ] {
             assert_eq!(dropped_mode(&launch(flags), last), dropped, "{flags:?} {last:?}");
         }

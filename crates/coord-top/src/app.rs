@@ -8,6 +8,7 @@ use coord_view::list::{List, Row};
 use coord_wire::inspect::Session;
 use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::Options;
 use crate::rows::Rows;
 use crate::source::{Look, Ran, Source};
 
@@ -77,6 +78,8 @@ pub(crate) enum Purpose {
 pub(crate) struct App {
     /// The keys that act on sessions work.
     acts: bool,
+    /// The command's name.
+    pub(crate) name: &'static str,
     pub(crate) look: Look,
     /// Since when no coordinator answers, as the clock shows it; none while one answers.
     pub(crate) lost_at: Option<String>,
@@ -93,25 +96,21 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(acts: bool) -> Self {
+    pub(crate) fn new(options: Options) -> Self {
         Self {
-            acts,
+            acts: options.acts,
+            name: options.name,
             look: Look { is_live: true, ..Look::default() },
             lost_at: None,
             list: List::default(),
             rows: Rows::default(),
             details: Vec::new(),
             mode: Mode::List,
-            notice: None,
+            notice: options.notice.map(str::to_owned),
             clock: String::new(),
             key_at: None,
             is_held: false,
         }
-    }
-
-    /// The program's name as it was started.
-    pub(crate) fn name(&self) -> &'static str {
-        if self.acts { "coordctl top" } else { "coord top" }
     }
 
     /// Takes what a look found.

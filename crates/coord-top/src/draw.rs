@@ -119,7 +119,7 @@ impl Pen<'_> {
         }
         let clock_at = area.width.saturating_sub(CLOCK);
         let before = Rect { width: clock_at.saturating_sub(1), ..area };
-        self.text(before, 0, 0, &format!("{}   {summary}", app.name()), bold);
+        self.text(before, 0, 0, &format!("{}   {summary}", app.name), bold);
         self.text(area, 0, clock_at, &app.clock, Style::new());
     }
 

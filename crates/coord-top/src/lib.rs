@@ -37,6 +37,10 @@ impl From<io::Error> for Failure {
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
+    /// The command's name, as the header shows it.
+    pub name: &'static str,
+    /// What the bottom line says until the first key.
+    pub notice: Option<&'static str>,
     /// The keys that act on sessions work: `coordctl top`.
     pub acts: bool,
     /// Without colours.
@@ -58,5 +62,13 @@ pub fn run(source: &dyn Source, options: Options) -> Result<(), Failure> {
 /// # Errors
 /// Standard output is closed or failed, or a signal came.
 pub fn run_plain(source: &dyn Source) -> Result<(), Failure> {
-    plain::run(source)
+    plain::run(source, true)
+}
+
+/// Prints a line per change until nothing changes any more ([`Look::is_last`]). It does not read standard input.
+///
+/// # Errors
+/// Standard output is closed or failed, or a signal came.
+pub fn print_to_end(source: &dyn Source) -> Result<(), Failure> {
+    plain::run(source, false)
 }

@@ -18,9 +18,11 @@ use crate::threads::{News, Threads};
 const HELP: &str =
     "Commands: go NAME, next, back, list, explain NAME, events NAME, message NAME TEXT, quit.";
 
-pub(crate) fn run(source: &dyn Source) -> Result<(), Failure> {
+pub(crate) fn run(source: &dyn Source, takes_commands: bool) -> Result<(), Failure> {
     let (threads, news) = Threads::start()?;
-    threads.read_lines()?;
+    if takes_commands {
+        threads.read_lines()?;
+    }
     let mut plain = Plain {
         source,
         threads,
@@ -72,7 +74,11 @@ impl Plain<'_> {
             News::Signal(signal) => return Err(Failure::Signal(signal)),
             News::Changed => self.looks.changed(Instant::now()),
             News::Unwatched => self.looks.unwatched(Instant::now()),
-            News::Looked(found) => self.looked(found)?,
+            News::Looked(found) => {
+                let is_last = found.as_ref().is_ok_and(|look| look.is_last);
+                self.looked(found)?;
+                return Ok(is_last);
+            }
             News::Ran(_, ran) => self.print_ran(ran)?,
         }
         Ok(false)

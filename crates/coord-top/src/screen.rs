@@ -82,7 +82,7 @@ pub(crate) fn run(source: &dyn Source, options: Options) -> Result<(), Failure> 
         source,
         options,
         threads,
-        app: App::new(options.acts),
+        app: App::new(options),
         looks: Looks::new(),
         is_screen_running: false,
         screen_at: None,

@@ -16,6 +16,8 @@ pub struct Look {
     pub answer: Inspect,
     /// Whether a coordinator answered; else this is the last recorded state.
     pub is_live: bool,
+    /// Whether nothing changes any more.
+    pub is_last: bool,
 }
 
 /// How a command of coord ended, or why it was not started.

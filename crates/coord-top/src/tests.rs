@@ -18,7 +18,8 @@ use crate::source::{Job, Look, Ran, Source, Watch};
 /// 2026-01-01, noon.
 const NOW_MS: u64 = 1_767_268_800_000;
 
-const PLAIN: Options = Options { acts: false, is_colourless: true, is_ascii: false };
+const PLAIN: Options =
+    Options { name: "coord top", notice: None, acts: false, is_colourless: true, is_ascii: false };
 
 /// Answers nothing: what is shown is given to the program directly.
 #[derive(Debug)]
@@ -115,7 +116,8 @@ fn eight() -> Vec<Value> {
 
 /// The program with these sessions.
 fn with(sessions: &[Value], acts: bool) -> App {
-    let mut app = App::new(acts);
+    let name = if acts { "coordctl top" } else { PLAIN.name };
+    let mut app = App::new(Options { name, acts, ..PLAIN });
     looks(&mut app, sessions, true);
     app
 }
@@ -125,7 +127,7 @@ fn looks(app: &mut App, sessions: &[Value], is_live: bool) {
         "schema": 1, "coordinator": {"running": true, "pid": 1, "version": "", "uptime_s": 0,
         "spool_pending": 0, "invariant_violations": 0}, "sessions": sessions, "runs": [],
     }));
-    app.looked(Ok(Look { answer: answer.expect("an answer"), is_live }), &Canned);
+    app.looked(Ok(Look { answer: answer.expect("an answer"), is_live, is_last: false }), &Canned);
     app.arrange(&Canned);
 }
 
@@ -370,4 +372,16 @@ fn u_05_a_screen_is_shown_with_its_age_and_left() {
     press(&mut app, KeyCode::Char('p'));
     app.screen(Err("docs is headless.".to_owned()));
     assert!(shown(&mut app, 80, 24).ends_with("No screen: docs is headless.\n"));
+}
+
+// U-11: a program around the list says what it is, until the first key.
+#[test]
+fn a_notice_is_shown_until_the_first_key() {
+    let mut app = App::new(Options { name: "coord demo", notice: Some("Recorded."), ..PLAIN });
+    looks(&mut app, &eight(), true);
+    let buffer = drawn(&mut app, 80, 24, PLAIN);
+    assert!(text(&buffer).starts_with("coord demo   3 need you"), "{}", text(&buffer));
+    assert!(text(&buffer).contains("Recorded."), "{}", text(&buffer));
+    press(&mut app, KeyCode::Char('j'));
+    assert!(!text(&drawn(&mut app, 80, 24, PLAIN)).contains("Recorded."));
 }

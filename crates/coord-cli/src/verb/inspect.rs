@@ -366,6 +366,6 @@ pub(crate) fn tilde(path: &str) -> String {
 }
 
 /// The home directory; empty if unknown.
-fn home() -> String {
+pub(crate) fn home() -> String {
     variable("HOME").and_then(|home| home.into_string().ok()).unwrap_or_default()
 }

@@ -45,6 +45,8 @@ pub(crate) fn run(args: &Args, acts: bool, context: &Context) -> Result<(), Fail
     warn_elsewhere(context);
     let source = Here { context: context.clone() };
     let options = Options {
+        name: if acts { "coordctl top" } else { "coord top" },
+        notice: None,
         acts,
         is_colourless: variable("NO_COLOR").is_some(),
         is_ascii: args.ascii || !is_utf8(),
@@ -88,7 +90,7 @@ impl Source for Here {
                 (answer.map_err(Failure::into_error)?, true)
             };
             answer.runs = coord_run::runs::all(&context.paths)?;
-            Ok(Look { answer, is_live })
+            Ok(Look { answer, is_live, is_last: false })
         })
     }
 

@@ -9,6 +9,7 @@ mod background;
 mod cli;
 mod control;
 mod deaths;
+mod demo;
 mod disk;
 mod flood;
 mod forgery;

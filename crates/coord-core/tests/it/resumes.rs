@@ -174,7 +174,13 @@ fn only_work_that_was_cut_off_goes_on() {
 // H-45: a mode that its command line does not give is not set again, and both its user and its agent are told.
 #[test]
 fn a_mode_that_was_switched_on_later_is_named() {
-    for (mode, is_told) in [(Some("plan"), true), (None, false)] {
+    // A narrower mode is set again, and the default is what a start without a mode gives.
+    for (mode, is_told) in [
+        (Some("acceptEdits"), true),
+        (Some("plan"), false),
+        (Some("default"), false),
+        (None, false),
+    ] {
         let mut world = in_a_turn();
         let mut event =
             world.event("s1", PID, coord_model::HookKind::Other("PreCompact".into()), 0.0);
@@ -197,8 +203,8 @@ fn a_mode_that_was_switched_on_later_is_named() {
             Some(text.clone())
         };
         let texts: Vec<String> = actions.iter().filter_map(text_of).collect();
-        let named = texts.iter().filter(|text| text.contains("permission mode plan")).count();
-        assert_eq!(named, if is_told { 2 } else { 0 }, "{texts:?}");
+        let named = texts.iter().filter(|text| text.contains("permission mode")).count();
+        assert_eq!(named, if is_told { 2 } else { 0 }, "{mode:?}: {texts:?}");
     }
 }
 

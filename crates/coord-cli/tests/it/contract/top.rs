@@ -16,14 +16,14 @@ use super::harness::{Harness, Tmux};
 use super::wire::with;
 
 /// A shell in a pane, at which `coord top` is started.
-struct Shell<'a> {
+pub(super) struct Shell<'a> {
     tmux: &'a Tmux<'a>,
     home: &'a Home,
     pane: String,
 }
 
 impl<'a> Shell<'a> {
-    fn open(home: &'a Home, tmux: &'a Tmux<'a>) -> Self {
+    pub(super) fn open(home: &'a Home, tmux: &'a Tmux<'a>) -> Self {
         let line = format!(
             "exec env COORD_HOME='{}' LANG=C.UTF-8 PS1='ready> ' PATH='{}':\"$PATH\" sh -i",
             home.root().display(),
@@ -38,23 +38,23 @@ impl<'a> Shell<'a> {
         shell
     }
 
-    fn keys(&self, keys: &[&str]) {
+    pub(super) fn keys(&self, keys: &[&str]) {
         let words: Vec<&str> =
             ["send-keys", "-t", &self.pane].into_iter().chain(keys.iter().copied()).collect();
         self.tmux.run(&words);
     }
 
-    fn types(&self, line: &str) {
+    pub(super) fn types(&self, line: &str) {
         self.keys(&["-l", line]);
         self.keys(&["Enter"]);
     }
 
-    fn screen(&self) -> String {
+    pub(super) fn screen(&self) -> String {
         self.tmux.run(&["capture-pane", "-p", "-t", &self.pane])
     }
 
     /// Waits until the screen has this in it.
-    fn shows(&self, text: &str) -> String {
+    pub(super) fn shows(&self, text: &str) -> String {
         wait_until(&format!("the screen shows {text:?}"), || {
             let screen = self.screen();
             if screen.contains(text) { Ok(screen) } else { Err(screen) }
@@ -62,19 +62,19 @@ impl<'a> Shell<'a> {
     }
 
     /// How the terminal is set, and that the shell has it.
-    fn settings(&self, name: &str) -> String {
+    pub(super) fn settings(&self, name: &str) -> String {
         let file = self.home.tmp().join(name);
         self.types(&format!("stty -g >'{f}.new'; mv '{f}.new' '{f}'", f = file.display()));
         wait_until("the shell has written", || fs::read_to_string(&file))
     }
 
     /// Whether a program has the screen for itself.
-    fn is_covered(&self) -> bool {
+    pub(super) fn is_covered(&self) -> bool {
         let format = "#{alternate_on}#{cursor_flag}";
         self.tmux.run(&["display-message", "-p", "-t", &self.pane, format]).trim() == "10"
     }
 
-    fn is_uncovered(&self) {
+    pub(super) fn is_uncovered(&self) {
         let format = "#{alternate_on}#{cursor_flag}";
         wait_until("the terminal is as it was", || {
             let seen = self.tmux.run(&["display-message", "-p", "-t", &self.pane, format]);
@@ -83,12 +83,12 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// The process of `coord top`.
-fn top_pid(home: &Home) -> u32 {
-    wait_until("coord top runs", || {
+/// The process that runs this verb.
+pub(super) fn pid_of(home: &Home, verb: &str) -> u32 {
+    wait_until(&format!("coord {verb} runs"), || {
         let own = super::harness::programs_of(home).into_iter().find(|pid| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).split('\0').nth(1) == Some("top")
+            String::from_utf8_lossy(&line).split('\0').nth(1) == Some(verb)
         });
         own.ok_or("no such process")
     })
@@ -202,7 +202,7 @@ fn u_05_signals_and_ctrl_z_leave_the_terminal_as_it_was() {
         }
         shell.shows("No sessions yet");
     }
-    let pid = top_pid(&home);
+    let pid = pid_of(&home, "top");
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     shell.is_uncovered();
