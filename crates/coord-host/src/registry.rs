@@ -170,7 +170,9 @@ pub fn parse(text: &[u8], pid: u32, config_dir: &Path) -> Result<Found, Box<Regi
         is_foreign: text_of("kind").is_some_and(|kind| kind != "interactive"),
         is_unrecognized: false,
         cwd: text_of("cwd").unwrap_or_default(),
-        name: text_of("name").filter(|name| !name.is_empty()),
+        // A derived name is the directory's with two digits that are others in the next process.
+        name: text_of("name")
+            .filter(|name| !name.is_empty() && text_of("nameSource").as_deref() != Some("derived")),
         config_dir: config_dir.to_string_lossy().into_owned(),
     });
     Ok(Found { process: ProcessRef { pid, start_time }, domain, entry })
@@ -213,6 +215,15 @@ mod tests {
         .unwrap();
         let Registry::Present(entry) = look(dir.path()) else { panic!("present") };
         assert_eq!((&*entry.session_id, entry.status.as_deref()), ("s1", Some("idle")));
+        // U-03: a name that somebody gave counts, and not one that the client made up.
+        for (source, name) in [("user", Some("parser-87")), ("derived", None)] {
+            let text = format!(
+                r#"{{"pid":7,"procStart":"4711","sessionId":"s1","name":"parser-87","nameSource":"{source}"}}"#
+            );
+            std::fs::write(sessions.join("7.json"), text).unwrap();
+            let Registry::Present(entry) = look(dir.path()) else { panic!("present") };
+            assert_eq!(entry.name.as_deref(), name, "{source}");
+        }
         let reused = ProcessRef { start_time: 9, ..PROCESS };
         let other = read(&Readable::default(), dir.path(), reused);
         assert!(matches!(other, Registry::Strange { .. }), "{other:?}");

@@ -346,6 +346,10 @@ fn group_of(session: &Session) -> Group {
     if session.need.is_some() {
         return Group::NeedsYou;
     }
+    let is_down = matches!(session.state, SessionState::Crashed | SessionState::Interrupted);
+    if is_down && session.pending_recovery.is_some() {
+        return Group::Waiting;
+    }
     match session.state {
         SessionState::Starting
         | SessionState::Running

@@ -45,7 +45,7 @@ pub(super) fn of_session(
     }
     if let Some(hold) = &session.hold
         && hold.until.is_some()
-        && !matches!(session.state, SessionState::RecoveryPending)
+        && !is_down(session)
     {
         let until_ms = hold.until.as_deref().and_then(parse_rfc3339).unwrap_or(seen.now_ms);
         return (format!("held {} more", left(until_ms, seen)), None);
@@ -100,7 +100,7 @@ fn of_state(session: &Session, seen: &Seen) -> String {
     match session.state {
         SessionState::Starting | SessionState::Running => running(session, seen),
         SessionState::Background => background(session),
-        SessionState::RecoveryPending => {
+        SessionState::RecoveryPending | SessionState::Crashed | SessionState::Interrupted => {
             match session.pending_recovery.as_ref().and_then(|one| one.next_attempt_at.as_deref()) {
                 Some(at) => format!("returns in {}", left(ms(at), seen)),
                 None => session.because.clone(),
@@ -123,8 +123,6 @@ fn of_state(session: &Session, seen: &Seen) -> String {
         SessionState::Recovering
         | SessionState::Unknown
         | SessionState::Stopped
-        | SessionState::Crashed
-        | SessionState::Interrupted
         | SessionState::AwaitingPermission
         | SessionState::AwaitingInput
         | SessionState::BlockedAuth
@@ -191,6 +189,15 @@ pub fn state_words(state: &str) -> Cow<'_, str> {
         "sigkill_sent" => "SIGKILL sent",
         other => return other.into(),
     })
+}
+
+/// Whether its client is gone, and it is brought back.
+fn is_down(session: &Session) -> bool {
+    let is_down = matches!(
+        session.state,
+        SessionState::RecoveryPending | SessionState::Crashed | SessionState::Interrupted
+    );
+    is_down && session.pending_recovery.is_some()
 }
 
 /// Whether its recovery begins at a time that is known.

@@ -32,7 +32,8 @@ impl Client {
         let is_bound = named.is_some();
         let mut client = Self { program, server: server.map(str::to_owned), name: named, is_bound };
         if client.server.is_some() && client.name.is_none() {
-            client.name = client.ask(&["display-message", "-p", "#{client_name}"]);
+            let own = client.ask(&["display-message", "-p", "#{client_name}"]);
+            client.name = own.filter(|name| !name.is_empty());
         }
         client
     }
@@ -79,6 +80,10 @@ impl Client {
 
     /// Shows the pane.
     pub(super) fn switch(&self, pane: &str) -> Result<(), Failure> {
+        if self.name.is_none() {
+            return self
+                .tell("No terminal shows this tmux server; nothing was switched.".to_owned());
+        }
         let mut words = vec!["switch-client", "-Z"];
         if let Some(name) = &self.name {
             words.extend(["-c", name]);

@@ -305,6 +305,20 @@ mod tests {
         is_as_accepted("one", &shown(&eight()[7..8], Some(80), false));
     }
 
+    // U-02: what comes back by itself is not over.
+    #[test]
+    fn u_02_a_crashed_session_that_comes_back_waits() {
+        let until = coord_model::stamp::rfc3339(NOW_MS + 17_000);
+        let more = json!({
+            "pending_recovery": {"cause": "crashed", "detected_at": at(0), "attempts": 0, "next_attempt_at": until},
+            "hold": {"reason": "settling after a start", "since": at(0), "until": until},
+        });
+        let text = shown(&[session("site", "crashed", 0, "web:2", &more)], Some(80), true);
+        assert!(text.contains("WAITING\n~ site") && text.contains("returns in 17s"), "{text}");
+        let text = shown(&[session("site", "crashed", 0, "web:2", &json!({}))], Some(80), true);
+        assert!(text.contains("ENDED\n- site"), "{text}");
+    }
+
     // U-02: many interrupted sessions share a row, and ended ones are counted.
     #[test]
     fn u_02_five_hundred_sessions_stay_readable() {

@@ -133,9 +133,9 @@ fn u_05_top_shows_goes_explains_and_leaves_the_terminal_as_it_was() {
         let all = coord(&home, &["queue", "--json"]).stdout;
         if all.contains("session-one") { Ok(()) } else { Err(all) }
     });
-    // Where no client shows this pane, the way is told.
+    // Where no terminal shows the server, nothing can be moved.
     shell.keys(&["Enter"]);
-    shell.shows("The pane is closed; nothing was switched.");
+    shell.shows("No terminal shows this tmux server; nothing was switched.");
 
     // A coordinator that is gone is said, and found again.
     coordinator.kill();
