@@ -148,8 +148,8 @@ pub(crate) fn a_client_in_a_container() {
     place.prompt("First prompt");
     place.pane.wait_screen("One.");
     let id = place.id.clone();
-    let told = place.order(&["recover", &id]);
-    assert!(told.contains("H-15"), "{told}");
+    let told = place.order(&["recover", &id, "--json"]);
+    assert!(told.contains(r#""rule":"H-15""#), "{told}");
     signal_process(place.pid, Signal::KILL);
     place.when_clients(&[]);
     place.pane.wait_screen("dev$");

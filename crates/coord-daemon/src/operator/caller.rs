@@ -422,7 +422,7 @@ mod tests {
             let line = refusal.to_string();
             assert!(line.starts_with("Refused: ") && line.contains(". Run coordctl "), "{line}");
             assert!(!line.contains('\n'));
-            assert!(refusal.line("coord down").contains("; run coord down "));
+            assert!(refusal.line("coord down").contains(". Run coord down "));
         }
     }
 }
