@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Err(anyhow!("coord demo needs a terminal. → coord demo --plain").into());
     }
     let signal = early_signals()?;
-    let mut demo = Demo::start(args.speed, signal)?;
+    let mut demo = Demo::start(args, signal)?;
     let options = Options {
         name: "coord demo",
         notice: Some(NOTICE),
@@ -119,14 +119,14 @@ struct Demo {
 
 impl Demo {
     /// Makes the temporary root, starts the recorded clients, and begins to play.
-    fn start(speed: u32, early_signal: Arc<AtomicUsize>) -> anyhow::Result<Self> {
+    fn start(args: &Args, early_signal: Arc<AtomicUsize>) -> anyhow::Result<Self> {
         let root = tempfile::Builder::new().prefix("coord-demo-").tempdir();
         let root = root.context("cannot make a temporary directory")?;
         let path = root.path().to_owned();
         let context = Context::from_environment(Some(path.clone()))?;
         let script = script::read()?;
-        let clock = Clock::new(context.now, &script, speed);
-        let published = Arc::new(Published::default());
+        let clock = Clock::new(context.now, &script, args.speed);
+        let published = Arc::new(Published::new(args.plain));
         let player = Player::new(&context, clock, &script, Arc::clone(&published))?;
         let (stop, stopped) = channel();
         let ends = End(Arc::clone(&published));
@@ -197,13 +197,13 @@ impl Source for Demo {
                 // The list takes signals by now.
                 signal_hook::low_level::raise(i32::try_from(early)?)?;
             }
-            let (answer, is_last) = published.newest();
+            let (answer, is_last) = published.next();
             Ok(Look { answer, is_live: true, is_last })
         })
     }
 
     fn watch(&self, _pid: u32) -> anyhow::Result<Box<dyn Watch>> {
-        Ok(Box::new(Changes::of(&self.published)))
+        Ok(Box::new(Changes(Arc::clone(&self.published))))
     }
 
     fn list(&self, answer: &Inspect, now_ms: u64) -> List {

@@ -72,12 +72,17 @@ impl Player {
 
     /// Plays the rest, each event at its time, until `stopped` is closed.
     pub(super) fn play(&mut self, script: &[Step], stopped: &Receiver<()>) -> anyhow::Result<()> {
-        for step in script.iter().skip_while(|step| step.at < 0) {
-            match stopped.recv_timeout(self.clock.until(step.at)) {
-                Err(RecvTimeoutError::Timeout) => self.take(step)?,
+        let begin = script.partition_point(|step| step.at < 0);
+        // What happened at once is shown at once.
+        for steps in script[begin..].chunk_by(|one, next| one.at == next.at) {
+            let at = steps[0].at;
+            match stopped.recv_timeout(self.clock.until(at)) {
+                Err(RecvTimeoutError::Timeout) => {
+                    steps.iter().try_for_each(|step| self.take(step))?;
+                }
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            self.publish(self.clock.at(step.at));
+            self.publish(self.clock.at(at));
         }
         Ok(())
     }
