@@ -102,8 +102,6 @@ fn is_known(state: &State, event: &HookEvent, owner: &OwnerId) -> bool {
     event.is_proved() || event.has_living_client() || is_elsewhere
 }
 
-impl State {}
-
 fn keep_early_end(state: &mut State, event: &HookEvent, owner: Option<OwnerId>, at: Moment) {
     let (HookKind::SessionEnd(reason), Some(owner)) = (&event.kind, owner) else { return };
     let ends = &mut state.header.early_ends;
@@ -209,6 +207,8 @@ fn take_in(
     take_along_old_boot(state, &mut session, at);
     if is_new_owner {
         ask_about(state, &session, fx);
+    } else if event.kind == HookKind::UserPromptSubmit {
+        ask_for_launch(state, &session, fx);
     }
     ask_for_dir(state, &session.config_dir, fx);
     let has_ended = !session.may_live();
@@ -384,6 +384,16 @@ pub(crate) fn ask_about(state: &State, session: &Session, fx: &mut Effects) {
     }
     if let Some(pane) = session.pane().filter(|pane| pane.server.start_time != 0) {
         fx.ask(Effect::WatchProcess { process: pane.server });
+    }
+}
+
+/// Requests to look again at a client whose launch could not be read when it was seen first: without the launch, its
+/// session could not be brought back after a crash (S0-25d).
+fn ask_for_launch(state: &State, session: &Session, fx: &mut Effects) {
+    let Some(owner) = &session.owner else { return };
+    let is_interactive = session.kind != Some(Kind::Headless);
+    if is_interactive && session.launch.is_none() && session.may_live() && state.is_local(session) {
+        fx.ask(Effect::WatchProcess { process: owner.id.process });
     }
 }
 

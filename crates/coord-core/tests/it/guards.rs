@@ -2,13 +2,13 @@
 //! people.
 
 use crate::crashes::{
-    EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, living, unattended,
+    EMPTY, NEXT, PID, SHELL_PROMPT, at_rest, dead, in_a_turn, launch, living, unattended,
 };
-use crate::world::{END, PROMPT, STOP, TOOL, World};
+use crate::world::{END, PROMPT, STOP, TOOL, World, process};
 use coord_core::{Pending, Stage};
 use coord_model::{
-    Action, Command, Event, HookKind, Input, MarkChange, Outcome, PaneState, Proof, RegistryStatus,
-    Screen, Settings, StartSource, Whom,
+    Action, Command, Effect, Event, HookKind, Input, Kind, MarkChange, Outcome, PaneState, Proof,
+    RegistryStatus, Screen, Settings, StartSource, Whom,
 };
 
 fn cause(world: &World) -> Option<&'static str> {
@@ -344,4 +344,23 @@ fn an_attempt_of_an_earlier_turn_is_over() {
     let pending = world.pending().unwrap();
     assert!(pending.begun.is_none(), "{pending:?}");
     assert_eq!(world.session("s1").recovery.budget.used(), (0, 1));
+}
+
+// S0-25d: without its launch a session is not brought back, and `/proc` may be unreadable when it is looked at first.
+#[test]
+fn a_launch_that_could_not_be_read_is_read_again_at_the_next_prompt() {
+    let watched = Effect::WatchProcess { process: process(PID) };
+    for kind in [Kind::Interactive, Kind::Headless] {
+        let mut world = World::new();
+        world.open("s1", PID, kind);
+        world.seen_alive(PID);
+        world.effects.clear();
+        world.hook("s1", PID, PROMPT);
+        assert_eq!(world.effects.contains(&watched), kind == Kind::Interactive);
+        world.launched(PID, launch());
+        world.effects.clear();
+        world.hook("s1", PID, STOP);
+        world.hook("s1", PID, PROMPT);
+        assert!(!world.effects.contains(&watched), "it is known");
+    }
 }
