@@ -26,6 +26,8 @@ pub enum Failure {
     Terminal(io::Error),
     /// This signal ends the program. The terminal is as it was.
     Signal(i32),
+    /// A part that works beside the terminal panicked: where, and with what words. The terminal is as it was.
+    Panicked(String),
 }
 
 impl From<io::Error> for Failure {

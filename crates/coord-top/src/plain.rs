@@ -13,13 +13,14 @@ use crate::Failure;
 use crate::app::Purpose;
 use crate::looks::Looks;
 use crate::source::{Look, Ran, Source};
-use crate::threads::{News, Threads};
+use crate::threads::{News, Threads, report_panics};
 
 const HELP: &str =
     "Commands: go NAME, next, back, list, explain NAME, events NAME, message NAME TEXT, quit.";
 
 pub(crate) fn run(source: &dyn Source, takes_commands: bool) -> Result<(), Failure> {
     let (threads, news) = Threads::start()?;
+    report_panics(|| ());
     if takes_commands {
         threads.read_lines()?;
     }
@@ -80,6 +81,7 @@ impl Plain<'_> {
                 return Ok(is_last);
             }
             News::Ran(_, ran) => self.print_ran(ran)?,
+            News::Panicked(report) => return Err(Failure::Panicked(report)),
         }
         Ok(false)
     }

@@ -16,7 +16,7 @@ use crate::app::{App, Ask};
 use crate::draw::draw;
 use crate::looks::Looks;
 use crate::source::Source;
-use crate::threads::{News, Threads};
+use crate::threads::{News, Threads, report_panics};
 use crate::{Failure, Options};
 
 /// Between two reads of a pane.
@@ -61,21 +61,12 @@ fn leave() {
     drop(terminal::disable_raw_mode());
 }
 
-/// Leaves the terminal before a panic is reported, so that the report is seen.
-fn leave_on_panic() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        leave();
-        report(info);
-    }));
-}
-
 pub(crate) fn run(source: &dyn Source, options: Options) -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::NoTerminal);
     }
     let (threads, news) = Threads::start()?;
-    leave_on_panic();
+    report_panics(leave);
     let mut screen = Screen::enter()?;
     threads.read_keys()?;
     let mut live = Live {
@@ -181,6 +172,7 @@ impl Live<'_> {
                 self.screen_at = is_open.then(|| Instant::now() + AGAIN);
             }
             News::Ran(purpose, ran) => self.app.ran(purpose, ran),
+            News::Panicked(report) => return Err(Failure::Panicked(report)),
         }
         Ok(false)
     }

@@ -1,9 +1,10 @@
 //! What wakes the program: keys, signals, changes, and the ends of jobs. Each comes from a thread that blocks, so
 //! nothing wakes up while nothing happens.
 
-use std::io;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::{io, thread};
 
 use ratatui_crossterm::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -31,6 +32,30 @@ pub(crate) enum News {
     Screen(Result<String, String>),
     /// A command ended.
     Ran(Purpose, Ran),
+    /// A job panicked: where, and with what words.
+    Panicked(String),
+}
+
+/// The name of a thread that runs a job.
+const JOB: &str = "job";
+
+thread_local! {
+    /// The report of a job's panic.
+    static REPORT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Has `leave` run before a panic is reported, so that the report is seen. The panic of a job is kept for
+/// [`News::Panicked`]: only the main thread can leave the terminal for good.
+pub(crate) fn report_panics(leave: fn()) {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if thread::current().name() == Some(JOB) {
+            REPORT.set(info.to_string());
+        } else {
+            leave();
+            report(info);
+        }
+    }));
 }
 
 /// The threads' end of a channel.
@@ -105,7 +130,10 @@ impl Threads {
         news: impl FnOnce(T) -> News + Send + 'static,
     ) -> io::Result<()> {
         let sender = self.news.clone();
-        spawn("job", move || drop(sender.send(news(job()))))
+        spawn(JOB, move || {
+            let done = panic::catch_unwind(AssertUnwindSafe(job));
+            drop(sender.send(done.map_or_else(|_| News::Panicked(REPORT.take()), news)));
+        })
     }
 }
 

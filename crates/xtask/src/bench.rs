@@ -26,6 +26,7 @@ mod standing;
 mod table;
 mod terminal;
 mod top;
+mod wake;
 
 use crate::{root, say, say_error};
 use anyhow::{Context, bail};
@@ -40,7 +41,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top, wake
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -63,12 +64,12 @@ impl Bench {
     }
 }
 
-/// The group that needs the client, and a namespace without a network around it.
-const REAL_CLIENT: &str = "recovery-client";
+/// The groups that need the client, and a namespace without a network around it.
+const REAL_CLIENT: [&str; 2] = ["recovery-client", "wake"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 15] = [
+const GROUPS: [(&str, Measure); 16] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -79,11 +80,12 @@ const GROUPS: [(&str, Measure); 15] = [
     ("death", death::measure),
     ("panes", panes::measure),
     ("recovery", recovery::scripted),
-    (REAL_CLIENT, recovery::real),
+    (REAL_CLIENT[0], recovery::real),
     ("run", run::measure),
     ("queue", queue::measure),
     ("standing", standing::measure),
     ("top", top::measure),
+    (REAL_CLIENT[1], wake::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -97,7 +99,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if cfg!(debug_assertions) {
         return run_optimised();
     }
-    if wanted(REAL_CLIENT) && coord_tests::client::find().is_ok() && !netns::is_isolated() {
+    if REAL_CLIENT.into_iter().any(wanted)
+        && coord_tests::client::find().is_ok()
+        && !netns::is_isolated()
+    {
         enter_namespace()?;
     }
     let scratch = tempfile::tempdir().context("making a temporary directory")?;

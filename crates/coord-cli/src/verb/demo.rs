@@ -26,6 +26,7 @@ use tempfile::TempDir;
 use crate::context::{Context, variable};
 use crate::out::Failure;
 use crate::verb::inspect::{clock_time, facts, home, is_utf8, needs, tilde};
+use crate::verb::top::failure;
 use player::Player;
 use published::{Changes, Published};
 use script::Clock;
@@ -36,6 +37,8 @@ const NOT_DONE: &str =
 /// What stands at the bottom until the first key.
 const NOTICE: &str =
     "Recorded sessions, played live. j k move, e explain, v events, ? keys, q quit";
+/// What is said where the screen cannot be had.
+const NO_TERMINAL: &str = "coord demo needs a terminal. → coord demo --plain";
 /// What is printed at the end.
 const GOODBYE: &str =
     "Everything in the demo was recorded; nothing is left behind. → coord install";
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let can_move = variable("TERM").is_some_and(|term| term != "dumb");
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !(args.plain || (can_move && is_terminal)) {
-        return Err(anyhow!("coord demo needs a terminal. → coord demo --plain").into());
+        return Err(anyhow!(NO_TERMINAL).into());
     }
     let signal = early_signals()?;
     let mut demo = Demo::start(args, signal)?;
@@ -77,20 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if args.plain { coord_top::print_to_end(&demo) } else { coord_top::run(&demo, options) };
     // Before anything is said or raised, nothing is left.
     let played = demo.end();
-    match ended {
-        Ok(()) => {
-            played?;
-            Ok(writeln!(std::io::stdout(), "{GOODBYE}")?)
-        }
-        Err(coord_top::Failure::NoTerminal) => {
-            Err(anyhow!("coord demo needs a terminal. → coord demo --plain").into())
-        }
-        Err(coord_top::Failure::Terminal(error)) => Err(error.into()),
-        Err(coord_top::Failure::Signal(signal)) => {
-            signal_hook::low_level::emulate_default_handler(signal)?;
-            Err(Failure::Told)
-        }
-    }
+    ended.map_err(|why| failure(why, NO_TERMINAL))?;
+    played?;
+    Ok(writeln!(std::io::stdout(), "{GOODBYE}")?)
 }
 
 /// Keeps signals from ending the program before the list takes them. Returns where the last one is noted; 0 for none.

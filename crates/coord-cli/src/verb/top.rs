@@ -57,16 +57,22 @@ pub(crate) fn run(args: &Args, acts: bool, context: &Context) -> Result<(), Fail
         (false, true) => coord_top::run(&source, options),
         (false, false) => Err(coord_top::Failure::NoTerminal),
     };
-    match ended {
-        Ok(()) => Ok(()),
-        Err(coord_top::Failure::NoTerminal) => {
-            Err(anyhow!("coord top needs a terminal. → coord inspect --watch").into())
+    ended.map_err(|why| failure(why, "coord top needs a terminal. → coord inspect --watch"))
+}
+
+/// How a command ends whose list ended so. A signal ends the program, so that whoever waits for it sees that.
+pub(super) fn failure(why: coord_top::Failure, no_terminal: &'static str) -> Failure {
+    match why {
+        coord_top::Failure::NoTerminal => anyhow!(no_terminal).into(),
+        coord_top::Failure::Terminal(error) => error.into(),
+        coord_top::Failure::Signal(signal) => {
+            match signal_hook::low_level::emulate_default_handler(signal) {
+                Ok(()) => Failure::Told,
+                Err(error) => error.into(),
+            }
         }
-        Err(coord_top::Failure::Terminal(error)) => Err(error.into()),
-        Err(coord_top::Failure::Signal(signal)) => {
-            // Whoever waits for this program sees that a signal ended it.
-            signal_hook::low_level::emulate_default_handler(signal)?;
-            Err(Failure::Told)
+        coord_top::Failure::Panicked(report) => {
+            anyhow!("an error in coord itself: {report}").into()
         }
     }
 }

@@ -4,18 +4,20 @@
 use super::Bench;
 use super::client;
 use super::terminal::Terminal;
+use crate::say_error;
 use anyhow::{Context, bail};
 use coord_model::Record;
 use coord_store::RealDisk;
 use coord_store::journal::read_segments;
-use coord_tests::fake_api::FakeApi;
+use coord_tests::fake_api::{FakeApi, Request};
 use coord_tests::home::Home;
+use coord_tests::netns;
 use coord_tests::process::Running;
 use coord_wire::exchange::{Answer, exchange, mono_ns, request};
 use coord_wire::inspect::{Inspect, Session};
 use rustix::process::Signal;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,21 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(20);
 /// An answer about some hundred sessions, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Registers the hooks in this directory.
+fn install(home: &Home, coord: &Path, hooks_dir: &Path) {
+    let mut install = home.command(coord);
+    install.env("COORD_HOME", home.root()).arg("install");
+    install.arg("--hooks-dir").arg(hooks_dir).arg("--config-dir").arg(home.config_dir());
+    coord_tests::process::run(install, &home.tmp(), "install").expect_success();
+}
+
+/// Starts a coordinator.
+fn serve(home: &Home, coord: &Path) -> Running {
+    let mut serve = home.command(coord);
+    serve.arg("serve").arg("--root").arg(home.root()).current_dir("/").stdin(Stdio::null());
+    Running::start(serve, &home.tmp(), "serve")
+}
 
 /// Which client runs in the panes.
 #[derive(Debug)]
@@ -40,7 +57,7 @@ pub(super) enum Which {
 pub(super) struct Place {
     serve: Running,
     pub(super) terminal: Terminal,
-    _which: Which,
+    which: Which,
     pub(super) home: Home,
     coord: PathBuf,
 }
@@ -51,20 +68,14 @@ impl Place {
     pub(super) fn open(bench: &Bench, which: Which, config: &str) -> anyhow::Result<Self> {
         let home = Home::new();
         let coord = bench.programs.coord.clone();
-        let hooks_dir = bench.programs.hook("");
         let config_dir = home.config_dir();
-        let mut install = home.command(&coord);
-        install.env("COORD_HOME", home.root()).arg("install");
-        install.arg("--hooks-dir").arg(hooks_dir).arg("--config-dir").arg(&config_dir);
-        coord_tests::process::run(install, &home.tmp(), "install").expect_success();
+        install(&home, &coord, &bench.programs.hook(""));
         home.write_config(&format!(
             "[tracking]\nconfig_dirs = ['{}']\ntmux_sockets = ['{}']\n{config}",
             config_dir.display(),
             Terminal::socket(&home).display(),
         ));
-        let mut serve = home.command(&coord);
-        serve.arg("serve").arg("--root").arg(home.root()).current_dir("/").stdin(Stdio::null());
-        let serve = Running::start(serve, &home.tmp(), "serve");
+        let serve = serve(&home, &coord);
         let programs = home.dir().join("programs");
         std::fs::create_dir(&programs)?;
         let mut tmux = home.command("tmux");
@@ -80,7 +91,7 @@ impl Place {
             }
         }
         let terminal = Terminal::start(&home, tmux, &programs)?;
-        let place = Self { serve, terminal, _which: which, home, coord };
+        let place = Self { serve, terminal, which, home, coord };
         until("the coordinator", || Ok(place.sessions("").ok()))?;
         place.attend()?;
         Ok(place)
@@ -156,12 +167,55 @@ impl Place {
         found.with_context(|| format!("session {id}: {last:#?}"))
     }
 
-    /// Ends the coordinator and leaves what runs in the panes alone. Returns its journal.
-    pub(super) fn down(&self) -> anyhow::Result<Vec<Record>> {
+    /// What the real client asked its model.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        match &self.which {
+            Which::Scripted => Vec::new(),
+            Which::Real(api) => api.requests(),
+        }
+    }
+
+    /// Runs `coord`; what it prints.
+    pub(super) fn coord(&self, arguments: &[&str]) -> String {
+        let mut command = self.home.command(&self.coord);
+        command.arg("--root").arg(self.home.root()).args(arguments).stdin(Stdio::null());
+        coord_tests::process::run(command, &self.home.tmp(), "coord").expect_success().stdout
+    }
+
+    /// Ends the coordinator and starts another.
+    pub(super) fn restart(&mut self) -> anyhow::Result<()> {
+        self.end()?;
+        self.serve = serve(&self.home, &self.coord);
+        until("the coordinator", || Ok(self.sessions("").ok())).map(drop)
+    }
+
+    /// Installs the same programs in another directory, with a coordinator from there.
+    pub(super) fn upgrade(&mut self, bench: &Bench) -> anyhow::Result<()> {
+        let dir = tempfile::Builder::new().prefix("programs-").tempdir_in(self.home.dir())?.keep();
+        let hooks = std::fs::read_dir(bench.programs.hook(""))?.flatten().map(|one| one.path());
+        let coord = bench.programs.coord.clone();
+        let is_program = |path: &PathBuf| path.is_file() && path.extension().is_none();
+        let all = hooks.filter(is_program).chain([coord.with_file_name("coordctl"), coord]);
+        for program in all {
+            let name = program.file_name().context("a program has a name")?;
+            std::fs::copy(&program, dir.join(name))?;
+        }
+        self.coord = dir.join("coord");
+        install(&self.home, &self.coord, &dir);
+        self.restart()
+    }
+
+    fn end(&self) -> anyhow::Result<()> {
         self.serve.signal(Signal::TERM);
         if !self.serve.ends_within(PATIENCE) {
             bail!("the coordinator has not ended");
         }
+        Ok(())
+    }
+
+    /// Ends the coordinator and leaves what runs in the panes alone. Returns its journal.
+    pub(super) fn down(&self) -> anyhow::Result<Vec<Record>> {
+        self.end()?;
         let mut records = Vec::new();
         for segment in read_segments(&RealDisk, &self.home.paths().journal(), 0)? {
             for (_, payload) in segment?.records() {
@@ -170,6 +224,17 @@ impl Place {
         }
         Ok(records)
     }
+}
+
+/// Whether the real client is here and the network is not; says what is missing.
+pub(super) fn has_client() -> bool {
+    let missing = match coord_tests::client::find() {
+        Err(why) => why.clone(),
+        Ok(_) if !netns::is_isolated() => "there is no network namespace for the client".to_owned(),
+        Ok(_) => return true,
+    };
+    say_error(&format!("not measured: {missing}"));
+    false
 }
 
 /// The command that starts the client with a new conversation.

@@ -8,16 +8,14 @@
 use super::Bench;
 use super::client::{EXIT, HANG};
 use super::events::session_id;
-use super::place::{Place, Which, load, start_line, until};
+use super::place::{self, Place, Which, load, start_line, until};
 use super::sample::Sample;
 use super::table::{Goal, Table};
 use super::terminal::Pane;
-use crate::say_error;
 use anyhow::Context;
 use coord_host::process;
 use coord_model::{Event, HookKind, Outcome, ProcessRef, Record, SessionState};
 use coord_tests::fake_api::{FakeApi, Turn};
-use coord_tests::netns;
 use coord_wire::exchange::mono_ns;
 use coord_wire::inspect::Session;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -43,12 +41,7 @@ pub(super) fn scripted(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
 
 /// With the real one, if it is here and the network is not.
 pub(super) fn real(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
-    if let Err(why) = coord_tests::client::find() {
-        say_error(&format!("not measured: {why}"));
-        return Ok(());
-    }
-    if !netns::is_isolated() {
-        say_error("not measured: there is no network namespace for the client");
+    if !place::has_client() {
         return Ok(());
     }
     let turns = [Turn::hang().only_after(HANG).lasting(), Turn::text("Done.").lasting()];

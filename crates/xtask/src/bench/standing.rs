@@ -10,6 +10,7 @@ use super::Bench;
 use super::client::{DAMAGE, DONE, HANG};
 use super::events::session_id;
 use super::place::{Place, Which, load, pass, start_line, until};
+use super::sample::count;
 use super::table::{Goal, Table};
 use super::terminal::Pane;
 use anyhow::{Context, bail};
@@ -17,6 +18,8 @@ use coord_model::SessionState;
 use coord_wire::inspect::Session;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SESSIONS: usize = 200;
@@ -31,7 +34,15 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let window = Duration::from_secs(if bench.quick { 30 } else { 120 });
     let before = load();
     let (coordinator, server) = (place.coordinator(), place.terminal.pid());
+    let waiters = until("a wake hook of each session", || {
+        let waiters = waiters(&place.home.root())?;
+        Ok((SESSIONS - CHANGING - WAITING <= waiters.len()).then_some(waiters))
+    })?;
+    let waited_s = || waiters.iter().map(|pid| Ok(used(*pid)?.own)).sum::<anyhow::Result<f64>>();
+    let (waited_before_s, begun) = (waited_s()?, Instant::now());
     let watched = Cost::within(window, &[coordinator, server], || threads(coordinator))?;
+    let waited = 100.0 * (waited_s()? - waited_before_s) / begun.elapsed().as_secs_f64();
+    wake_hooks(&waiters, waited, table)?;
     // A recovery that was given up, or a session that was lost, would make it cheap.
     let waiting = place.sessions("")?.iter().filter(|one| one.pending_recovery.is_some()).count();
     if waiting != WAITING {
@@ -64,6 +75,41 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let all = own.own + own.children + tmux.own;
     let detail = "with what the tmux server takes for its panes alone".to_owned();
     table.row("standing, all included", all, "% of a core", Goal::None, detail);
+    Ok(())
+}
+
+/// The wake hooks of the coordinator with this root.
+fn waiters(root: &Path) -> anyhow::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    let root = root.as_os_str().as_bytes();
+    for process in std::fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // A process may end while it is looked at.
+        let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
+        let is_own = read("cmdline").windows(root.len()).any(|part| part == root);
+        if is_own && read("comm") == b"coord-hook-wake\n" {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
+}
+
+/// U-08: what the wake hooks cost while they wait.
+fn wake_hooks(waiters: &[u32], waited: f64, table: &mut Table) -> anyhow::Result<()> {
+    let mut private_kib = 0.0;
+    for pid in waiters {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let own = text.lines().filter(|line| line.starts_with("Private_"));
+        private_kib +=
+            own.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum::<f64>();
+    }
+    let n = waiters.len();
+    let detail = format!(
+        "{private_kib:.0} KiB not shared in {n} processes; {waited:.3} % of a core while they wait"
+    );
+    table.row("a wake hook that waits", private_kib / count(n), "KiB", Goal::None, detail);
     Ok(())
 }
 

@@ -101,6 +101,11 @@ impl Terminal {
         self.tell(&["send-keys", "-t", &pane.id, "Enter"]).map(drop)
     }
 
+    /// Presses a key, by tmux's name of it.
+    pub(super) fn key(&self, pane: &Pane, key: &str) -> anyhow::Result<()> {
+        self.tell(&["send-keys", "-t", &pane.id, key]).map(drop)
+    }
+
     /// Closes the pane.
     pub(super) fn close(&self, pane: &Pane) -> anyhow::Result<()> {
         self.tell(&["kill-pane", "-t", &pane.id]).map(drop)

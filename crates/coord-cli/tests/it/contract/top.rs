@@ -8,6 +8,9 @@ use coord_tests::coord::{Coordinator, coord, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::{Running, run};
 use coord_tests::wait::wait_until;
+use coord_top::{Job, Look, Options, Ran, Source, Watch};
+use coord_view::list::{List, Row};
+use coord_wire::inspect::{Inspect, Session};
 use serde_json::json;
 
 use super::control::watched;
@@ -170,7 +173,10 @@ fn u_05_enter_moves_the_users_client_and_back_returns() {
     shell.types("coord top");
     shell.shows("\n> ");
     let pane = known.tmux.unwrap().pane;
-    for _ in 0..3 {
+    // Its terminal echoes what is typed into it.
+    let typed = || tmux.run(&["capture-pane", "-p", "-t", &pane]).trim().to_owned();
+    let before = typed();
+    for _ in 0..50 {
         shell.keys(&["Enter"]);
         is_at(&pane);
         // It goes on while its pane is not seen.
@@ -179,6 +185,96 @@ fn u_05_enter_moves_the_users_client_and_back_returns() {
     }
     shell.keys(&["q"]);
     shell.shows("ready>");
+    assert_eq!(typed(), before, "100 moves typed nothing into the client's terminal");
+    tmux.run(&["send-keys", "-t", &pane, "Escape"]);
+    wait_until("the terminal echoes a key", || {
+        let now = typed();
+        if now == before { Err(now) } else { Ok(()) }
+    });
+}
+
+/// Sessions that cannot be looked at, or not be listed.
+#[derive(Debug)]
+struct Panics {
+    in_job: bool,
+}
+
+impl Source for Panics {
+    fn look(&self, _: bool) -> Job<anyhow::Result<Look>> {
+        let in_job = self.in_job;
+        Box::new(move || {
+            assert!(!in_job, "this look panics");
+            Ok(Look::default())
+        })
+    }
+
+    fn watch(&self, _: u32) -> anyhow::Result<Box<dyn Watch>> {
+        anyhow::bail!("there is nothing to watch")
+    }
+
+    fn list(&self, _: &Inspect, _: u64) -> List {
+        assert!(self.in_job, "this list panics");
+        List::default()
+    }
+
+    fn details(&self, _: &Inspect, _: &Row) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn directory(&self, _: &Session) -> String {
+        String::new()
+    }
+
+    fn screen(&self, _: &Session) -> Job<Result<String, String>> {
+        Box::new(|| Ok(String::new()))
+    }
+
+    fn command(&self, _: bool, _: &[String]) -> Job<Ran> {
+        Box::new(|| Err(std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
+    fn clock(&self, _: u64) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn u_05_a_panic_leaves_the_terminal_as_it_was() {
+    // This test runs itself, in a terminal.
+    if let Some(place) = std::env::var_os("COORD_TEST_PANICS") {
+        let options = Options {
+            name: "coord top",
+            notice: None,
+            acts: false,
+            is_colourless: false,
+            is_ascii: false,
+        };
+        let ended = coord_top::run(&Panics { in_job: place == "job" }, options);
+        let Err(coord_top::Failure::Panicked(report)) = ended else { panic!("{ended:?}") };
+        println!("kept: {report}");
+        return;
+    }
+    let home = Home::new();
+    let tmux = Tmux::start(&home);
+    let shell = Shell::open(&home, &tmux);
+    let before = shell.settings("before");
+    let own = std::env::current_exe().unwrap();
+    let test = "contract::top::u_05_a_panic_leaves_the_terminal_as_it_was";
+    for (place, words, code) in [("list", "this list panics", 101), ("job", "this look panics", 0)]
+    {
+        shell.types(&format!(
+            "COORD_TEST_PANICS={place} RUST_BACKTRACE=0 '{}' --nocapture --exact {test}; echo \"{place} $?\"",
+            own.display()
+        ));
+        let said = shell.shows(&format!("{place} {code}"));
+        assert!(said.contains(words) && said.contains("kept: ") == (place == "job"), "{said}");
+        shell.is_uncovered();
+        assert_eq!(shell.settings(place), before);
+    }
 }
 
 #[test]
