@@ -1,10 +1,13 @@
 //! `coord wait ID --until STATE`: returns when sessions reach a state (U-07).
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use coord_model::{SessionState, Status};
+use coord_view::list::age;
 use coord_view::lookup::nearest;
 use coord_wire::exchange::mono_ns;
 use coord_wire::inspect::Session;
@@ -101,9 +104,17 @@ impl Until {
     }
 }
 
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State(state) => f.write_str(&state_name(*state)),
+            Self::NeedsMe => f.write_str("needs_me"),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let timeout = args.timeout.map_or(Duration::MAX, Duration::from_millis);
-    let began_ns = mono_ns();
     // An id that means nothing is told before a journal that is not there.
     let mut waiting: Vec<String> = Vec::new();
     for id in &args.ids {
@@ -112,10 +123,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             waiting.push(id);
         }
     }
+    let mut wait = Wait { args, began_ns: mono_ns(), told: BTreeSet::new() };
     // Watched before the look that counts: what changes between look and pause is news.
     let journal = JournalWatch::new(context)?;
     loop {
-        let Looked { still, over } = look_at(&waiting, args, &context.at_present())?;
+        let Looked { still, over } = wait.look_at(&waiting, &context.at_present())?;
         if still.is_empty() || (args.any && still.len() < waiting.len()) {
             return Ok(());
         }
@@ -123,30 +135,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         if let Some(why) = over.into_iter().next().filter(|_| is_hopeless) {
             return Err(Failure::NeverComes(why));
         }
-        let left = timeout.saturating_sub(Duration::from_nanos(mono_ns().saturating_sub(began_ns)));
+        let left = timeout.saturating_sub(wait.passed());
         if left.is_zero() {
-            let words: Vec<&str> = still.iter().map(|(_, word)| word.as_str()).collect();
-            return Err(Failure::TimedOut(words.join("; ")));
+            let after = wait.after();
+            let words = still.iter().map(|(_, word)| format!("{word} after {after}."));
+            return Err(Failure::TimedOut(words.collect::<Vec<_>>().join(" ")));
         }
         waiting = still.into_iter().map(|(id, _)| id).collect();
         journal.pause(left)?;
     }
 }
 
-/// The id of what is meant: a name of one living session, an id, or its beginning.
+/// The id of what is meant, so that a name that goes over to another session changes nothing. Where records share an
+/// id, what was said.
 fn meant(text: &str, context: &Context) -> Result<String, Failure> {
-    let all = look(None, context)?.answer.sessions;
-    let is_named =
-        |one: &&Session| one.name.as_deref() == Some(text) && one.state.status() != Status::Stopped;
-    let named: Vec<&str> = all.iter().filter(is_named).map(|one| one.session_id.as_str()).collect();
-    match named.as_slice() {
-        [one] => Ok((*one).to_owned()),
-        [] => look(Some(text), context).map(|_| text.to_owned()),
-        several => Err(Failure::UnclearId(format!(
-            "{text:?} is the name of several sessions: {}",
-            several.join(", ")
-        ))),
-    }
+    let found = look(Some(text), context)?.answer.sessions;
+    Ok(match found.as_slice() {
+        [one] => one.session_id.clone(),
+        _ => text.to_owned(),
+    })
 }
 
 /// What became of those that are waited for.
@@ -157,30 +164,83 @@ struct Looked {
     over: Vec<String>,
 }
 
-/// Looks at each, and says which have reached it; with `--any` the first alone.
-fn look_at(ids: &[String], args: &Args, context: &Context) -> Result<Looked, Failure> {
-    let mut looked = Looked { still: Vec::new(), over: Vec::new() };
-    let mut is_done = false;
-    for id in ids {
-        let sessions = look(Some(id), context)?.answer.sessions;
-        let is_reached = |one: &&Session| args.until.iter().any(|until| until.is_reached_by(one));
-        if let Some(session) = sessions.iter().find(is_reached) {
-            if !(args.any && is_done) {
-                let (id, because) = (escape(&session.session_id), escape(&session.because));
-                writeln!(std::io::stdout(), "{id} {}: {because}", state_name(session.state))?;
-            }
-            is_done = true;
-            continue;
-        }
-        let of = if args.ids.len() == 1 { "the session".to_owned() } else { escape(id) };
-        if let Some(session) = sessions.iter().find(|one| is_over(one, &args.until)) {
-            let (word, because) = (state_name(session.state), &session.because);
-            looked.over.push(format!("{of} is {word}: {because}"));
-        }
-        let now = sessions.first().map_or_else(String::new, |one| state_name(one.state));
-        looked.still.push((id.clone(), format!("{of} is still {now}")));
+/// What is waited for, and since when.
+struct Wait<'a> {
+    args: &'a Args,
+    began_ns: u64,
+    /// The needs that were told.
+    told: BTreeSet<String>,
+}
+
+impl Wait<'_> {
+    fn passed(&self) -> Duration {
+        Duration::from_nanos(mono_ns().saturating_sub(self.began_ns))
     }
-    Ok(looked)
+
+    fn after(&self) -> String {
+        age(self.passed().as_secs())
+    }
+
+    /// Looks at each, and says which have reached it; with `--any` the first alone.
+    fn look_at(&mut self, ids: &[String], context: &Context) -> Result<Looked, Failure> {
+        let (args, after) = (self.args, self.after());
+        let mut looked = Looked { still: Vec::new(), over: Vec::new() };
+        let mut is_done = false;
+        for id in ids {
+            let sessions = look(Some(id), context)?.answer.sessions;
+            let reached = sessions.iter().find_map(|session| {
+                let until = args.until.iter().find(|until| until.is_reached_by(session))?;
+                Some((session, until))
+            });
+            if let Some((session, until)) = reached {
+                if !(args.any && is_done) {
+                    let line = match (until, &session.need) {
+                        (Until::NeedsMe, Some(need)) => {
+                            format!(
+                                "{} needs you after {after}: {}",
+                                name(session),
+                                escape(&need.text)
+                            )
+                        }
+                        _ => {
+                            format!("{} {} after {after}", name(session), state_name(session.state))
+                        }
+                    };
+                    writeln!(std::io::stdout(), "{line}")?;
+                }
+                is_done = true;
+                continue;
+            }
+            let Some(session) = sessions.first() else { continue };
+            self.tell_need(session);
+            if sessions.iter().any(|one| is_over(one, &args.until)) {
+                let wanted: Vec<String> = args.until.iter().map(ToString::to_string).collect();
+                let wanted = wanted.join(" or ");
+                looked
+                    .over
+                    .push(format!("{} has ended; it cannot become {wanted}.", name(session)));
+            }
+            let word = format!("{} is still {}", name(session), state_name(session.state));
+            looked.still.push((id.clone(), word));
+        }
+        Ok(looked)
+    }
+
+    /// Says once that a person has to act before the wait can end.
+    fn tell_need(&mut self, session: &Session) {
+        if let Some(need) = &session.need
+            && self.told.insert(need.id.clone())
+        {
+            // Whoever does not read it waits nevertheless.
+            let line = format!("{} needs you: {}.", name(session), escape(&need.text));
+            drop(writeln!(std::io::stderr(), "{line}"));
+        }
+    }
+}
+
+/// What a session is called.
+fn name(session: &Session) -> String {
+    escape(session.display_name.as_deref().unwrap_or(&session.session_id))
 }
 
 /// A session that ended does not come to a living state again, unless it is being brought back or

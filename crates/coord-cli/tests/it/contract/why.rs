@@ -47,6 +47,11 @@ fn g9_explain_names_the_facts_the_rule_and_what_would_change_it() {
     assert_eq!(coord(&home, &["explain", "nobody"]).code(), Some(3));
 }
 
+/// The name that a session is shown by.
+fn name_of(home: &Home, id: &str) -> String {
+    coord_tests::coord::session(home, id).unwrap().display_name.unwrap()
+}
+
 #[test]
 fn wait_returns_when_the_state_is_reached() {
     let home = Home::new();
@@ -57,7 +62,7 @@ fn wait_returns_when_the_state_is_reached() {
     assert!(!waiting.has_ended());
     post(&home, &client_event("aaaa1111", "Stop", 2));
     let line = waiting.finish().expect_success().stdout;
-    assert!(line.starts_with("aaaa1111 idle: "), "{line}");
+    assert!(line.starts_with(&format!("{} idle after ", name_of(&home, "aaaa1111"))), "{line}");
 }
 
 #[test]
@@ -66,14 +71,13 @@ fn wait_gives_up_with_a_code_of_its_own() {
     let _coordinator = Coordinator::start(&home);
     let client = in_a_turn(&home, "aaaa1111");
     let over = coord(&home, &["wait", "aaaa", "--until", "idle", "--timeout", "50ms"]);
-    assert_eq!(
-        (over.code(), over.stderr.as_str()),
-        (Some(5), "coord: the session is still running\n")
-    );
+    let name = name_of(&home, "aaaa1111");
+    let said = format!("coord: {name} is still running after 0s.\n");
+    assert_eq!((over.code(), over.stderr), (Some(5), said));
     client.end("other");
     let never = coord(&home, &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(never.code(), Some(6));
-    assert!(never.stderr.starts_with("coord: the session is stopped: "), "{}", never.stderr);
+    assert_eq!(never.stderr, format!("coord: {name} has ended; it cannot become idle.\n"));
     let unknown = coord(&home, &["wait", "aaaa", "--until", "asleep"]);
     assert_eq!(unknown.code(), Some(2));
     let said = "coord: No state \"asleep\". → coord wait --help\n";
@@ -94,21 +98,27 @@ fn wait_takes_several_sessions() {
     let any = start(&home, &["wait", "aaaa", "bbbb", "--any", "--until", "idle"]);
     assert_eq!(two.report("Stop", &stop), 0);
     let line = any.finish().expect_success().stdout;
-    assert!(line.starts_with("bbbb2222 idle: ") && line.lines().count() == 1, "{line}");
+    let [name_one, name_two] = ["aaaa1111", "bbbb2222"].map(|id| name_of(&home, id));
+    let is_two = line.starts_with(&format!("{name_two} idle after "));
+    assert!(is_two && line.lines().count() == 1, "{line}");
     assert!(!all.has_ended(), "{:?}", all.output());
     assert_eq!(one.report("Stop", &stop), 0);
     let lines = all.finish().expect_success().stdout;
-    let ids: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(ids, ["bbbb2222", "aaaa1111"]);
+    let names: Vec<&str> = lines.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, [name_two.as_str(), &name_one]);
     // One that has ended ends the wait for all, and not the wait for any.
     one.end("other");
     let over = coord(&home, &["wait", "aaaa", "bbbb", "--until", "running"]);
     assert_eq!(over.code(), Some(6));
-    assert!(over.stderr.starts_with("coord: aaaa is stopped: "), "{}", over.stderr);
+    assert_eq!(over.stderr, format!("coord: {name_one} has ended; it cannot become running.\n"));
     let late =
         coord(&home, &["wait", "aaaa", "bbbb", "--any", "--until", "running", "--timeout", "50ms"]);
     assert_eq!(late.code(), Some(5));
-    assert!(late.stderr.contains("bbbb is still idle"), "{}", late.stderr);
+    assert!(
+        late.stderr.contains(&format!("{name_two} is still idle after 0s.")),
+        "{}",
+        late.stderr
+    );
 }
 
 // U-07: one field says that a person has to act, and a script can wait for it.
@@ -120,9 +130,17 @@ fn an_open_dialog_needs_a_person() {
     let shown = || coord_tests::coord::session(&home, "aaaa1111").unwrap();
     assert_eq!(shown().need, None);
     let waiting = start(&home, &["wait", "aaaa", "--until", "needs_me"]);
+    let idle = start(&home, &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(client.report("PermissionRequest", &json!({"tool_name": "Bash"})), 0);
     let line = waiting.finish().expect_success().stdout;
-    assert!(line.starts_with("aaaa1111 awaiting_permission: "), "{line}");
+    let name = name_of(&home, "aaaa1111");
+    let [begin, end] = [format!("{name} needs you after "), "s: asks to run Bash\n".to_owned()];
+    assert!(line.starts_with(&begin) && line.ends_with(&end), "{line}");
+    // Whoever waits for something else is told once.
+    wait_until("it is told", || {
+        let [_, said] = idle.output();
+        if said == format!("{name} needs you: asks to run Bash.\n") { Ok(()) } else { Err(said) }
+    });
     let session = shown();
     let need = session.need.expect("a dialog is open");
     assert_eq!((need.kind.as_str(), need.command), ("permission", None));
