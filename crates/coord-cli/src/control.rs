@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 
 use crate::context::Context;
 use crate::coord::USAGE;
-use crate::out::{Failure, complain};
+use crate::out::{Colours, Failure, complain};
 use crate::usage::{self, Program};
 use crate::verb;
 use crate::verb::control;
@@ -27,6 +27,9 @@ pub(crate) struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<std::path::PathBuf>,
+    /// When output has colours
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: Colours,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -76,6 +79,7 @@ pub(crate) fn main() -> ExitCode {
         }
         std::process::exit(USAGE.into())
     });
+    cli.color.choose();
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb {
             Verb::Recover(args) => control::recover::run(&args, &context),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Arg, Parser, Subcommand, value_parser};
 
 use crate::context::Context;
-use crate::out::{Failure, complain};
+use crate::out::{Colours, Failure, complain};
 use crate::usage::{self, Program};
 use crate::verb;
 
@@ -67,6 +67,9 @@ pub(crate) struct Cli {
     /// Keep everything below DIR, as COORD_HOME does
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// When output has colours
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: Colours,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -186,13 +189,15 @@ fn parse_alone<A: clap::Args>(
     let command = clap::Command::new("coord").disable_help_flag(true).arg(root);
     let matches = A::augment_args(command).try_get_matches_from(words).ok()?;
     let args = A::from_arg_matches(&matches).ok()?;
-    Some(Cli { root: matches.get_one("root").cloned(), verb: Some(verb(args)) })
+    let (root, color) = (matches.get_one("root").cloned(), Colours::Auto);
+    Some(Cli { root, color, verb: Some(verb(args)) })
 }
 
 pub(crate) fn main() -> ExitCode {
     verb::completions::answer::<Cli>();
     let cli = parse_quickly(std::env::args_os().skip(1))
         .unwrap_or_else(|| Cli::try_parse().unwrap_or_else(|error| wrong_usage(&error)));
+    cli.color.choose();
     let result = Context::from_environment(cli.root).map_err(Failure::from).and_then(|context| {
         match cli.verb.unwrap_or_else(|| Verb::Inspect(verb::inspect::Args::default())) {
             Verb::Inspect(args) => verb::inspect::run(&args, &context),

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
+use colorchoice::ColorChoice;
 use coord_core::ExitStatus;
 pub(crate) use coord_view::list::age;
 use coord_view::lookup::LookupError;
@@ -162,7 +163,43 @@ pub(crate) enum Colour {
     Yellow,
 }
 
-/// Paints, where a person looks and has not set NO_COLOR.
+/// When output has colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Colours {
+    /// In a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// Everywhere
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl Colours {
+    /// Has [`has_colours`] follow this.
+    pub(crate) fn choose(self) {
+        let choice = match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        };
+        choice.write_global();
+    }
+}
+
+/// Whether standard output has colours.
+pub(crate) fn has_colours() -> bool {
+    match ColorChoice::global() {
+        ColorChoice::Always | ColorChoice::AlwaysAnsi => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+            std::io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !is_dumb
+        }
+    }
+}
+
+/// Paints, where output has colours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Painter {
     is_on: bool,
@@ -171,10 +208,7 @@ pub(crate) struct Painter {
 impl Painter {
     /// For standard output.
     pub(crate) fn for_stdout() -> Self {
-        let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
-        Self {
-            is_on: std::io::stdout().is_terminal() && variable("NO_COLOR").is_none() && !is_dumb,
-        }
+        Self { is_on: has_colours() }
     }
 
     /// Without colours.

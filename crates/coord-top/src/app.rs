@@ -84,6 +84,8 @@ pub(crate) struct App {
     /// Since when no coordinator answers, as the clock shows it; none while one answers.
     pub(crate) lost_at: Option<String>,
     pub(crate) list: List,
+    /// What is said in place of an empty list.
+    pub(crate) nothing: String,
     pub(crate) rows: Rows,
     pub(crate) details: Vec<(String, String)>,
     pub(crate) mode: Mode,
@@ -103,6 +105,7 @@ impl App {
             look: Look { is_live: true, ..Look::default() },
             lost_at: None,
             list: List::default(),
+            nothing: String::new(),
             rows: Rows::default(),
             details: Vec::new(),
             mode: Mode::List,
@@ -134,6 +137,9 @@ impl App {
         let now_ms = source.now_ms();
         self.clock = source.clock(now_ms);
         self.list = source.list(&self.look.answer, now_ms);
+        if self.list.is_empty() {
+            self.nothing = source.nothing();
+        }
         let keeps = self.key_at.is_some_and(|at| at.elapsed() < KEPT);
         let sessions = &self.look.answer.sessions;
         let directory_of = |row: &Row| {

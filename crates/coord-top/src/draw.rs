@@ -73,7 +73,7 @@ impl Pen<'_> {
         let last = area.height - 1;
         if app.rows.all().is_empty() {
             let words = if app.rows.filter().is_empty() {
-                "No sessions yet. Start claude; it appears here at once.".to_owned()
+                app.nothing.clone()
             } else {
                 format!("Nothing matches {:?}. Esc shows all.", app.rows.filter())
             };

@@ -52,6 +52,8 @@ pub trait Source: Debug {
     fn screen(&self, session: &Session) -> Job<Result<String, String>>;
     /// Runs a command of coord itself: `coord` with these words, or `coordctl` for those that act.
     fn command(&self, acts: bool, words: &[String]) -> Job<Ran>;
+    /// What is said where there is no session.
+    fn nothing(&self) -> String;
     /// Now, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
     /// A time of day on this machine's clock.

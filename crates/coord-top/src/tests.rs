@@ -61,6 +61,10 @@ impl Source for Canned {
         Box::new(|| Err(std::io::Error::other("nothing is run")))
     }
 
+    fn nothing(&self) -> String {
+        "No sessions yet. Start claude; it appears here at once.".to_owned()
+    }
+
     fn now_ms(&self) -> u64 {
         NOW_MS
     }

@@ -9,7 +9,9 @@ use clap::CommandFactory;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
+use coord_model::SessionState;
 use coord_view::list::{shown_name, state_name};
+use coord_wire::inspect::Session;
 
 use crate::context::{Context, variable};
 use crate::out::Failure;
@@ -48,12 +50,38 @@ pub(crate) fn answer<C: CommandFactory>() {
 
 /// Completes an argument that names a session.
 pub(crate) fn session() -> ArgValueCompleter {
-    ArgValueCompleter::new(sessions)
+    session_if(|_| true)
 }
 
-/// The names of sessions that begin like this; if none does, the ids. Only those of plain characters: a shell puts
-/// them on its command line as they are.
-fn sessions(begun: &OsStr) -> Vec<CompletionCandidate> {
+/// Completes an argument that names a session with a pane.
+pub(crate) fn session_with_pane() -> ArgValueCompleter {
+    session_if(|session| session.place.as_ref().is_some_and(|place| place.kind == "tmux"))
+}
+
+/// Completes an argument that names a session that can be brought back.
+pub(crate) fn crashed_session() -> ArgValueCompleter {
+    session_if(|session| {
+        matches!(session.state, SessionState::Crashed | SessionState::RecoveryPending)
+    })
+}
+
+/// Completes an argument that names a session that ended with its machine or its tmux server.
+pub(crate) fn interrupted_session() -> ArgValueCompleter {
+    session_if(|session| session.state == SessionState::Interrupted)
+}
+
+/// Completes an argument that names a session that needs a person.
+pub(crate) fn session_in_need() -> ArgValueCompleter {
+    session_if(|session| session.need.is_some())
+}
+
+fn session_if(fits: fn(&Session) -> bool) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |begun: &OsStr| sessions(begun, fits))
+}
+
+/// The names of sessions that fit and begin like this; if none does, the ids. Only those of plain characters: a shell
+/// puts them on its command line as they are.
+fn sessions(begun: &OsStr, fits: fn(&Session) -> bool) -> Vec<CompletionCandidate> {
     let Some(begun) = begun.to_str() else { return Vec::new() };
     let Some(looked) = Context::from_environment(root()).ok().and_then(|one| look(None, &one).ok())
     else {
@@ -67,13 +95,13 @@ fn sessions(begun: &OsStr) -> Vec<CompletionCandidate> {
         };
         words.map(candidate).collect::<Vec<_>>()
     };
-    let all = &looked.answer.sessions;
-    let names = &mut all.iter().map(|one| (shown_name(one), state_name(one.state)));
+    let all = || looked.answer.sessions.iter().filter(|one| fits(one));
+    let names = &mut all().map(|one| (shown_name(one), state_name(one.state)));
     let found = offered(names);
     if !found.is_empty() {
         return found;
     }
-    offered(&mut all.iter().map(|one| (one.session_id.clone(), state_name(one.state))))
+    offered(&mut all().map(|one| (one.session_id.clone(), state_name(one.state))))
 }
 
 /// `--root DIR` on the command line that is completed.

@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tempfile::TempDir;
 
 use crate::context::{Context, variable};
-use crate::out::Failure;
+use crate::out::{Failure, has_colours};
 use crate::verb::inspect::{clock_time, facts, home, is_utf8, needs, tilde};
 use crate::verb::top::failure;
 use player::Player;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         notice: Some(NOTICE),
         // The keys of `coordctl top` are answered like all others that would act.
         acts: true,
-        is_colourless: variable("NO_COLOR").is_some(),
+        is_colourless: !has_colours(),
         is_ascii: args.ascii || !is_utf8(),
     };
     let ended =
@@ -238,6 +238,10 @@ impl Source for Demo {
                 None => Ok(not_done()),
             }
         })
+    }
+
+    fn nothing(&self) -> String {
+        "The demo begins.".to_owned()
     }
 
     fn now_ms(&self) -> u64 {

@@ -24,7 +24,7 @@ use tmux::Client;
 )]
 pub(crate) struct GoArgs {
     /// A session's name or id
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session_with_pane())]
     name: String,
     #[command(flatten)]
     from: From,

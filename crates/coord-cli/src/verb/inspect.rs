@@ -211,13 +211,8 @@ fn show_list(
         return Ok(is_needed);
     }
     if list.is_empty() {
-        if args.needs_me {
-            writeln!(out, "Nobody needs you.")?;
-        } else if context.paths.install_record().exists() {
-            writeln!(out, "No sessions yet. Start claude; it appears here at once.")?;
-        } else {
-            writeln!(out, "No sessions: Claude Code's hooks are not installed. → coord install")?;
-        }
+        let words = if args.needs_me { "Nobody needs you." } else { nothing(context) };
+        writeln!(out, "{words}")?;
         return Ok(is_needed);
     }
     let width = args.width.or_else(|| is_seen.then(columns));
@@ -225,6 +220,15 @@ fn show_list(
     let style = Style { width, painter, is_ascii, has_heads: !args.no_headers };
     list::print(out, &list, style)?;
     Ok(is_needed)
+}
+
+/// What is said where there is no session.
+pub(crate) fn nothing(context: &Context) -> &'static str {
+    if context.paths.install_record().exists() {
+        "No sessions yet. Start claude; it appears here at once."
+    } else {
+        "No sessions: Claude Code's hooks are not installed. → coord install"
+    }
 }
 
 /// The rows as they are shown in this terminal.

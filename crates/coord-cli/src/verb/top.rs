@@ -22,8 +22,10 @@ use crate::client;
 use crate::context::{Context, variable};
 use crate::control;
 use crate::follow::JournalWatch;
-use crate::out::{Failure, age};
-use crate::verb::inspect::{age_s, clock_time, facts, is_utf8, list_of, look, needs, tilde};
+use crate::out::{Failure, age, has_colours};
+use crate::verb::inspect::{
+    age_s, clock_time, facts, is_utf8, list_of, look, needs, nothing, tilde,
+};
 use crate::verb::status::warn_elsewhere;
 
 /// Show the list live, go to sessions, and see what they do
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &Args, acts: bool, context: &Context) -> Result<(), Fail
         name: if acts { "coordctl top" } else { "coord top" },
         notice: None,
         acts,
-        is_colourless: variable("NO_COLOR").is_some(),
+        is_colourless: !has_colours(),
         is_ascii: args.ascii || !is_utf8(),
     };
     let can_move = variable("TERM").is_some_and(|term| term != "dumb");
@@ -151,6 +153,10 @@ impl Source for Here {
             }
             command.args(words).stdin(Stdio::null()).output()
         })
+    }
+
+    fn nothing(&self) -> String {
+        nothing(&self.context).to_owned()
     }
 
     fn now_ms(&self) -> u64 {

@@ -14,7 +14,7 @@ use crate::verb::completions;
 )]
 pub(crate) struct Args {
     /// A session's name or id, or the id of a need
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session_in_need())]
     what: String,
     #[command(flatten)]
     how: How,

@@ -25,7 +25,7 @@ use follow::{Follow, Target, Wait};
 )]
 pub(crate) struct Args {
     /// Names or ids of sessions, or the beginnings of ids (4 characters or more)
-    #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
+    #[arg(required = true, value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::crashed_session())]
     ids: Vec<String>,
     /// End the process of an idle session and resume the session; text typed and not sent is lost
     #[arg(long)]

@@ -25,7 +25,7 @@ use crate::verb::status::not_reachable;
 )]
 pub(crate) struct Args {
     /// Session ids, or the beginnings of some (4 characters or more)
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::interrupted_session())]
     ids: Vec<String>,
     /// Do not ask for confirmation
     #[arg(long, short)]

@@ -233,6 +233,10 @@ impl Source for Panics {
         Box::new(|| Err(std::io::ErrorKind::Unsupported.into()))
     }
 
+    fn nothing(&self) -> String {
+        String::new()
+    }
+
     fn now_ms(&self) -> u64 {
         0
     }

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use coord_model::SessionState;
 use coord_tests::coord::{coord, coordctl, programs, session_when};
 use coord_tests::home::Home;
 use coord_tests::process::run;
 
-use super::harness::Harness;
+use super::harness::{Harness, Tmux};
 
 /// The one line on standard error.
 #[track_caller]
@@ -144,6 +145,10 @@ fn u_03_names_and_ids_of_sessions_are_completed_live() {
         assert_eq!(words, &[name.as_str()], "{program} {verb}");
         assert_eq!(completed(&home, program, &[verb, "3f2a"]), ["3f2a0000-one"], "an id");
     }
+    // Only what the verb is for.
+    for (program, verb) in [("coord", "go"), ("coordctl", "recover"), ("coordctl", "dismiss")] {
+        assert_eq!(completed(&home, program, &[verb, "har"]), [""; 0], "{program} {verb}");
+    }
     assert_eq!(completed(&home, "coord", &["inspect", "--ou"]), ["--output"]);
     assert_eq!(completed(&home, "coordctl", &["reco"]), ["recover"]);
     assert_eq!(completed(&home, "coord", &["wait", "x", "--until", "awa"]).len(), 2, "states");
@@ -154,4 +159,39 @@ fn u_03_names_and_ids_of_sessions_are_completed_live() {
         .env("COORD_COMPLETE", "bash")
         .env("COORD_HOME", home.root());
     assert!(run(command, &home.tmp(), "coord").expect_success().stdout.contains("3f2a0000-one"));
+    // What has a pane can be gone to; what crashed can be brought back, and needs somebody.
+    let tmux = Tmux::start(&home);
+    let (mut paned, _pane) = Harness::in_shell(&tmux, "4b3c0000-two");
+    paned.write_transcript();
+    paned.register();
+    paned.begin_turn();
+    let known = session_when(&home, "4b3c0000-two", "its place is known", |one| {
+        one.place.as_ref().is_some_and(|place| place.kind == "tmux")
+    });
+    let name = known.display_name.unwrap();
+    assert_eq!(completed(&home, "coord", &["go", "har"]), [name.as_str()]);
+    assert_eq!(completed(&home, "coordctl", &["recover", "har"]), [""; 0]);
+    paned.kill();
+    session_when(&home, "4b3c0000-two", "it crashed", |one| {
+        one.state == SessionState::Crashed && one.need.is_some()
+    });
+    for verb in ["recover", "dismiss"] {
+        assert_eq!(completed(&home, "coordctl", &[verb, "har"]), [name.as_str()], "{verb}");
+    }
+}
+
+// No colour without a terminal, unless it is asked for.
+#[test]
+fn u_02_colours_are_as_chosen() {
+    let (home, _coordinator) = super::control::watched();
+    let mut harness = Harness::headless(&home, "3f2a0000-one");
+    harness.begin_turn();
+    let shown = |words: &[&str]| coord(&home, words).expect_success().stdout;
+    for never in [&["inspect"][..], &["inspect", "--color", "never"], &["--color", "auto"]] {
+        assert!(!shown(never).contains('\u{1b}'), "{never:?}");
+    }
+    assert!(shown(&["inspect", "3f2a", "--color", "always"]).contains("\u{1b}["));
+    let wrong = coord(&home, &["inspect", "--color", "green"]);
+    assert_eq!(wrong.code(), Some(2));
+    assert!(wrong.stderr.contains("green") && wrong.stderr.lines().count() == 1, "{wrong:?}");
 }
