@@ -273,7 +273,8 @@ impl Case {
     /// Types /exit and waits for the shell.
     #[track_caller]
     pub(crate) fn exit(&mut self) {
-        self.step("/exit", SessionState::Stopped, |case| {
+        // The shell's prompt may be seen before the hook of the end has reported.
+        self.step_through("/exit", &[SessionState::Unknown], SessionState::Stopped, |case| {
             case.pane.type_line("/exit");
             case.pane.wait_screen("dev$");
         });

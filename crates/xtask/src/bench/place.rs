@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use coord_model::Record;
 use coord_store::RealDisk;
 use coord_store::journal::read_segments;
-use coord_tests::fake_api::{FakeApi, Request};
+use coord_tests::fake_api::{FakeApi, Request, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns;
 use coord_tests::process::Running;
@@ -173,6 +173,18 @@ impl Place {
             Which::Scripted => Vec::new(),
             Which::Real(api) => api.requests(),
         }
+    }
+
+    /// Adds a turn to what the real client's model answers.
+    pub(super) fn will_answer(&self, turn: Turn) {
+        if let Which::Real(api) = &self.which {
+            api.push(turn);
+        }
+    }
+
+    /// The command line of `coord` with these words.
+    pub(super) fn coord_line(&self, words: &str) -> String {
+        format!("{} --root {} {words}", self.coord.display(), self.home.root().display())
     }
 
     /// Runs `coord`; what it prints.

@@ -8,6 +8,7 @@ use super::place::{self, Place, Which, load, start_line, until};
 use super::sample::Sample;
 use super::table::{Goal, Table};
 use super::terminal::Pane;
+use anyhow::Context as _;
 use coord_model::SessionState;
 use coord_tests::fake_api::{FakeApi, Turn};
 use coord_wire::inspect::Session;
@@ -15,8 +16,6 @@ use std::time::Instant;
 
 /// Milliseconds from the message to the request with it (U-08).
 const ARRIVES_MS: f64 = 2000.0;
-/// In a prompt: its turn asks for a permission.
-const ASK: &str = "ask";
 
 /// How a session came to be idle.
 #[derive(Debug, Clone, Copy)]
@@ -48,12 +47,11 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     if !place::has_client() {
         return Ok(());
     }
-    let turns = [
-        Turn::hang().only_after(HANG).lasting(),
-        Turn::bash("touch made").only_after(ASK).lasting(),
-        Turn::text("Done.").lasting(),
-    ];
+    let turns = [Turn::hang().only_after(HANG).lasting(), Turn::text("Done.").lasting()];
     let mut place = Place::open(bench, Which::Real(FakeApi::start(turns)), "settle = '1s'\n")?;
+    // A message of a person's own terminal is accepted in every permission mode.
+    let person = place.terminal.pane(&place.home.dir().join("home"))?;
+    place.terminal.wait_shell(&person)?;
     let mut number = 0;
     for (situation, what) in SITUATIONS {
         let before = load();
@@ -62,12 +60,15 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
             let idle = idle(&mut place, bench, situation, number)?;
             let text = format!("message number {number}.");
             let begun = Instant::now();
-            place.coord(&["send", &idle.id, &text]);
-            until("the request with the message", || {
+            place
+                .terminal
+                .command(&person, &place.coord_line(&format!("send {} '{text}'", idle.id)))?;
+            let arrives = until("the request with the message", || {
                 let requests = place.requests();
                 let mut newest = requests.iter().rev();
                 Ok(newest.find(|one| one.last_user_text.contains(&text)).map(drop))
-            })?;
+            });
+            arrives.with_context(|| format!("{what}: {}", place.coord(&["queue"])))?;
             times.push(begun.elapsed());
             place.terminal.close(&idle.pane)?;
             number += 1;
@@ -122,7 +123,9 @@ fn idle(
             place.when(&id, "it is interrupted", is_idle)?;
         }
         Situation::AfterDialog => {
-            terminal.say(&pane, &format!("First prompt, and {ASK}"))?;
+            let prompt = format!("First prompt, number {number}.");
+            place.will_answer(Turn::bash("touch made").only_after(&prompt));
+            terminal.say(&pane, &prompt)?;
             terminal.wait_screen(&pane, "1. Yes")?;
             terminal.key(&pane, "Enter")?;
             place.when(&id, "its turn ends", turn_ends)?;
