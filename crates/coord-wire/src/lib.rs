@@ -10,6 +10,7 @@ pub mod frame;
 pub mod inspect;
 pub mod limits;
 pub mod message;
+pub mod notice;
 pub mod paths;
 pub mod peer;
 pub mod run;
