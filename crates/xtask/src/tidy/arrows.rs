@@ -5,12 +5,13 @@ use super::{Report, Text};
 /// A crate, what it may depend on, and what its tests may depend on beside that.
 type Arrows = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ALLOWED: [Arrows; 19] = [
+const ALLOWED: [Arrows; 20] = [
     ("coord-model", &[], &[]),
     ("coord-core", &["coord-model"], &[]),
     ("coord-wire", &["coord-model"], &[]),
     ("coord-screen", &["coord-model"], &[]),
     ("coord-hook", &["coord-model", "coord-wire"], &[]),
+    ("coord-notice", &["coord-core", "coord-model", "coord-wire"], &["coord-tests"]),
     ("coord-store", &["coord-model", "coord-wire"], &["coord-testkit"]),
     ("coord-testkit", &["coord-model", "coord-store"], &[]),
     ("coord-config", &["coord-core", "coord-model", "coord-store", "coord-wire"], &[]),
