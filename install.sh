@@ -77,11 +77,12 @@ parse_arguments() {
     prefix=${prefix%/}
 }
 
-# Names the programs in programs_from (with bin/coord, or coord beside it) and hooks_from.
+# Names where the programs are: programs_from, hooks_from and notice_from.
 take_prebuilt() {
     [ -x "$source_dir/bin/coord" ] && [ -x "$source_dir/lib/coord/coord-hook-event" ] || return 1
     programs_from=$source_dir/bin
     hooks_from=$source_dir/lib/coord
+    notice_from=$source_dir/lib/coord
     say "programs: the ones beside this script"
 }
 
@@ -118,8 +119,9 @@ build() {
     fi
     say "building static programs for $target (some minutes the first time)"
     cargo build --locked --profile hook --target "$target" --target-dir "$target_dir" -p coord-hook
-    cargo build --locked --release --target "$target" --target-dir "$target_dir" -p coord-cli
+    cargo build --locked --release --target "$target" --target-dir "$target_dir" -p coord-cli -p coord-notice
     programs_from=$target_dir/$target/release
+    notice_from=$programs_from
     hooks_from=$target_dir/$target/hook
     cd -- "$OLDPWD"
     say "built for $target"
@@ -171,9 +173,11 @@ install_programs() {
         n_hooks=$((n_hooks + 1))
     done
     [ "$n_hooks" -gt 0 ] || fail "no hook executable in $hooks_from"
+    [ -x "$notice_from/coord-notice-send" ] || fail "no coord-notice-send in $notice_from"
+    put "$notice_from/coord-notice-send" "$prefix/lib/coord"
     put "$programs_from/coord" "$prefix/bin"
     put_link coord coordctl "$prefix/bin"
-    say "installed $prefix/bin/coord, $prefix/bin/coordctl and $n_hooks hooks in $prefix/lib/coord"
+    say "installed $prefix/bin/coord, $prefix/bin/coordctl, and $n_hooks hooks and coord-notice-send in $prefix/lib/coord"
 }
 
 # Into config.toml; what else stands there is not touched. Without the option nothing is.
@@ -224,7 +228,7 @@ plugin_is_enabled() {
 
 remove_programs() {
     local i directory directories=()
-    rm -f -- "$prefix"/lib/coord/coord-hook-*
+    rm -f -- "$prefix"/lib/coord/coord-hook-* "$prefix/lib/coord/coord-notice-send"
     if [ -e "$prefix/lib/coord/made" ]; then
         mapfile -t directories <"$prefix/lib/coord/made"
         rm -f -- "$prefix/lib/coord/made"

@@ -10,6 +10,7 @@ use coord_tests::fake_api::{FakeApi, Turn};
 use coord_tests::home::Home;
 use coord_tests::netns::{self, test};
 use coord_tests::process::{Finished, run};
+use coord_wire::notice::SENDER;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,7 +112,9 @@ fn a_tarball_installs_serves_and_leaves() {
     assert!(said.contains("programs: the ones beside this script"), "{said}");
     assert!(said.contains("coordinator started"), "{said}");
     let installed = tree(&home);
-    assert!(installed.contains_key(Path::new(".local/lib/coord/coord-hook-stop")));
+    for name in ["coord-hook-stop", SENDER] {
+        assert!(installed.contains_key(&Path::new(".local/lib/coord").join(name)), "{name}");
+    }
     let [coord, coordctl] = ["coord", "coordctl"].map(|name| {
         let file = home.home().join(".local/bin").join(name);
         fs::metadata(file).expect("it is installed").ino()

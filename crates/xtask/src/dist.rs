@@ -6,6 +6,7 @@
 
 use crate::{root, say};
 use anyhow::{Context, bail};
+use coord_wire::notice::SENDER;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,6 +102,7 @@ impl Build {
     fn programs(&self, target: &str) -> anyhow::Result<()> {
         check_target(target)?;
         self.cargo(target, &["--profile", "hook", "--package", "coord-hook"])?;
+        self.cargo(target, &["--release", "--package", "coord-notice"])?;
         self.command_line(target)
     }
 
@@ -125,6 +127,12 @@ impl Build {
         if target != self.native {
             // Rust's own linker knows every machine, and the target brings its C library along.
             cargo.arg("--config").arg(format!("target.{target}.linker=\"rust-lld\""));
+            // The parts of the sender that are in C need a compiler for that machine; its C library is not used.
+            let compiler = format!("CC_{}", target.replace('-', "_"));
+            if std::env::var_os(&compiler).is_none() {
+                let machine = target.split('-').next().unwrap_or_default();
+                cargo.env(compiler, format!("{machine}-linux-gnu-gcc"));
+            }
         }
         if cargo.status().context("cargo")?.success() {
             return Ok(());
@@ -148,6 +156,7 @@ impl Build {
         for hook in hooks()? {
             copy(&built.join("hook").join(&hook), &to.join("lib/coord").join(&hook))?;
         }
+        copy(&built.join("release").join(SENDER), &to.join("lib/coord").join(SENDER))?;
         for name in FILES {
             copy(&root().join(name), &to.join(name))?;
         }

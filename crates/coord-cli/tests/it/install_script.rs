@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use coord_tests::coord::copy_program;
+use coord_wire::notice::SENDER;
 
 /// A home with a blank and a letter beyond ASCII in its name.
 const HOME: &str = "ho m\u{e9}";
@@ -28,10 +29,12 @@ impl Scratch {
         fs::copy(script, scratch.path("tar ball/install.sh")).unwrap();
         let program = Path::new(env!("CARGO_BIN_EXE_coord"));
         copy_program(program, &scratch.path("tar ball/bin/coord"));
-        for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
-            let hook = scratch.path(&format!("tar ball/lib/coord/coord-hook-{name}"));
-            fs::write(&hook, "first").unwrap();
-            fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let hooks = ["session-start", "post-tool-use", "stop", "event", "wake"];
+        let hooks = hooks.map(|name| format!("coord-hook-{name}"));
+        for name in hooks.iter().map(String::as_str).chain([SENDER]) {
+            let file = scratch.path("tar ball/lib/coord").join(name);
+            fs::write(&file, "first").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
         scratch
     }
@@ -54,8 +57,9 @@ impl Scratch {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Every file among the installed hooks, but for the list of directories that install.sh made.
-    fn hooks(&self) -> Vec<PathBuf> {
+    /// The installed hooks and the sender of notices: every file there but the list of directories that install.sh
+    /// made.
+    fn helpers(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path(HOME).join(".local/lib/coord")).unwrap();
         let files = entries.map(|entry| entry.unwrap().path());
         files.filter(|file| !file.ends_with("made")).collect()
@@ -75,11 +79,12 @@ fn an_upgrade_replaces_programs_by_rename_and_keeps_the_entries_h_39() {
     assert!(said.contains("has all 13 events: nothing changed"), "{said}");
     assert!(said.contains("to your shell's profile: export PATH="), "{said}");
     assert_eq!(fs::read(&settings).unwrap(), before.0);
+    assert!(!String::from_utf8_lossy(&before.0).contains(SENDER), "it is no hook");
     assert_ne!(fs::metadata(&hook).unwrap().ino(), before.1);
     assert_eq!(fs::read_to_string(&hook).unwrap(), "second");
     let old = std::io::read_to_string(&mut open).unwrap();
     assert_eq!(old, "first", "whoever runs the old one keeps it whole");
-    assert_eq!(scratch.hooks().len(), 5, "nothing unfinished is left");
+    assert_eq!(scratch.helpers().len(), 6, "nothing unfinished is left");
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn programs_leave_only_when_no_entry_was_left_to_remove_h_39() {
     scratch.said(&["--no-start"]);
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("run this again in 10 minutes"), "{said}");
-    assert_eq!(scratch.hooks().len(), 5);
+    assert_eq!(scratch.helpers().len(), 6);
     let said = scratch.said(&["--uninstall"]);
     let state = scratch.path(HOME).join(".local/state/coord");
     let rest = format!("recorded state stays in {}: delete", state.display());
@@ -123,7 +128,7 @@ fn programs_stay_while_the_plugin_names_them_h_39() {
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": true}}"#).unwrap();
     let said = scratch.said(&["--uninstall"]);
     assert!(said.contains("claude plugin uninstall coord@coord"), "{said}");
-    assert_eq!(scratch.hooks().len(), 5);
+    assert_eq!(scratch.helpers().len(), 6);
     fs::write(&settings, r#"{"enabledPlugins": {"coord@coord": false}}"#).unwrap();
     assert!(scratch.said(&["--uninstall"]).contains("removed the programs"));
 }
