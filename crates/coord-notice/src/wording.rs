@@ -38,21 +38,25 @@ pub(crate) fn details(notice: &Notice) -> String {
     [notice.directory.clone(), place, age].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// The whole as a message in a chat, which others may read too: with the machine.
-pub(crate) fn message(notice: &Notice, is_repeat: bool) -> String {
-    let mut message = format!("{MARK}{}", notice.text);
-    if is_repeat {
-        message.push_str(" (repeat)");
-    }
-    message.push('\n');
+/// The same for readers elsewhere: with the machine.
+pub(crate) fn details_and_host(notice: &Notice) -> String {
     let details = details(notice);
-    if !details.is_empty() {
-        message.push_str(&details);
-        message.push_str(if notice.lines.is_empty() { " · " } else { "\n" });
-    }
-    message.push_str("on ");
-    message.push_str(&notice.host);
-    message
+    let between = match (details.is_empty(), notice.lines.is_empty()) {
+        (true, _) => "",
+        (false, true) => " · ",
+        (false, false) => "\n",
+    };
+    format!("{details}{between}on {}", notice.host)
+}
+
+/// What is told in one sentence, and whether it may have been told before.
+pub(crate) fn sentence(notice: &Notice, is_repeat: bool) -> String {
+    format!("{}{}", notice.text, if is_repeat { " (repeat)" } else { "" })
+}
+
+/// The whole as a message in a chat.
+pub(crate) fn message(notice: &Notice, is_repeat: bool) -> String {
+    format!("{MARK}{}\n{}", sentence(notice, is_repeat), details_and_host(notice))
 }
 
 /// An age: `20s`, `41m`, `3h`, `2d`.

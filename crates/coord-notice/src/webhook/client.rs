@@ -179,7 +179,14 @@ fn miss(host: &str, error: &Error, limit: Duration, connect_limit: Duration) -> 
 fn broken(kind: io::ErrorKind) -> (&'static str, bool) {
     if kind == io::ErrorKind::ConnectionRefused {
         ("connection refused", false)
-    } else if matches!(kind, io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) {
+    } else if matches!(
+        kind,
+        io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::TimedOut
+    ) {
+        // Only a connection that does not come up times out in this way.
         ("not reachable", false)
     } else {
         ("the connection broke", true)

@@ -181,20 +181,13 @@ impl Service {
 
     fn ntfy(&self, notice: &Notice, is_repeat: bool) -> Request {
         let (root, topic) = self.address.parts();
-        let title = format!("{}{}", notice.text, if is_repeat { " (repeat)" } else { "" });
         let is_need = matches!(notice.event, NoticeEvent::Need | NoticeEvent::Digest);
-        let details = wording::details(notice);
-        let message = if details.is_empty() {
-            format!("on {}", notice.host)
-        } else {
-            format!("{details} · on {}", notice.host)
-        };
         let kind = notice.kind.map(NoticeKind::name);
         let tags: Vec<&str> = std::iter::once("coord").chain(kind).collect();
         let mut body = json!({
             "topic": topic,
-            "title": title,
-            "message": cut(message, TEXT_BYTES_MAX),
+            "title": wording::sentence(notice, is_repeat),
+            "message": cut(wording::details_and_host(notice), TEXT_BYTES_MAX),
             "tags": tags,
             "priority": if is_need { NTFY_HIGH } else { NTFY_DEFAULT },
         });

@@ -1,6 +1,7 @@
 //! A web server of the test on loopback. It gives scripted replies, one for each connection, and keeps every
 //! request.
 
+use coord_tests::wait::wait_until;
 use coord_wire::notice::{Channel, Secret, Shape, Webhook};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
@@ -47,7 +48,15 @@ impl Request {
 /// The server. It ends with the tests.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    requests: Arc<Mutex<Vec<Request>>>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// What happened so far.
+#[derive(Debug, Default)]
+struct Kept {
+    requests: Vec<Request>,
+    /// Replies that were not read to their end.
+    n_cut: usize,
 }
 
 impl Server {
@@ -64,10 +73,10 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let (replies, kept) = (replies.into_iter().collect::<Vec<_>>(), Arc::clone(&requests));
-        std::thread::spawn(move || serve(&listener, replies, tls.as_ref(), &kept));
-        Self { port, requests }
+        let kept = Arc::new(Mutex::new(Kept::default()));
+        let (replies, to_keep) = (replies.into_iter().collect::<Vec<_>>(), Arc::clone(&kept));
+        std::thread::spawn(move || serve(&listener, replies, tls.as_ref(), &to_keep));
+        Self { port, kept }
     }
 
     /// An address of this server.
@@ -77,7 +86,15 @@ impl Server {
 
     /// All requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.kept.lock().unwrap().requests.clone()
+    }
+
+    /// Waits until a client has closed its connection in the middle of a reply.
+    #[track_caller]
+    pub(crate) fn wait_cut(&self) {
+        wait_until("the client has heard enough", || {
+            if 0 < self.kept.lock().unwrap().n_cut { Ok(()) } else { Err(()) }
+        });
     }
 
     /// The only request.
@@ -93,7 +110,7 @@ fn serve(
     listener: &TcpListener,
     replies: Vec<Reply>,
     tls: Option<&Arc<ServerConfig>>,
-    requests: &Mutex<Vec<Request>>,
+    kept: &Mutex<Kept>,
 ) {
     // Held open, so that nobody takes an end for an answer.
     let mut silent: Vec<Box<dyn Stream>> = Vec::new();
@@ -110,7 +127,7 @@ fn serve(
         };
         // A client that does not trust the certificate sends no request.
         let Some(request) = read(&mut stream) else { continue };
-        requests.lock().unwrap().push(request);
+        kept.lock().unwrap().requests.push(request);
         let bytes = match reply {
             Reply::Http(head, body) => {
                 let length = body.len();
@@ -123,8 +140,9 @@ fn serve(
             }
             Reply::Close => continue,
         };
-        // A client may have heard enough.
-        let _ = stream.write_all(&bytes).and_then(|()| stream.flush());
+        if stream.write_all(&bytes).and_then(|()| stream.flush()).is_err() {
+            kept.lock().unwrap().n_cut += 1;
+        }
     }
 }
 
