@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
+use rustls::CertificateError;
 use ureq::http::{Method, Request as HttpRequest, Response, header};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, AsSendBody, Body, Error, Proxy, Timeout};
@@ -157,12 +158,12 @@ fn miss(host: &str, error: &Error, limit: Duration, connect_limit: Duration) -> 
         Error::Timeout(_) => {
             Miss { failure: late("answer from", limit), may_have_arrived: true, may_pass: true }
         }
-        Error::HostNotFound => miss("no such host", false, true),
+        Error::HostNotFound => miss("host name not resolved", false, true),
         Error::Io(error) => {
-            if let Some(why) = certificate(error) {
+            if let Some(why) = error.get_ref().and_then(|inner| inner.downcast_ref()).map(tls) {
                 return miss(why, false, false);
             }
-            let (why, may_have_arrived) = broken(error.kind());
+            let (why, may_have_arrived) = broken(error);
             miss(why, may_have_arrived, true)
         }
         Error::Rustls(error) => miss(tls(error), false, false),
@@ -175,34 +176,45 @@ fn miss(host: &str, error: &Error, limit: Duration, connect_limit: Duration) -> 
     }
 }
 
-/// Why there is no connection any more, and whether the request may have arrived through it.
-fn broken(kind: io::ErrorKind) -> (&'static str, bool) {
-    if kind == io::ErrorKind::ConnectionRefused {
-        ("connection refused", false)
-    } else if matches!(
+/// What broke, and whether the request may have arrived before. Without a connection, it has not.
+fn broken(error: &io::Error) -> (&'static str, bool) {
+    let kind = error.kind();
+    let ends_connection = matches!(
         kind,
-        io::ErrorKind::HostUnreachable
-            | io::ErrorKind::NetworkUnreachable
-            | io::ErrorKind::NetworkDown
-            | io::ErrorKind::TimedOut
-    ) {
-        // Only a connection that does not come up times out in this way.
-        ("not reachable", false)
-    } else {
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+    );
+    if ends_connection {
         ("the connection broke", true)
+    } else if kind == io::ErrorKind::ConnectionRefused {
+        ("connection refused", false)
+    } else if error.raw_os_error().is_none() {
+        // The system's resolver has codes of its own, which come without an error number.
+        ("host name not resolved", false)
+    } else {
+        ("not reachable", false)
     }
 }
 
-/// What is wrong with a certificate, if an error says so.
-fn certificate(error: &io::Error) -> Option<&'static str> {
-    error.get_ref()?.downcast_ref::<rustls::Error>().map(tls)
-}
-
+/// What is wrong with a secure connection.
 fn tls(error: &rustls::Error) -> &'static str {
-    if matches!(error, rustls::Error::InvalidCertificate(_)) {
-        "certificate not trusted"
-    } else {
-        "no secure connection"
+    let rustls::Error::InvalidCertificate(error) = error else { return "no secure connection" };
+    #[expect(clippy::wildcard_enum_match_arm, reason = "for the rest, one reason is enough")]
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "certificate expired"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "certificate is for another host"
+        }
+        // `openssl req -x509` makes such ones.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "certificate is that of an authority; make one that is not (basicConstraints CA:FALSE)"
+        }
+        _ => "certificate not trusted",
     }
 }
 

@@ -136,6 +136,15 @@ fn nobody_there_is_tried_three_times() {
     assert_eq!((answer.saying.as_str(), answer.tries), ("localhost: connection refused", 3));
 }
 
+/// A name that is not resolved is no lost answer: it is tried as often as anything.
+#[test]
+fn a_host_that_does_not_exist_was_told_nothing() {
+    let channel = channel(Shape::Slack, "https://no-such-host.invalid/canary");
+    let sent = send(&request(channel, tell(notice(), LINE, None)));
+    let answer = sent.never_says("canary").failed();
+    assert!(answer.saying.contains("no-such-host.invalid") && answer.tries == 3, "{answer:?}");
+}
+
 // N-03, H-24: only the configuration names a proxy.
 #[test]
 fn the_proxies_of_the_environment_are_not_used() {

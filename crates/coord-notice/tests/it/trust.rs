@@ -5,7 +5,9 @@ use crate::sender::{LINE, Sent, directory, notice, request, send, tell, text};
 use crate::server::{Server, http, webhook};
 use coord_tests::wait::wait_until;
 use coord_wire::notice::{Channel, Notice, Secret, Shape, Webhook};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A certificate authority, and the configuration of a server that it vouches for.
-fn authority(names: &[&str]) -> (String, Arc<ServerConfig>) {
+fn authority(names: &[&str], change: fn(&mut CertificateParams)) -> (String, Arc<ServerConfig>) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -23,7 +25,13 @@ fn authority(names: &[&str]) -> (String, Arc<ServerConfig>) {
     let issuer = Issuer::new(params, key);
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let mut params = CertificateParams::new(names).unwrap();
+    change(&mut params);
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    (pem, served(&certificate, &key))
+}
+
+fn served(certificate: &Certificate, key: &KeyPair) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -31,47 +39,78 @@ fn authority(names: &[&str]) -> (String, Arc<ServerConfig>) {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .unwrap();
-    (pem, Arc::new(config))
+    Arc::new(config)
 }
 
 fn told(webhook: Webhook) -> Sent {
     send(&request(Channel::Webhook(webhook), tell(notice(), LINE, None)))
 }
 
+/// A server with this configuration that would take a notice, and the webhook that leads there.
+fn secure(config: Arc<ServerConfig>) -> (Server, Webhook) {
+    let replies = std::iter::repeat_n(http("200 OK", "ok"), 4);
+    let server = Server::start_with(replies, Some(config));
+    let hook = webhook(Shape::Slack, &format!("https://127.0.0.1:{}/canary", server.port));
+    (server, hook)
+}
+
+fn written(dir: &Path, name: &str, pem: &str) -> String {
+    let file = dir.join(name);
+    fs::write(&file, pem).unwrap();
+    text(&file)
+}
+
 // N-02
 #[test]
 fn a_certificate_is_verified() {
     let dir = directory();
-    let (pem, config) = authority(&["127.0.0.1"]);
-    let (other_pem, other_config) = authority(&["example.org"]);
-    let [ca, other] = [("ca.pem", &pem), ("other.pem", &other_pem)].map(|(name, pem)| {
-        let file = dir.path().join(name);
-        fs::write(&file, pem).unwrap();
-        Some(text(&file))
-    });
-    let replies = || std::iter::repeat_n(http("200 OK", "ok"), 4);
-    let server = Server::start_with(replies(), Some(config));
-    let hook = webhook(Shape::Slack, &format!("https://127.0.0.1:{}/canary", server.port));
-    let answer = told(Webhook { ca_file: ca, ..hook.clone() }).sent();
+    let (pem, config) = authority(&["127.0.0.1"], |_| ());
+    let (server, hook) = secure(config);
+    let answer =
+        told(Webhook { ca_file: Some(written(dir.path(), "ca", &pem)), ..hook.clone() }).sent();
     assert_eq!(answer.saying, "HTTP 200 from 127.0.0.1");
-    for ca_file in [None, other.clone()] {
+    let (other, _) = authority(&[], |_| ());
+    for ca_file in [None, Some(written(dir.path(), "other", &other))] {
         let answer = told(Webhook { ca_file, ..hook.clone() }).failed();
-        assert_eq!(
-            (answer.saying.as_str(), answer.tries),
-            ("127.0.0.1: certificate not trusted", 1)
-        );
+        let expected = ("127.0.0.1: certificate not trusted", 1);
+        assert_eq!((answer.saying.as_str(), answer.tries), expected);
     }
     assert_eq!(server.requests().len(), 1, "nothing was sent to the others");
-    // Its certificate is for another host.
-    let server = Server::start_with(replies(), Some(other_config));
-    let hook = webhook(Shape::Slack, &format!("https://127.0.0.1:{}/canary", server.port));
-    let answer = told(Webhook { ca_file: other, ..hook }).failed();
-    assert_eq!(answer.saying, "127.0.0.1: certificate not trusted");
-    // A server without TLS.
-    let plain = Server::start(replies());
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said() {
+    let dir = directory();
+    let refused = |pem: &str, config| {
+        let (server, hook) = secure(config);
+        let hook = Webhook { ca_file: Some(written(dir.path(), "ca", pem)), ..hook };
+        let answer = told(hook).never_says("canary").failed();
+        assert!(server.requests().is_empty());
+        assert_eq!(answer.tries, 1);
+        answer.saying
+    };
+    let (pem, config) = authority(&["example.org"], |_| ());
+    assert_eq!(refused(&pem, config), "127.0.0.1: certificate is for another host");
+    let (pem, config) =
+        authority(&["127.0.0.1"], |params| params.not_after = date_time_ymd(2020, 1, 1));
+    assert_eq!(refused(&pem, config), "127.0.0.1: certificate expired");
+    // One that vouches for itself is taken, unless it says that it is an authority.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let own = params.self_signed(&key).unwrap();
+    let (_server, hook) = secure(served(&own, &key));
+    told(Webhook { ca_file: Some(written(dir.path(), "own", &own.pem())), ..hook }).sent();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let own = params.self_signed(&key).unwrap();
+    let why = refused(&own.pem(), served(&own, &key));
+    assert!(why.contains("is that of an authority"), "{why}");
+}
+
+#[test]
+fn a_server_without_tls_gets_nothing() {
+    let plain = Server::start([http("200 OK", "ok")]);
     let hook = webhook(Shape::Slack, &format!("https://127.0.0.1:{}/canary", plain.port));
-    let sent = told(hook);
-    sent.never_says("canary").failed();
+    told(hook).never_says("canary").failed();
     assert!(plain.requests().is_empty());
 }
 
