@@ -92,7 +92,7 @@ check_tools() {
         PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
     fi
     command -v cargo >/dev/null || fail "cargo is missing: install Rust with rustup and run again"
-    command -v cc >/dev/null || fail "a C linker is missing: install gcc and libc6-dev (or your system's like) and run again"
+    command -v cc >/dev/null || fail "a C compiler is missing: install gcc and libc6-dev (or your system's like) and run again"
 }
 
 has_target() {
