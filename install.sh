@@ -163,6 +163,7 @@ put_link() {
 install_programs() {
     local hook n_hooks=0
     trap remove_unfinished EXIT
+    [ -x "$notice_from/coord-notice-send" ] || fail "no coord-notice-send in $notice_from"
     make_directory "$prefix/bin"
     make_directory "$prefix/lib/coord"
     [ ${#made[@]} -eq 0 ] || printf '%s\n' "${made[@]}" >>"$prefix/lib/coord/made"
@@ -173,7 +174,6 @@ install_programs() {
         n_hooks=$((n_hooks + 1))
     done
     [ "$n_hooks" -gt 0 ] || fail "no hook executable in $hooks_from"
-    [ -x "$notice_from/coord-notice-send" ] || fail "no coord-notice-send in $notice_from"
     put "$notice_from/coord-notice-send" "$prefix/lib/coord"
     put "$programs_from/coord" "$prefix/bin"
     put_link coord coordctl "$prefix/bin"

@@ -3,7 +3,9 @@
 use crate::sender::{LINE, directory, notice, request, send, send_with, tell, text};
 use coord_tests::wait::wait_until;
 use coord_wire::notice::{Channel, Notice, SendRequest};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -110,19 +112,19 @@ fn a_program_that_fails_is_quoted_in_one_safe_line() {
 #[test]
 fn a_program_that_hangs_ends_with_what_it_started() {
     let dir = directory();
-    let pids = dir.path().join("pids");
-    let hang =
-        format!("sleep 1000 & echo $! $$ > '{0}.new'; mv '{0}.new' '{0}'; wait", pids.display());
+    let pipe = dir.path().join("pipe");
+    let mode = Mode::from_raw_mode(0o600);
+    mknodat(CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+    let reader = open(&pipe, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    // Whoever is left of them holds the pipe open.
+    let hang = format!("exec 3> '{}'; echo begun >&3; sleep 1000 & wait", pipe.display());
     let program = script(dir.path(), "on", &hang);
     let act = tell(notice(), LINE, None);
-    let request = SendRequest { channel: channel(&program), act, within_ms: 2000 };
+    let request = SendRequest { channel: channel(&program), act, within_ms: 3000 };
     let answer = send(&request).failed();
-    assert!(answer.saying.contains("not done within 2 s"), "{answer:?}");
-    for pid in fs::read_to_string(pids).unwrap().split_whitespace() {
-        wait_until("it is gone", || {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let state = stat.rsplit_once(") ").map_or("", |(_, rest)| &rest[..1]);
-            if matches!(state, "" | "Z" | "X") { Ok(()) } else { Err(stat) }
-        });
-    }
+    assert!(answer.saying.contains("not done within 3 s"), "{answer:?}");
+    let mut said = Vec::new();
+    let mut reader = fs::File::from(reader);
+    wait_until("all of them are gone", || reader.read_to_end(&mut said));
+    assert_eq!(said, b"begun\n");
 }
