@@ -39,6 +39,10 @@ pub(crate) enum Act {
     /// Something happens to one.
     InRun(RunStep),
     Coordinator(Switch),
+    /// The configuration file is saved: as it was at the start, or with an error.
+    ConfigFile {
+        is_wrong: bool,
+    },
     /// The wall clock is set, milliseconds.
     Clock {
         jump_ms: i64,
@@ -48,6 +52,10 @@ pub(crate) enum Act {
     },
     /// The disk fails, or no longer does.
     Disk(Option<Fault>),
+    /// The disk is full, or no longer is.
+    DiskRoom {
+        is_full: bool,
+    },
     World(Box<Words>),
     Command(Box<OperatorRequest>),
     Send(Box<Letter>),
@@ -158,7 +166,7 @@ pub(crate) struct Expect {
 
 const CHECKS: [&str; 4] = ["expect", "expect_needs", "expect_effects", "forbid_effects"];
 /// What a step may do; one of them, but the checks may stand together.
-const ACTS: [&str; 23] = [
+const ACTS: [&str; 24] = [
     "start",
     "hook",
     "registry",
@@ -174,6 +182,7 @@ const ACTS: [&str; 23] = [
     "forward",
     "command",
     "coordinator",
+    "config_file",
     "clock",
     "boot",
     "disk",
@@ -220,6 +229,10 @@ impl Act {
             "file" => file(value)?,
             "exit" => exit(value)?,
             "coordinator" => coordinator(&fields)?,
+            "config_file" => {
+                let content = fields.state_of(word, &["wrong", "right"]);
+                Self::ConfigFile { is_wrong: fields.needed(word, content)? == "wrong" }
+            }
             "clock" => {
                 let clock = Fields::of(word, value, &["jump"])?;
                 let jump = clock.needed("jump", clock.number("jump"))?;
@@ -231,7 +244,7 @@ impl Act {
                 let boot = Fields::of(word, value, &["lost_power"])?;
                 Self::Boot { lost_power: boot.flag("lost_power")?.unwrap_or(false) }
             }
-            "disk" => Self::Disk(disk(value)?),
+            "disk" => disk(value)?,
             "world" => Self::World(Box::new(Words::parse(value)?)),
             "command" if value.get("send").is_some() => {
                 Self::Send(Box::new(letter::letter(value)?))
@@ -397,14 +410,17 @@ pub(super) fn front_of(word: &str) -> Front {
     }
 }
 
-fn disk(value: &Value) -> Result<Option<Fault>> {
-    let disk = Fields::of("disk", value, &["fail", "sync"])?;
+fn disk(value: &Value) -> Result<Act> {
+    let disk = Fields::of("disk", value, &["fail", "sync", "room"])?;
     if let Some(word) = disk.state_of("sync", &["fails", "works"])? {
-        return Ok((word == "fails").then_some(Fault::Sync));
+        return Ok(Act::Disk((word == "fails").then_some(Fault::Sync)));
+    }
+    if let Some(word) = disk.state_of("room", &["none", "plenty"])? {
+        return Ok(Act::DiskRoom { is_full: word == "none" });
     }
     let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
     let at = at.context("disk: \"fail\" takes a whole number above 0")?;
-    Ok(Some(Fault::Error { at, kind: std::io::ErrorKind::Other }))
+    Ok(Act::Disk(Some(Fault::Error { at, kind: std::io::ErrorKind::Other })))
 }
 
 fn file(value: &Value) -> Result<Act> {
