@@ -266,6 +266,41 @@ fn each_fault_that_is_not_simulated_raises_its_alert_and_no_other() {
     }
 }
 
+// The state keeps no such counts: they begin anew with each start, and nothing of before is counted again.
+#[test]
+fn crashes_and_recoveries_are_counted_once() {
+    let file = "../../tests/scenarios/s0-21-a-failure-keeps-it-pending.json";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let mut scenario: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let steps = scenario["steps"].as_array_mut().unwrap();
+    steps.extend([
+        json!({"at": 90, "coordinator": "kill"}),
+        json!({"at": 91, "coordinator": "start"}),
+        json!({"at": 100, "command": {"attend": "s1", "unattended": false}}),
+        json!({"at": 170, "clock": {"jump": 0}}),
+    ]);
+    // At 85 s and at 170 s.
+    let sampled = play_and_sample(&scenario.to_string(), 85_000_000_000);
+    assert!(matches!(sampled.played.end, Ok(None)), "{:?}", sampled.played.end);
+    let value = |text: &Option<String>, name: &str| {
+        let lines = text.as_ref().unwrap().lines();
+        let mut values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        values.next().unwrap().parse::<u64>().unwrap()
+    };
+    for (name, before, after) in [
+        ("coord_crashes_total", 1, 0),
+        ("coord_recoveries_total{outcome=\"failed\"}", 1, 0),
+        ("coord_recoveries_total{outcome=\"verified\"}", 1, 0),
+        ("coord_recoveries_total{outcome=\"closed\"}", 0, 0),
+        ("coord_decisions_total{rule=\"S0-28a\"}", 1, 0),
+        ("coord_decisions_total{rule=\"H-06\"}", 1, 1),
+        ("coord_decisions_total{rule=\"other\"}", 0, 0),
+    ] {
+        let [first, second] = sampled.metrics.as_slice() else { panic!("{:?}", sampled.metrics) };
+        assert_eq!((value(first, name), value(second, name)), (before, after), "{name}");
+    }
+}
+
 // An alert that no fault raises would never be known to work.
 #[test]
 fn every_alert_has_a_fault_that_raises_it() {
