@@ -1,8 +1,8 @@
 //! The alert rules of docs/monitoring, evaluated by Prometheus's own `promtool` on what the simulated coordinator tells
 //! minute by minute: each fault raises its alert and no other.
 //!
-//! Some faults are not in the simulated world: there, a coordinator has no loop whose turns take time, and its disk is
-//! never slow. Their series are those of a healthy hour, changed by hand.
+//! Some faults are not in the simulated world: there, a coordinator has no loop whose turns take time, its disk is never
+//! slow, and nothing counts the events in its spool. Their series are those of a healthy hour, changed by hand.
 #![expect(clippy::unwrap_used, reason = "test support: a failure here is a failed test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,6 +241,16 @@ fn each_fault_that_is_not_simulated_raises_its_alert_and_no_other() {
         ("CoordJournalNotWritable", problem("record_refused")),
     ] {
         check(alert, &changed, &[alert], &[alert]);
+    }
+    // Simulated hooks do not keep the count of records that is in the head of a spool file.
+    for (alert, name) in [
+        ("CoordJournalNotWritable", "journal_not_writable"),
+        ("CoordJournalNotWritable", "record_refused"),
+        ("CoordDiskFull", "disk_full"),
+    ] {
+        let mut changed = problem(name);
+        set(&mut changed, "coord_spool_events", |minute| minute);
+        check("events are spooled meanwhile", &changed, &[alert], &[alert]);
     }
     for (alert, family, up_to) in [
         ("CoordHooksSlow", "coord_hook_exchange_seconds", "0.1"),
