@@ -141,7 +141,6 @@ impl<W: World> Coordinator<W> {
         self.add_events(&mut out);
         self.add_store(&mut out, now);
         self.add_messages(&mut out, now);
-        // Notices (`coord_notices`) belong here, from the sender's own counts by kind of channel and outcome.
         Response { status: 200, body: out.finish().into_bytes(), content_type: MEDIA_TYPE }
     }
 

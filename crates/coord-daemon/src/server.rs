@@ -366,15 +366,17 @@ impl<D: Disk> Server<D> {
         let route = self.coordinator.route(request, connection.caller, now());
         let waits = matches!(route, Route::Handed(..) | Route::AfterSync(..));
         self.on_route(token, route, request.keep_alive);
-        match self.awaiting_sync.last_mut() {
-            _ if !is_hook_event(request) => (),
-            Some(awaiting) if waits => awaiting.hook_since_ns = Some(self.woke_ns),
-            Some(_) | None => self.note_exchange(self.woke_ns),
+        if !is_hook_event(request) {
+            return;
+        }
+        match self.awaiting_sync.last_mut().filter(|_| waits) {
+            Some(awaiting) => awaiting.hook_since_ns = Some(self.woke_ns),
+            None => self.note_exchange(self.woke_ns),
         }
     }
 
-    /// Counts a hook's event that was answered, from the turn's beginning on: until it was read, the hook has waited
-    /// for what the turn did before.
+    /// Counts a hook's event that was answered. The time begins with the turn, because the hook has waited for what
+    /// the turn did before.
     fn note_exchange(&mut self, since_ns: u64) {
         let took_ns = now().mono_ns.saturating_sub(since_ns);
         self.coordinator.timings.hook_exchange.observe(took_ns);
