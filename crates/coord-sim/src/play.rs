@@ -73,7 +73,8 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
   disk         fail: the n-th operation on its disk from now on fails; sync: fails or works (runs
-               can write down nothing while it fails); room: none or plenty
+               can write down nothing while it fails); room: none, little
+               or plenty; pace: slow or normal
   world        the words of "world", from now on
   expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
                object the named fields count, of a list the named items; an empty list is empty.

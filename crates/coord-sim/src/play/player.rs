@@ -24,7 +24,7 @@ use super::messages::Messages;
 use super::run::Runs;
 use crate::SharedMachine;
 use crate::machine::Pace;
-use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, Words};
+use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, USUAL_MS, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
 
 /// A loop that turns so often at one time does not rest.
@@ -134,7 +134,7 @@ struct LostLine<'a> {
 impl Player {
     fn new(scenario: &Scenario) -> Result<Self> {
         let clock = Clock::new();
-        let pace = Pace { disk: 2..4, look: 10..20 };
+        let pace = Pace { disk: USUAL_MS, look: 10..20 };
         let machine = SharedMachine::new(clock.now(), pace, Random::new(1));
         machine.get().asked = Some(Vec::new());
         machine.get().set_registry(CONFIG_DIR, true);
@@ -235,10 +235,11 @@ impl Player {
                 }
                 self.runs.is_disk_broken = matches!(fault, Some(Fault::Sync));
             }
-            Act::DiskRoom { is_full } => {
+            Act::DiskRoom(left) => {
                 let machine = self.machine.get();
-                machine.disk.set_capacity(is_full.then(|| machine.disk.used()));
+                machine.disk.set_capacity(left.map(|left| machine.disk.used() + left));
             }
+            Act::DiskPace(ms) => self.machine.get().pace.disk = ms.clone(),
             Act::World(words) => self.set_world(words),
             Act::Command(order) => self.order(order)?,
             Act::Send(letter) => self.send(letter)?,

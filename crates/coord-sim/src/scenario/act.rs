@@ -1,5 +1,7 @@
 //! What a step of a scenario does: the steps there are, their fields, and the words of the world.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, bail};
 use coord_core::ExitStatus;
 use coord_model::NeedKind;
@@ -52,10 +54,10 @@ pub(crate) enum Act {
     },
     /// The disk fails, or no longer does.
     Disk(Option<Fault>),
-    /// The disk is full, or no longer is.
-    DiskRoom {
-        is_full: bool,
-    },
+    /// So many bytes are left on the disk from now on; none for no limit.
+    DiskRoom(Option<u64>),
+    /// How long a job of the disk takes from now on, in milliseconds.
+    DiskPace(Range<u64>),
     World(Box<Words>),
     Command(Box<OperatorRequest>),
     Send(Box<Letter>),
@@ -410,13 +412,26 @@ pub(super) fn front_of(word: &str) -> Front {
     }
 }
 
+/// How long a job of the disk takes, in milliseconds: usually, and on a slow disk.
+pub(crate) const USUAL_MS: Range<u64> = 2..4;
+const SLOW_MS: Range<u64> = 800..900;
+/// Less than what coord calls low.
+const LITTLE_BYTES: u64 = 8 * 1024 * 1024;
+
 fn disk(value: &Value) -> Result<Act> {
-    let disk = Fields::of("disk", value, &["fail", "sync", "room"])?;
+    let disk = Fields::of("disk", value, &["fail", "sync", "room", "pace"])?;
     if let Some(word) = disk.state_of("sync", &["fails", "works"])? {
         return Ok(Act::Disk((word == "fails").then_some(Fault::Sync)));
     }
-    if let Some(word) = disk.state_of("room", &["none", "plenty"])? {
-        return Ok(Act::DiskRoom { is_full: word == "none" });
+    if let Some(word) = disk.state_of("room", &["none", "little", "plenty"])? {
+        return Ok(Act::DiskRoom(match word {
+            "none" => Some(0),
+            "little" => Some(LITTLE_BYTES),
+            _ => None,
+        }));
+    }
+    if let Some(word) = disk.state_of("pace", &["slow", "normal"])? {
+        return Ok(Act::DiskPace(if word == "slow" { SLOW_MS } else { USUAL_MS }));
     }
     let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
     let at = at.context("disk: \"fail\" takes a whole number above 0")?;
