@@ -24,6 +24,7 @@ See
   explain      Show why a session is in its state
   events       Show what happened, from the journal
   status       Show whether the coordinator runs and is well
+  metrics      Print metrics for Prometheus, or serve them
 
 Move
   go           Go to a session's tmux pane
@@ -104,6 +105,8 @@ enum Verb {
     Events(verb::events::Args),
     /// Show whether the coordinator runs and is well
     Status(verb::status::Args),
+    /// Print metrics for Prometheus, or serve them
+    Metrics(verb::metrics::Args),
     /// Check everything that coord needs; each finding names its remedy
     Doctor(verb::doctor::Args),
     /// Start the coordinator in the background
@@ -214,6 +217,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Wait(args) => verb::wait::run(&args, &context),
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),
+            Verb::Metrics(args) => verb::metrics::run(&args, &context),
             Verb::Doctor(args) => verb::doctor::run(&args, &context),
             Verb::Up(args) => verb::up::run(&args, &context),
             Verb::Down(args) => verb::down::run(&args, &context),

@@ -12,6 +12,7 @@ pub(crate) mod go;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod queue;
 pub(crate) mod resume_exec;
 pub(crate) mod run;

@@ -35,6 +35,26 @@ pub(crate) enum Condition {
     UnknownClient,
 }
 
+impl Condition {
+    /// Its name in the metrics.
+    fn name(self) -> &'static str {
+        match self {
+            Self::DiskFull => "disk_full",
+            Self::Append => "record_refused",
+            Self::Snapshot => "snapshot_failed",
+            Self::Spool => "spool_unreadable",
+            Self::NewerSpool => "spool_from_newer_version",
+            Self::Unwatched => "clients_not_watched",
+            Self::OldTexts => "old_texts_not_removed",
+            Self::Config => "config_rejected",
+            Self::ConfigRestart => "config_needs_restart",
+            Self::EndNotice => "end_notice_failed",
+            Self::Message => "message_not_recorded",
+            Self::UnknownClient => "unknown_client",
+        }
+    }
+}
+
 /// The conditions that hold.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
@@ -64,15 +84,20 @@ impl Conditions {
         }
     }
 
-    /// All of them, in words.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &String> {
-        self.texts.values().chain(&self.findings)
+    /// All of them: the name in the metrics, and the words for people.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let conditions = self.texts.iter().map(|(condition, text)| (condition.name(), text));
+        conditions.chain(self.findings.iter().map(|text| ("store_damaged", text)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn texts(conditions: &Conditions) -> Vec<&String> {
+        conditions.named().map(|(_, text)| text).collect()
+    }
 
     #[test]
     fn a_condition_has_one_text_and_goes_when_it_is_over() {
@@ -81,16 +106,16 @@ mod tests {
             conditions.raise(Condition::Append, format!("refused {n} times"));
         }
         conditions.raise(Condition::Snapshot, "not written");
-        assert_eq!(conditions.texts().collect::<Vec<_>>(), ["refused 999 times", "not written"]);
+        assert_eq!(texts(&conditions), ["refused 999 times", "not written"]);
         conditions.clear(Condition::Append);
-        assert_eq!(conditions.texts().collect::<Vec<_>>(), ["not written"]);
+        assert_eq!(texts(&conditions), ["not written"]);
     }
 
     #[test]
     fn what_opening_the_store_found_is_bounded() {
         let mut conditions = Conditions::default();
         conditions.found_at_start((0..100).map(|n| format!("finding {n}")).collect());
-        let texts: Vec<&String> = conditions.texts().collect();
+        let texts = texts(&conditions);
         assert_eq!(texts.len(), FINDINGS_MAX + 1);
         assert_eq!(texts[FINDINGS_MAX], "84 more findings on the store are in the log");
     }

@@ -20,6 +20,7 @@ use crate::conditions::{Condition, Conditions};
 use crate::engine::Engine;
 use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
+use crate::metrics::Timings;
 use crate::observe::Known;
 use crate::reopen::Reopening;
 use crate::schedule::Schedule;
@@ -94,6 +95,7 @@ pub struct Coordinator<W: World> {
     /// Since when records wait for a sync, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) unsynced_since: Option<u64>,
     pub(crate) sync_out: bool,
+    pub(crate) timings: Timings,
     pub(crate) snapshot_out: bool,
     /// No snapshot is attempted before this time, in nanoseconds of CLOCK_MONOTONIC. `snapshot_delay_ns`
     /// is the delay after the next failure.
@@ -156,6 +158,7 @@ impl<W: World> Coordinator<W> {
             is_full: false,
             unsynced_since: None,
             sync_out: false,
+            timings: Timings::default(),
             snapshot_out: false,
             snapshot_from_ns: 0,
             snapshot_delay_ns: SNAPSHOT_AGAIN_NS,

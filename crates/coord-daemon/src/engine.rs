@@ -11,6 +11,7 @@ use coord_model::{Effect, Event, HookEvent, Now, Record};
 use coord_store::{AppendError, Disk, Journal, Snapshot, SnapshotWriter};
 use coord_wire::limits::SEGMENT_BYTES_MAX;
 
+use crate::metrics::Tally;
 use coord_view::replay::{Kept, key_of_messages, replay, replay_cost};
 
 /// Records in the journal's tail, for each session or message, at which a snapshot is due; never fewer
@@ -34,6 +35,7 @@ pub struct Engine<D: Disk> {
     /// it covers.
     snapshot_begun: (u64, u64, u64),
     duplicates: u64,
+    tally: Tally,
     line: Vec<u8>,
 }
 
@@ -55,6 +57,7 @@ impl<D: Disk> Engine<D> {
         let bytes = tail.records().map(|(_, payload)| payload.len() as u64).sum();
         let engine = Self {
             journal,
+            tally: Tally::since(&state),
             state,
             since_snapshot: replayed,
             bytes_since_snapshot: bytes,
@@ -83,6 +86,11 @@ impl<D: Disk> Engine<D> {
     /// Events since this start that were already known.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
+    }
+
+    /// What the core decided since this start.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Records an event and passes it to the core. Returns the effects to perform. After an error
@@ -175,6 +183,7 @@ impl<D: Disk> Engine<D> {
 
     fn take_in(&mut self, event: &Event, now: Now) -> Vec<Effect> {
         let fx = step(&mut self.state, event, now);
+        self.tally.count(&fx.decisions, &self.state);
         for decision in fx.decisions {
             if let Err(error) = self.append(&Event::Decision(decision), now) {
                 // The cause is recorded, so the decision follows from it again at the next replay.

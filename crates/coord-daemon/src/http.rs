@@ -66,9 +66,9 @@ impl Response {
         }
     }
 
-    /// A response in plain text, such as the metrics.
+    /// A response in plain text, such as what a wake hook hands over.
     pub fn text(body: String) -> Self {
-        Self { status: 200, body: body.into_bytes(), content_type: "text/plain; version=0.0.4" }
+        Self { status: 200, body: body.into_bytes(), content_type: "text/plain; charset=utf-8" }
     }
 
     /// An error response; all errors have this form.

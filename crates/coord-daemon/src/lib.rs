@@ -17,6 +17,7 @@ pub mod http;
 mod intake;
 mod log;
 pub mod messages;
+pub mod metrics;
 mod notify;
 mod observe;
 pub mod operator;

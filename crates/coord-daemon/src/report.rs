@@ -1,11 +1,10 @@
-//! What the coordinator says of itself: health, metrics, and the head of `inspect`.
+//! What the coordinator says of itself: health, problems, and the head of `inspect`.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
 
 use coord_core::UNVERIFIED_MAX;
 use coord_model::stamp::rfc3339;
-use coord_model::{Now, SessionKey, SessionState};
+use coord_model::{Now, SessionKey};
 use coord_store::Disk;
 use coord_view::{json, messages, sessions};
 use coord_wire::api::Health;
@@ -62,40 +61,52 @@ impl SessionList {
 impl<W: World> Coordinator<W> {
     /// Everything that is not as it should be, in words.
     pub(crate) fn all_problems(&self, now: Now) -> Vec<String> {
-        let mut problems: Vec<String> = self.conditions.texts().cloned().collect();
-        for (count, what) in [
-            (self.spool.malformed(), "inputs were not hook payloads: spool/malformed"),
-            (self.spool.crashes(), "hooks panicked: spool/crashes"),
+        self.problems(now).into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// Everything that is not as it should be: its name in the metrics, and its words for people.
+    pub(crate) fn problems(&self, now: Now) -> Vec<(&'static str, String)> {
+        let texts = self.conditions.named();
+        let mut problems: Vec<_> = texts.map(|(name, text)| (name, text.clone())).collect();
+        for (count, name, what) in [
+            (
+                self.spool.malformed(),
+                "inputs_malformed",
+                "inputs were not hook payloads: spool/malformed",
+            ),
+            (self.spool.crashes(), "hook_panicked", "hooks panicked: spool/crashes"),
         ] {
             if let Ok(count @ 1..) = count {
-                problems.push(format!("{count} {what}"));
+                problems.push((name, format!("{count} {what}")));
             }
         }
         problems.extend(self.spool.set_aside().map(|(path, bytes)| {
-            format!(
+            ("spool_file_too_long", format!(
                 "{} has {bytes} bytes, more than hooks write: coord read its events up to {SPOOL_FILE_BYTES_MAX} bytes and set the file aside; delete it",
                 path.display()
-            )
+            ))
         }));
-        problems.extend(self.low_space());
+        problems.extend(self.low_space().map(|text| ("disk_space_low", text)));
         let n = self.engine.state().n_unverified();
         if UNVERIFIED_MAX <= n {
-            problems.push(format!(
+            problems.push(("unverified_sessions", format!(
                 "{n} sessions are known only from unverified events: coord drops the oldest of them; find out what reports them"
-            ));
+            )));
         }
         if self.shares.was_spent(now.mono_ns) {
-            problems.push(
+            problems.push((
+                "share_used_up",
                 "a session sent more events than its share, and some were only counted: find out what reports them (coord events)".to_owned(),
-            );
+            ));
         }
         let unheld = self.engine.state().header().config_dirs.iter().filter(|(_, held)| !**held);
         for (dir, _) in unheld {
-            problems.push(format!(
+            problems.push(("directory_not_held", format!(
                 "{dir}: coord only observes its sessions, because another coordinator acts there, or the directory lies outside COORD_HOME and tracking.config_dirs does not name it"
-            ));
+            )));
         }
-        problems.extend(self.reopening.as_ref().map(Reopening::text));
+        let reopening = self.reopening.as_ref().map(Reopening::text);
+        problems.extend(reopening.map(|text| ("journal_not_writable", text)));
         problems
     }
 
@@ -155,7 +166,8 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    fn unattended(&self) -> u64 {
+    /// Living sessions that nobody watches.
+    pub(crate) fn unattended(&self) -> u64 {
         let state = self.engine.state();
         let all = state.sessions().filter(|one| one.may_live() && state.is_unattended(one));
         u64::try_from(all.count()).unwrap_or(u64::MAX)
@@ -193,115 +205,6 @@ impl<W: World> Coordinator<W> {
         list.keys.is_empty()
     }
 
-    /// `GET /metrics`: Prometheus text, no ids, no paths.
-    pub(crate) fn metrics(&self, now: Now) -> String {
-        let counters = self.engine.state().header().counters;
-        let (queue, totals) =
-            (&self.engine.state().header().queue, messages::totals(self.engine.state(), now));
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        let mut out = String::new();
-        for (name, kind, value, help) in [
-            ("events_total", "counter", counters.events, "Hook events applied."),
-            (
-                "events_duplicate_total",
-                "counter",
-                self.engine.duplicates(),
-                "Events received again since the start.",
-            ),
-            ("events_late_total", "counter", counters.late, "Events too late to change anything."),
-            (
-                "events_folded_total",
-                "counter",
-                counters.folded,
-                "Events of which only the count was kept.",
-            ),
-            (
-                "events_malformed_total",
-                "counter",
-                counters.malformed,
-                "Inputs that were not events.",
-            ),
-            (
-                "found_dead_total",
-                "counter",
-                counters.found_dead,
-                "Clients found dead whose death was not observed.",
-            ),
-            ("spool_pending", "gauge", self.spool_pending(), "Events in the spool."),
-            (
-                "waiters",
-                "gauge",
-                self.waiters.len() as u64,
-                "Wake hooks that wait beside idle sessions.",
-            ),
-            ("messages_sent_total", "counter", queue.sent, "Messages accepted."),
-            ("messages_processed_total", "counter", queue.processed, "Messages done."),
-            ("messages_failed_total", "counter", queue.failed, "Messages failed or dropped."),
-            ("messages_folded_total", "counter", queue.folded, "Messages sent again."),
-            ("leases_ran_out_total", "counter", queue.ran_out, "Leases that expired."),
-            ("messages_pending", "gauge", count(totals.pending), "Messages that wait."),
-            ("messages_processing", "gauge", count(totals.processing), "Messages under a lease."),
-            ("messages_slow", "gauge", count(totals.slow), "Of these, slow (queue.slow_after)."),
-            ("messages_stuck", "gauge", count(totals.stuck), "Of these, beyond the lease."),
-            ("messages_failed", "gauge", count(totals.failed), "Messages that failed."),
-            ("invariant_violations_total", "counter", self.invariant_violations, "Must read 0."),
-            (
-                "uptime_seconds",
-                "gauge",
-                now.mono_ns.saturating_sub(self.started.mono_ns) / 1_000_000_000,
-                "Seconds since the start.",
-            ),
-        ] {
-            let _ = writeln!(
-                out,
-                "# HELP coord_{name} {help}\n# TYPE coord_{name} {kind}\ncoord_{name} {value}"
-            );
-        }
-        self.sessions_by_state(&mut out);
-        let _ = writeln!(
-            out,
-            "# HELP coord_unattended Living unattended sessions.\n\
-             # TYPE coord_unattended gauge\ncoord_unattended {}",
-            self.unattended()
-        );
-        out
-    }
-
-    fn sessions_by_state(&self, out: &mut String) {
-        out.push_str("# HELP coord_sessions Sessions by state.\n# TYPE coord_sessions gauge\n");
-        for (word, name) in [
-            (SessionState::Starting, "starting"),
-            (SessionState::Running, "running"),
-            (SessionState::Stalled, "stalled"),
-            (SessionState::Idle, "idle"),
-            (SessionState::Background, "background"),
-            (SessionState::AwaitingPermission, "awaiting_permission"),
-            (SessionState::AwaitingInput, "awaiting_input"),
-            (SessionState::QuotaWait, "quota_wait"),
-            (SessionState::BlockedAuth, "blocked_auth"),
-            (SessionState::BlockedBilling, "blocked_billing"),
-            (SessionState::Suspended, "suspended"),
-            (SessionState::Foreign, "foreign"),
-            (SessionState::Interrupted, "interrupted"),
-            (SessionState::Crashed, "crashed"),
-            (SessionState::RecoveryPending, "recovery_pending"),
-            (SessionState::Recovering, "recovering"),
-            (SessionState::Elsewhere, "elsewhere"),
-            (SessionState::Stopped, "stopped"),
-            (SessionState::Unknown, "unknown"),
-        ] {
-            let count =
-                self.engine.state().sessions().filter(|one| one.shown.state == word).count();
-            let _ = writeln!(out, "coord_sessions{{state=\"{name}\"}} {count}");
-        }
-        let _ = writeln!(
-            out,
-            "# HELP coord_records_dropped_total Records of unverified sessions that were dropped.\n\
-             # TYPE coord_records_dropped_total counter\ncoord_records_dropped_total {}",
-            self.engine.state().header().counters.dropped
-        );
-    }
-
     /// Looks for what must never be. What could not be recorded has not happened yet.
     pub(crate) fn check_invariants(&mut self, now: Now) {
         if !self.has_met_deadlines(now) {
@@ -315,7 +218,7 @@ impl<W: World> Coordinator<W> {
     }
 
     /// Events in the spool that are not in the journal yet.
-    fn spool_pending(&self) -> u64 {
+    pub(crate) fn spool_pending(&self) -> u64 {
         self.spool.pending().unwrap_or(0)
     }
 }

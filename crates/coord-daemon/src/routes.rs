@@ -55,7 +55,7 @@ impl<W: World> Coordinator<W> {
                 return self.fail_resume(request, caller, now);
             }
             ("GET", ["healthz"]) => Response::json(&self.health(now)),
-            ("GET", ["metrics"]) => Response::text(self.metrics(now)),
+            ("GET", ["metrics"]) => self.metrics(now),
             ("POST", ["v1", "operator"]) => return self.post_operator(request, caller, now),
             ("POST", ["v1", "sessions", id, "recover"]) => {
                 return self.post_recover(id, request, caller, now);

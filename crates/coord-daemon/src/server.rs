@@ -62,7 +62,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 
 mod flood;
 
-use flood::{Heavy, Lists, is_heavy, is_session_list};
+use flood::{Heavy, Lists, is_heavy, is_hook_event, is_session_list};
 
 #[cfg(test)]
 mod tests;
@@ -97,6 +97,8 @@ pub(crate) struct Server<D: Disk> {
     config_watch: ConfigWatch,
     /// The last record at the time of the last heartbeat; it must be durable by the next one.
     owed: u64,
+    /// When the present turn began, in nanoseconds of CLOCK_MONOTONIC.
+    woke_ns: u64,
     is_ending: bool,
 }
 
@@ -109,6 +111,8 @@ struct Awaiting {
     answer: Answer,
     /// The messages in the answer, each with the fence of its lease.
     handed: Vec<(MessageId, u64)>,
+    /// If it is for a hook's event: when the turn began that took the event in.
+    hook_since_ns: Option<u64>,
 }
 
 /// What the loop gets from its caller.
@@ -167,6 +171,7 @@ impl<D: Disk> Server<D> {
             notifier,
             config_watch,
             owed: 0,
+            woke_ns: 0,
             is_ending: false,
         })
     }
@@ -198,7 +203,9 @@ impl<D: Disk> Server<D> {
             tracing::error!("{what}");
             return Err(io::Error::other(what));
         }
-        self.coordinator.begin_turn(now());
+        let woke = now();
+        self.woke_ns = woke.mono_ns;
+        self.coordinator.begin_turn(woke);
         for event in &*events {
             self.on_event(event.token());
         }
@@ -357,7 +364,22 @@ impl<D: Disk> Server<D> {
     fn serve(&mut self, token: Token, request: &Request) {
         let Some(connection) = self.connections.get(&token) else { return };
         let route = self.coordinator.route(request, connection.caller, now());
+        let waits = matches!(route, Route::Handed(..) | Route::AfterSync(..));
         self.on_route(token, route, request.keep_alive);
+        if !is_hook_event(request) {
+            return;
+        }
+        match self.awaiting_sync.last_mut().filter(|_| waits) {
+            Some(awaiting) => awaiting.hook_since_ns = Some(self.woke_ns),
+            None => self.note_exchange(self.woke_ns),
+        }
+    }
+
+    /// Counts a hook's event that was answered. The time begins with the turn, because the hook has waited for what
+    /// the turn did before.
+    fn note_exchange(&mut self, since_ns: u64) {
+        let took_ns = now().mono_ns.saturating_sub(since_ns);
+        self.coordinator.timings.hook_exchange.observe(took_ns);
     }
 
     fn on_route(&mut self, token: Token, route: Route, keep_alive: bool) {
@@ -398,7 +420,7 @@ impl<D: Disk> Server<D> {
     }
 
     fn answer_after_sync(&mut self, seq: u64, answer: Answer, handed: Vec<(MessageId, u64)>) {
-        self.awaiting_sync.push(Awaiting { seq, answer, handed });
+        self.awaiting_sync.push(Awaiting { seq, answer, handed, hook_since_ns: None });
     }
 
     /// Registers a connection with the poll set, unless it already is.
@@ -462,7 +484,7 @@ impl<D: Disk> Server<D> {
             .into_iter()
             .partition(|one| one.seq <= synced || is_over);
         self.awaiting_sync = waiting;
-        for Awaiting { seq, answer: (token, response, keep_alive), handed } in done {
+        for Awaiting { seq, answer: (token, response, keep_alive), handed, hook_since_ns } in done {
             if !handed.is_empty() && self.is_gone(token) {
                 self.coordinator.take_back(&handed, now());
                 self.close(token);
@@ -474,6 +496,7 @@ impl<D: Disk> Server<D> {
                 unavailable("the journal could not be synced")
             };
             self.answer_later(token, &response, keep_alive);
+            hook_since_ns.into_iter().for_each(|since_ns| self.note_exchange(since_ns));
         }
     }
 

@@ -42,10 +42,10 @@ impl<W: World> Coordinator<W> {
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }
-        self.begin_sync();
+        self.begin_sync(now);
     }
 
-    fn begin_sync(&mut self) {
+    fn begin_sync(&mut self, now: Now) {
         if self.sync_out {
             return;
         }
@@ -53,6 +53,7 @@ impl<W: World> Coordinator<W> {
         self.unsynced_since = None;
         if let Some(job) = self.engine.journal_mut().unsynced() {
             self.sync_out = true;
+            self.timings.sync_began_ns = now.mono_ns;
             self.world.give(Job::Sync(job.behind(&mut self.bodies)));
         }
     }
@@ -74,6 +75,7 @@ impl<W: World> Coordinator<W> {
         match done {
             Done::Synced(mut synced) => {
                 self.sync_out = false;
+                self.timings.end_sync(now);
                 self.bodies.owe(std::mem::take(&mut synced.bodies));
                 let why = synced.result.as_ref().err().map(ToString::to_string);
                 if let Err(error) = self.engine.journal_mut().synced(synced) {
@@ -106,7 +108,7 @@ impl<W: World> Coordinator<W> {
         if !is_due || self.snapshot_out {
             return;
         }
-        self.begin_sync();
+        self.begin_sync(now);
         match self.snapshot_job() {
             Ok(job) => {
                 self.snapshot_out = true;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-pub use player::{Played, play};
+pub use player::{Played, Sampled, play, play_and_sample};
 
 const HELP: &str = r#"A scenario is a JSON file: what the client does, step by step, and what must hold. The real
 coordinator runs on a simulated machine, in simulated time; nothing outside is touched.
@@ -69,10 +69,12 @@ Steps, with "at" in seconds, in order; steps of one time happen one after anothe
                sessions. Or a message: send (to which session), text, name (what the file calls it),
                from: operator, program:NAME, or a session; key, ttl (seconds), urgent: true
   coordinator  "kill" (SIGKILL), "stop" (SIGTERM), "start"; it runs when the scenario begins
+  config_file  "wrong" (it is saved with an error), "right" (as it was at the start)
   clock        jump: the wall clock is set, or the machine slept so many seconds
   boot         {}; lost_power: true loses what was not synced. The coordinator stays down
   disk         fail: the n-th operation on its disk from now on fails; sync: fails or works (runs
-               can write down nothing while it fails)
+               can write down nothing while it fails); room: none, little
+               or plenty; pace: slow or normal
   world        the words of "world", from now on
   expect       session and fields of its `coord inspect --json` object, or absent: true. Of an
                object the named fields count, of a list the named items; an empty list is empty.

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use coord_config::Config;
 use serde_json::Value;
 
-pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Subject, Switch};
+pub(crate) use act::{Act, Check, Expect, Front, Hook, PaneStep, Start, Subject, Switch, USUAL_MS};
 use fields::Fields;
 pub(crate) use fields::nearest;
 pub(crate) use letter::Letter;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use coord_config::Config;
+use coord_config::{Config, ConfigError};
 use coord_daemon::coordinator::{Coordinator, Parts};
 use coord_daemon::engine::Engine;
 use coord_daemon::http::{Request, Response};
@@ -327,6 +327,12 @@ impl Serving {
                 bail!("nobody tells when it is on disk")
             }
         }
+    }
+
+    /// The configuration file was saved, and read like this.
+    pub fn configure(&mut self, loaded: Result<Config, ConfigError>) {
+        let now = self.machine.get().now;
+        self.coordinator.on_config(loaded, now);
     }
 
     /// What a person asks for by `coordctl`.

@@ -239,6 +239,16 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
+    /// The length of all segments, in bytes.
+    pub fn bytes(&self) -> Result<u64, JournalError> {
+        let firsts = load::first_seqs(&self.disk, &self.dir)?;
+        firsts.iter().try_fold(0_u64, |total, first| {
+            let path = self.dir.join(file_name(*first));
+            let len = self.disk.len(&path).map_err(on(&path, "measure"))?;
+            Ok(total.saturating_add(len))
+        })
+    }
+
     /// Removes the oldest segments that retention does not keep: only whole segments, never the
     /// last one, and never one with a record that the snapshot (`through_seq`) does not cover. The
     /// caller must hold the exclusive state lock. Returns the number of removed segments.

@@ -18,6 +18,7 @@ mod harness;
 mod history;
 mod http;
 mod limits;
+mod metrics;
 mod namespaces;
 mod once;
 mod queue;

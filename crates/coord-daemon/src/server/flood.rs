@@ -226,6 +226,11 @@ fn is_batch(request: &Request) -> bool {
         && is_array(&request.body)
 }
 
+/// Whether a request reports an event, or several.
+pub(super) fn is_hook_event(request: &Request) -> bool {
+    request.method == "POST" && request.path.trim_matches('/') == "v1/events"
+}
+
 /// Whether a request asks for the list of all sessions.
 pub(super) fn is_session_list(request: &Request) -> bool {
     request.method == "GET" && segments(&request.path) == ["v1", "sessions"]

@@ -24,7 +24,7 @@ use super::messages::Messages;
 use super::run::Runs;
 use crate::SharedMachine;
 use crate::machine::Pace;
-use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, Words};
+use crate::scenario::{Act, Check, Expect, Hook, Scenario, Step, Subject, Switch, USUAL_MS, Words};
 use crate::serving::{CONFIG_DIR, Post, Serving, paths};
 
 /// A loop that turns so often at one time does not rest.
@@ -44,15 +44,33 @@ pub struct Played {
 
 /// Plays the text of a file.
 pub fn play(text: &str) -> Played {
+    play_and_sample(text, u64::MAX).played
+}
+
+/// What playing came to, and what the coordinator told meanwhile.
+#[derive(Debug)]
+pub struct Sampled {
+    /// What playing came to.
+    pub played: Played,
+    /// The metrics at regular times, from one period after the start on; none while no coordinator runs.
+    pub metrics: Vec<Option<String>>,
+}
+
+/// Plays the text of a file, and asks for the metrics after each `period_ns` of its time.
+pub fn play_and_sample(text: &str, period_ns: u64) -> Sampled {
     let begun = Scenario::parse(text).and_then(|scenario| {
-        let player = Player::new(&scenario)?;
+        let mut player = Player::new(&scenario)?;
+        (player.period_ns, player.sample_ns) = (period_ns, period_ns);
         Ok((scenario, player))
     });
     match begun {
-        Err(error) => Played { lines: Vec::new(), end: Err(error) },
+        Err(error) => {
+            Sampled { played: Played { lines: Vec::new(), end: Err(error) }, metrics: Vec::new() }
+        }
         Ok((scenario, mut player)) => {
             let end = player.play(&scenario);
-            Played { lines: player.lines, end }
+            let Player { lines, metrics, .. } = player;
+            Sampled { played: Played { lines, end }, metrics }
         }
     }
 }
@@ -77,6 +95,10 @@ pub(super) struct Player {
     /// The next record of the journal to be looked at, and the bytes on the disk at the last look.
     next_seq: u64,
     used: u64,
+    /// How often the metrics are asked for, when next, and what they were.
+    period_ns: u64,
+    sample_ns: u64,
+    metrics: Vec<Option<String>>,
 }
 
 #[derive(Serialize)]
@@ -112,7 +134,7 @@ struct LostLine<'a> {
 impl Player {
     fn new(scenario: &Scenario) -> Result<Self> {
         let clock = Clock::new();
-        let pace = Pace { disk: 2..4, look: 10..20 };
+        let pace = Pace { disk: USUAL_MS, look: 10..20 };
         let machine = SharedMachine::new(clock.now(), pace, Random::new(1));
         machine.get().asked = Some(Vec::new());
         machine.get().set_registry(CONFIG_DIR, true);
@@ -131,6 +153,9 @@ impl Player {
             unattended: BTreeSet::new(),
             next_seq: 0,
             used: 0,
+            period_ns: u64::MAX,
+            sample_ns: u64::MAX,
+            metrics: Vec::new(),
         };
         player.set_time(0);
         player.set_world(&scenario.world);
@@ -189,6 +214,11 @@ impl Player {
                 self.running()?.kill();
                 self.hang_up()?;
             }
+            Act::ConfigFile { is_wrong } => {
+                let right = Ok(self.config.clone());
+                let loaded = if *is_wrong { Config::parse("no table") } else { right };
+                self.serving.as_mut().context("config_file: no coordinator")?.configure(loaded);
+            }
             Act::Clock { jump_ms } => {
                 self.clock.jump(*jump_ms);
                 self.set_time(self.clock.at_ns);
@@ -205,6 +235,11 @@ impl Player {
                 }
                 self.runs.is_disk_broken = matches!(fault, Some(Fault::Sync));
             }
+            Act::DiskRoom(left) => {
+                let machine = self.machine.get();
+                machine.disk.set_capacity(left.map(|left| machine.disk.used() + left));
+            }
+            Act::DiskPace(ms) => self.machine.get().pace.disk = ms.clone(),
             Act::World(words) => self.set_world(words),
             Act::Command(order) => self.order(order)?,
             Act::Send(letter) => self.send(letter)?,
@@ -255,8 +290,21 @@ impl Player {
         Ok(())
     }
 
-    /// Lets time pass up to there, serving the loop and what clients do by themselves.
+    /// Lets time pass up to there, and asks for the metrics meanwhile.
     fn pass(&mut self, until_ns: u64) -> Result<()> {
+        while self.sample_ns <= until_ns {
+            self.pass_to(self.sample_ns)?;
+            let answer =
+                self.serving.as_mut().map(|serving| serving.ask("/metrics")).transpose()?;
+            let text = answer.map(|answer| String::from_utf8(answer.body)).transpose()?;
+            self.metrics.push(text);
+            self.sample_ns = self.sample_ns.saturating_add(self.period_ns);
+        }
+        self.pass_to(until_ns)
+    }
+
+    /// Lets time pass up to there, serving the loop and what clients do by themselves.
+    fn pass_to(&mut self, until_ns: u64) -> Result<()> {
         let mut overdue = 0;
         loop {
             self.settle()?;

@@ -1,5 +1,7 @@
 //! What a step of a scenario does: the steps there are, their fields, and the words of the world.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, bail};
 use coord_core::ExitStatus;
 use coord_model::NeedKind;
@@ -39,6 +41,10 @@ pub(crate) enum Act {
     /// Something happens to one.
     InRun(RunStep),
     Coordinator(Switch),
+    /// The configuration file is saved: as it was at the start, or with an error.
+    ConfigFile {
+        is_wrong: bool,
+    },
     /// The wall clock is set, milliseconds.
     Clock {
         jump_ms: i64,
@@ -48,6 +54,10 @@ pub(crate) enum Act {
     },
     /// The disk fails, or no longer does.
     Disk(Option<Fault>),
+    /// So many bytes are left on the disk from now on; none for no limit.
+    DiskRoom(Option<u64>),
+    /// How long a job of the disk takes from now on, in milliseconds.
+    DiskPace(Range<u64>),
     World(Box<Words>),
     Command(Box<OperatorRequest>),
     Send(Box<Letter>),
@@ -158,7 +168,7 @@ pub(crate) struct Expect {
 
 const CHECKS: [&str; 4] = ["expect", "expect_needs", "expect_effects", "forbid_effects"];
 /// What a step may do; one of them, but the checks may stand together.
-const ACTS: [&str; 23] = [
+const ACTS: [&str; 24] = [
     "start",
     "hook",
     "registry",
@@ -174,6 +184,7 @@ const ACTS: [&str; 23] = [
     "forward",
     "command",
     "coordinator",
+    "config_file",
     "clock",
     "boot",
     "disk",
@@ -220,6 +231,10 @@ impl Act {
             "file" => file(value)?,
             "exit" => exit(value)?,
             "coordinator" => coordinator(&fields)?,
+            "config_file" => {
+                let content = fields.state_of(word, &["wrong", "right"]);
+                Self::ConfigFile { is_wrong: fields.needed(word, content)? == "wrong" }
+            }
             "clock" => {
                 let clock = Fields::of(word, value, &["jump"])?;
                 let jump = clock.needed("jump", clock.number("jump"))?;
@@ -231,7 +246,7 @@ impl Act {
                 let boot = Fields::of(word, value, &["lost_power"])?;
                 Self::Boot { lost_power: boot.flag("lost_power")?.unwrap_or(false) }
             }
-            "disk" => Self::Disk(disk(value)?),
+            "disk" => disk(value)?,
             "world" => Self::World(Box::new(Words::parse(value)?)),
             "command" if value.get("send").is_some() => {
                 Self::Send(Box::new(letter::letter(value)?))
@@ -397,14 +412,30 @@ pub(super) fn front_of(word: &str) -> Front {
     }
 }
 
-fn disk(value: &Value) -> Result<Option<Fault>> {
-    let disk = Fields::of("disk", value, &["fail", "sync"])?;
+/// How long a job of the disk takes, in milliseconds: usually, and on a slow disk.
+pub(crate) const USUAL_MS: Range<u64> = 2..4;
+const SLOW_MS: Range<u64> = 800..900;
+/// Less than what coord calls low.
+const LITTLE_BYTES: u64 = 8 * 1024 * 1024;
+
+fn disk(value: &Value) -> Result<Act> {
+    let disk = Fields::of("disk", value, &["fail", "sync", "room", "pace"])?;
     if let Some(word) = disk.state_of("sync", &["fails", "works"])? {
-        return Ok((word == "fails").then_some(Fault::Sync));
+        return Ok(Act::Disk((word == "fails").then_some(Fault::Sync)));
+    }
+    if let Some(word) = disk.state_of("room", &["none", "little", "plenty"])? {
+        return Ok(Act::DiskRoom(match word {
+            "none" => Some(0),
+            "little" => Some(LITTLE_BYTES),
+            _ => None,
+        }));
+    }
+    if let Some(word) = disk.state_of("pace", &["slow", "normal"])? {
+        return Ok(Act::DiskPace(if word == "slow" { SLOW_MS } else { USUAL_MS }));
     }
     let at = disk.value("fail").and_then(Value::as_u64).filter(|n| 0 < *n);
     let at = at.context("disk: \"fail\" takes a whole number above 0")?;
-    Ok(Some(Fault::Error { at, kind: std::io::ErrorKind::Other }))
+    Ok(Act::Disk(Some(Fault::Error { at, kind: std::io::ErrorKind::Other })))
 }
 
 fn file(value: &Value) -> Result<Act> {

@@ -181,7 +181,7 @@ fn h29_tool_events_over_a_sessions_share_are_counted_and_edges_kept() {
     let one = session(&home, "session-one").unwrap();
     assert_eq!((one.state, one.last_event.unwrap().name), (SessionState::Idle, "Stop".to_owned()));
     let metrics = ask(&home, "GET", "/metrics", "").expect(200).body;
-    assert!(metrics.contains("\ncoord_events_folded_total 5\n"), "{metrics}");
+    assert!(metrics.contains("\ncoord_hook_events_folded_total 5\n"), "{metrics}");
     let counted: Vec<Value> = events(&home, Some("session-one"))
         .into_iter()
         .filter(|line| line["detail"].as_str().unwrap().contains("only counted"))

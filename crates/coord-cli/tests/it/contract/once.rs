@@ -149,7 +149,7 @@ fn g2_a_late_event_is_counted_and_changes_nothing() {
         assert_eq!(seen.last_event.unwrap().name, "Stop");
     }
     let metrics = ask(&home, "GET", "/metrics", "").expect(200).body;
-    assert!(metrics.contains("\ncoord_events_late_total 3\n"), "{metrics}");
+    assert!(metrics.contains("\ncoord_hook_events_late_total 3\n"), "{metrics}");
     assert_eq!(hook_events(&home, "session-one").len(), 4, "the history has them all");
 }
 

@@ -72,13 +72,36 @@ impl Wire {
             if let Some(answer) = self.whole() {
                 return Some(answer);
             }
-            let mut buffer = [0; 8192];
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return None,
-                Ok(n) => self.read.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("no answer: {error}"),
+            if !self.receives() {
+                return None;
             }
+        }
+    }
+
+    /// The head of the next answer, which stays to be read.
+    #[track_caller]
+    pub(crate) fn head(&mut self) -> String {
+        loop {
+            let text = String::from_utf8_lossy(&self.read);
+            if let Some((head, _)) = text.split_once("\r\n\r\n") {
+                return format!("{head}\r\n");
+            }
+            assert!(self.receives(), "an answer, not a closed connection");
+        }
+    }
+
+    /// Whether more came, not the connection's end.
+    #[track_caller]
+    fn receives(&mut self) -> bool {
+        let mut buffer = [0; 8192];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(n) => {
+                self.read.extend_from_slice(&buffer[..n]);
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("no answer: {error}"),
         }
     }
 
