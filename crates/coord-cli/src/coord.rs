@@ -21,7 +21,7 @@ See
   inspect      Show who needs you and what all sessions do, or one session in depth
   top          Show the list live, go to sessions, and see what they do
   demo         Show recorded sessions in `coord top`, without Claude Code
-  explain      Show why a session is in its state
+  explain      Show why a session, a message or a need is in its state
   events       Show what happened, from the journal
   status       Show whether the coordinator runs and is well
   metrics      Print metrics for Prometheus, or serve them
@@ -35,6 +35,10 @@ Talk
   send         Send a message to a session's agent
   queue        Send messages to programs, process them, and see their state
   wait         Wait until sessions reach a state
+
+Be told
+  notice       Test the channels through which coord tells you that a session needs you
+  tmux         Print lines for tmux.conf: who needs you in the status line
 
 Run
   run          Run a command under supervision, and end it when it hangs
@@ -89,8 +93,12 @@ enum Verb {
     Top(verb::top::Args),
     /// Show recorded sessions in `coord top`, without Claude Code
     Demo(verb::demo::Args),
-    /// Show why a session is in its state
+    /// Show why a session, a message or a need is in its state
     Explain(verb::explain::Args),
+    /// Test the channels through which coord tells you that a session needs you
+    Notice(verb::notice::Args),
+    /// Print lines for tmux.conf: who needs you in the status line, and keys to go there
+    Tmux(verb::tmux::Args),
     /// Run a command under supervision, and end it when it hangs
     Run(verb::run::Args),
     /// Work on a task with a pool of agents until it is done
@@ -218,6 +226,8 @@ pub(crate) fn main() -> ExitCode {
             Verb::Events(args) => verb::events::run(&args, &context),
             Verb::Status(args) => verb::status::run(&args, &context),
             Verb::Metrics(args) => verb::metrics::run(&args, &context),
+            Verb::Notice(args) => verb::notice::run(&args, &context),
+            Verb::Tmux(args) => verb::tmux::run(&args),
             Verb::Doctor(args) => verb::doctor::run(&args, &context),
             Verb::Up(args) => verb::up::run(&args, &context),
             Verb::Down(args) => verb::down::run(&args, &context),

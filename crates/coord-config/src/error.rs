@@ -7,7 +7,8 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Error};
 
 use crate::agents::AGENTS;
-use crate::{AGENT_KEYS, Effective, Key, TABLES, keys};
+use crate::channels::CHANNELS;
+use crate::{AGENT_KEYS, CHANNEL_KEYS, Effective, Key, TABLES, keys};
 
 /// What is wrong with a file. One line, with the remedy.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,12 +123,12 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 }
 
 fn all_keys() -> impl Iterator<Item = &'static Key> {
-    keys().chain(AGENT_KEYS)
+    keys().chain(AGENT_KEYS).chain(CHANNEL_KEYS)
 }
 
 /// The known table or key that is written most alike.
 fn nearest(written: &str) -> &'static str {
-    let keys = all_keys().map(|key| key.name).chain([AGENTS]).map(|name| {
+    let keys = all_keys().map(|key| key.name).chain([AGENTS, CHANNELS]).map(|name| {
         let bare = name.split_once('.').map_or(name, |(_, name)| name);
         let as_bare = strsim::damerau_levenshtein(bare, written).saturating_add(1);
         (strsim::damerau_levenshtein(name, written).min(as_bare), name)

@@ -202,6 +202,25 @@ impl Kind for Texts {
     }
 }
 
+/// A text that is not empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) String);
+
+impl Kind for Text {
+    fn takes() -> String {
+        "a text that is not empty".to_owned()
+    }
+
+    fn read(toml: Value) -> Option<Self> {
+        let text = toml.as_str()?;
+        (!text.is_empty() && !text.chars().any(char::is_control)).then(|| Self(text.to_owned()))
+    }
+
+    fn text(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
 /// A key that may be left out.
 impl<K: Kind> Kind for Option<K> {
     fn takes() -> String {

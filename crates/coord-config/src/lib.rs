@@ -4,21 +4,26 @@
 //! names the key, the line and what is wanted. Decides no behaviour: it hands out typed values.
 
 mod agents;
+mod channels;
 mod error;
 mod kinds;
+mod notice_kinds;
 mod tables;
 
 use std::path::Path;
 
 pub use agents::AgentConfig;
+use channels::CHANNELS;
+pub use channels::{ChannelConfig, ChannelType, ChannelWay};
 use coord_core::{RotationLimits, RunLimits};
 use coord_model::{ConfigChange, Mode, Settings};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
 pub use error::ConfigError;
 use error::{Place, line_of};
 pub use kinds::{Count, Ms, Paths, PromptBy, Texts, Wake, Word, duration_ms};
+pub use notice_kinds::{Delays, Hours, NoticeKinds};
 use serde::Deserialize as _;
-use tables::{AgentTable, Keys as _};
+use tables::{AgentTable, ChannelTable, Keys as _};
 pub use tables::{
     Approvals, Config, Hooks, Log, Loop, Notice, Queue, Quota, Recovery, Run, Stall, Store, TABLES,
     Tracking,
@@ -26,10 +31,14 @@ pub use tables::{
 use toml::de::{DeTable, DeValue, Deserializer};
 
 /// Keys of earlier versions that have no effect any more: a file that has them is read as before.
-const RETIRED: [(&str, &str); 1] = [("tracking", "ownerless_after")];
+const RETIRED: [(&str, &str); 3] =
+    [("tracking", "ownerless_after"), ("stall", "approval_after"), ("stall", "approval_again")];
 
 /// The keys of an agent's table.
 pub const AGENT_KEYS: &[Key] = AgentTable::KEYS;
+
+/// The keys of a channel's table.
+pub const CHANNEL_KEYS: &[Key] = ChannelTable::KEYS;
 
 /// A table of the configuration.
 #[derive(Debug)]
@@ -84,7 +93,7 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut document =
             DeTable::parse(text).map_err(|error| ConfigError::syntax(&error, text))?;
-        let mut agents = Vec::new();
+        let (mut agents, mut channels) = (Vec::new(), Vec::new());
         let mut places = Vec::new();
         for (table, content) in document.get_mut().iter_mut() {
             let (name, line) = (table.get_ref(), line_of(text, table.span().start));
@@ -100,6 +109,11 @@ impl Config {
             {
                 agents = agents::parse(array, text, line_of(text, key.span().start))?;
             }
+            if name == "notice"
+                && let Some((key, tables)) = keys.remove_entry("channel")
+            {
+                channels = channels::parse(tables, text, line_of(text, key.span().start))?;
+            }
             places.extend(Place::all(&format!("{name}."), keys, text));
         }
         // Behind the keys, which an inline table has within its own place.
@@ -107,7 +121,7 @@ impl Config {
         let config = Self::deserialize(Deserializer::from(document))
             .map_err(|error| ConfigError::at(&error, &places, text))?;
         let written = places.iter().filter_map(|place| place.written(text)).collect();
-        Ok(Self { agents, written, ..config })
+        Ok(Self { agents, channels, written, ..config })
     }
 
     /// Every key with its value, by table.
@@ -129,12 +143,32 @@ impl Config {
             new: new.text,
             needs_restart: old.key.needs_restart,
         };
-        differing.map(change).collect()
+        let mut changes: Vec<ConfigChange> = differing.map(change).collect();
+        // Their values may be secret (N-02).
+        let named = |channels: &[ChannelConfig]| {
+            let names: Vec<&str> = channels.iter().map(|one| one.name.as_str()).collect();
+            names.join(", ")
+        };
+        if self.channels() != new.channels() {
+            changes.push(ConfigChange {
+                key: CHANNELS.to_owned(),
+                old: named(&self.channels()),
+                new: named(&new.channels()),
+                needs_restart: false,
+            });
+        }
+        changes
     }
 
     /// The settings of the core.
     pub fn settings(&self) -> Settings {
-        self.core().settings
+        let notice = channels::settings(&self.notice, &self.channels());
+        Settings { notice, ..self.core().settings }
+    }
+
+    /// The channels through which people are told, in the order of the file; tmux if it names none.
+    pub fn channels(&self) -> Vec<ChannelConfig> {
+        channels::or_default(self.channels.clone())
     }
 
     /// The clocks of headless runs.
@@ -171,7 +205,10 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_core_and_can_be_written_in_a_file() {
         let defaults = Config::default();
-        assert_eq!(defaults.settings(), Settings::default());
+        let mut of_core = Settings::default();
+        // Where a channel leads is no setting of the core.
+        of_core.notice.channels = defaults.settings().notice.channels;
+        assert_eq!(defaults.settings(), of_core);
         assert_eq!(defaults.run_limits(), RunLimits::default());
         assert_eq!(defaults.rotation_limits(), RotationLimits::default());
         let line = |one: Effective| format!("{} = {}\n", one.key.name, one.text);
@@ -192,6 +229,9 @@ mod tests {
             "\"never\"",
             "\"act\"",
             "\"unattended\"",
+            "[\"crashed\"]",
+            "{ crashed = \"7s\" }",
+            "\"22:00-07:00\"",
         ];
         let files = others.map(|other| format!("{} = {other}", one.key.name));
         let is_one = |file: &String| {

@@ -5,11 +5,14 @@
 //! what a running coordinator takes in only when it starts again.
 
 use coord_core::{Provider, RotationLimits, RunLimits};
-use coord_model::{Mode, Settings};
+use coord_model::{Mode, NoticeSettings, Settings};
+use coord_wire::notice::Shape;
 use serde::Deserialize;
 
 use crate::agents::{AgentConfig, Command, Name};
-use crate::kinds::{Count, Kind, Ms, Paths, PromptBy, Texts, Wake, Word};
+use crate::channels::{ChannelConfig, ChannelType};
+use crate::kinds::{Count, Kind, Ms, Paths, PromptBy, Text, Texts, Wake, Word};
+use crate::notice_kinds::{AbsolutePath, Delays, Flag, Hours, NoticeKinds, Program};
 use crate::{Effective, Key, Table};
 
 /// What coord-core takes of the configuration.
@@ -96,6 +99,8 @@ macro_rules! config {
             #[serde(skip)]
             pub(crate) agents: Vec<AgentConfig>,
             #[serde(skip)]
+            pub(crate) channels: Vec<ChannelConfig>,
+            #[serde(skip)]
             pub(crate) written: Vec<Effective>,
         }
 
@@ -157,8 +162,23 @@ config! {
         min_free_memory_mb: Count<u64> = Count(512);
     }
 
-    /// Reserved: no key yet.
-    "notice" notice: Notice {}
+    /// When people are told that a session needs them. Each `[notice.channel.NAME]` says how.
+    "notice" notice: Notice {
+        /// Time for which a need is open before it is told, by kind; kinds that are not listed are told at once.
+        delays: Delays = Delays(NoticeSettings::default().delays_ms);
+        /// Kinds of needs that are told, and `recovered` and `finished`; with `[]`, nothing is told.
+        kinds: NoticeKinds = NoticeKinds(NoticeSettings::default().kinds);
+        /// Time for which a push waits while you are looking at the session's pane; a desktop shows nothing then.
+        present_wait: Ms = Ms(NoticeSettings::default().present_ms);
+        /// Kinds that are told in quiet hours too.
+        quiet_except: NoticeKinds = NoticeKinds(Vec::new());
+        /// Hours of the day, by the local clock, in which nothing is told; afterwards it is told in one notice.
+        quiet_hours: Hours = Hours(None);
+        /// Time after which an open need is told again; doubled each time.
+        repeat_after: Ms = Ms(NoticeSettings::default().again_ms);
+        /// Longest time until an open need is told again.
+        repeat_after_max: Ms = Ms(NoticeSettings::default().again_max_ms);
+    }
 
     /// Messages and queues.
     "queue" queue: Queue {
@@ -283,7 +303,7 @@ config! {
         wakeup_after: Ms => run.wakeup_ms;
     }
 
-    /// Stalls, questions, a full context, and reminders.
+    /// Stalls, questions and a full context.
     "stall" stall: Stall {
         /// Whether an agent that asks whether to continue is answered: `never`, or in `unattended` sessions.
         answers: Word<bool> => settings.rest.answers;
@@ -291,10 +311,6 @@ config! {
         answers_per_iteration: Count<u32> => settings.rest.per_iteration;
         /// Answers in all after which a person is asked.
         answers_total: Count<u32> => settings.rest.total;
-        /// Time after which coord shows a reminder of an open prompt.
-        approval_after: Ms => settings.stall.approval_after_ms;
-        /// Time between further reminders.
-        approval_again: Ms => settings.stall.approval_again_ms;
         /// Unchanged captures in a row from which a stall is suspected.
         captures: Count<u32> => settings.stall.captures;
         /// Tokens that fill the context of a conversation.
@@ -354,6 +370,41 @@ config! {
         tmux_sockets: Paths = Paths(Vec::new()), restart;
         /// Time without any sign after which an open turn, or an idle session without a known process, is `unknown`.
         unknown_after: Ms => settings.unknown_after_ms;
+    }
+}
+
+table! {
+    /// The table of one channel, as the file has it.
+    "notice.channel" pub(crate) ChannelTable {
+        /// How people are told: `tmux`, `desktop`, `command` or `webhook`. Required.
+        via: Option<Word<ChannelType>> = None;
+        /// Kinds that this channel tells; those of `notice.kinds` if left out.
+        kinds: Option<NoticeKinds> = None;
+        /// Notices within an hour, 60 if left out; beyond that they are gathered in one.
+        per_hour: Option<Count<u32>> = None;
+        /// Of `tmux`: whether the terminal's bell rings too.
+        bell: Option<Flag> = None;
+        /// Of `command`: the absolute path of a program that gets each notice as JSON on its standard input. Of
+        /// `desktop`: that of `notify-send`, if it is not the one found at installation.
+        program: Option<AbsolutePath> = None;
+        /// Of `webhook`: the shape of the message, `generic` (JSON), `ntfy`, `slack`, `discord` or `telegram`.
+        service: Option<Word<Shape>> = None;
+        /// Of `webhook`: the address; `https://`, or `http://` on this machine.
+        url: Option<Text> = None;
+        /// Of `webhook`: a file whose first line is the address; only its owner may read it.
+        url_file: Option<AbsolutePath> = None;
+        /// Of `webhook`: a program, by its absolute path, and arguments; the first line that it prints is the address.
+        url_command: Option<Program> = None;
+        /// Of `webhook`: a file whose first line is the token; only its owner may read it.
+        token_file: Option<AbsolutePath> = None;
+        /// Of `webhook`: a program, by its absolute path, and arguments; the first line that it prints is the token.
+        token_command: Option<Program> = None;
+        /// Of `telegram`: the chat's id.
+        chat: Option<Text> = None;
+        /// Of `webhook`: the address of a proxy; those in the environment are not used.
+        proxy: Option<Text> = None;
+        /// Of `webhook`: a file of certificates in PEM that are trusted instead of the public ones.
+        ca_file: Option<AbsolutePath> = None;
     }
 }
 

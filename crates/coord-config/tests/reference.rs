@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use coord_config::{AGENT_KEYS, Config, Effective, Key, TABLES};
+use coord_config::{AGENT_KEYS, CHANNEL_KEYS, Config, Effective, Key, TABLES};
 
 const HEAD: &str = r#"# Configuration
 
@@ -29,6 +29,9 @@ A duration is a text such as `"250ms"`, `"30s"`, `"5m"`, `"2h"`, `"30d"` or `"1h
 const AGENTS: &str =
     "\n## [[loop.agent]]\n\nAn agent of `coord loop`. Each agent has a table of its own.\n";
 
+const CHANNELS: &str = "\n## [notice.channel.NAME]\n\nA channel through which coord tells you that a session needs you. Each channel has a table of its own, and \
+    a name of\nyour choice. Without any such table, `tmux` is the one channel.\n";
+
 fn reference() -> Result<String, std::fmt::Error> {
     let mut text = HEAD.to_owned();
     let config = Config::default();
@@ -43,6 +46,10 @@ fn reference() -> Result<String, std::fmt::Error> {
     }
     write!(text, "{AGENTS}\n| key | meaning |\n|---|---|\n")?;
     for key in AGENT_KEYS {
+        writeln!(text, "| `{}` | {} |", bare(key), key.about)?;
+    }
+    write!(text, "{CHANNELS}\n| key | meaning |\n|---|---|\n")?;
+    for key in CHANNEL_KEYS {
         writeln!(text, "| `{}` | {} |", bare(key), key.about)?;
     }
     Ok(text)

@@ -27,15 +27,17 @@ impl State {
 
     /// The CLOCK_MONOTONIC time, in nanoseconds, at which [`crate::step`] has to be called with a tick.
     pub fn next_deadline(&self) -> Option<u64> {
-        let awake = self.first_deadline().into_iter().chain(self.message_deadline()).min()?;
+        let deadlines = [self.first_deadline(), self.message_deadline(), self.notice_deadline()];
+        let awake = deadlines.into_iter().flatten().min()?;
         Some(awake.0.saturating_add(self.header.paused_ns))
     }
 
     /// Whether time alone has changed something by `now`, so that [`coord_model::Event::Due`] has to be recorded.
     pub fn is_due(&self, now: Now) -> bool {
         let awake = self.moment(now).awake;
-        let is_message_due = self.message_deadline().is_some_and(|at| at <= awake);
-        is_message_due || !self.due(awake, Self::changes_at).is_empty()
+        let others = [self.message_deadline(), self.notice_deadline()];
+        let is_other_due = others.into_iter().flatten().any(|at| at <= awake);
+        is_other_due || !self.due(awake, Self::changes_at).is_empty()
     }
 
     /// Derives the deadlines of all records that changed.
@@ -96,7 +98,6 @@ impl State {
                     .chain(pane::stale_at(session))
                     .chain(registry::interrupted_at(session))
                     .chain(self.removed_elsewhere(session))
-                    .chain(self.reminder_at(session))
                     .chain(self.quota_at(session))
                     .chain(self.rest_at(session))
                     .min()

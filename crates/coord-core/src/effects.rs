@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::records::Session;
-use coord_model::{Action, Decision, Effect, NeedChange, NeedStep};
+use coord_model::{Action, Decision, Effect, NeedChange, NeedId, NeedStep};
 
 /// How long a notice that asks for nothing is shown, in milliseconds.
 pub(crate) const SHOWN_MS: u32 = 5_000;
@@ -30,7 +30,8 @@ impl Effects {
     /// Records a decision about a session or a message, by its id.
     pub(crate) fn decide_about(&mut self, id: String, rule: &'static str, saw: &str, did: &str) {
         let (saw, did) = (saw.to_owned(), did.to_owned());
-        self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did, need: None });
+        let (need, notice) = (None, None);
+        self.decisions.push(Decision { session_id: id, rule: rule.into(), saw, did, need, notice });
     }
 
     /// Records that a need of `session` began or ended.
@@ -42,7 +43,15 @@ impl Effects {
         };
         let (session_id, saw) = (session.session_id.clone(), saw.to_owned());
         let need = Some(change);
-        self.decisions.push(Decision { session_id, rule: "U-01".into(), saw, did, need });
+        let rule = "U-01".into();
+        self.decisions.push(Decision { session_id, rule, saw, did, need, notice: None });
+    }
+
+    /// Records a decision about the notice of a need.
+    pub(crate) fn decide_notice(&mut self, session_id: String, id: NeedId, saw: &str, did: &str) {
+        let (saw, did) = (saw.to_owned(), did.to_owned());
+        let (rule, notice) = ("N-04".into(), Some(id));
+        self.decisions.push(Decision { session_id, rule, saw, did, need: None, notice });
     }
 
     /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been

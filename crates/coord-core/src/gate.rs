@@ -30,6 +30,8 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::SeekMessages { .. }
             | Effect::SeekLast { .. }
             | Effect::SendNotice { .. }
+            | Effect::Tell(_)
+            | Effect::LookForPresence { .. }
             | Effect::LockConfigDir { .. },
             Mode::Observe | Mode::Signature | Mode::Act,
         ) => Admission::Perform,

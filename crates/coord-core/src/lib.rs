@@ -28,17 +28,18 @@ mod invariants;
 mod launch;
 mod names;
 mod needs;
+mod notice;
 mod operator;
 mod opt_in;
 mod pane;
 mod permission;
 mod proof;
 mod queue;
+mod quiet;
 mod quota;
 mod records;
 mod recovery;
 mod registry;
-mod reminder;
 mod rest;
 mod rotation;
 mod run;
@@ -64,13 +65,14 @@ pub use queue::{
 };
 pub use quota::is_failure_open;
 pub use records::{
-    Activity, Budget, BudgetDecision, Cause, Counters, Counts, DeadServer, DerivedName, EarlyEnd,
-    Ending, Flag, Header, Hold, HostEvent, Inbox, Last, LastEvent, Lease, Level, Limits,
-    LineCounts, Machine, Marks, Message, MessageState, Need, Obstacle, Over, Owner, OwnerId,
-    OwnerProof, PaneFact, PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery,
-    RegistryFact, Rest, SeenIds, Session, ShownState, Signature, Sought, Source, Stage, Stall,
-    Stamp, Starter, State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor,
-    WakeBudget, WakeDecision, Way,
+    Activity, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts, DeadServer,
+    DerivedName, EarlyEnd, Ending, Failing, Flag, Header, Hold, HostEvent, Inbox, Last, LastEvent,
+    Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need, Notice,
+    NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
+    PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Rest, SeenIds,
+    Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State,
+    Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision,
+    Way, Window,
 };
 pub use recovery::PlacedResume;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};

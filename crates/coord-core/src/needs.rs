@@ -64,6 +64,7 @@ impl State {
             } else {
                 let how = ended_by(&session, &need, event);
                 note(&session, &need, NeedStep::Ended, how, fx);
+                self.end_notices(need.id, how);
             }
         }
         for Reason { kind, request, since, words } in reasons {
@@ -74,10 +75,10 @@ impl State {
                 request,
                 since: Moment { awake: since.awake.min(at.awake), ..since },
                 reason: words,
-                reminded_at: None,
                 is_dismissed: false,
             };
             note(&session, &need, NeedStep::Begun, &need.reason, fx);
+            self.begin_notices(key, &need);
             left.push(need);
         }
         session.needs = left;
@@ -91,6 +92,7 @@ impl State {
             need.is_dismissed = true;
             let need = need.clone();
             note(&session, &need, NeedStep::Dismissed, "a person dismissed it", fx);
+            self.end_notices(id, "a person dismissed it");
         }
         self.put(session);
     }
@@ -100,6 +102,10 @@ impl State {
         let Some(session) = self.get(key) else { return };
         for need in &session.needs {
             note(session, need, NeedStep::Ended, how, fx);
+        }
+        let ids: Vec<NeedId> = session.needs.iter().map(|need| need.id).collect();
+        for id in ids {
+            self.end_notices(id, how);
         }
         self.remove(key);
     }
@@ -283,6 +289,9 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         | Event::Malformed { .. }
         | Event::TaskRead { .. }
         | Event::Message { .. }
+        | Event::NoticeSent { .. }
+        | Event::PresenceSeen { .. }
+        | Event::LocalClock { .. }
         | Event::ConfigChanged { .. }
         | Event::JournalReopened { .. }
         | Event::Shutdown { .. }

@@ -13,6 +13,7 @@ mod message;
 mod messages;
 mod name;
 mod need;
+mod notice;
 mod obstacle;
 mod owner;
 mod quota;
@@ -38,6 +39,9 @@ pub use message::{Inbox, Lease, Message, MessageState, Sought};
 pub use messages::{LineCounts, QueueHead};
 pub use name::DerivedName;
 pub use need::Need;
+pub use notice::{
+    ChannelState, Failing, Notice, NoticeStage, NoticeWait, Notices, Sending, Window,
+};
 pub use obstacle::Obstacle;
 pub use owner::{Owner, OwnerId, OwnerProof};
 pub use quota::{QuotaWait, WaitedFor};

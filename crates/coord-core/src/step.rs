@@ -6,8 +6,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, Effect, Event, EventId, Moment, Now, ProcessRef, ProcessSeen, SessionKey, SessionState,
-    Started,
+    Awake, Effect, Event, EventId, Kind, Moment, NoticeKind, Now, ProcessRef, ProcessSeen,
+    SessionKey, SessionState, Settings, Started,
 };
 
 use crate::arrival::{self, ask_about, ask_for_dir};
@@ -63,6 +63,7 @@ fn on_event(state: &mut State, event: &Event, now: Now) -> Effects {
     let hook_ms = if let Event::Hook(hook) = event { hook.wall_ms } else { now.wall_ms };
     let wall_ms = hook_ms.min(now.wall_ms);
     refresh(state, &touched, event, Moment { wall_ms, ..at }, &mut fx);
+    state.tell_due(at, &mut fx);
     state.header.last = Some(now);
     fx
 }
@@ -78,14 +79,12 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
     let at = state.moment(now);
     match event {
         Event::Started(started) => on_started(state, started, now, fx),
-        Event::ConfigChanged { settings, .. } => {
-            state.header.settings = (**settings).clone();
-            state.keys()
-        }
+        Event::ConfigChanged { settings, .. } => on_config_changed(state, settings, at),
         Event::Gap { ns } => {
             state.header.unseen_since_ms = state.header.last.map_or(0, |last| last.wall_ms);
             note_clock(state, now);
             settle(state, *ns, "settling after a gap or a clock step", now);
+            state.judge_quiet_again(at);
             state.keys()
         }
         Event::Hook(hook) => arrival::on_hook(state, hook, now, fx),
@@ -123,6 +122,10 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         Event::ConfigDirLock { config_dir, held } => on_lock(state, config_dir, *held),
         Event::TaskRead { dir, found } => state.on_task(dir, found, at, fx),
         Event::Message { event, .. } => one(state.on_queue(event, at, fx)),
+        Event::NoticeSent { .. } | Event::PresenceSeen { .. } | Event::LocalClock { .. } => {
+            state.on_notice_event(event, at, fx);
+            Vec::new()
+        }
         Event::Operator { command, .. } => state.on_command(command, at, fx),
         Event::Proved { intent, proof, .. } => {
             let key = state.on_rest_look(*intent, proof, at, fx);
@@ -140,6 +143,13 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
         }
         Event::Due | Event::Tick | Event::JournalReopened { .. } | Event::Decision(_) => Vec::new(),
     }
+}
+
+fn on_config_changed(state: &mut State, settings: &Settings, at: Moment) -> Vec<SessionKey> {
+    state.header.settings = settings.clone();
+    state.follow_channels();
+    state.judge_quiet_again(at);
+    state.keys()
 }
 
 /// A lock on a configuration directory was acquired or lost. Returns the sessions that may wait for it.
@@ -200,6 +210,7 @@ fn on_started(state: &mut State, started: &Started, now: Now, fx: &mut Effects) 
     let [before, _] = state.header.started_at;
     let before = if is_new_boot { Awake::default() } else { before };
     state.header.started_at = [state.moment(now).awake, before];
+    state.resume_notices(state.moment(now));
     drop_old(state, now, fx);
     forget_looks(state, now);
     ask_anew(state, fx);
@@ -402,7 +413,6 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
             if state.removed_elsewhere(&session).is_some_and(|due| due <= at.awake) {
                 registry::give_up(&mut session, at, fx);
             }
-            state.remind(&mut session, at, fx);
             state.probe_quota(&mut session, at, fx);
             state.look_at_rest(&mut session, at, fx);
             state.put(session);
@@ -462,6 +472,10 @@ fn show(state: &mut State, key: SessionKey, at: Moment, fx: &mut Effects) {
     note_deferral(&session, &answer, fx);
     if session.shown.state != answer.state {
         session.shown.since = at;
+        let is_run = session.kind == Some(Kind::Headless);
+        if is_run && answer.state == SessionState::Stopped {
+            state.tell_news(&mut session, NoticeKind::Finished, at);
+        }
     }
     session.shown.state = answer.state;
     session.shown.rule = answer.rule.into();

@@ -47,6 +47,7 @@ impl<W: World> Coordinator<W> {
                 None => (),
             }
         }
+        self.tell_synced(now);
         self.wake_with_messages(now);
     }
 

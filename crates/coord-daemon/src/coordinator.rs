@@ -3,14 +3,15 @@
 //!
 //! Every change goes through `Coordinator::record` or `Coordinator::take_hook`.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coord_config::Config;
 use coord_core::{Admission, State, admit};
 use coord_host::here::Here;
 use coord_host::tmux::PaneWish;
 use coord_model::{
-    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, Now, ProcessRef, Started,
+    Action, Effect, Event, HookEvent, HookKind, MessageId, Mode, NeedId, Now, ProcessRef, Started,
+    Tell,
 };
 use coord_store::{AppendError, Bodies, Disk, Reserve, Spool};
 use coord_wire::limits::{RESERVE_FILE_BYTES, is_reserved};
@@ -21,6 +22,7 @@ use crate::engine::Engine;
 use crate::intake::Pass;
 use crate::messages::{Leaving, Offered};
 use crate::metrics::Timings;
+use crate::notices::Shown;
 use crate::observe::Known;
 use crate::reopen::Reopening;
 use crate::schedule::Schedule;
@@ -71,6 +73,14 @@ pub struct Coordinator<W: World> {
     performing: Option<VecDeque<Effect>>,
     /// Actions that wait until the record of their decision is synced.
     pub(crate) acts: VecDeque<(u64, Action)>,
+    /// Requests to channels that wait for the same.
+    pub(crate) tells: VecDeque<(u64, Tell)>,
+    /// What the channels are telling, in one line, and of which needs.
+    pub(crate) telling: BTreeMap<(String, u64), (String, Vec<NeedId>)>,
+    /// What the status lines of tmux show.
+    pub(crate) shown: Shown,
+    /// The user's home directory, which people see as `~`.
+    pub(crate) home: String,
     /// The texts of messages.
     pub(crate) bodies: Bodies<W::Disk>,
     /// Messages whose texts are removed once the journal is synced up to the number.
@@ -144,6 +154,10 @@ impl<W: World> Coordinator<W> {
             owed: VecDeque::new(),
             performing: None,
             acts: VecDeque::new(),
+            tells: VecDeque::new(),
+            telling: BTreeMap::new(),
+            shown: Shown::default(),
+            home: std::env::var("HOME").unwrap_or_default(),
             bodies: Bodies::new(disk.clone(), &paths.messages()),
             gone_bodies: Vec::new(),
             client_dirs: BTreeSet::new(),
@@ -355,6 +369,8 @@ impl<W: World> Coordinator<W> {
             Effect::SendNotice { to, about, name, text } => {
                 self.send_notice(to, (about, name), &text, now);
             }
+            Effect::Tell(tell) => self.tell_later(*tell),
+            Effect::LookForPresence { need, pane } => self.world.look_for_presence(need, pane),
             Effect::Act(action) => self.perform_action(*action),
             Effect::LockConfigDir { config_dir } => {
                 let held = self.world.lock_config_dir(&config_dir);

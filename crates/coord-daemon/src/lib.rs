@@ -18,6 +18,7 @@ mod intake;
 mod log;
 pub mod messages;
 pub mod metrics;
+mod notices;
 mod notify;
 mod observe;
 pub mod operator;

@@ -141,6 +141,7 @@ impl<W: World> Coordinator<W> {
         self.add_events(&mut out);
         self.add_store(&mut out, now);
         self.add_messages(&mut out, now);
+        self.add_notices(&mut out);
         Response { status: 200, body: out.finish().into_bytes(), content_type: MEDIA_TYPE }
     }
 
@@ -266,6 +267,16 @@ impl<W: World> Coordinator<W> {
         let help = "Free space on the disk of the state directory.";
         let free = self.disk.free(&self.paths.state).unwrap_or(0);
         out.single("coord_disk_free_bytes", Gauge, help, free);
+    }
+
+    fn add_notices(&self, out: &mut Exposition) {
+        let outcomes = [("sent", self.shown.sent), ("failed", self.shown.failed)];
+        let help = "Attempts to tell people through a channel by outcome, since the start.";
+        out.labelled(("coord_notices", "outcome"), Counter, help, outcomes);
+        let channels = &self.engine.state().header().notices.channels;
+        let failing = channels.values().filter(|channel| channel.failing.is_some()).count();
+        let help = "Channels whose last notice was not sent.";
+        out.single("coord_notice_channels_failing", Gauge, help, failing);
     }
 
     fn add_messages(&self, out: &mut Exposition, now: Now) {

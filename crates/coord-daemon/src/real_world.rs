@@ -6,6 +6,8 @@ use std::path::Path;
 use coord_host::clients::Clients;
 use coord_host::config_dirs::ConfigDirs;
 use coord_host::executor::{Executor, Reply, Tools};
+use coord_host::local_clock;
+use coord_host::notices::{Notices, Programs, Told};
 use coord_host::observer::{Observer, Seen, Sources};
 use coord_host::registry::{Change, Found, Readable};
 use coord_host::registry_reader::{RegistryReader, RegistryWish};
@@ -17,9 +19,10 @@ use coord_host::transcript_watch::TranscriptWatch;
 use coord_host::watches::Watches;
 use coord_host::worker::Supervisor;
 use coord_host::{launch, process, registry};
-use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
 use coord_store::Disk;
 use coord_wire::exchange::listener_pid;
+use coord_wire::notice::SendRequest;
 use mio::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -39,6 +42,8 @@ pub(crate) struct RealWorld<D: Disk> {
     pub(crate) transcript_watch: TranscriptWatch,
     observer: Observer,
     executor: Executor,
+    notices: Notices,
+    programs: Programs,
     background: Background<D>,
     supervisor: Supervisor,
     root: Root,
@@ -49,10 +54,12 @@ impl<D: Disk> RealWorld<D> {
     pub(crate) fn start(
         poll: mio::Registry,
         clients: Clients,
-        sources: Sources,
-        tools: Tools,
+        (sources, tools): (Sources, Tools),
+        programs: Programs,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
+        let asker = tools.asker.another();
+        let notices = Notices::start(programs.sender.clone(), asker, &supervisor)?;
         Ok(Self {
             watches: Watches::default(),
             clients,
@@ -64,6 +71,8 @@ impl<D: Disk> RealWorld<D> {
             transcript_watch: TranscriptWatch::new()?,
             observer: Observer::start(sources, &supervisor)?,
             executor: Executor::start(tools, &supervisor)?,
+            notices,
+            programs,
             background: Background::start(&supervisor)?,
             supervisor,
             root: Root::default(),
@@ -204,6 +213,23 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn take_reply(&mut self) -> Option<Reply> {
         self.executor.take()
+    }
+
+    fn send_notice(&mut self, channel: String, number: Option<u64>, request: SendRequest) {
+        let request = self.programs.complete(request);
+        self.notices.send(channel, number, request);
+    }
+
+    fn look_for_presence(&mut self, need: NeedId, pane: TmuxPane) {
+        self.notices.look_for_presence(need, pane);
+    }
+
+    fn take_told(&mut self) -> Option<Told> {
+        self.notices.take()
+    }
+
+    fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset> {
+        local_clock::offsets(wall_ms)
     }
 
     fn give(&mut self, job: Job<D>) {

@@ -7,7 +7,7 @@ use coord_model::stamp::rfc3339;
 use coord_model::{Now, SessionKey};
 use coord_store::Disk;
 use coord_view::{json, messages, sessions};
-use coord_wire::api::Health;
+use coord_wire::api::{ChannelHealth, Health};
 use coord_wire::inspect::{Coordinator as Head, Inspect, SCHEMA, Session};
 use coord_wire::limits::{RESERVE_FILE_BYTES, SPOOL_FILE_BYTES_MAX};
 
@@ -146,9 +146,21 @@ impl<W: World> Coordinator<W> {
             events_counted: self.engine.state().header().counters.folded,
             invariant_violations: self.invariant_violations,
             problems,
+            notices: self.channel_health(),
             config_changed_at: changed.map(|(at, _)| rfc3339(*at)),
             config_changes: changed.map_or_else(Vec::new, |(_, changes)| changes.clone()),
         }
+    }
+
+    fn channel_health(&self) -> Vec<ChannelHealth> {
+        let channels = self.engine.state().header().notices.channels.iter();
+        let health = channels.map(|(name, channel)| ChannelHealth {
+            channel: name.clone(),
+            open: u32::try_from(channel.notices.len()).unwrap_or(u32::MAX),
+            failing: channel.failing.as_ref().map(|failing| failing.reason.clone()),
+            failing_since: channel.failing.as_ref().map(|failing| rfc3339(failing.since.wall_ms)),
+        });
+        health.collect()
     }
 
     /// The head of every `inspect`.

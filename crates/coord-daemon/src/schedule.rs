@@ -66,6 +66,7 @@ impl<W: World> Coordinator<W> {
         let timers = [schedule.heartbeat_at, schedule.stopped_at];
         let all = timers.into_iter().chain(schedule.spool_at).chain(core);
         let all = all.chain(self.sync_at()).chain(self.reopen_at()).chain(self.counted_at());
+        let all = all.chain(self.show_at());
         all.min().unwrap_or(schedule.heartbeat_at)
     }
 
@@ -175,6 +176,7 @@ impl<W: World> Coordinator<W> {
             self.meet_deadlines(now);
         }
         self.look_at_panes();
+        self.show_state(now);
         self.reopen_if_due(now);
         self.sync_if_due(is_sync_awaited, now);
         if is_due(self.schedule.stopped_at) {
@@ -189,6 +191,7 @@ impl<W: World> Coordinator<W> {
             self.check_invariants(now);
             self.restore_reserve();
             self.retry_config(now);
+            self.read_local_clock(now);
             self.schedule.spool_at.get_or_insert(now.mono_ns);
             self.look_for_shutdown(now);
             self.mark(now);

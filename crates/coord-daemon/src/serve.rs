@@ -13,6 +13,7 @@ use coord_config::{Config, Paths as ConfigPaths};
 use coord_host::clients::Clients;
 use coord_host::executor::{Tools, Transcripts};
 use coord_host::here::Here;
+use coord_host::notices::{self, Programs};
 use coord_host::observer::Sources;
 use coord_host::registry::Readable;
 use coord_host::tmux::{Asker, Tmux};
@@ -92,12 +93,13 @@ pub fn serve_on<D: Disk>(disk: &D, options: Options, ready: impl FnOnce()) -> an
     coord_screen::add_signatures(config.recovery.signatures.0.clone());
     let started = now();
     let registries = known_config_dirs(root.is_none(), &config);
-    let (sources, tools) = adapters(root.as_ref(), &config, &paths);
+    let adapters = adapters(root.as_ref(), &config, &paths);
+    let programs = programs(root.as_ref(), &config, &paths);
     let supervisor = Supervisor::new(Arc::clone(&waker));
     let config_watch = ConfigWatch::start(config_file, &supervisor)?;
     let clients = clients(&config, &paths);
     let world =
-        RealWorld::start(poll.registry().try_clone()?, clients, sources, tools, supervisor)?;
+        RealWorld::start(poll.registry().try_clone()?, clients, adapters, programs, supervisor)?;
     let here = Here::read(started.wall_ms);
     let parts = Parts { world, disk: disk.clone(), paths: paths.clone(), here, config, engine };
     let mut coordinator = Coordinator::start(parts, started)?;
@@ -177,6 +179,22 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
         transcripts: Transcripts::default(),
     };
     (Sources { tmux, readable: readable(&tracking.config_dirs) }, tools)
+}
+
+/// The programs that notices are told with.
+fn programs(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> Programs {
+    let recorded = install_record(paths);
+    let own = std::env::current_exe().ok();
+    let (coord, tmux, notify_send) =
+        recorded.map_or((None, None, None), |one| (Some(one.coord), one.tmux, one.notify_send));
+    let places = coord.map(PathBuf::from).into_iter().chain(own);
+    let tracking = &config.tracking;
+    Programs {
+        sender: places.into_iter().find_map(|coord| notices::sender_of(&coord)),
+        tmux: tracking.tmux.0.iter().cloned().chain(tmux.map(PathBuf::from)).collect(),
+        notify_send: notify_send.map(PathBuf::from),
+        readable: Readable { root: root.cloned(), named: tracking.tmux_sockets.0.clone() },
+    }
 }
 
 /// The path of `coordctl`: beside the installed `coord`, or else beside this program.

@@ -183,8 +183,6 @@ impl<D: Disk> Server<D> {
         while !self.is_ending {
             self.turn(&mut events)?;
         }
-        let answers = self.coordinator.end_waiters();
-        self.answer_waiters(answers);
         self.notifier.stopping();
         Ok(self.coordinator)
     }

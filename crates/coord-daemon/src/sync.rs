@@ -38,7 +38,8 @@ impl<W: World> Coordinator<W> {
             self.record_counted(now);
         }
         let Some(since) = self.unsynced_since else { return };
-        let is_awaited = is_awaited || !self.acts.is_empty() || !self.leaving.is_empty();
+        let is_awaited =
+            is_awaited || self.has_tells() || !self.acts.is_empty() || !self.leaving.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }
@@ -68,6 +69,9 @@ impl<W: World> Coordinator<W> {
         }
         while let Some(reply) = self.world.take_reply() {
             self.on_reply(reply, now);
+        }
+        while let Some(told) = self.world.take_told() {
+            self.on_told(told, now);
         }
     }
 

@@ -7,8 +7,9 @@
 //! elsewhere.
 //!
 //! The client starts wake hooks only at SessionStart and Stop. A session that gets its marks while it is
-//! idle has no waiter until its next turn ends, nor has any session after a restart of the coordinator.
-//! [`Coordinator::is_waiting`] says so, and messages then wait for the next prompt.
+//! idle has no waiter until its next turn ends: [`Coordinator::is_waiting`] says so, and messages then wait
+//! for the next prompt. A waiter whose coordinator ends without an answer asks the next one, so that a
+//! restart leaves no idle session without its waiter (U-08).
 
 use std::collections::BTreeMap;
 
@@ -216,13 +217,6 @@ impl<W: World> Coordinator<W> {
     /// Removes a wake hook whose connection is gone.
     pub fn end_wait(&mut self, id: WaiterId) {
         self.waiters.forget(id);
-    }
-
-    /// Ends all waiters, and returns their answers.
-    pub(crate) fn end_waiters(&mut self) -> Vec<(WaiterId, Option<String>)> {
-        let all: Vec<WaiterId> = self.waiters.waiting.keys().copied().collect();
-        all.into_iter().for_each(|id| self.waiters.end(id));
-        std::mem::take(&mut self.waiters.answers)
     }
 
     fn verdict(&self, ask: &Ask) -> Verdict {

@@ -7,13 +7,15 @@
 use std::io;
 
 use coord_host::executor::Reply;
+use coord_host::notices::Told;
 use coord_host::observer::Seen;
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{MessageWish, TranscriptWish};
-use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
 use coord_store::Disk;
+use coord_wire::notice::SendRequest;
 
 use crate::background::{Done, Job};
 
@@ -86,6 +88,16 @@ pub trait World {
     fn act(&mut self, action: Action);
     /// The next result of an action, if there is one.
     fn take_reply(&mut self) -> Option<Reply>;
+
+    /// Sends a notice through a channel; [`Self::take_told`] returns the answer. The world fills in which programs
+    /// are used, and leaves out the tmux servers that may not be.
+    fn send_notice(&mut self, channel: String, number: Option<u64>, request: SendRequest);
+    /// Looks whether a person is watching the pane of a need; [`Self::take_told`] returns the answer.
+    fn look_for_presence(&mut self, need: NeedId, pane: TmuxPane);
+    /// The next result of a notice or of a look for a person, if there is one.
+    fn take_told(&mut self) -> Option<Told>;
+    /// The local clock's distances from UTC, from now on for two days.
+    fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset>;
 
     /// Whether the machine says that it is being shut down; `wall_ms` is the present wall time (H-10).
     fn is_shutting_down(&self, wall_ms: u64) -> bool;

@@ -2,9 +2,10 @@
 //!
 //! This module decides when it does not wait at all: in a run without a person at a terminal, which
 //! would wait for the hook, and where nobody would answer. It decides when it stops: with its
-//! harness, with the coordinator, or when either has another waiter. A message is passed to the
-//! client on standard error with exit code 2, the only exception to "never 2" (H-02). The hook
-//! keeps nothing: what it cannot hand over stays with the coordinator.
+//! harness, or when the coordinator answers. If the coordinator ends without an answer, the hook
+//! asks the next one, since the client starts no other wake hook before the end of the next turn
+//! (U-08). A message is passed to the client on standard error with exit code 2, the only exception
+//! to "never 2" (H-02). The hook keeps nothing: what it cannot hand over stays with the coordinator.
 
 use crate::deliver;
 use crate::fields::{Fields, Text};
@@ -17,9 +18,11 @@ use crate::text::push_number;
 use crate::{SAFE, deliver::nanoseconds, files, is_event};
 use coord_wire::exchange::{Answer, begin, mono_ns, whole_answer};
 use coord_wire::limits::{EXCHANGE, HOOK_STDIN, WAKE_BYTES_MAX};
+use core::mem::MaybeUninit;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
@@ -40,8 +43,18 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     }
     leave_terminal();
     let session_id = payload.fields.text(Text::SessionId).unwrap_or_default();
-    let Some(coordinator) = ask(&place, session_id, harness.process) else { return SAFE };
-    let Some(answer) = wait(&coordinator, &harness) else { return SAFE };
+    let Some(ask) = Ask::new(&place, session_id, harness.process) else { return SAFE };
+    let Some(mut coordinator) = ask.send() else { return SAFE };
+    let answer = loop {
+        match wait(&coordinator, &harness) {
+            Wait::Answered(answer) => break answer,
+            Wait::Over => return SAFE,
+            Wait::CoordinatorGone => match ask.send_to_next(&harness) {
+                Some(next) => coordinator = next,
+                None => return SAFE,
+            },
+        }
+    };
     if answer.status != 200 || answer.body.is_empty() {
         return SAFE;
     }
@@ -81,9 +94,47 @@ fn leave_terminal() {
     let _stays_where_it_is = rustix::process::chdir("/");
 }
 
-/// Tells the coordinator that this hook waits.
-fn ask(place: &Place, session_id: &[u8], harness: Process) -> Option<OwnedFd> {
-    deliver::run_directory(place).ok()?;
+/// Tells coordinators that this hook waits.
+struct Ask<'a> {
+    place: &'a Place,
+    request: Vec<u8>,
+}
+
+impl<'a> Ask<'a> {
+    fn new(place: &'a Place, session_id: &[u8], harness: Process) -> Option<Self> {
+        deliver::run_directory(place).ok()?;
+        Some(Self { place, request: request(session_id, harness) })
+    }
+
+    /// Sends it to the coordinator that runs, if one does.
+    fn send(&self) -> Option<OwnedFd> {
+        let deadline_ns = mono_ns().saturating_add(nanoseconds(EXCHANGE));
+        begin(&self.place.paths.socket(), &self.request, deadline_ns).ok()
+    }
+
+    /// Waits for the next coordinator, and sends it there. Returns none if the harness is gone first,
+    /// or the directory in which a coordinator would listen.
+    fn send_to_next(&self, harness: &Harness) -> Option<OwnedFd> {
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        // A coordinator moves its socket there once it listens.
+        let news = WatchFlags::MOVED_TO | WatchFlags::DELETE_SELF | WatchFlags::ONLYDIR;
+        loop {
+            // Watched before it is asked, so that no start is missed; and checked each time, since
+            // the directory may be another one by now.
+            deliver::run_directory(self.place).ok()?;
+            inotify::add_watch(&watch, &self.place.paths.run, news).ok()?;
+            if let Some(coordinator) = self.send() {
+                return Some(coordinator);
+            }
+            is_ready(watch.as_fd(), PollFlags::IN, harness).then_some(())?;
+            let mut events = [MaybeUninit::uninit(); 512];
+            let mut reader = inotify::Reader::new(&watch, &mut events);
+            while reader.next().is_ok() {}
+        }
+    }
+}
+
+fn request(session_id: &[u8], harness: Process) -> Vec<u8> {
     let mut body = Vec::with_capacity(512);
     body.extend_from_slice(b"{\"session_id\":\"");
     // The session id is already escaped in the payload.
@@ -100,24 +151,37 @@ fn ask(place: &Place, session_id: &[u8], harness: Process) -> Option<OwnedFd> {
     push_number(&mut request, body.len() as u64);
     request.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
     request.extend_from_slice(&body);
-    begin(&place.paths.socket(), &request, mono_ns().saturating_add(nanoseconds(EXCHANGE))).ok()
+    request
 }
 
-/// Waits for the answer without limit. Returns none if the coordinator or the harness is gone
-/// first.
-fn wait(coordinator: &OwnedFd, harness: &Harness) -> Option<Answer> {
+/// What ended a wait.
+enum Wait {
+    Answered(Answer),
+    /// The coordinator ended, and had not begun to answer.
+    CoordinatorGone,
+    /// The harness ended, or the answer is none.
+    Over,
+}
+
+/// Waits for the answer without limit.
+fn wait(coordinator: &OwnedFd, harness: &Harness) -> Wait {
     let mut bytes = Vec::with_capacity(1024);
     loop {
-        is_ready(coordinator.as_fd(), PollFlags::IN, harness).then_some(())?;
+        if !is_ready(coordinator.as_fd(), PollFlags::IN, harness) {
+            return Wait::Over;
+        }
         bytes.reserve(1024);
         match recv(coordinator, spare_capacity(&mut bytes), RecvFlags::empty()) {
-            Ok((_, 0)) => return None,
+            Ok((_, 0)) | Err(Errno::CONNRESET) if bytes.is_empty() => return Wait::CoordinatorGone,
+            Ok((_, 0)) => return Wait::Over,
             Ok(_) => (),
             Err(Errno::INTR | Errno::AGAIN) => continue,
-            Err(_) => return None,
+            Err(_) => return Wait::Over,
         }
-        if let Some(answer) = whole_answer(&bytes, WAKE_BYTES_MAX).ok()? {
-            return Some(answer);
+        match whole_answer(&bytes, WAKE_BYTES_MAX) {
+            Ok(Some(answer)) => return Wait::Answered(answer),
+            Ok(None) => (),
+            Err(_) => return Wait::Over,
         }
     }
 }

@@ -9,6 +9,8 @@ pub mod config_dirs;
 pub mod executor;
 pub mod here;
 pub mod launch;
+pub mod local_clock;
+pub mod notices;
 pub mod observer;
 pub mod process;
 pub mod registry;

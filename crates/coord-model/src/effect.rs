@@ -9,8 +9,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::{
-    DeliveryPath, EventId, Intent, MessageId, PaneProof, ProcessRef, Proof, SessionKey, Subject,
-    TmuxPane,
+    DeliveryPath, EventId, Intent, MessageId, NeedId, PaneProof, ProcessRef, Proof, SessionKey,
+    Subject, Tell, TmuxPane,
 };
 
 /// A request from the core to the adapters.
@@ -100,6 +100,15 @@ pub enum Effect {
         name: String,
         /// The whole text of the notice.
         text: String,
+    },
+    /// Tell people through a channel, or take a notice back (N-03). Answered once, by an event.
+    Tell(Box<Tell>),
+    /// Look whether a person is watching the pane of a need (N-04). Answered once, by an event.
+    LookForPresence {
+        /// The need.
+        need: NeedId,
+        /// The pane.
+        pane: TmuxPane,
     },
     /// An action on a session, or the look that it is decided on.
     Act(Box<Action>),

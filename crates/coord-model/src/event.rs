@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stamp::WallMs;
 use crate::{
-    Command, Domain, EventId, Failure, HookEvent, Host, Intent, NeedChange, Outcome, PaneFound,
-    ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, SessionKey, Settings, Via,
+    Command, Domain, EventId, Failure, HookEvent, Host, Intent, LocalOffset, NeedChange, NeedId,
+    Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, SendAnswer,
+    SessionKey, Settings, Via,
 };
 
 /// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
@@ -186,6 +187,31 @@ pub enum Event {
         /// What happened.
         event: QueueEvent,
     },
+    /// A channel answered a request to tell people (N-03).
+    NoticeSent {
+        /// The channel.
+        channel: String,
+        /// The number of the request.
+        number: u64,
+        /// The answer.
+        answer: SendAnswer,
+        /// What was told, in one line for people.
+        what: String,
+        /// The needs that were told, or taken back.
+        needs: Vec<NeedId>,
+    },
+    /// A look for a person who is watching the pane of a need was answered (N-04).
+    PresenceSeen {
+        /// The need.
+        need: NeedId,
+        /// Whether the pane is on a terminal on which a key was pressed lately.
+        is_present: bool,
+    },
+    /// The local clock, for quiet hours (N-01).
+    LocalClock {
+        /// Its distances from UTC, from the oldest on.
+        offsets: Vec<LocalOffset>,
+    },
     /// The configuration was changed: these settings apply from now on (U-06).
     ConfigChanged {
         /// All of the core's settings.
@@ -265,6 +291,9 @@ pub struct Decision {
     /// The need that began or ended with it (U-01).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<NeedChange>,
+    /// The need, or the news, whose notice it is about (N-04).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<NeedId>,
 }
 
 /// The content of a task directory.

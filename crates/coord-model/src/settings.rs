@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::NoticeSettings;
+
 /// Durations in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -73,6 +75,8 @@ pub struct Settings {
     pub quota: QuotaLimits,
     /// How messages are handed out (S4).
     pub queue: QueueLimits,
+    /// How people are told (N-01).
+    pub notice: NoticeSettings,
 }
 
 impl Default for Settings {
@@ -110,6 +114,7 @@ impl Default for Settings {
             rest: RestLimits::default(),
             quota: QuotaLimits::default(),
             queue: QueueLimits::default(),
+            notice: NoticeSettings::default(),
         }
     }
 }
@@ -195,10 +200,6 @@ pub struct StallLimits {
     pub subagent_after_ms: u64,
     /// Limit for a turn whose request is being retried: the client retries for 180 s.
     pub retry_after_ms: u64,
-    /// Time after which a person is reminded of an open prompt (H-35).
-    pub approval_after_ms: u64,
-    /// Time after which the reminder is repeated.
-    pub approval_again_ms: u64,
 }
 
 impl Default for StallLimits {
@@ -211,8 +212,6 @@ impl Default for StallLimits {
             mcp_after_ms: 600_000,
             subagent_after_ms: 1_800_000,
             retry_after_ms: 360_000,
-            approval_after_ms: 600_000,
-            approval_again_ms: 1_800_000,
         }
     }
 }

@@ -298,6 +298,7 @@ impl Simulation {
         watched?;
         if !was_cut {
             self.check_needs()?;
+            self.check_notices()?;
         }
         self.check_owners()?;
         self.check_ends()

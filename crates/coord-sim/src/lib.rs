@@ -16,6 +16,7 @@ pub mod machine;
 mod messages;
 mod meter;
 mod need_checks;
+mod notice_checks;
 mod people;
 mod places;
 pub mod play;

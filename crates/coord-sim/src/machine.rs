@@ -6,6 +6,7 @@
 //! by the simulation or by a scenario.
 
 mod executor;
+mod notices;
 mod terminal;
 mod world;
 
@@ -29,6 +30,7 @@ use coord_model::{
 };
 
 pub use executor::Happening;
+pub use notices::{Channels, Shown};
 pub use terminal::{Pane, ShellLine, TmuxServer};
 
 use crate::serving::CONFIG_DIR;
@@ -144,6 +146,8 @@ pub struct Machine {
     pub is_line_plain: bool,
     /// Whether the Enter behind the line arrives; the coordinator may be killed between the two (H-34).
     pub has_enter: bool,
+    /// The channels through which people are told.
+    pub channels: Channels,
     happenings: Vec<Happening>,
     last_pid: u32,
     transcripts: BTreeMap<String, Vec<u8>>,
@@ -201,6 +205,7 @@ impl SharedMachine {
             is_shutting_down: false,
             is_line_plain: true,
             has_enter: true,
+            channels: Channels::default(),
             happenings: Vec::new(),
             last_pid: OWN_PIDS,
             transcripts: BTreeMap::new(),
@@ -336,11 +341,13 @@ impl Machine {
         self.processes.clear();
         self.tmux.clear();
         self.forget_coordinator();
+        self.channels.reboot();
     }
 
     /// The coordinator is gone, and with it whatever it watched and wished for.
     pub fn forget_coordinator(&mut self) {
         self.pending = PendingWork::default();
+        self.channels.forget_coordinator();
         self.held_transcripts.clear();
         for registry in self.registries.values_mut() {
             registry.is_wanted = false;
@@ -368,7 +375,8 @@ impl Machine {
     pub fn next_result(&self) -> Option<u64> {
         let looks = self.pending.looks.iter().map(|(due, _)| *due);
         let jobs = self.pending.jobs.front().map(|(due, _)| *due);
-        looks.chain(jobs).chain(self.pending.actions.front().map(|(due, _)| *due)).min()
+        let actions = self.pending.actions.front().map(|(due, _)| *due);
+        looks.chain(jobs).chain(actions).chain(self.channels.next()).min()
     }
 
     fn due(&mut self, pace: Range<u64>) -> u64 {

@@ -26,6 +26,7 @@ use crate::machine::{Pace, RegistryDir, SharedMachine};
 use crate::messages::{Hearing, Messages, Sending};
 use crate::meter::{Conditions, Judged, Meter};
 use crate::need_checks::NeedWatch;
+use crate::notice_checks::NoticeWatch;
 use crate::people::{Action, Passing};
 use crate::places::Place;
 use crate::quota_checks::Waits;
@@ -141,6 +142,7 @@ pub struct Simulation {
     pub(crate) said: Said,
     pub(crate) acts: Acts,
     pub(crate) needs: NeedWatch,
+    pub(crate) notices: NoticeWatch,
     pub(crate) quota: Waits,
     pub(crate) stalls: StallWatch,
     pub(crate) messages: Messages,
@@ -165,6 +167,23 @@ pub struct Simulation {
     pub(crate) dead_pids: Vec<u32>,
 }
 
+/// Half of all seeds have channels, half of these with trouble. Their chance is their own.
+fn draw_channels(seed: u64, machine: &SharedMachine) -> String {
+    const SALT: u64 = 0x006e_6f74_6963_6573;
+    let mut random = Random::new(seed ^ SALT);
+    if random.coin() {
+        return "[notice]\nkinds = []\n".to_owned();
+    }
+    let has_trouble = random.coin();
+    machine.get().channels.trouble(has_trouble.then_some(random));
+    let channels = [("tmux", "tmux"), ("desk", "desktop"), ("phone", "webhook")];
+    let table = |(name, via): (&str, &str)| {
+        let url = if via == "webhook" { "url = \"http://127.0.0.1/x\"\n" } else { "" };
+        format!("[notice.channel.{name}]\nvia = {via:?}\nper_hour = 1000\n{url}")
+    };
+    channels.map(table).concat()
+}
+
 impl Simulation {
     /// The simulation of a seed; with `has_log` everything that happens is written down.
     pub(crate) fn new(seed: u64, forgers: Forgers, has_log: bool) -> Self {
@@ -180,6 +199,7 @@ impl Simulation {
         // Segments are pruned within the hour, and a session over its share is folded.
         let text =
             format!("[store]\njournal_kept = \"5m\"\n[recovery]\nmode = {:?}\n", habits.mode);
+        let text = text + &draw_channels(seed, &machine);
         let mut simulation = Self {
             machine,
             config: Config::parse(&text).unwrap_or_else(|_| Config::default()),
@@ -197,6 +217,7 @@ impl Simulation {
             said: Said::default(),
             acts: Acts::default(),
             needs: NeedWatch::default(),
+            notices: NoticeWatch::default(),
             quota: Waits::default(),
             stalls: StallWatch::default(),
             messages: Messages::default(),
@@ -272,6 +293,7 @@ impl Simulation {
                 break;
             }
         }
+        self.check_notices_rest()?;
         self.check_rest()?;
         self.check_messages_rest()?;
         self.check_recoveries()

@@ -202,6 +202,7 @@ mod tests {
             saw: format!("record {seq}"),
             did: "nothing".to_owned(),
             need: None,
+            notice: None,
         };
         let entry = Event::Decision(decision);
         let record = Record { seq, at: 1_000, mono_ns: 0, entry: &entry };

@@ -9,6 +9,7 @@ pub mod json;
 pub mod list;
 pub mod lookup;
 pub mod messages;
+pub mod notice;
 pub mod offline;
 pub mod replay;
 pub mod sessions;

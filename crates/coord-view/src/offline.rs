@@ -177,6 +177,8 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
         | Effect::SendNotice { .. }
+        | Effect::Tell(_)
+        | Effect::LookForPresence { .. }
         | Effect::Act(_) => return None,
     })
 }

@@ -57,6 +57,9 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
         | Event::Message { .. }
         | Event::Shutdown { .. }
         | Event::ConfigDirLock { .. }
+        | Event::NoticeSent { .. }
+        | Event::PresenceSeen { .. }
+        | Event::LocalClock { .. }
         | Event::JournalReopened { .. }
         | Event::Decision(_) => 1,
     }

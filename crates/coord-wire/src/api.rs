@@ -44,12 +44,30 @@ pub struct Health {
     pub invariant_violations: u64,
     /// Present problems, in words.
     pub problems: Vec<String>,
+    /// The channels through which people are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<ChannelHealth>,
     /// When the configuration last changed while the coordinator ran, in the format of RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_changed_at: Option<String>,
     /// What changed then: key, old value and new value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_changes: Vec<String>,
+}
+
+/// How a channel works through which people are told (N-03).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ChannelHealth {
+    /// Its name in the configuration.
+    pub channel: String,
+    /// Notices that stand in it, or wait to be told.
+    pub open: u32,
+    /// Why nobody is told through it; none while it works, or was not used yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<String>,
+    /// Since when, in the format of RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<String>,
 }
 
 /// The body of every error answer.
@@ -195,6 +213,9 @@ pub struct InstallRecord {
     /// none.
     #[serde(default)]
     pub tmux: Option<String>,
+    /// Absolute path of `notify-send`, found in the same way.
+    #[serde(default)]
+    pub notify_send: Option<String>,
     /// The values of [`RECORDED_VARIABLES`] at the installation. A coordinator that a hook starts gets
     /// these instead of the session's (H-48). Empty in the record of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -4,6 +4,7 @@
 //! A notice names a session, its directory, what is needed and since when. It holds no text of a prompt, of a tool's
 //! input or output, and no file's name (N-05).
 
+pub use coord_model::SendAnswer;
 use coord_model::{NeedId, NoticeKind};
 use serde::{Deserialize, Serialize};
 
@@ -213,25 +214,4 @@ pub enum NoticeEvent {
     News,
     /// A person tests the channel.
     Test,
-}
-
-/// What the sender answers, and exits with 0 if it was sent and 1 if not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendAnswer {
-    /// Whether the channel took it.
-    pub is_sent: bool,
-    /// What the channel calls it, for a replacement or a withdrawal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handle: Option<String>,
-    /// Why not, in a few words without secrets: `HTTP 403 from hooks.example.org`. Also what a test shows of a
-    /// success: `shown on 2 clients`.
-    pub saying: String,
-    /// How often it was tried.
-    pub tries: u32,
-    /// Whether trying again cannot help until the configuration changes: the channel refused what it was sent.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub is_refused: bool,
-    /// The channel wants no further notice for this long, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
 }

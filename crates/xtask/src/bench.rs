@@ -12,6 +12,7 @@ mod events;
 mod hooks;
 mod ingest;
 mod inspect;
+mod notice;
 mod panes;
 mod place;
 mod programs;
@@ -41,7 +42,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top, wake
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -65,11 +66,11 @@ impl Bench {
 }
 
 /// The groups that need the client, and a namespace without a network around it.
-const REAL_CLIENT: [&str; 2] = ["recovery-client", "wake"];
+const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 16] = [
+const GROUPS: [(&str, Measure); 17] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -86,6 +87,7 @@ const GROUPS: [(&str, Measure); 16] = [
     ("standing", standing::measure),
     ("top", top::measure),
     (REAL_CLIENT[1], wake::measure),
+    (REAL_CLIENT[2], notice::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,8 @@ use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use std::path::PathBuf;
 
-const ANSWERS: &str = "[stall]\nheartbeat = '1s'\nanswers = 'unattended'\napproval_after = '3s'";
+const ANSWERS: &str =
+    "[stall]\nheartbeat = '1s'\nanswers = 'unattended'\n[notice]\ndelays = { permission = '3s' }";
 const ASKS: &str = "The first half is done. Type 'continue' to go on.";
 
 fn answering(turns: impl IntoIterator<Item = Turn>) -> Place {
@@ -66,7 +67,7 @@ pub(crate) fn a_permission_dialog() {
     let place = answering([Turn::bash("echo y > answered"), Turn::text("Done.").lasting()]);
     place.prompt("First prompt");
     place.pane.wait_screen("Do you want to proceed?");
-    place.when_entry("Decision", "H-35");
+    place.when_entry("Decision", "told through tmux");
     let session =
         place.when("it waits", |session| session.state == SessionState::AwaitingPermission);
     assert!(session.answers.is_some_and(|answers| answers.total == 0));

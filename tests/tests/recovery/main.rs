@@ -9,6 +9,7 @@ mod fails;
 mod failures;
 mod forged;
 mod many;
+mod notices;
 mod opted_in;
 mod panes;
 mod quota;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 75] = [
+const CASES: [(&str, fn()); 76] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -48,6 +49,7 @@ const CASES: [(&str, fn()); 75] = [
     ("a_prompt_to_continue", answers::a_prompt_to_continue),
     ("a_question", answers::a_question),
     ("a_permission_dialog", answers::a_permission_dialog),
+    ("a_prompt_is_told_and_taken_back", notices::a_prompt_is_told_and_taken_back),
     ("a_draft", answers::a_draft),
     ("the_limit_of_answers", answers::the_limit_of_answers),
     ("a_task_directory", answers::a_task_directory),

@@ -13,6 +13,9 @@ use crate::out::{Colour, Failure, Painter, print_json};
 /// The table of each agent of a pool.
 const AGENTS: &str = "loop.agent";
 
+/// The tables of the channels through which people are told.
+const CHANNELS: &str = "notice.channel";
+
 /// Show or check the configuration
 #[derive(Debug, clap::Args)]
 #[command(
@@ -81,7 +84,12 @@ fn show(wanted: Option<&str>, json: bool, context: &Context) -> Result<(), Failu
             let named = |one| entry(format!("loop.agent.{}.{}", agent.name, bare(one)), one);
             agent.written.iter().map(named)
         });
-        let keys: serde_json::Map<_, _> = keys.chain(agents).collect();
+        let channels = config.channels().into_iter().filter(|_| is_wanted(CHANNELS));
+        let channels = channels.flat_map(|channel| {
+            let named = |one| entry(format!("{CHANNELS}.{}.{}", channel.name, bare(one)), one);
+            channel.written.iter().map(named).collect::<Vec<_>>()
+        });
+        let keys: serde_json::Map<_, _> = keys.chain(agents).chain(channels).collect();
         return print_json(&mut out, &keys);
     }
     let painter = Painter::for_stdout();
@@ -101,13 +109,25 @@ fn show(wanted: Option<&str>, json: bool, context: &Context) -> Result<(), Failu
         writeln!(out, "\n[[{AGENTS}]]")?;
         agent.written.iter().try_for_each(|one| line(&mut out, one))?;
     }
+    for channel in config.channels().iter().filter(|_| is_wanted(CHANNELS)) {
+        writeln!(out, "\n[{CHANNELS}.{}]", channel.name)?;
+        if channel.written.is_empty() {
+            writeln!(
+                out,
+                "via = \"{}\"  {}",
+                channel.name,
+                painter.paint(Colour::Dim, "# default")
+            )?;
+        }
+        channel.written.iter().try_for_each(|one| line(&mut out, one))?;
+    }
     Ok(())
 }
 
 /// Whether there is such a table.
 fn check_table(wanted: &str, config: &Config) -> Result<(), Failure> {
     let effective: Vec<_> = config.effective().collect();
-    let tables: Vec<&str> = effective.iter().map(table).chain([AGENTS]).collect();
+    let tables: Vec<&str> = effective.iter().map(table).chain([AGENTS, CHANNELS]).collect();
     if tables.contains(&wanted) {
         return Ok(());
     }

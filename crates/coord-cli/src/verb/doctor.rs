@@ -11,6 +11,7 @@ mod client;
 mod coordinator;
 mod finding;
 mod fix;
+mod notices;
 mod print;
 mod probe;
 mod programs;
@@ -111,6 +112,7 @@ fn examine(args: &Args, context: &Context) -> Result<Vec<Finding>, Failure> {
     findings.extend(store::check(&setup));
     findings.extend(coordinator::check(&setup));
     findings.extend(sessions::check(&setup));
+    findings.extend(notices::check(&setup));
     findings.push(probe::check(&setup));
     Ok(findings)
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use coord_model::MessageId;
+use anyhow::anyhow;
+use coord_model::{MessageId, NeedId};
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::{self, Line, Of, Wanted};
+use coord_view::list::shown_name;
 use coord_wire::inspect::Session;
 
 use crate::context::Context;
@@ -18,11 +20,13 @@ use crate::verb::queue;
 /// So many decisions are shown, the newest ones.
 const DECISIONS_MAX: usize = 20;
 
-/// Show why a session or a message is in its state
+/// Show why a session, a message or a need is in its state
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  coord explain 3f2a\n  coord explain m_x7d2")]
+#[command(
+    after_help = "Examples:\n  coord explain parser\n  coord explain m_x7d2\n  coord explain a_16.3    who was told of this need, where and when"
+)]
 pub(crate) struct Args {
-    /// The id of a session, a run or a message, or the beginning of one
+    /// The name or id of a session, or the id of a run, a message (m_…) or a need (a_…)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: String,
     /// Add the id of the rule to each decision
@@ -36,6 +40,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if args.id.starts_with(MessageId::PREFIX) {
         return message(args, context);
+    }
+    if args.id.starts_with("a_") {
+        return need(args, context);
     }
     let mut out = std::io::stdout().lock();
     let sessions = match look(Some(&args.id), context) {
@@ -95,6 +102,42 @@ fn message(args: &Args, context: &Context) -> Result<(), Failure> {
     let id = painter.paint(Colour::Bold, &escape(&message.id));
     writeln!(out, "{id}  {}: {}", escape(&message.state), escape(&message.because))?;
     decided(&mut out, &decisions, args.verbose, context)
+}
+
+/// A need: how it began and ended, who was told of it, where and when, and why somebody was not (N-04).
+fn need(args: &Args, context: &Context) -> Result<(), Failure> {
+    let id: NeedId = args
+        .id
+        .parse()
+        .map_err(|error| anyhow!("{:?} is {error}. → coord inspect --needs-me --json", args.id))?;
+    let lines = newest(&Wanted { need: Some(id), ..Wanted::default() }, context)?;
+    if lines.is_empty() {
+        let text = format!("No need {id}. → coord inspect --needs-me --json");
+        return Err(Failure::NoSuchSession(text));
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let answer = serde_json::json!({"schema": 1, "id": id, "lines": lines});
+        return print_json(&mut out, &answer);
+    }
+    let painter = Painter::for_stdout();
+    let sessions = look(None, context)?.answer.sessions;
+    let session = sessions.iter().find(|one| one.key == Some(id.session));
+    let name = session.map_or_else(|| "a session that is gone".to_owned(), shown_name);
+    let open = session.and_then(|one| one.needs.iter().find(|need| need.id == id.to_string()));
+    let state = match open {
+        Some(need) => format!("{}, for {}", need.text, age(age_s(&need.since, context))),
+        None => "over".to_owned(),
+    };
+    let id = painter.paint(Colour::Bold, &id.to_string());
+    writeln!(out, "{id}  {}: {}", escape(&name), escape(&state))?;
+    for line in &lines {
+        let ago = painter.paint(Colour::Dim, &format!("{} ago", age(age_s(&line.at, context))));
+        let rule = ruled_by(line.rule.as_deref(), args.verbose);
+        let word = if line.rule.is_some() { "decided" } else { "seen" };
+        writeln!(out, "  {word:9} {}{rule}  {ago}", escape(line.words()))?;
+    }
+    Ok(())
 }
 
 /// The newest decisions on the session, under any of its ids.

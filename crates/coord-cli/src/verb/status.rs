@@ -3,14 +3,15 @@
 use std::io::Write;
 
 use coord_config::Config;
-use coord_wire::api::Health;
+use coord_model::stamp::parse_rfc3339;
+use coord_wire::api::{ChannelHealth, Health};
 use coord_wire::exchange::Miss;
 
 use crate::client;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, age, complain, escape, print_json};
 use crate::verb::doctor::note_elsewhere;
-use crate::verb::inspect::age_s;
+use crate::verb::inspect::{age_s, clock_time};
 
 /// Show whether the coordinator runs and is well
 #[derive(Debug, clap::Args)]
@@ -69,10 +70,28 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             counted(health.records_dropped, "record")
         )?;
     }
+    if !health.notices.is_empty() {
+        writeln!(out, "notices: {}", channels(&health.notices, painter))?;
+    }
+    if health.notices.iter().any(|one| one.failing.is_some()) {
+        writeln!(out, "  → coord notice test")?;
+    }
     for problem in &health.problems {
         writeln!(out, "{} {}", painter.paint(Colour::Yellow, "!"), escape(problem))?;
     }
     Ok(())
+}
+
+/// `tmux ok · phone failing since 13:40: HTTP 403 from hooks.example.org`
+fn channels(channels: &[ChannelHealth], painter: Painter) -> String {
+    let one = |channel: &ChannelHealth| {
+        let name = escape(&channel.channel);
+        let Some(why) = &channel.failing else { return format!("{name} ok") };
+        let since = channel.failing_since.as_deref().and_then(parse_rfc3339);
+        let since = since.map_or_else(String::new, |ms| format!(" since {}", clock_time(ms)));
+        painter.paint(Colour::Yellow, &format!("{name} failing{since}: {}", escape(why)))
+    };
+    channels.iter().map(one).collect::<Vec<_>>().join(" · ")
 }
 
 /// Says on standard error that the hooks report to another place than the one that is shown.

@@ -20,6 +20,7 @@ mod http;
 mod limits;
 mod metrics;
 mod namespaces;
+mod notice;
 mod once;
 mod queue;
 mod recover;

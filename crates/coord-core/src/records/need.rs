@@ -3,7 +3,7 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Awake, Moment, NeedId, NeedKind, RequestId};
+use coord_model::{Moment, NeedId, NeedKind, RequestId};
 
 use super::clocks::clocks;
 
@@ -21,12 +21,9 @@ pub struct Need {
     pub since: Moment,
     /// Why, in words.
     pub reason: String,
-    /// When somebody was last reminded of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reminded_at: Option<Awake>,
     /// Whether a person dismissed it. It is still open, and no longer shown as a need.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub is_dismissed: bool,
 }
 
-clocks!(struct Need { id, kind, request, since, reason, reminded_at, is_dismissed } until {});
+clocks!(struct Need { id, kind, request, since, reason, is_dismissed } until {});

@@ -17,6 +17,7 @@ use super::hold::Hold;
 use super::host_event::DeadServer;
 use super::machine::Machine;
 use super::messages::{Messages, QueueHead};
+use super::notice::Notices;
 use super::owner::OwnerId;
 use super::seen::SeenIds;
 use super::session::{EarlyEnd, Session};
@@ -92,6 +93,9 @@ pub struct Header {
     /// What is kept beside the messages.
     #[serde(default)]
     pub queue: QueueHead,
+    /// What people were told (N-01).
+    #[serde(default)]
+    pub notices: Notices,
 }
 
 /// The whole state.
@@ -419,7 +423,7 @@ fn reindex<T: Ord>(
 
 clocks!(struct Header {
     host, settings, next_key, last, paused_ns, settling, counters, config_dirs, recent_ends, early_ends, dead_servers,
-    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue,
+    shutdown, unseen_since_ms, started_at, clock_set_at, machine, queue, notices,
 } until {});
 
 clocks!(none in Counters);

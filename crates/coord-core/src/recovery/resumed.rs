@@ -4,8 +4,8 @@
 use alloc::format;
 
 use coord_model::{
-    Action, Awake, Effect, EndReason, HookEvent, HookKind, Input, Moment, PaneState, ProcessRef,
-    Proof, Screen, SessionKey, SessionState, Signal, TmuxPane,
+    Action, Awake, Effect, EndReason, HookEvent, HookKind, Input, Moment, NoticeKind, PaneState,
+    ProcessRef, Proof, Screen, SessionKey, SessionState, Signal, TmuxPane,
 };
 
 use super::attempt::{SOLE_MS, intent, subject};
@@ -339,6 +339,7 @@ impl State {
         notify_of_dropped_mode(session, fx);
         self.go_on(session, at, fx);
         self.close(session, "H-33", Ending::Verified, at, fx);
+        self.tell_news(session, NoticeKind::Recovered, at);
     }
 
     /// H-33: continuing is a step of its own. An unattended session whose work was cut off gets one message, by a

@@ -13,6 +13,7 @@ mod machine;
 mod names;
 mod needs;
 mod nothing_to_resume;
+mod notices;
 mod orders;
 mod owners;
 mod panes;
@@ -20,7 +21,7 @@ mod provenance;
 mod queue;
 mod quota;
 mod recovery;
-mod reminders;
+
 mod rest;
 mod resumes;
 mod rotation;

@@ -47,6 +47,8 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
         | Effect::SendNotice { .. }
+        | Effect::Tell(_)
+        | Effect::LookForPresence { .. }
         | Effect::Act(_) => None,
     });
     looks.collect()

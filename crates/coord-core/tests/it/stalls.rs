@@ -4,7 +4,7 @@ use crate::crashes::{PID, at_rest, in_a_turn, is_act, unattended};
 use crate::world::{END, PROMPT, STOP, World, blank, its, process};
 
 use coord_model::{
-    Action, Background, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
+    Background, Event, HookKind, PaneFound, PaneSeen, ProcessSeen, RegistryStatus, Screen,
     SessionState, ToolPhase,
 };
 
@@ -248,45 +248,6 @@ fn a_call_of_a_turn_that_is_over_has_no_clock() {
         assert_eq!(world.state_of("s1"), word, "{prompt}");
         world.hook("s1", PID, STOP);
         world.says("s1", PID, RegistryStatus::Idle);
-    }
-}
-
-/// The lines put on terminals since the last look.
-fn lines(world: &mut World) -> Vec<String> {
-    let actions = world.actions().into_iter();
-    actions
-        .filter_map(
-            |action| if let Action::Notify { text, .. } = action { Some(text) } else { None },
-        )
-        .collect()
-}
-
-// H-35: whoever is to answer is reminded after 10 minutes, then every 30; attended or not.
-#[test]
-fn an_open_prompt_is_reminded_of() {
-    for unattended in [true, false] {
-        let mut world = in_a_turn();
-        world.attend(unattended);
-        world.hook("s1", PID, HookKind::PermissionRequest);
-        world.says("s1", PID, RegistryStatus::WaitingPermission);
-        let _ = world.actions();
-        world.pass(599.0);
-        assert_eq!(lines(&mut world), [""; 0]);
-        world.pass(1.5);
-        let text = "coord: project has a permission dialog open (10 min)";
-        assert_eq!(lines(&mut world), [text]);
-        world.pass(1_799.0);
-        assert_eq!(lines(&mut world), [""; 0]);
-        world.pass(1.5);
-        assert_eq!(lines(&mut world).len(), 1);
-        world.says("s1", PID, RegistryStatus::Busy);
-        world.pass(3_600.0);
-        assert_eq!(lines(&mut world), [""; 0], "answered");
-        world.hook("s1", PID, HookKind::PermissionRequest);
-        world.says("s1", PID, RegistryStatus::WaitingPermission);
-        world.pass(601.0);
-        assert_eq!(lines(&mut world).len(), 1, "another one");
-        assert!(world.decisions.iter().any(|decision| decision.rule == "H-35"));
     }
 }
 

@@ -8,6 +8,8 @@ use crate::serve::adapters;
 use coord_config::Config;
 use coord_host::clients::Clients;
 use coord_host::here::Here;
+use coord_host::notices::Programs;
+use coord_host::registry::Readable;
 use coord_host::worker::Supervisor;
 use coord_host::{process, state_dir};
 use coord_model::stamp::rfc3339;
@@ -53,7 +55,13 @@ impl World {
         let registry = poll.registry().try_clone().unwrap();
         let clients =
             Clients::new([std::fs::read_link(format!("/proc/{}/exe", harness().pid)).unwrap()]);
-        let world = RealWorld::start(registry, clients, sources, tools, supervisor);
+        let programs = Programs {
+            sender: None,
+            tmux: Vec::new(),
+            notify_send: None,
+            readable: Readable { root: None, named: Vec::new() },
+        };
+        let world = RealWorld::start(registry, clients, (sources, tools), programs, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,
@@ -435,16 +443,16 @@ fn a_waiter_that_leaves_is_forgotten() {
     assert_eq!(world.server.connections.len(), 0);
 }
 
-// H-02: at the end, every waiter is sent away with an answer.
+// U-08: at the end a waiter is not sent away: it asks the next coordinator.
 #[test]
-fn at_the_end_they_get_an_empty_answer() {
+fn at_the_end_they_get_no_answer() {
     let mut world = World::new(ALWAYS);
     world.start_session("s1");
     let mut waiter = world.wait("s1");
     let World { mut server, dir, .. } = world;
     server.is_ending = true;
     server.run().unwrap();
-    assert_eq!(read(&mut waiter, &mut Vec::new()), Some(NOTHING));
+    assert_eq!(read(&mut waiter, &mut Vec::new()), Some(None));
     drop(dir);
 }
 

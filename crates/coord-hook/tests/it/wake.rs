@@ -175,7 +175,7 @@ fn all_other_answers_end_it_silently() {
         Harness::new(&world).run().assert_silent();
         assert_eq!(asked.all().len(), 1, "{status}");
     }
-    for half in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "noise\r\n\r\n"] {
+    for half in ["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "noise\r\n\r\n"] {
         let world = World::new();
         let asked =
             coordinator(&world, move |_, stream| stream.write_all(half.as_bytes()).unwrap());
@@ -238,6 +238,60 @@ fn where_it_has_no_business_it_is_inert() {
         world::set_mode(&world.paths.run, 0o777);
         Harness::new(world).run()
     });
+}
+
+// U-08: a coordinator that ends without an answer is followed by another one, which is asked the same.
+#[test]
+fn the_next_coordinator_is_asked() {
+    for is_there_at_once in [true, false] {
+        let world = World::new();
+        let (socket, moved) = (world.paths.socket(), world.paths.run.join("new"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let coordinators = std::thread::spawn(move || {
+            let (mut first, _) = listener.accept().unwrap();
+            let asked = request_body(&mut first).unwrap();
+            let next = || {
+                // As a coordinator does: it listens, and then takes the place of the socket.
+                let next = UnixListener::bind(&moved).unwrap();
+                std::fs::rename(&moved, &socket).unwrap();
+                next
+            };
+            drop(listener);
+            let listener = if is_there_at_once {
+                let listener = next();
+                drop(first);
+                listener
+            } else {
+                std::fs::remove_file(&socket).unwrap();
+                drop(first);
+                next()
+            };
+            let (mut second, _) = listener.accept().unwrap();
+            assert_eq!(request_body(&mut second).unwrap(), asked);
+            tell(&mut second, "200 OK", b"hello");
+        });
+        let ended = Harness::new(&world).run();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), "hello"));
+        coordinators.join().unwrap();
+    }
+}
+
+// U-08: with its harness, or the directory of coordinators, the wait for another one ends.
+#[test]
+fn without_a_next_coordinator_it_ends_with_its_harness() {
+    let world = World::new();
+    let (socket, run) = (world.paths.socket(), world.paths.run.clone());
+    let listener = UnixListener::bind(&socket).unwrap();
+    let coordinator = std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().unwrap();
+        request_body(&mut first).unwrap();
+        drop(listener);
+        std::fs::remove_file(&socket).unwrap();
+        drop(first);
+        std::fs::remove_dir_all(&run).unwrap();
+    });
+    Harness::new(&world).run().assert_silent();
+    coordinator.join().unwrap();
 }
 
 // H-02: without a coordinator it ends, keeps nothing and starts none.

@@ -47,6 +47,7 @@ impl Installed {
             pid_ns: coord_wire::exchange::pid_namespace().unwrap(),
             root: self.world.dir.path().to_str().map(str::to_owned),
             tmux: None,
+            notify_send: None,
             environment: [("HOME", "/recorded"), ("XDG_DATA_HOME", "/recorded/data")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),

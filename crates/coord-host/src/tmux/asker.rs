@@ -42,7 +42,8 @@ impl Asker {
     }
 
     /// Creates an asker with the same program and rights.
-    pub(crate) fn another(&self) -> Self {
+    #[must_use]
+    pub fn another(&self) -> Self {
         let new = Self::new(self.places.clone(), self.readable.clone());
         Self { answer_within: self.answer_within, ..new }
     }

@@ -5,13 +5,15 @@ use std::io;
 use coord_daemon::background::{Done, Job, run};
 use coord_daemon::world::World;
 use coord_host::executor::Reply;
+use coord_host::notices::Told;
 use coord_host::observer::Seen;
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
 use coord_host::transcript::{MessageWish, TranscriptWish};
-use coord_model::{Action, ProcessRef, ProcessSeen, Registry};
+use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
 use coord_testkit::FakeDisk;
+use coord_wire::notice::SendRequest;
 
 use super::{LookAt, SharedMachine};
 
@@ -194,6 +196,27 @@ impl World for SharedMachine {
         let mut machine = self.get();
         machine.serve_actions();
         machine.pending.replies.pop_front()
+    }
+
+    fn send_notice(&mut self, channel: String, number: Option<u64>, request: SendRequest) {
+        let mut machine = self.get();
+        let now = machine.now.mono_ns;
+        machine.channels.send(channel, number, request, now);
+    }
+
+    fn look_for_presence(&mut self, need: NeedId, _: TmuxPane) {
+        self.get().channels.look(need);
+    }
+
+    fn take_told(&mut self) -> Option<Told> {
+        let mut machine = self.get();
+        let now = machine.now.mono_ns;
+        machine.channels.serve(now);
+        machine.channels.take()
+    }
+
+    fn local_offsets(&self, _: u64) -> Vec<LocalOffset> {
+        Vec::new()
     }
 
     fn give(&mut self, job: Job<FakeDisk>) {

@@ -245,6 +245,7 @@ fn each_fault_that_is_not_simulated_raises_its_alert_and_no_other() {
         ("CoordMetricsStale", with("coord_read_time_seconds", |_| 1_200.0)),
         ("CoordMessagesStuck", with("coord_messages_stuck", |_| 1.0)),
         ("CoordBug", with("coord_invariant_violations_total", |_| 1.0)),
+        ("CoordNoticesFail", with("coord_notice_channels_failing", |_| 1.0)),
         ("CoordJournalNotWritable", problem("record_refused")),
     ] {
         check(alert, &changed, &[alert], &[alert]);

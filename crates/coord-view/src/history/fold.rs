@@ -198,6 +198,7 @@ mod tests {
             saw: "a thing".to_owned(),
             did: "nothing".to_owned(),
             need: None,
+            notice: None,
         };
         line(at, Event::Decision(decision))
     }

@@ -3,8 +3,8 @@
 use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
-    Event, Failure, Farewell, Outcome, PaneFound, ProcessRef, ProcessSeen, Record, Registry,
-    Screen, Via,
+    Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
+    Registry, Screen, Via,
 };
 use serde::Serialize;
 
@@ -68,6 +68,9 @@ pub struct Line {
     pub process: Option<ProcessRef>,
     /// The id of the rule that decided, for a decision.
     pub rule: Option<String>,
+    /// The needs that it is about (U-01, N-04).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<NeedId>,
     /// Details, in words. Those of a decision begin with the rule; [`Line::words`] leaves it out.
     pub detail: String,
 }
@@ -92,6 +95,7 @@ impl Line {
             tool: None,
             process: None,
             rule: None,
+            needs: Vec::new(),
             detail: String::new(),
         }
     }
@@ -130,6 +134,8 @@ pub fn line(record: Record) -> Line {
         Event::Decision(decision) => {
             DECISION.clone_into(&mut line.name);
             line.detail = format!("{}: {} → {}", decision.rule, decision.saw, decision.did);
+            line.needs =
+                decision.need.map(|need| need.id).or(decision.notice).into_iter().collect();
             line.rule = Some(decision.rule.into_owned());
             line.session_id = Some(decision.session_id);
         }
@@ -168,6 +174,9 @@ pub fn line(record: Record) -> Line {
         | Event::Shutdown { .. }
         | Event::ConfigDirLock { .. }
         | Event::ConfigChanged { .. }
+        | Event::NoticeSent { .. }
+        | Event::PresenceSeen { .. }
+        | Event::LocalClock { .. }
         | Event::JournalReopened { .. }) => own(&mut line, entry),
     }
     line.kind = kind(&line);
@@ -288,6 +297,26 @@ fn outcome_words(outcome: &Outcome) -> String {
     }
 }
 
+fn shutdown_words(under_way: bool) -> &'static str {
+    if under_way { "the machine is being shut down" } else { "called off" }
+}
+
+/// Name, source and words of what notices depend on.
+fn of_notices(line: &mut Line, event: Event) -> (&'static str, &'static str, String) {
+    if let Event::NoticeSent { channel, what, answer, needs, .. } = event {
+        line.needs = needs;
+        let result = if answer.is_sent { "sent" } else { "not sent" };
+        let words = format!("{what} through {channel}: {result}: {}", answer.saying);
+        return ("NoticeSent", "coordinator", words);
+    }
+    if let Event::PresenceSeen { need, is_present } = event {
+        line.needs = vec![need];
+        let who = if is_present { "somebody" } else { "nobody" };
+        return ("PresenceSeen", "pane", format!("{who} is looking at the pane of {need}"));
+    }
+    ("LocalClock", "system", "the local clock's distance from UTC was read".to_owned())
+}
+
 /// Fills in the line of the other entries: observations, and what concerns the coordinator itself.
 fn own(line: &mut Line, event: Event) {
     let (name, source, detail) = match event {
@@ -328,8 +357,7 @@ fn own(line: &mut Line, event: Event) {
             (MESSAGE, "coordinator", what)
         }
         Event::Shutdown { under_way } => {
-            let what = if under_way { "the machine is being shut down" } else { "called off" };
-            ("Shutdown", "system", what.to_owned())
+            ("Shutdown", "system", shutdown_words(under_way).to_owned())
         }
         Event::ConfigDirLock { config_dir, held } => {
             let what =
@@ -340,6 +368,9 @@ fn own(line: &mut Line, event: Event) {
             let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
             ("ConfigChanged", "coordinator", changes.join(", "))
         }
+        event @ (Event::NoticeSent { .. }
+        | Event::PresenceSeen { .. }
+        | Event::LocalClock { .. }) => of_notices(line, event),
         Event::JournalReopened { why, after_ms } => {
             let s = after_ms / 1000;
             let what = format!("synced again; nothing was recorded for {s} s: {why}");

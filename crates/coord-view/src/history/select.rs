@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use coord_model::stamp::rfc3339;
-use coord_model::{Address, Event, NewMessage, ProcessRef, QueueEvent, Record, Sender, SessionKey};
+use coord_model::{
+    Address, Event, NeedId, NewMessage, ProcessRef, QueueEvent, Record, Sender, SessionKey,
+};
 
 use super::line::{DECISION, DUE, unreadable};
 use super::{Kind, Line, line};
@@ -22,6 +24,8 @@ pub struct Wanted {
     pub messages_of: Option<BTreeSet<SessionKey>>,
     /// With them, what was observed of these processes.
     pub processes: BTreeSet<ProcessRef>,
+    /// Only what is about this need: how it began and ended, and what was told of it.
+    pub need: Option<NeedId>,
     /// Only decisions.
     pub decisions_only: bool,
     /// How much of it.
@@ -137,7 +141,8 @@ impl Selector {
         };
         let is_of_kind =
             wanted.detail.has(&line) && (!wanted.decisions_only || line.name == DECISION);
+        let is_of_need = wanted.need.is_none_or(|need| line.needs.contains(&need));
         let is_recent = wanted.since_ms == 0 || rfc3339(wanted.since_ms) <= line.at;
-        (of_session && is_of_kind && is_recent).then_some(line)
+        (of_session && is_of_kind && is_of_need && is_recent).then_some(line)
     }
 }

@@ -33,7 +33,7 @@ impl Programs {
     /// Builds all of them; the floor goes to `scratch`.
     pub(super) fn build(scratch: &Path) -> anyhow::Result<Self> {
         cargo_build(&["--profile", "hook", "--package", "coord-hook"])?;
-        cargo_build(&["--release", "--package", "coord-cli"])?;
+        cargo_build(&["--release", "--package", "coord-cli", "--package", "coord-notice"])?;
         let (floor, native_floor) = (build_floor(scratch)?, build_native_floor(scratch)?);
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| root().join("target"), PathBuf::from)

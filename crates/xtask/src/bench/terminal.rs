@@ -84,7 +84,8 @@ impl Terminal {
         found.with_context(|| self.screen(pane).unwrap_or_default())
     }
 
-    fn screen(&self, pane: &Pane) -> anyhow::Result<String> {
+    /// What the pane shows.
+    pub(super) fn screen(&self, pane: &Pane) -> anyhow::Result<String> {
         self.tell(&["capture-pane", "-p", "-t", &pane.id])
     }
 
@@ -109,6 +110,24 @@ impl Terminal {
     /// Closes the pane.
     pub(super) fn close(&self, pane: &Pane) -> anyhow::Result<()> {
         self.tell(&["kill-pane", "-t", &pane.id]).map(drop)
+    }
+
+    /// Attaches a terminal, which ends with what is returned. Its name.
+    pub(super) fn attach(&self, home: &Home) -> anyhow::Result<(Running, String)> {
+        let mut command = home.command("script");
+        let line = format!("exec tmux -S '{}' attach -t {SESSION}", self.socket.display());
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped());
+        let terminal = Running::start(command, &home.tmp(), "attach");
+        let name = until("an attached terminal", || {
+            let clients = self.tell(&["list-clients", "-F", "#{client_name}"])?;
+            Ok(clients.lines().next().map(str::to_owned))
+        })?;
+        Ok((terminal, name))
+    }
+
+    /// The messages that an attached terminal was shown.
+    pub(super) fn messages(&self, client: &str) -> anyhow::Result<String> {
+        self.tell(&["show-messages", "-t", client])
     }
 
     fn tell(&self, arguments: &[&str]) -> anyhow::Result<String> {

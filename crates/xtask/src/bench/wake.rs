@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Milliseconds from the message to the request with it (U-08).
 const ARRIVES_MS: f64 = 2000.0;
+/// On the screen while a permission dialog is open.
+const DIALOG: &str = "1. Yes";
 
 /// How a session came to be idle.
 #[derive(Debug, Clone, Copy)]
@@ -126,8 +128,13 @@ fn idle(
             let prompt = format!("First prompt, number {number}.");
             place.will_answer(Turn::bash("touch made").only_after(&prompt));
             terminal.say(&pane, &prompt)?;
-            terminal.wait_screen(&pane, "1. Yes")?;
-            terminal.key(&pane, "Enter")?;
+            terminal.wait_screen(&pane, DIALOG)?;
+            // The client ignores keys for a moment after a dialog appears (measured: up to 0.5 s).
+            until("the end of the dialog", || {
+                let is_open = terminal.screen(&pane)?.contains(DIALOG);
+                is_open.then(|| terminal.key(&pane, "Enter")).transpose()?;
+                Ok((!is_open).then_some(()))
+            })?;
             place.when(&id, "its turn ends", turn_ends)?;
         }
         Situation::AfterRestart | Situation::AfterUpgrade => {

@@ -31,6 +31,7 @@ pub(super) fn write(context: &Context) -> anyhow::Result<()> {
         pid_ns: context.here.pid_ns,
         root: context.root.as_deref().map(text).transpose()?,
         tmux: on_path("tmux").as_deref().map(text).transpose()?,
+        notify_send: on_path("notify-send").as_deref().map(text).transpose()?,
         environment: context.recorded_variables()?,
         client: client::executable().as_deref().map(text).transpose()?,
     };

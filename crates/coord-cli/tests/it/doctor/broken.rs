@@ -364,6 +364,7 @@ fn health(version: &str, invariant_violations: u64, problems: &[&str]) -> String
         events_counted: 0,
         invariant_violations,
         problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        notices: Vec::new(),
         config_changed_at: None,
         config_changes: Vec::new(),
     };

@@ -453,6 +453,31 @@ fn coordinator() -> Vec<Symbol> {
         one("settings changed", settings(Settings::default())),
         one("due", Event::Due),
         one("tick", Event::Tick),
+        one(
+            "notice sent",
+            Event::NoticeSent {
+                channel: "phone".into(),
+                number: 1,
+                answer: coord_model::SendAnswer {
+                    is_sent: true,
+                    handle: None,
+                    saying: String::new(),
+                    tries: 1,
+                    is_refused: false,
+                    retry_after_ms: None,
+                },
+                what: String::new(),
+                needs: Vec::new(),
+            },
+        ),
+        one(
+            "presence",
+            Event::PresenceSeen {
+                need: coord_model::NeedId { session: coord_model::SessionKey(1), number: 1 },
+                is_present: true,
+            },
+        ),
+        one("local clock", Event::LocalClock { offsets: Vec::new() }),
         one("journal reopened", Event::JournalReopened { why: String::new(), after_ms: 1 }),
         one("decision", Event::Decision(decision())),
     ]
@@ -477,5 +502,5 @@ pub(crate) fn all() -> Vec<Symbol> {
 
 fn decision() -> Decision {
     let (saw, did) = (String::new(), String::new());
-    Decision { session_id: "s1".into(), rule: "R-01".into(), saw, did, need: None }
+    Decision { session_id: "s1".into(), rule: "R-01".into(), saw, did, need: None, notice: None }
 }

@@ -60,7 +60,10 @@ labels! { EVENTS, of_event(Event):
     Event::ConfigDirLock { held: false, .. } => "lock not held",
     Event::Due => "due",
     Event::Tick => "tick",
-    Event::JournalReopened { .. } => "journal reopened",
+    Event::NoticeSent { .. } => "notice sent",
+        Event::PresenceSeen { .. } => "presence",
+        Event::LocalClock { .. } => "local clock",
+        Event::JournalReopened { .. } => "journal reopened",
     Event::Decision(_) => "decision",
 }
 

@@ -1,0 +1,225 @@
+//! The words of a notice, as a channel tells it (N-05): the session's name, its place and directory, what is needed
+//! and since when. No text of a prompt, of a tool's input or output, and no file's name.
+
+use coord_core::State;
+use coord_model::stamp::rfc3339;
+use coord_model::{NeedId, NeedKind, NoticeKind, Now, TellAct};
+use coord_wire::inspect::{Need, Session};
+use coord_wire::notice::{Notice, NoticeEvent, SCHEMA};
+
+use crate::list::{age, shown_name, tilde};
+use crate::sessions;
+use crate::text::{escape, fit, fit_end, width};
+
+/// Columns of a line on a terminal.
+const LINE_COLUMNS: usize = 80;
+/// Columns of a place that still tells something.
+const PLACE_COLUMNS_MIN: usize = 6;
+/// Needs that a digest lists.
+const LISTED_MAX: usize = 8;
+
+/// Where a notice is told from.
+#[derive(Debug, Clone, Copy)]
+pub struct From<'a> {
+    /// The state.
+    pub state: &'a State,
+    /// The machine's name.
+    pub host: &'a str,
+    /// The user's home directory.
+    pub home: &'a str,
+    /// The time.
+    pub now: Now,
+}
+
+/// A notice, and the same in one line for a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// The notice.
+    pub notice: Notice,
+    /// The line.
+    pub line: String,
+}
+
+/// The words of what a channel is asked to tell.
+pub fn words(act: &TellAct, from: From<'_>) -> Words {
+    match act {
+        TellAct::One { id, kind, since_ms, repeat, may_be_repeated, .. } => {
+            let mut words = of_one(*id, *kind, *since_ms, from);
+            words.notice.repeat = *repeat;
+            words.notice.may_be_repeated = *may_be_repeated;
+            if *may_be_repeated {
+                words.line = fit(&format!("{} (repeat)", words.line), LINE_COLUMNS);
+            }
+            words
+        }
+        TellAct::Digest { ids } => digest(ids, from),
+        TellAct::Withdraw { id, kind, how, .. } => withdrawal(*id, *kind, how, from),
+    }
+}
+
+/// A notice that a person asked for, to see whether a channel works (N-06).
+pub fn test(host: &str) -> Words {
+    let text = "This is a test of coord's notices".to_owned();
+    let line = format!("coord: {text}");
+    Words { notice: Notice { event: NoticeEvent::Test, text, ..blank(host) }, line }
+}
+
+fn blank(host: &str) -> Notice {
+    Notice {
+        schema: SCHEMA,
+        event: NoticeEvent::Need,
+        id: None,
+        kind: None,
+        session: None,
+        session_id: None,
+        text: String::new(),
+        directory: None,
+        place: None,
+        since: None,
+        age_s: None,
+        repeat: 0,
+        may_be_repeated: false,
+        how: None,
+        lines: Vec::new(),
+        more: 0,
+        host: escape(host),
+    }
+}
+
+/// A session that a notice names.
+struct Named {
+    session: Session,
+    name: String,
+    place: Option<String>,
+    directory: String,
+}
+
+fn named(id: NeedId, from: From<'_>) -> Option<Named> {
+    let record = from.state.session(id.session)?;
+    let session = sessions::session(from.state, record, from.now);
+    let place = session.place.as_ref().filter(|place| place.kind != "directory");
+    let place = place.map(|place| escape(&place.text));
+    let directory = escape(&tilde(&session.cwd, from.home));
+    Some(Named { name: escape(&shown_name(&session)), place, directory, session })
+}
+
+fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words {
+    let age_s = from.now.wall_ms.saturating_sub(since_ms) / 1000;
+    let named = named(id, from);
+    let name = named.as_ref().map_or("a session", |one| one.name.as_str());
+    let need = named
+        .as_ref()
+        .and_then(|one| one.session.needs.iter().find(|need| need.id == id.to_string()));
+    let text = format!("{name} {}", what(kind, need, age_s));
+    let notice = Notice {
+        event: match kind {
+            NoticeKind::Need(_) => NoticeEvent::Need,
+            NoticeKind::Recovered | NoticeKind::Finished => NoticeEvent::News,
+        },
+        id: Some(id),
+        kind: Some(kind),
+        session: Some(name.to_owned()),
+        session_id: named.as_ref().map(|one| one.session.session_id.clone()),
+        text: text.clone(),
+        directory: named.as_ref().map(|one| one.directory.clone()),
+        place: named.as_ref().and_then(|one| one.place.clone()),
+        since: Some(rfc3339(since_ms)),
+        age_s: Some(age_s),
+        ..blank(from.host)
+    };
+    let line = line(kind, &text, name, notice.place.as_deref(), age_s);
+    Words { notice, line }
+}
+
+/// What is needed, or what happened, after the session's name.
+fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
+    match kind {
+        NoticeKind::Recovered => "was recovered".to_owned(),
+        NoticeKind::Finished => "finished".to_owned(),
+        NoticeKind::Need(NeedKind::Login) => "must log in".to_owned(),
+        NoticeKind::Need(NeedKind::Crashed) => "crashed".to_owned(),
+        NoticeKind::Need(NeedKind::Interrupted) => "was interrupted".to_owned(),
+        NoticeKind::Need(NeedKind::Stalled) => format!("shows no change for {}", age(age_s)),
+        NoticeKind::Need(
+            NeedKind::Permission
+            | NeedKind::Question
+            | NeedKind::Plan
+            | NeedKind::Dialog
+            | NeedKind::Billing
+            | NeedKind::UsageLimit
+            | NeedKind::NeedsOperator
+            | NeedKind::TwoOwners,
+        ) => need.map_or_else(|| "needs you".to_owned(), |need| escape(&need.text)),
+    }
+}
+
+fn line(kind: NoticeKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
+    let command = match kind {
+        NoticeKind::Need(kind) => kind.command(name),
+        NoticeKind::Recovered | NoticeKind::Finished => None,
+    };
+    let (command, shows_age) = match kind {
+        NoticeKind::Need(NeedKind::Login) => (Some("type /login there".to_owned()), false),
+        NoticeKind::Need(NeedKind::NeedsOperator) => (None, false),
+        NoticeKind::Need(kind) => (command, kind.is_prompt()),
+        NoticeKind::Recovered | NoticeKind::Finished => (command, false),
+    };
+    let has_command = matches!(kind, NoticeKind::Need(NeedKind::Crashed | NeedKind::Interrupted));
+    let head = match command {
+        Some(command) => format!("coord: {text}; {command}"),
+        None => format!("coord: {text}"),
+    };
+    if has_command {
+        // A command is never cut.
+        return head;
+    }
+    let age = shows_age.then(|| age(age_s));
+    let taken = width(&head) + 3 + age.as_ref().map_or(0, |age| 2 + width(age));
+    let room = LINE_COLUMNS.saturating_sub(taken);
+    let place = place.filter(|place| width(place) <= room || PLACE_COLUMNS_MIN <= room);
+    let place = place.map(|place| fit_end(place, room));
+    let inside: Vec<String> = place.into_iter().chain(age).collect();
+    let tail = if inside.is_empty() { String::new() } else { format!(" ({})", inside.join(", ")) };
+    fit(&format!("{head}{tail}"), LINE_COLUMNS)
+}
+
+fn digest(ids: &[NeedId], from: From<'_>) -> Words {
+    let mut lines = Vec::new();
+    let mut sessions = std::collections::BTreeSet::new();
+    for id in ids {
+        sessions.insert(id.session);
+        let Some(named) = named(*id, from) else { continue };
+        let need = from.state.session(id.session);
+        let need = need.and_then(|session| session.needs.iter().find(|need| need.id == *id));
+        let Some(need) = need.filter(|_| lines.len() < LISTED_MAX) else { continue };
+        let age_s = from.now.wall_ms.saturating_sub(need.since.wall_ms) / 1000;
+        let shown = named.session.needs.iter().find(|one| one.id == id.to_string());
+        let what = what(NoticeKind::Need(need.kind), shown, age_s);
+        lines.push(format!("{} {what}, {}", named.name, age(age_s)));
+    }
+    let text = match sessions.len() {
+        1 => format!("1 session needs you for {} reasons", ids.len()),
+        n => format!("{n} sessions need you"),
+    };
+    let more = u32::try_from(ids.len().saturating_sub(lines.len())).unwrap_or(u32::MAX);
+    let line = format!("coord: {text}; coord inspect --needs-me");
+    let event = NoticeEvent::Digest;
+    Words { notice: Notice { event, text, lines, more, ..blank(from.host) }, line }
+}
+
+fn withdrawal(id: NeedId, kind: NoticeKind, how: &str, from: From<'_>) -> Words {
+    let named = named(id, from);
+    let name = named.as_ref().map_or("a session", |one| one.name.as_str());
+    let text = format!("{name}: {how}");
+    let notice = Notice {
+        event: NoticeEvent::Withdrawn,
+        id: Some(id),
+        kind: Some(kind),
+        session: Some(name.to_owned()),
+        session_id: named.as_ref().map(|one| one.session.session_id.clone()),
+        text: text.clone(),
+        how: Some(how.to_owned()),
+        ..blank(from.host)
+    };
+    Words { notice, line: fit(&format!("coord: {text}"), LINE_COLUMNS) }
+}
