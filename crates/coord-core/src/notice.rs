@@ -3,7 +3,6 @@
 //! Each channel has its own notices and does one thing at a time, so a channel that hangs delays no other one. What
 //! is told is recorded before it is told. After a restart in between it is told once more, marked as a repeat.
 
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -30,7 +29,9 @@ const LOOK_MS: u64 = 3_000;
 const SENDER_MS: u64 = 12_000;
 /// Delay after a failed attempt, milliseconds; doubled after each further one.
 const AGAIN_MS: u64 = 30_000;
-/// Longest such delay.
+/// Delay after which a channel looks again for somebody whom it can tell, milliseconds.
+const NOBODY_MS: u64 = 60_000;
+/// Longest delay after failed attempts.
 const AGAIN_MAX_MS: u64 = 600_000;
 /// Failures in a row after which a notice is not taken back any more: over an hour.
 const WITHDRAWALS_MAX: u32 = 12;
@@ -67,23 +68,20 @@ impl State {
         }
     }
 
-    /// Adapts the channels to the configuration. A channel that is new learns of the needs that are open.
+    /// Adapts the channels to the configuration. A channel learns of the needs that are open and that it did not tell
+    /// before, and forgets what it is not to tell any more.
     pub(crate) fn follow_channels(&mut self) {
         let settings = &self.header.settings.notice;
-        let names: BTreeSet<&String> = settings.channels.iter().map(|one| &one.name).collect();
-        let channels = &mut self.header.notices.channels;
-        channels.retain(|name, _| names.contains(name));
-        for channel in channels.values_mut() {
+        let mut before = core::mem::take(&mut self.header.notices.channels);
+        for channel in &settings.channels {
+            let mut state = before.remove(&channel.name).unwrap_or_default();
             // What failed may work now.
-            (channel.failures, channel.not_before) = (0, None);
-        }
-        let is_new = |name: &&String| !channels.contains_key(*name);
-        let new: Vec<String> = names.into_iter().filter(is_new).cloned().collect();
-        if new.is_empty() {
-            return;
-        }
-        for name in new {
-            channels.insert(name, ChannelState::default());
+            (state.failures, state.not_before) = (0, None);
+            state.notices.retain(|_, notice| {
+                let stays = notice.over.is_some() || notice.stage == NoticeStage::Sending;
+                stays || is_told(settings, channel, notice.kind)
+            });
+            self.header.notices.channels.insert(channel.name.clone(), state);
         }
         let open = self
             .sessions()
@@ -107,6 +105,7 @@ impl State {
                 }
             }
         }
+        self.judge_quiet_again(at);
         self.follow_channels();
     }
 
@@ -421,6 +420,9 @@ impl State {
     ) {
         if answer.is_sent {
             (state.failures, state.failing, state.not_before) = (0, None, None);
+        } else if answer.is_nobody_there {
+            state.failing = None;
+            state.not_before = Some(at.awake.plus_ms(NOBODY_MS));
         } else {
             state.failures = state.failures.saturating_add(1);
             let since = state.failing.as_ref().map_or(at, |failing| failing.since);

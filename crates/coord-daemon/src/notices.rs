@@ -85,6 +85,7 @@ impl<W: World> Coordinator<W> {
                 saying: "the channel is not in the configuration any more".to_owned(),
                 tries: 0,
                 is_refused: true,
+                is_nobody_there: false,
                 retry_after_ms: None,
             };
             return self.record_sent(tell.channel, number, (answer, what), now);
@@ -133,8 +134,11 @@ impl<W: World> Coordinator<W> {
         (answer, (what, needs)): (SendAnswer, (String, Vec<NeedId>)),
         now: Now,
     ) {
-        let count = if answer.is_sent { &mut self.shown.sent } else { &mut self.shown.failed };
-        *count = count.saturating_add(1);
+        if !answer.is_nobody_there {
+            let shown = &mut self.shown;
+            let count = if answer.is_sent { &mut shown.sent } else { &mut shown.failed };
+            *count = count.saturating_add(1);
+        }
         self.record_or_owe(Event::NoticeSent { channel, number, answer, what, needs }, now);
     }
 

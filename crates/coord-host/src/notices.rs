@@ -182,6 +182,7 @@ fn failed(why: &str) -> SendAnswer {
         saying: why.to_owned(),
         tries: 0,
         is_refused: false,
+        is_nobody_there: false,
         retry_after_ms: None,
     }
 }

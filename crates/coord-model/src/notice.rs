@@ -131,6 +131,9 @@ pub struct SendAnswer {
     /// Whether trying again cannot help until the configuration changes: the channel refused what it was sent.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub is_refused: bool,
+    /// Whether the channel works, and nobody is there whom it could tell, such as on a terminal.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_nobody_there: bool,
     /// The channel wants no further notice for this long, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,

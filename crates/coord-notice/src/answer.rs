@@ -38,6 +38,7 @@ impl Failure {
             saying: self.why,
             tries,
             is_refused: self.is_refused,
+            is_nobody_there: false,
             retry_after_ms,
         }
     }
@@ -51,6 +52,7 @@ pub(crate) fn sent(saying: impl Into<String>, handle: Option<String>, tries: u32
         saying: saying.into(),
         tries,
         is_refused: false,
+        is_nobody_there: false,
         retry_after_ms: None,
     }
 }

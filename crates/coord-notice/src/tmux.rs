@@ -62,7 +62,10 @@ pub(crate) fn tell(
     let failed = first_failure(&done);
     match (shown, failed) {
         (0, Some(failure)) => failure.answer(1),
-        (0, None) => Failure::new("no client is attached").answer(1),
+        (0, None) => {
+            let answer = Failure::new("no terminal is attached").answer(1);
+            SendAnswer { is_nobody_there: true, ..answer }
+        }
         (n, failure) => {
             let clients = if n == 1 { "1 client".to_owned() } else { format!("{n} clients") };
             let failure = failure.map(|failure| format!("; {}", failure.why)).unwrap_or_default();

@@ -223,3 +223,75 @@ fn withdrawal(id: NeedId, kind: NoticeKind, how: &str, from: From<'_>) -> Words 
     };
     Words { notice, line: fit(&format!("coord: {text}"), LINE_COLUMNS) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: NeedKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
+        line(NoticeKind::Need(kind), text, name, place, age_s)
+    }
+
+    // N-02: one line, in which a command is never cut.
+    #[test]
+    fn a_line_fits_a_terminal() {
+        let (asks, place) = ("parser asks to run Bash", Some("work:api.1"));
+        for (kind, text, place, age_s, words) in [
+            (
+                NeedKind::Permission,
+                asks,
+                place,
+                20,
+                "coord: parser asks to run Bash (work:api.1, 20s)",
+            ),
+            (NeedKind::Permission, asks, None, 240, "coord: parser asks to run Bash (4m)"),
+            (
+                NeedKind::Login,
+                "parser must log in",
+                place,
+                0,
+                "coord: parser must log in; type /login there (work:api.1)",
+            ),
+            (
+                NeedKind::Billing,
+                "parser stopped: account needs payment",
+                place,
+                0,
+                "coord: parser stopped: account needs payment (work:api.1)",
+            ),
+            (
+                NeedKind::NeedsOperator,
+                "parser needs you: 3 recoveries failed",
+                place,
+                0,
+                "coord: parser needs you: 3 recoveries failed (work:api.1)",
+            ),
+            (
+                NeedKind::Crashed,
+                "parser crashed",
+                place,
+                0,
+                "coord: parser crashed; coordctl recover parser",
+            ),
+            (
+                NeedKind::Stalled,
+                "parser shows no change for 30m",
+                place,
+                0,
+                "coord: parser shows no change for 30m (work:api.1)",
+            ),
+        ] {
+            assert_eq!(of(kind, text, "parser", place, age_s), words);
+        }
+        let finished =
+            line(NoticeKind::Finished, "nightly finished", "nightly", Some("headless"), 9);
+        assert_eq!(finished, "coord: nightly finished (headless)");
+        let long = of(NeedKind::Permission, asks, "parser", Some(&"window-".repeat(20)), 20);
+        assert!(width(&long) == LINE_COLUMNS && long.ends_with("window-, 20s)"), "{long}");
+        let long = of(NeedKind::Permission, &"parser ".repeat(20), "parser", place, 20);
+        assert_eq!(width(&long), LINE_COLUMNS);
+        let name = "n".repeat(24);
+        let crashed = of(NeedKind::Crashed, &format!("{name} crashed"), &name, place, 0);
+        assert!(crashed.ends_with(&format!("coordctl recover {name}")));
+    }
+}

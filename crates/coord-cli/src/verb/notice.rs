@@ -75,6 +75,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             saying: format!("{SENDER} did not answer: {error}"),
             tries: 0,
             is_refused: false,
+            is_nobody_there: false,
             retry_after_ms: None,
         });
         let SendAnswer { is_sent, saying, tries, .. } = answer;

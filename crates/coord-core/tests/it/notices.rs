@@ -56,6 +56,7 @@ fn sent() -> SendAnswer {
         saying: "shown".into(),
         tries: 1,
         is_refused: false,
+        is_nobody_there: false,
         retry_after_ms: None,
     }
 }
@@ -281,6 +282,55 @@ fn n_03_a_failing_channel_delays_no_other_one() {
     }
     world.answer(&tell, &sent());
     assert_eq!(world.state.header().notices.channels["bad"].failing, None);
+}
+
+// N-03: without a terminal nothing is wrong; who attaches one is told within a minute.
+#[test]
+fn n_03_it_waits_until_somebody_is_there() {
+    let mut world = told();
+    let id = asks(&mut world, "s1", PID);
+    world.pass(20.0);
+    for _ in 0..5 {
+        let tell = world.asked_of_channel();
+        world.answer(&tell, &SendAnswer { is_nobody_there: true, ..failed("no terminal") });
+        assert_eq!(world.state.header().notices.channels["tmux"].failing, None);
+        world.pass(59.0);
+        assert_eq!(world.asked_of_channels(), []);
+        world.pass(2.0);
+    }
+    assert_eq!(one(&world.asked_of_channel()), (id, 0, false));
+}
+
+// N-01: turned off, it is told no more; turned on again, as if it were new.
+#[test]
+fn n_01_kinds_can_be_turned_off() {
+    let mut world = told();
+    asks(&mut world, "s1", PID);
+    world.pass(20.0);
+    let tell = world.asked_of_channel();
+    world.answer(&tell, &sent());
+    let on = world.state.header().settings.notice.clone();
+    world.take(&with(NoticeSettings { kinds: Vec::new(), ..on.clone() }));
+    world.pass(7_200.0);
+    assert_eq!(world.asked_of_channels(), []);
+    world.take(&with(on));
+    assert_eq!(one(&world.asked_of_channel()).1, 0);
+}
+
+// N-01: a machine that slept through the quiet hours tells when it wakes.
+#[test]
+fn n_01_quiet_hours_end_by_the_wall_clock() {
+    let mut world = in_a_turn();
+    let mut notice = through(&[("tmux", ChannelClass::Tmux)]);
+    // The world begins at 08:00 UTC.
+    notice.quiet = Some(QuietHours { from: 7 * 60, to: 10 * 60 });
+    world.take(&with(notice));
+    asks(&mut world, "s1", PID);
+    world.pass(30.0);
+    assert_eq!(world.asked_of_channels(), []);
+    world.clock_ms = 3 * 3_600_000;
+    world.take(&Event::Gap { ns: 0 });
+    world.asked_of_channel();
 }
 
 // N-03: what is refused is a finding, and not tried again before the next repeat.

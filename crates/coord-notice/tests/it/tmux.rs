@@ -70,14 +70,14 @@ fn a_server_that_hangs_holds_up_no_other() {
 fn without_a_client_nobody_was_told_and_no_server_is_started() {
     let server = Server::start();
     let answer = send(&request(channel(&[&server]), tell(notice(), LINE, None))).failed();
-    assert_eq!((answer.saying.as_str(), answer.is_refused), ("no client is attached", false));
+    assert_eq!((answer.saying.as_str(), answer.is_refused), ("no terminal is attached", false));
     let dir = directory();
     let left = dir.path().join("left");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
     let sockets = ["none", "none/none", "left"].map(|name| text(&dir.path().join(name))).to_vec();
     let nowhere = Channel::Tmux { program: program("tmux"), sockets, bell: true };
     let answer = send(&request(nowhere.clone(), tell(notice(), LINE, None))).failed();
-    assert_eq!(answer.saying, "no client is attached");
+    assert_eq!(answer.saying, "no terminal is attached");
     send(&request(nowhere, SendAct::ShowState(TmuxState::default()))).sent();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only what was there");
 }

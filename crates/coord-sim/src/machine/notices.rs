@@ -124,6 +124,7 @@ impl Channels {
                     saying: if is_sent { "shown" } else { "no answer" }.to_owned(),
                     tries: 1,
                     is_refused: false,
+                    is_nobody_there: false,
                     retry_after_ms: None,
                 };
                 self.answers.push_back(Told::Answered { channel, number, answer });

@@ -464,6 +464,7 @@ fn coordinator() -> Vec<Symbol> {
                     saying: String::new(),
                     tries: 1,
                     is_refused: false,
+                    is_nobody_there: false,
                     retry_after_ms: None,
                 },
                 what: String::new(),
