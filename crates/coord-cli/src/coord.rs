@@ -55,6 +55,7 @@ Set up
   plugin       Make a Claude Code plugin that names the installed hooks
   completions  Print completions for a shell
   man          Print the manual
+  help         Print help about a verb, or about the states of sessions
 
 Options
 {options}{after-help}";
@@ -137,6 +138,8 @@ enum Verb {
     Completions(verb::completions::Args),
     /// Print the manual
     Man(verb::man::Args),
+    /// Print help about a verb, or about the states of sessions
+    Help(verb::help::Args),
 }
 
 /// Says what is wrong with the arguments. 2 as everywhere, but for verbs whose other exit codes belong to
@@ -242,6 +245,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Plugin(args) => verb::install::run_plugin(&args, &context).map_err(Failure::from),
             Verb::Config(args) => verb::config::run(&args, &context),
             Verb::Completions(args) => verb::completions::run::<Cli>(&args),
+            Verb::Help(args) => verb::help::run::<Cli>(&args),
             Verb::Man(args) => verb::man::run::<Cli>(&args),
         }
     });

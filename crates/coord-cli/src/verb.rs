@@ -9,6 +9,7 @@ pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod go;
+pub(crate) mod help;
 pub(crate) mod inspect;
 pub(crate) mod install;
 pub(crate) mod man;

@@ -77,8 +77,8 @@ fn until(text: &str) -> Result<Until, String> {
     }
     let state = serde_json::from_value(serde_json::Value::from(text));
     state.map(Until::State).map_err(|_| match nearest(text, STATES) {
-        Some(meant) => format!("Did you mean {meant}?"),
-        None => "→ coord wait --help".to_owned(),
+        Some(meant) => format!("Did you mean {meant}? → coord help states"),
+        None => "→ coord help states".to_owned(),
     })
 }
 

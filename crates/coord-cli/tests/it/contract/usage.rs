@@ -42,6 +42,23 @@ fn u_09_what_was_meant_is_named() {
     }
 }
 
+// U-09: help of a verb, and what each state means.
+#[test]
+fn u_09_help_is_about_verbs_and_states() {
+    let home = Home::new();
+    let help = |words: &[&str]| coord(&home, &[&["help"], words].concat());
+    let states = help(&["states"]).expect_success().stdout;
+    assert_eq!(states.lines().count(), 19, "{states}");
+    assert!(states.contains("\nsuspended            stopped by Ctrl-Z; type fg\n"), "{states}");
+    let verb = help(&["wait"]).expect_success().stdout;
+    assert_eq!(verb, coord(&home, &["wait", "--help"]).expect_success().stdout);
+    assert_eq!(
+        help(&[]).expect_success().stdout,
+        coord(&home, &["--help"]).expect_success().stdout
+    );
+    assert_eq!(help(&["wiat"]).stderr, "coord: No help about \"wiat\". Did you mean wait?\n");
+}
+
 // U-09: a value that is missing or wrong is answered in one line as well, with what would be right.
 #[test]
 fn u_09_what_is_missing_or_wrong_is_said_with_what_would_be_right() {
@@ -49,8 +66,11 @@ fn u_09_what_is_missing_or_wrong_is_said_with_what_would_be_right() {
     for (words, line) in [
         (&["send", "parser"][..], "No text. → coord send parser 'TEXT'"),
         (&["wait", "parser"], "Wait for what? → coord wait parser --until idle"),
-        (&["wait", "p", "--until", "idel"], "No state \"idel\". Did you mean idle?"),
-        (&["wait", "p", "--until", "xyzzy"], "No state \"xyzzy\". → coord wait --help"),
+        (
+            &["wait", "p", "--until", "idel"],
+            "No state \"idel\". Did you mean idle? → coord help states",
+        ),
+        (&["wait", "p", "--until", "xyzzy"], "No state \"xyzzy\". → coord help states"),
         (&["events", "--since", "5x"], "\"5x\" is no duration. Examples: 90s, 10m, 2h, 1d."),
         (&["completions", "foo"], "No shell \"foo\". Use bash, elvish, fish, powershell or zsh."),
         (&["inspect", "-o", "jsn"], "No format \"jsn\". Did you mean json?"),
