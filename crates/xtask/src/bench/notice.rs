@@ -20,6 +20,8 @@ const DELAY_S: u64 = 20;
 const WITHDRAWN_MS: f64 = 2000.0;
 /// Milliseconds from the dialog to the message in tmux, without a delay.
 const TOLD_MS: f64 = 300.0;
+/// Between two notices that are told at once.
+const NEXT: Duration = Duration::from_millis(2_500);
 /// On the screen while a permission dialog is open.
 const DIALOG: &str = "1. Yes";
 /// What the message in tmux says.
@@ -37,8 +39,8 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     if !place::has_client() {
         return Ok(());
     }
-    prompts(bench, table)?;
-    delays(bench, table)
+    delays(bench, table)?;
+    prompts(bench, table)
 }
 
 /// Prompts, half of which are answered in time.
@@ -93,14 +95,25 @@ fn prompts(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
 fn delays(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let before = load();
     let mut told = Told::open(bench, "0s")?;
-    let (_terminal, client) = told.place.terminal.attach(&told.place.home)?;
+    let (_terminal, shown) = told.place.terminal.attach(&told.place.home)?;
+    let messages = || -> anyhow::Result<usize> {
+        Ok(String::from_utf8_lossy(&std::fs::read(&shown)?).matches(SAYS).count())
+    };
     let mut times = Sample::default();
+    let mut last = None::<Instant>;
     for round in 0..bench.rounds(20) {
-        let known = told.place.terminal.messages(&client)?.matches(SAYS).count();
+        // No more than five within ten seconds, or they are gathered.
+        until("the time of the next notice", || {
+            let is_time = last.is_none_or(|last| NEXT <= last.elapsed());
+            Ok(is_time.then_some(()))
+        })?;
+        last = Some(Instant::now());
+        let known = messages()?;
         let begun = told.ask(round)?;
-        until("the message", || {
-            let messages = told.place.terminal.messages(&client)?;
-            Ok((known < messages.matches(SAYS).count()).then_some(()))
+        let arrives = until("the message", || Ok((known < messages()?).then_some(())));
+        arrives.with_context(|| {
+            let need = told.place.coord(&["events", &told.id, "-n", "12", "--all"]);
+            format!("{}{need}", told.place.coord(&["status"]))
         })?;
         times.push(begun.elapsed());
         told.answer()?;

@@ -112,22 +112,18 @@ impl Terminal {
         self.tell(&["kill-pane", "-t", &pane.id]).map(drop)
     }
 
-    /// Attaches a terminal, which ends with what is returned. Its name.
-    pub(super) fn attach(&self, home: &Home) -> anyhow::Result<(Running, String)> {
+    /// Attaches a terminal, which ends with what is returned. The file has all that it was shown.
+    pub(super) fn attach(&self, home: &Home) -> anyhow::Result<(Running, PathBuf)> {
         let mut command = home.command("script");
-        let line = format!("exec tmux -S '{}' attach -t {SESSION}", self.socket.display());
-        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::piped());
+        let (shown, socket) = (home.tmp().join("shown"), self.socket.display());
+        let line = format!("exec tmux -S '{socket}' attach -t {SESSION}");
+        command.args(["-qefc", &line]).arg(&shown).env("TERM", "xterm").stdin(Stdio::piped());
         let terminal = Running::start(command, &home.tmp(), "attach");
-        let name = until("an attached terminal", || {
+        until("an attached terminal", || {
             let clients = self.tell(&["list-clients", "-F", "#{client_name}"])?;
-            Ok(clients.lines().next().map(str::to_owned))
+            Ok((!clients.trim().is_empty()).then_some(()))
         })?;
-        Ok((terminal, name))
-    }
-
-    /// The messages that an attached terminal was shown.
-    pub(super) fn messages(&self, client: &str) -> anyhow::Result<String> {
-        self.tell(&["show-messages", "-t", client])
+        Ok((terminal, shown))
     }
 
     fn tell(&self, arguments: &[&str]) -> anyhow::Result<String> {
