@@ -262,6 +262,6 @@ mod tests {
         for state in STATES {
             assert!(until(state).is_ok(), "{state}");
         }
-        assert_eq!(until("idel"), Err("Did you mean idle?".to_owned()));
+        assert_eq!(until("idel"), Err("Did you mean idle? → coord help states".to_owned()));
     }
 }

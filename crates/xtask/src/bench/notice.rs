@@ -20,8 +20,8 @@ const DELAY_S: u64 = 20;
 const WITHDRAWN_MS: f64 = 2000.0;
 /// Milliseconds from the dialog to the message in tmux, without a delay.
 const TOLD_MS: f64 = 300.0;
-/// Between two notices that are told at once.
-const NEXT: Duration = Duration::from_millis(2_500);
+/// Between two notices: the message before is gone, so that a redrawn one is not taken for the next.
+const NEXT: Duration = Duration::from_secs(6);
 /// On the screen while a permission dialog is open.
 const DIALOG: &str = "1. Yes";
 /// What the message in tmux says.
@@ -102,7 +102,6 @@ fn delays(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let mut times = Sample::default();
     let mut last = None::<Instant>;
     for round in 0..bench.rounds(20) {
-        // No more than five within ten seconds, or they are gathered.
         until("the time of the next notice", || {
             let is_time = last.is_none_or(|last| NEXT <= last.elapsed());
             Ok(is_time.then_some(()))

@@ -80,7 +80,7 @@ fn wait_gives_up_with_a_code_of_its_own() {
     assert_eq!(never.stderr, format!("coord: {name} has ended; it cannot become idle.\n"));
     let unknown = coord(&home, &["wait", "aaaa", "--until", "asleep"]);
     assert_eq!(unknown.code(), Some(2));
-    let said = "coord: No state \"asleep\". → coord wait --help\n";
+    let said = "coord: No state \"asleep\". → coord help states\n";
     assert_eq!(unknown.stderr, said);
     let nowhere = coord(&Home::new(), &["wait", "aaaa", "--until", "idle"]);
     assert_eq!(nowhere.code(), Some(3), "{}", nowhere.stderr);
