@@ -160,10 +160,7 @@ impl Build {
         for name in FILES {
             copy(&root().join(name), &to.join(name))?;
         }
-        for page in fs::read_dir(root().join(PAGES))? {
-            let page = page?;
-            copy(&page.path(), &to.join(PAGES).join(page.file_name()))?;
-        }
+        copy_all(&root().join(PAGES), &to.join(PAGES))?;
         for name in NAMES {
             let program = self.directory().join(&self.native).join("release").join(name);
             output(Command::new(&program).args(["man", "--dir"]).arg(to.join("share/man/man1")))?;
@@ -175,6 +172,17 @@ impl Build {
         }
         Ok(())
     }
+}
+
+/// Copies a directory with all that is below it.
+fn copy_all(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() { copy_all(&path, &to)? } else { copy(&path, &to)? }
+    }
+    Ok(())
 }
 
 fn check_target(target: &str) -> anyhow::Result<()> {
