@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             test("an_end_is_not_held_up", an_end_is_not_held_up),
             test("a_killed_client_takes_its_waiter_along", a_killed_client_takes_its_waiter_along),
             test("one_waiter_for_each_session", one_waiter_for_each_session),
-            test("a_coordinator_takes_its_waiters_along", a_coordinator_takes_its_waiters_along),
+            test("a_waiter_outlives_its_coordinator", a_waiter_outlives_its_coordinator),
             test("sessions_without_marks_have_none", sessions_without_marks_have_none),
         ],
     )
@@ -334,25 +334,32 @@ fn one_waiter_for_each_session() {
     });
 }
 
-fn a_coordinator_takes_its_waiters_along() {
-    // H-02: whether it is asked to end, or killed.
+fn a_waiter_outlives_its_coordinator() {
+    // U-08: whether the coordinator is asked to end, or killed, the next one has the same waiter.
     let case = Case::new([Turn::text("Hello.")]);
     case.home.write_config("[queue]\nwake = \"always\"\n");
     let coordinator = Coordinator::start(&case.home);
     let client = case.pane.start(&MANUAL);
-    let first = one_waiter(&case, client, &[]);
+    let waiter = one_waiter(&case, client, &[]);
+    let has_it = || {
+        wait_until("the coordinator has the waiter", || {
+            let counted = counted(&case.home);
+            if counted == Some(1) { Ok(()) } else { Err(counted) }
+        });
+        assert_eq!(waiters_of(client), [waiter]);
+    };
+    has_it();
     coordinator.end_within(PATIENCE);
-    let is_gone = || match waiters_of(client) {
+    let coordinator = Coordinator::start(&case.home);
+    has_it();
+    coordinator.kill();
+    let _coordinator = Coordinator::start_again(&case.home);
+    has_it();
+    case.pane.type_line("/exit");
+    wait_until("the waiter ends with its client", || match waiters_of(client) {
         none if none.is_empty() => Ok(()),
         some => Err(some),
-    };
-    wait_until("the waiter ends", is_gone);
-    let coordinator = Coordinator::start(&case.home);
-    case.pane.type_line("Say hello");
-    case.pane.wait_screen("Hello.");
-    one_waiter(&case, client, &[first]);
-    coordinator.kill();
-    wait_until("the waiter ends", is_gone);
+    });
 }
 
 fn sessions_without_marks_have_none() {
