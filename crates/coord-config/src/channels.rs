@@ -3,7 +3,7 @@
 //! Without such a table, tmux is the one channel.
 
 use coord_model::{ChannelClass, NoticeChannel, NoticeKind, NoticeSettings};
-use coord_wire::notice::{Secret, Shape, Webhook};
+use coord_wire::notice::{Channel, Secret, Shape, Webhook};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
@@ -96,6 +96,21 @@ impl ChannelConfig {
     fn tmux() -> Self {
         let way = ChannelWay::Tmux { bell: false };
         Self { name: TMUX.into(), way, kinds: None, per_hour: PER_HOUR, written: Vec::new() }
+    }
+
+    /// The channel as the sender gets it; `sockets` are the tmux servers of the known sessions. Programs that the file
+    /// does not name are empty.
+    pub fn channel(&self, sockets: Vec<String>) -> Channel {
+        match &self.way {
+            ChannelWay::Tmux { bell } => {
+                Channel::Tmux { program: String::new(), sockets, bell: *bell }
+            }
+            ChannelWay::Desktop { program } => {
+                Channel::Desktop { program: program.clone().unwrap_or_default() }
+            }
+            ChannelWay::Command { program } => Channel::Command { program: program.clone() },
+            ChannelWay::Webhook(webhook) => Channel::Webhook(webhook.clone()),
+        }
     }
 
     /// What the core has to know of it.

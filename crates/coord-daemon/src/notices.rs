@@ -79,15 +79,8 @@ impl<W: World> Coordinator<W> {
         let what = (line.clone(), ids_of(&tell.act));
         let number = tell.number;
         let Some(channel) = self.channel(&tell.channel) else {
-            let answer = SendAnswer {
-                is_sent: false,
-                handle: None,
-                saying: "the channel is not in the configuration any more".to_owned(),
-                tries: 0,
-                is_refused: true,
-                is_nobody_there: false,
-                retry_after_ms: None,
-            };
+            let why = "the channel is not in the configuration any more";
+            let answer = SendAnswer { is_refused: true, ..SendAnswer::failed(why) };
             return self.record_sent(tell.channel, number, (answer, what), now);
         };
         self.telling.insert((tell.channel.clone(), number), what);
@@ -144,23 +137,15 @@ impl<W: World> Coordinator<W> {
 
     /// A channel of the configuration, as its sender needs it.
     fn channel(&self, name: &str) -> Option<Channel> {
-        let config = self.config.channels().into_iter().find(|one| one.name == name)?;
-        Some(match config.way {
-            ChannelWay::Tmux { bell } => self.tmux_channel(bell),
-            ChannelWay::Desktop { program } => {
-                Channel::Desktop { program: program.unwrap_or_default() }
-            }
-            ChannelWay::Command { program } => Channel::Command { program },
-            ChannelWay::Webhook(webhook) => Channel::Webhook(webhook),
-        })
+        let channels = self.config.channels();
+        channels.iter().find(|one| one.name == name).map(|one| one.channel(self.sockets()))
     }
 
-    /// The world knows the program, and which of the servers it may use.
-    fn tmux_channel(&self, bell: bool) -> Channel {
+    /// The tmux servers of the known sessions. The world leaves out those that may not be used.
+    fn sockets(&self) -> Vec<String> {
         let panes = self.engine.state().sessions().filter_map(Session::pane);
         let sockets: BTreeSet<&String> = panes.map(|pane| &pane.socket).collect();
-        let sockets = sockets.into_iter().cloned().collect();
-        Channel::Tmux { program: String::new(), sockets, bell }
+        sockets.into_iter().cloned().collect()
     }
 
     /// Records the local clock's distance from UTC if quiet hours need it and it may have changed.
@@ -229,7 +214,9 @@ impl<W: World> Coordinator<W> {
         (self.shown.at_ns, self.shown.is_under_way) = (now.mono_ns, true);
         let until_s = now.wall_ms / 1000 + TRUE_FOR_S;
         let act = SendAct::ShowState(TmuxState { text, until_s, panes: changed });
-        let request = SendRequest { channel: self.tmux_channel(false), act, within_ms: WITHIN_MS };
+        let (program, sockets) = (String::new(), self.sockets());
+        let channel = Channel::Tmux { program, sockets, bell: false };
+        let request = SendRequest { channel, act, within_ms: WITHIN_MS };
         self.world.send_notice(String::new(), None, request);
     }
 

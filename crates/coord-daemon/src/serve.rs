@@ -13,7 +13,7 @@ use coord_config::{Config, Paths as ConfigPaths};
 use coord_host::clients::Clients;
 use coord_host::executor::{Tools, Transcripts};
 use coord_host::here::Here;
-use coord_host::notices::{self, Programs};
+use coord_host::notices::Programs;
 use coord_host::observer::Sources;
 use coord_host::registry::Readable;
 use coord_host::tmux::{Asker, Tmux};
@@ -184,17 +184,11 @@ pub(crate) fn adapters(root: Option<&PathBuf>, config: &Config, paths: &Paths) -
 /// The programs that notices are told with.
 fn programs(root: Option<&PathBuf>, config: &Config, paths: &Paths) -> Programs {
     let recorded = install_record(paths);
-    let own = std::env::current_exe().ok();
-    let (coord, tmux, notify_send) =
-        recorded.map_or((None, None, None), |one| (Some(one.coord), one.tmux, one.notify_send));
-    let places = coord.map(PathBuf::from).into_iter().chain(own);
-    let tracking = &config.tracking;
-    Programs {
-        sender: places.into_iter().find_map(|coord| notices::sender_of(&coord)),
-        tmux: tracking.tmux.0.iter().cloned().chain(tmux.map(PathBuf::from)).collect(),
-        notify_send: notify_send.map(PathBuf::from),
-        readable: Readable { root: root.cloned(), named: tracking.tmux_sockets.0.clone() },
-    }
+    let coord = recorded.as_ref().map(|one| PathBuf::from(&one.coord));
+    let coords = coord.into_iter().chain(std::env::current_exe().ok());
+    let named = config.tracking.tmux_sockets.0.clone();
+    let readable = Readable { root: root.cloned(), named };
+    Programs::find(coords, recorded, &config.tracking.tmux.0, readable)
 }
 
 /// The path of `coordctl`: beside the installed `coord`, or else beside this program.

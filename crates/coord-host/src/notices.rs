@@ -13,8 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use coord_model::{NeedId, SendAnswer, TmuxPane};
+use coord_wire::api::InstallRecord;
 use coord_wire::notice::{Channel, SENDER, SendRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::registry::Readable;
@@ -98,6 +100,23 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// The programs that belong to one of `coords`, the paths at which `coord` may stand, and those that its
+    /// installation found. `tmux` are places in which tmux is looked for first.
+    pub fn find(
+        coords: impl IntoIterator<Item = PathBuf>,
+        recorded: Option<InstallRecord>,
+        tmux: &[PathBuf],
+        readable: Readable,
+    ) -> Self {
+        let (found, notify_send) = recorded.map_or((None, None), |one| (one.tmux, one.notify_send));
+        Self {
+            sender: coords.into_iter().find_map(|coord| sender_of(&coord)),
+            tmux: tmux.iter().cloned().chain(found.map(PathBuf::from)).collect(),
+            notify_send: notify_send.map(PathBuf::from),
+            readable,
+        }
+    }
+
     /// Names the programs of a request, and leaves out the servers that may not be used.
     pub fn complete(&self, mut request: SendRequest) -> SendRequest {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
@@ -119,7 +138,7 @@ impl Programs {
 }
 
 /// The sender's program: beside the hooks that belong to the program at `coord`, or beside that program itself.
-pub fn sender_of(coord: &Path) -> Option<PathBuf> {
+fn sender_of(coord: &Path) -> Option<PathBuf> {
     let bin = coord.parent()?;
     let installed = bin.parent().map(|prefix| prefix.join("lib/coord").join(SENDER));
     let places = installed.into_iter().chain([bin.join(SENDER)]);
@@ -149,11 +168,7 @@ impl Notices {
         let (results, supervisor, sender) =
             (self.results.clone(), self.supervisor.clone(), self.sender.clone());
         let send = move || {
-            let answer = match sender {
-                None => failed(&format!("{SENDER} is not installed; run coord install")),
-                Some(program) => run(&program, &request)
-                    .unwrap_or_else(|error| failed(&format!("{SENDER} did not answer: {error}"))),
-            };
+            let answer = run(sender.as_deref(), &request);
             if results.send(Told::Answered { channel, number, answer }).is_ok() {
                 supervisor.wake();
             }
@@ -175,23 +190,16 @@ impl Notices {
     }
 }
 
-fn failed(why: &str) -> SendAnswer {
-    SendAnswer {
-        is_sent: false,
-        handle: None,
-        saying: why.to_owned(),
-        tries: 0,
-        is_refused: false,
-        is_nobody_there: false,
-        retry_after_ms: None,
-    }
+/// Runs the sender for one request. What went wrong with the sender itself is an answer too.
+pub fn run(program: Option<&Path>, request: &SendRequest) -> SendAnswer {
+    let Some(program) = program else {
+        return SendAnswer::failed(format!("{SENDER} is not installed; run ./install.sh again"));
+    };
+    ask(program, request)
+        .unwrap_or_else(|error| SendAnswer::failed(format!("{SENDER} did not answer: {error}")))
 }
 
-/// Runs the sender for one request.
-///
-/// # Errors
-/// It could not be started, or gave no answer in time.
-pub fn run(program: &Path, request: &SendRequest) -> io::Result<SendAnswer> {
+fn ask(program: &Path, request: &SendRequest) -> io::Result<SendAnswer> {
     let mut command = Command::new(program);
     command.env_clear();
     command.envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -222,8 +230,11 @@ fn read_until(child: &mut Child, until: Instant) -> io::Result<Vec<u8>> {
         let left = until.saturating_duration_since(Instant::now());
         let limit = Timespec::try_from(left).map_err(io::Error::other)?;
         let mut fds = [PollFd::new(stdout.get_ref(), PollFlags::IN)];
-        if poll(&mut fds, Some(&limit))? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
+        match poll(&mut fds, Some(&limit)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => (),
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
         }
         match stdout.read(&mut piece)? {
             0 => return Ok(bytes),

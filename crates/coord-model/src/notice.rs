@@ -139,6 +139,21 @@ pub struct SendAnswer {
     pub retry_after_ms: Option<u64>,
 }
 
+impl SendAnswer {
+    /// Nothing was attempted, or it is not known what became of it; the next attempt may do better.
+    pub fn failed(saying: impl Into<String>) -> Self {
+        Self {
+            is_sent: false,
+            handle: None,
+            saying: saying.into(),
+            tries: 0,
+            is_refused: false,
+            is_nobody_there: false,
+            retry_after_ms: None,
+        }
+    }
+}
+
 /// When and through which channels people are told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

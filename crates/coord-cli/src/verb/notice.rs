@@ -2,17 +2,16 @@
 //! (N-06). It needs no coordinator.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::anyhow;
-use coord_config::{ChannelConfig, ChannelWay, Config};
+use coord_config::{ChannelConfig, Config};
 use coord_host::notices::{self, Programs};
 use coord_host::registry::Readable;
 use coord_view::lookup::nearest;
 use coord_view::notice::{Words, test};
 use coord_wire::api::InstallRecord;
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;
-use coord_wire::notice::{Channel, SENDER, SendAct, SendAnswer, SendRequest};
+use coord_wire::notice::{SendAct, SendAnswer, SendRequest};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -58,9 +57,6 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let file = context.paths.config_file();
     let config = Config::load(&file).map_err(|error| anyhow!("{}: {error}", file.display()))?;
     let programs = programs(&config, context);
-    let Some(sender) = programs.sender.clone() else {
-        return Err(anyhow!("{SENDER} is not installed beside the hooks. → coord install").into());
-    };
     let channels = chosen(&config, channel.as_deref())?;
     let sockets = sockets(context);
     let width = channels.iter().map(|one| one.name.len()).max().unwrap_or(0);
@@ -68,16 +64,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut all = Vec::new();
     for channel in &channels {
         let request = programs.complete(request(channel, &sockets, context));
-        let answer = notices::run(&sender, &request);
-        let answer = answer.unwrap_or_else(|error| SendAnswer {
-            is_sent: false,
-            handle: None,
-            saying: format!("{SENDER} did not answer: {error}"),
-            tries: 0,
-            is_refused: false,
-            is_nobody_there: false,
-            retry_after_ms: None,
-        });
+        let answer = notices::run(programs.sender.as_deref(), &request);
         let SendAnswer { is_sent, saying, tries, .. } = answer;
         let tested = Tested { channel: channel.name.clone(), is_sent, saying, tries };
         if !json {
@@ -119,18 +106,8 @@ fn chosen(config: &Config, wanted: Option<&str>) -> Result<Vec<ChannelConfig>, F
 
 fn request(channel: &ChannelConfig, sockets: &[String], context: &Context) -> SendRequest {
     let Words { notice, line } = test(&context.here.host);
-    let to = match &channel.way {
-        ChannelWay::Tmux { bell } => {
-            Channel::Tmux { program: String::new(), sockets: sockets.to_vec(), bell: *bell }
-        }
-        ChannelWay::Desktop { program } => {
-            Channel::Desktop { program: program.clone().unwrap_or_default() }
-        }
-        ChannelWay::Command { program } => Channel::Command { program: program.clone() },
-        ChannelWay::Webhook(webhook) => Channel::Webhook(webhook.clone()),
-    };
     let act = SendAct::Tell { notice: Box::new(notice), line, handle: None };
-    SendRequest { channel: to, act, within_ms: WITHIN_MS }
+    SendRequest { channel: channel.channel(sockets.to_vec()), act, within_ms: WITHIN_MS }
 }
 
 /// The tmux servers of the known sessions, and the one that this is run in.
@@ -148,14 +125,7 @@ pub(crate) fn programs(config: &Config, context: &Context) -> Programs {
         coord_store::read_small_file(&context.paths.install_record(), SMALL_FILE_BYTES_MAX);
     let recorded: Option<InstallRecord> =
         recorded.ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let (tmux, notify_send) =
-        recorded.map_or((None, None), |record| (record.tmux, record.notify_send));
-    let own = std::env::current_exe().ok();
-    let tracking = &config.tracking;
-    Programs {
-        sender: own.as_deref().and_then(notices::sender_of),
-        tmux: tracking.tmux.0.iter().cloned().chain(tmux.map(PathBuf::from)).collect(),
-        notify_send: notify_send.map(PathBuf::from),
-        readable: Readable { root: context.root.clone(), named: tracking.tmux_sockets.0.clone() },
-    }
+    let named = config.tracking.tmux_sockets.0.clone();
+    let readable = Readable { root: context.root.clone(), named };
+    Programs::find(std::env::current_exe(), recorded, &config.tracking.tmux.0, readable)
 }
