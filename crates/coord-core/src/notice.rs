@@ -37,7 +37,7 @@ const AGAIN_MAX_MS: u64 = 600_000;
 const WITHDRAWALS_MAX: u32 = 12;
 
 impl State {
-    /// A need began: it will be told through the channels that tell its kind.
+    /// A need began: it gets a notice on each channel that sends its kind.
     pub(crate) fn begin_notices(&mut self, session: SessionKey, need: &Need) {
         self.add_notices(session, need.id, NoticeKind::Need(need.kind), need.since);
     }
@@ -95,10 +95,10 @@ impl State {
     /// The coordinator restarted: it is not known whether what was under way was told (N-03).
     pub(crate) fn resume_notices(&mut self, at: Moment) {
         for channel in self.header.notices.channels.values_mut() {
-            let was_withdrawal = channel.sending.take().is_some_and(|one| one.is_withdrawal);
+            channel.sending = None;
             for notice in channel.notices.values_mut() {
                 let is_sending = notice.stage == NoticeStage::Sending;
-                notice.may_be_repeated |= is_sending && !was_withdrawal;
+                notice.may_be_repeated |= is_sending;
                 let until = at.awake.plus_ms(if is_sending { SENDER_MS } else { 0 });
                 if !matches!(notice.stage, NoticeStage::Waiting { .. }) {
                     notice.stage = NoticeStage::Waiting { until, because: NoticeWait::Sender };
@@ -205,18 +205,13 @@ impl State {
             None
         };
         if let Some(until) = full_until {
-            let why = "many notices were sent lately; what came since is told in one";
+            let why = "rate limit; the notices that wait are sent as one";
             self.postpone(channel, state, &due, (until, NoticeWait::Rate), why, fx);
-        } else if is_many {
-            // Nothing else follows within the same time.
-            state.lately.n = LATELY_MAX;
-            state.this_hour.n = state.this_hour.n.saturating_add(1);
-            self.send(channel, state, due, at, fx);
         } else {
             state.lately.n = state.lately.n.saturating_add(1);
             state.this_hour.n = state.this_hour.n.saturating_add(1);
-            let first = due.into_iter().take(1).collect();
-            self.send(channel, state, first, at, fx);
+            let n = if is_many { due.len() } else { 1 };
+            self.send(channel, state, due.into_iter().take(n).collect(), at, fx);
         }
     }
 
@@ -238,7 +233,7 @@ impl State {
             notice.is_some_and(|one| !settings.quiet_except.contains(&one.kind))
         };
         let held: Vec<NeedId> = due_now(state, at.awake).into_iter().filter(is_held).collect();
-        let why = "the hours are quiet; it is told when they end";
+        let why = "quiet hours; the notice is sent when they end";
         self.postpone(channel, state, &held, (until, NoticeWait::Quiet), why, fx);
     }
 
@@ -281,11 +276,12 @@ impl State {
                 let (wait_ms, why) = match channel.class {
                     ChannelClass::Desktop => (
                         self.again_after_ms(1),
-                        "the pane is on a terminal in use; the desktop shows nothing",
+                        "the pane is visible on a terminal in use; no desktop notice",
                     ),
-                    ChannelClass::Push | ChannelClass::Tmux => {
-                        (settings.present_ms, "the pane is on a terminal in use; the notice waits")
-                    }
+                    ChannelClass::Push | ChannelClass::Tmux => (
+                        settings.present_ms,
+                        "the pane is visible on a terminal in use; the notice waits",
+                    ),
                 };
                 if is_present {
                     notice.was_postponed = channel.class == ChannelClass::Push;
@@ -316,7 +312,7 @@ impl State {
                     notice.session,
                     *id,
                     why,
-                    &format!("not told yet through {}", channel.name),
+                    &format!("postpone the notice on {}", channel.name),
                     fx,
                 );
             }
@@ -354,7 +350,7 @@ impl State {
                 notice.session,
                 *id,
                 &saw,
-                &format!("told through {}", channel.name),
+                &format!("send a notice through {}", channel.name),
                 fx,
             );
         }
@@ -382,7 +378,7 @@ impl State {
             notice.session,
             id,
             &how,
-            &format!("taken back through {}", channel.name),
+            &format!("withdraw the notice from {}", channel.name),
             fx,
         );
         let Notice { kind, handle, .. } = notice;

@@ -2,13 +2,13 @@
 
 use coord_core::{NoticeStage, NoticeWait};
 use coord_model::{
-    Action, ChannelClass, Command, Effect, Event, HookKind, Kind, LocalOffset, NeedId, NeedKind,
-    NoticeChannel, NoticeKind, NoticeSettings, Proof, QuietHours, RegistryStatus, SendAnswer,
-    Settings, Tell, TellAct, ToolPhase,
+    Action, ChannelClass, Command, Effect, EndReason, Event, HookKind, Kind, LocalOffset, NeedId,
+    NeedKind, NoticeChannel, NoticeKind, NoticeSettings, Proof, QuietHours, Registry,
+    RegistryStatus, SendAnswer, SessionState, Settings, Tell, TellAct, ToolPhase,
 };
 
 use crate::crashes::{PID, at_rest, dead, in_a_turn};
-use crate::world::{PROMPT, World, settings, start_of};
+use crate::world::{PROMPT, STOP, World, settings, start_of};
 
 const DESK: &str = "desk";
 
@@ -328,9 +328,76 @@ fn n_01_quiet_hours_end_by_the_wall_clock() {
     asks(&mut world, "s1", PID);
     world.pass(30.0);
     assert_eq!(world.asked_of_channels(), []);
+    let mut restarted = world.clone();
     world.clock_ms = 3 * 3_600_000;
     world.take(&Event::Gap { ns: 0 });
     world.asked_of_channel();
+    // The same if nobody watched the clock meanwhile.
+    let notice = restarted.state.header().settings.notice.clone();
+    restarted.clock_ms = 3 * 3_600_000;
+    restarted.restart_with(notice);
+    restarted.asked_of_channel();
+}
+
+// N-03: what could not be taken back is tried again, for about an hour.
+#[test]
+fn n_03_a_withdrawal_that_fails_is_tried_again() {
+    let mut world = told();
+    let id = asks(&mut world, "s1", PID);
+    world.pass(20.0);
+    let tell = world.asked_of_channel();
+    world.answer(&tell, &sent());
+    ran(&mut world, "s1", PID);
+    let begun = world.seconds;
+    let all = world.pass_answering(6.0 * 3_600.0, &failed("no answer"));
+    assert!(all.iter().all(|(_, tell)| matches!(tell.act, TellAct::Withdraw { .. })));
+    let last = all.last().expect("several").0 - begun;
+    assert_eq!(all.len(), 12);
+    assert!((3_600.0..7_200.0).contains(&last), "the last one after {last} s");
+    assert_eq!(world.stage("tmux", id), None);
+}
+
+// N-03: a changed configuration may have mended the channel.
+#[test]
+fn n_03_after_a_change_a_failing_channel_is_tried_at_once() {
+    let mut world = told();
+    asks(&mut world, "s1", PID);
+    world.pass(20.0);
+    let tell = world.asked_of_channel();
+    world.answer(&tell, &failed("no answer"));
+    assert_eq!(world.asked_of_channels(), []);
+    let notice = world.state.header().settings.notice.clone();
+    world.take(&with(notice));
+    world.asked_of_channel();
+}
+
+// N-01: what needs nobody is off by default, and told once.
+#[test]
+fn n_01_news_are_told_once() {
+    for is_on in [false, true] {
+        let mut world = World::new();
+        let mut notice = through(&[("tmux", ChannelClass::Tmux)]);
+        if is_on {
+            notice.kinds = vec![NoticeKind::Finished];
+        }
+        world.take(&with(notice));
+        world.open("s1", PID, Kind::Headless);
+        world.hook("s1", PID, PROMPT);
+        world.hook("s1", PID, STOP);
+        world.hook("s1", PID, HookKind::SessionEnd(EndReason::Other));
+        world.exit(PID);
+        world.registry(PID, Registry::Absent, true);
+        assert_eq!(world.state_of("s1"), SessionState::Stopped);
+        let all = world.pass_answering(7_200.0, &sent());
+        let kinds: Vec<NoticeKind> = all
+            .iter()
+            .map(|(_, tell)| match tell.act {
+                TellAct::One { kind, .. } => kind,
+                TellAct::Digest { .. } | TellAct::Withdraw { .. } => panic!("{tell:?}"),
+            })
+            .collect();
+        assert_eq!(kinds, if is_on { vec![NoticeKind::Finished] } else { vec![] });
+    }
 }
 
 // N-03: what is refused is a finding, and not tried again before the next repeat.
@@ -362,17 +429,22 @@ fn n_03_a_channel_that_wants_a_pause_gets_it() {
     world.asked_of_channel();
 }
 
+/// So many sessions ask for a permission, a millisecond after each other.
+fn ask_at_once(world: &mut World, pids: std::ops::Range<u32>) {
+    for pid in pids {
+        let id = format!("s{pid}");
+        world.open(&id, pid, Kind::Interactive);
+        world.hook(&id, pid, PROMPT);
+        asks(world, &id, pid);
+    }
+}
+
 // N-01: two hundred at once are one or two notices, not two hundred.
 #[test]
 fn n_01_many_needs_at_once_are_one_digest() {
     let mut world = World::new();
     world.take(&with(through(&[("tmux", ChannelClass::Tmux)])));
-    for n in 0..200 {
-        let (id, pid) = (format!("s{n}"), 1_000 + n);
-        world.open(&id, pid, Kind::Interactive);
-        world.hook(&id, pid, PROMPT);
-        asks(&mut world, &id, pid);
-    }
+    ask_at_once(&mut world, 1_000..1_200);
     let all = world.pass_answering(60.0, &sent());
     let digests: Vec<(f64, usize)> = all
         .iter()
@@ -385,6 +457,51 @@ fn n_01_many_needs_at_once_are_one_digest() {
     assert!(singles <= 5 && digests.len() <= 2, "{singles} and {digests:?}");
     assert_eq!(singles + digests.iter().map(|(_, n)| n).sum::<usize>(), 200, "each is told once");
     assert!(digests.windows(2).all(|pair| 10.0 <= pair[1].0 - pair[0].0), "{digests:?}");
+}
+
+// N-01: what exceeds the limit waits for the end of the ten seconds, and is then one notice.
+#[test]
+fn n_01_a_digest_waits_for_the_single_ones_before_it() {
+    let mut world = World::new();
+    world.take(&with(through(&[("tmux", ChannelClass::Tmux)])));
+    ask_at_once(&mut world, 1_000..1_001);
+    world.pass(1.0);
+    ask_at_once(&mut world, 1_001..1_010);
+    let mut all = world.pass_answering(60.0, &sent());
+    let (later, rest) = all.pop().expect("a digest");
+    assert!(all.iter().all(|(_, tell)| matches!(tell.act, TellAct::One { .. })), "{all:?}");
+    let TellAct::Digest { ids } = &rest.act else { panic!("{rest:?}") };
+    assert_eq!((all.len() + ids.len(), (later - all[0].0).round()), (10, 10.0));
+}
+
+// N-01, N-04: where a person may be, each is looked for once; a digest stays one.
+#[test]
+fn n_01_many_needs_at_once_are_looked_for_once() {
+    let mut world = World::new();
+    world.take(&with(through(&[("phone", ChannelClass::Push)])));
+    for pid in 1_000..1_030 {
+        let id = format!("s{pid}");
+        world.open_in(&id, pid, Kind::Interactive, Some(crate::world::pane(9)));
+        world.seen_on_pane(pid, crate::world::its(crate::world::blank()), false);
+        world.hook(&id, pid, PROMPT);
+        asks(&mut world, &id, pid);
+    }
+    let (mut looks, mut told) = (0, 0);
+    for _ in 0..60 {
+        world.pass(1.0);
+        let effects = core::mem::take(&mut world.effects);
+        for effect in effects {
+            if let Effect::LookForPresence { need, .. } = effect {
+                looks += 1;
+                world.take(&Event::PresenceSeen { need, is_present: false });
+            } else if let Effect::Tell(tell) = effect {
+                told += 1;
+                world.answer(&tell, &sent());
+            }
+        }
+    }
+    assert_eq!(looks, 30);
+    assert!((1..=7).contains(&told), "{told} notices");
 }
 
 #[test]
@@ -549,7 +666,7 @@ fn n_04_each_step_is_a_decision_about_the_need() {
     ran(&mut world, "s1", PID);
     let of_it = world.decisions.iter().filter(|one| one.notice == Some(id));
     let did: Vec<&str> = of_it.map(|one| one.did.as_str()).collect();
-    assert_eq!(did, ["told through tmux", "taken back through tmux"]);
+    assert_eq!(did, ["send a notice through tmux", "withdraw the notice from tmux"]);
 }
 
 // H-35: what a recovery waits for stays the same however it is worded: its age is that of the wait.

@@ -7,8 +7,9 @@ use crate::crashes::{
 use crate::world::{END, EXIT, PROMPT, STOP, World, pane, process};
 
 use coord_model::{
-    Action, Command, Event, Kind, PaneState, Parent, ParentKind, ProcessSeen, Proof,
-    RegistryStatus, Screen, SessionState, Settings, TmuxPane,
+    Action, Command, Effect, Event, Kind, NoticeChannel, NoticeKind, NoticeSettings, PaneState,
+    Parent, ParentKind, ProcessSeen, Proof, RegistryStatus, Screen, SessionState, Settings,
+    TellAct, TmuxPane,
 };
 
 fn crashed() -> World {
@@ -42,7 +43,7 @@ fn set_clock(world: &mut World, by_ms: i64) {
 /// Time passes until the next look is asked for.
 fn until_asked(world: &mut World) {
     for _ in 0..1_000 {
-        let is_look = |effect: &coord_model::Effect| matches!(effect, coord_model::Effect::Act(action) if matches!(**action, Action::Prove { .. }));
+        let is_look = |effect: &Effect| matches!(effect, Effect::Act(action) if matches!(**action, Action::Prove { .. }));
         if world.effects.iter().any(is_look) {
             return;
         }
@@ -132,6 +133,26 @@ fn a_resumed_client_is_verified_at_its_prompt_only() {
         (None, None),
         "coord is checking how the client ended"
     );
+}
+
+// N-01: who asked for it is told that a session is back.
+#[test]
+fn n_01_a_recovery_is_told_once_it_is_verified() {
+    let mut world = sole();
+    let name = "tmux".into();
+    let class = coord_model::ChannelClass::Tmux;
+    let channel = NoticeChannel { name, class, can_withdraw: false, kinds: None, per_hour: 60 };
+    let kinds = vec![NoticeKind::Recovered];
+    let notice = NoticeSettings { kinds, channels: vec![channel], ..NoticeSettings::default() };
+    world.take(&crate::world::settings(Settings { notice, ..Settings::default() }));
+    world.effects.clear();
+    world.pass(2.0);
+    assert_eq!(world.outcome(), Some("verified"));
+    let is_told = |effect: &&Effect| {
+        let Effect::Tell(tell) = effect else { return false };
+        matches!(tell.act, TellAct::One { kind: NoticeKind::Recovered, .. })
+    };
+    assert_eq!(world.effects.iter().filter(is_told).count(), 1);
 }
 
 // H-33, H-21: an unattended session whose work was cut off is told once to go on, if it stands at its prompt.
