@@ -126,7 +126,7 @@ fn wrong_value(error: &clap::Error, path: &str) -> Option<String> {
     }
     // As in `--until <STATE>`.
     let noun = argument.rsplit('<').next().unwrap_or_default();
-    let noun = noun.trim_end_matches(['>', '.']).to_lowercase();
+    let noun = noun.trim_end_matches(['>', '.']).to_lowercase().replace('-', " ");
     if noun == "time" {
         return Some(format!("{value:?} is no duration. Examples: 90s, 10m, 2h, 1d."));
     }

@@ -124,7 +124,7 @@ pub struct SendAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
     /// Why not, in a few words without secrets: `HTTP 403 from hooks.example.org`. Also what a test shows of a
-    /// success: `shown on 2 clients`.
+    /// success: `shown on 2 terminals`.
     pub saying: String,
     /// How often it was tried.
     pub tries: u32,

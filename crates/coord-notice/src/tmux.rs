@@ -67,9 +67,9 @@ pub(crate) fn tell(
             SendAnswer { is_nobody_there: true, ..answer }
         }
         (n, failure) => {
-            let clients = if n == 1 { "1 client".to_owned() } else { format!("{n} clients") };
+            let terminals = if n == 1 { "1 terminal".to_owned() } else { format!("{n} terminals") };
             let failure = failure.map(|failure| format!("; {}", failure.why)).unwrap_or_default();
-            sent(format!("shown on {clients}{failure}"), None, 1)
+            sent(format!("shown on {terminals}{failure}"), None, 1)
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn a_permission_dialog() {
     let place = answering([Turn::bash("echo y > answered"), Turn::text("Done.").lasting()]);
     place.prompt("First prompt");
     place.pane.wait_screen("Do you want to proceed?");
-    place.when_entry("Decision", "told through tmux");
+    place.when_entry("Decision", "send a notice through tmux");
     let session =
         place.when("it waits", |session| session.state == SessionState::AwaitingPermission);
     assert!(session.answers.is_some_and(|answers| answers.total == 0));

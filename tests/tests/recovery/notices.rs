@@ -74,7 +74,7 @@ pub(crate) fn a_prompt_is_told_and_taken_back() {
     assert_eq!((&back["event"], &back["id"]), (&"withdrawn".into(), &id.as_str().into()));
     assert!(!std::fs::read_to_string(&log).expect("the log").contains(CANARY));
     let explained = place.runs("coord", &["explain", &id]);
-    for words in ["told through log", "taken back through log", ": sent: "] {
+    for words in ["send a notice through log", "withdraw the notice from log", ": sent: "] {
         assert!(explained.contains(words), "{explained}");
     }
 }

@@ -23,7 +23,7 @@ const DECISIONS_MAX: usize = 20;
 /// Show why a session, a message or a need is in its state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord explain parser\n  coord explain m_x7d2\n  coord explain a_16.3    who was told of this need, where and when"
+    after_help = "Examples:\n  coord explain parser\n  coord explain m_x7d2\n  coord explain a_16.3    how this need was announced, and why a channel was silent"
 )]
 pub(crate) struct Args {
     /// The name or id of a session, or the id of a run, a message (m_…) or a need (a_…)
@@ -104,7 +104,7 @@ fn message(args: &Args, context: &Context) -> Result<(), Failure> {
     decided(&mut out, &decisions, args.verbose, context)
 }
 
-/// A need: how it began and ended, who was told of it, where and when, and why somebody was not (N-04).
+/// A need: how it began and ended, which channels sent a notice of it, and why one did not (N-04).
 fn need(args: &Args, context: &Context) -> Result<(), Failure> {
     let id: NeedId = args
         .id

@@ -24,7 +24,7 @@ const WITHIN_MS: u64 = 10_000;
 /// Test the channels through which coord tells you that a session needs you
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord notice test          every channel of config.toml\n  coord notice test phone    only this one\n\nExit code 1: a channel failed; its line says why."
+    after_help = "Examples:\n  coord notice test          every channel of config.toml\n  coord notice test phone    only this one\n\nExit code 1: a channel did not send the notice; its line says why."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -48,6 +48,7 @@ enum What {
 struct Tested {
     channel: String,
     is_sent: bool,
+    is_nobody_there: bool,
     saying: String,
     tries: u32,
 }
@@ -65,8 +66,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     for channel in &channels {
         let request = programs.complete(request(channel, &sockets, context));
         let answer = notices::run(programs.sender.as_deref(), &request);
-        let SendAnswer { is_sent, saying, tries, .. } = answer;
-        let tested = Tested { channel: channel.name.clone(), is_sent, saying, tries };
+        let SendAnswer { is_sent, is_nobody_there, saying, tries, .. } = answer;
+        let tested =
+            Tested { channel: channel.name.clone(), is_sent, is_nobody_there, saying, tries };
         if !json {
             print(&mut out, &tested, width)?;
         }
@@ -80,10 +82,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 
 fn print(out: &mut impl Write, tested: &Tested, width: usize) -> std::io::Result<()> {
     let painter = Painter::for_stdout();
-    let Tested { channel, is_sent, saying, tries } = tested;
+    let Tested { channel, is_sent, saying, tries, .. } = tested;
     let saying = escape(saying);
     let words = match (is_sent, tries) {
         (true, _) => painter.paint(Colour::Green, &saying),
+        (false, _) if tested.is_nobody_there => format!("not shown: {saying}"),
         (false, 0 | 1) => painter.paint(Colour::Red, &format!("failed: {saying}")),
         (false, n) => painter.paint(Colour::Red, &format!("failed: {saying}, {n} tries")),
     };

@@ -22,7 +22,7 @@ fn a_line_is_shown_on_every_client_as_it_is_and_runs_nothing() {
         "{run} #{{pane_id}} %H%% #[fg=red]x #9 $HOME \"; kill-server \\; '~' \u{1b}[2J\u{202e}z"
     );
     let answer = send(&request(channel(&[&inner]), tell(notice(), &line, None))).sent();
-    assert_eq!((answer.saying.as_str(), answer.tries), ("shown on 2 clients", 1));
+    assert_eq!((answer.saying.as_str(), answer.tries), ("shown on 2 terminals", 1));
     let shown =
         format!("{run} #{{pane_id}} %H%% #[fg=red]x #9 $HOME \"; kill-server \\; '~' \u{fffd}[2Jz");
     for record in &records {
@@ -54,7 +54,7 @@ fn a_server_that_hangs_holds_up_no_other() {
     hung.signal(Signal::STOP);
     let answer = send(&request(channel(&[&hung, &healthy]), tell(notice(), LINE, None))).sent();
     let expected =
-        format!("shown on 1 client; {}: {}: not done within 2 s", hung.socket(), program("tmux"));
+        format!("shown on 1 terminal; {}: {}: not done within 2 s", hung.socket(), program("tmux"));
     assert_eq!(answer.saying, expected);
     records[0].shows(LINE);
     let answer = send(&request(channel(&[&hung]), tell(notice(), LINE, None))).failed();

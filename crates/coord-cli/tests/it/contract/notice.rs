@@ -196,7 +196,8 @@ fn n_04_explain_says_who_was_told() {
     let id = first["id"].as_str().unwrap();
     wait_until("its result is known", || {
         let text = coord(&home, &["explain", id]).expect_success().stdout;
-        let is_there = ["told through log", ": sent: "].iter().all(|words| text.contains(words));
+        let is_there =
+            ["send a notice through log", ": sent: "].iter().all(|words| text.contains(words));
         if is_there { Ok(()) } else { Err(text) }
     });
     let status = coord(&home, &["status"]).expect_success().stdout;
