@@ -24,9 +24,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with("")
+    }
+
+    fn with(config: &str) -> Self {
         let now = Now { mono_ns: 1_000_000_000_000, wall_ms: 1_767_225_600_000 };
         let machine = SharedMachine::new(now, Pace { disk: 2..4, look: 10..20 }, Random::new(1));
-        let serving = Serving::start(&machine, &Config::default()).unwrap();
+        let serving = Serving::start(&machine, &Config::parse(config).unwrap()).unwrap();
         let mut world = Self { machine, serving, events: 0 };
         world.pass(1_000);
         world
@@ -61,8 +65,14 @@ impl World {
 
     /// A client's first hook; the status it is answered with.
     fn begin(&mut self, client: ProcessRef) -> u16 {
+        self.hook(client, &json!({"hook_event_name": "SessionStart", "source": "startup"}))
+    }
+
+    /// A hook of a client; the status it is answered with.
+    fn hook(&mut self, client: ProcessRef, fields: &Value) -> u16 {
         let hook = Hook::of_client(&self.machine.get(), client);
-        let payload = json!({"hook_event_name": "SessionStart", "session_id": "of-client", "source": "startup"});
+        let mut payload = fields.clone();
+        payload["session_id"] = "of-client".into();
         let body = serde_json::to_vec(&envelope(&hook, &payload).unwrap()).unwrap();
         let caller = Caller { pid: hook.pid, parent: Some(client.pid) };
         self.serving.turn(&[Post { body, caller }], false)[0]
@@ -178,4 +188,22 @@ fn a_failed_snapshot_is_tried_again_and_shown_meanwhile() {
     world.pass(1_000);
     assert!(disk.read(&snapshot, u64::MAX).is_ok(), "it was tried again");
     assert_eq!(world.problems(), "[]");
+}
+
+// N-03: a notice waits for the sync of its decision, so that a loss of power makes no second one without a mark.
+#[test]
+fn n_03_a_notice_waits_for_the_sync_of_its_decision() {
+    let mut world = World::with("[notice]\ndelays = {}\n");
+    let client = world.machine.get().spawn(7, Kind::Interactive, 34_816);
+    assert_eq!(world.begin(client), 204);
+    world.hook(client, &json!({"hook_event_name": "UserPromptSubmit", "prompt": "x"}));
+    world.pass(1_000);
+    world.machine.get().pace.disk = 5_000..5_001;
+    let asked =
+        json!({"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {}});
+    world.hook(client, &asked);
+    world.pass(4_000);
+    assert_eq!(world.machine.get().channels.take_shown(), []);
+    world.pass(10_000);
+    assert_eq!(world.machine.get().channels.take_shown().len(), 1);
 }
