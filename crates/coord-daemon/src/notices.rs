@@ -94,11 +94,6 @@ impl<W: World> Coordinator<W> {
         notice::words(act, notice::From { state, host: &self.here.host, home: &self.home, now })
     }
 
-    /// Whether nothing waits for a sync in order to be told.
-    pub(crate) fn has_tells(&self) -> bool {
-        !self.tells.is_empty()
-    }
-
     /// Handles what a sender or a look for a person found.
     pub(crate) fn on_told(&mut self, told: Told, now: Now) {
         match told {

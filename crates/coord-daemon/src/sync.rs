@@ -38,8 +38,7 @@ impl<W: World> Coordinator<W> {
             self.record_counted(now);
         }
         let Some(since) = self.unsynced_since else { return };
-        let is_awaited =
-            is_awaited || self.has_tells() || !self.acts.is_empty() || !self.leaving.is_empty();
+        let is_awaited = is_awaited || !self.acts.is_empty() || !self.leaving.is_empty();
         if !is_awaited && now.mono_ns < since.saturating_add(SYNC_AFTER_NS) {
             return;
         }

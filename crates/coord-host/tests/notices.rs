@@ -1,8 +1,6 @@
 //! What the program that sends a notice is given: an environment from a list (H-24), and the tmux servers that may be
 //! used (H-14).
 
-#![expect(clippy::unwrap_used, reason = "a test's own set-up may fail loudly")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
