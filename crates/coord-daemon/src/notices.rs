@@ -40,7 +40,8 @@ pub(crate) struct Shown {
     text: String,
     panes: Panes,
     at_ns: u64,
-    /// The number of the newest record that it follows.
+    /// When it was last compared with the sessions, and the number of the newest record then.
+    compared_ns: u64,
     seq: u64,
     /// Whether a state has changed that is not shown yet.
     is_behind: bool,
@@ -160,19 +161,17 @@ impl<W: World> Coordinator<W> {
         }
     }
 
-    /// When the status lines have to be shown anew, in nanoseconds of CLOCK_MONOTONIC.
+    /// When the status lines have to be compared with the sessions, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn show_at(&self) -> Option<u64> {
-        if self.shown.is_under_way || !self.shows_state() {
-            return None;
-        }
-        let wait_ns = if self.shown.seq != self.newest() {
-            NEED_SHOWN_NS
-        } else if self.shown.is_behind {
-            STATE_SHOWN_NS
+        let shown = &self.shown;
+        let at_ns = if shown.seq != self.newest() {
+            shown.compared_ns.saturating_add(NEED_SHOWN_NS)
+        } else if shown.is_behind {
+            shown.at_ns.saturating_add(STATE_SHOWN_NS)
         } else {
-            RENEW_NS
+            shown.at_ns.saturating_add(RENEW_NS)
         };
-        Some(self.shown.at_ns.saturating_add(wait_ns))
+        (!shown.is_under_way).then_some(at_ns)
     }
 
     fn newest(&self) -> u64 {
@@ -191,7 +190,11 @@ impl<W: World> Coordinator<W> {
             return;
         }
         let since_ns = now.mono_ns.saturating_sub(self.shown.at_ns);
-        self.shown.seq = self.newest();
+        (self.shown.compared_ns, self.shown.seq) = (now.mono_ns, self.newest());
+        if !self.shows_state() {
+            self.shown.at_ns = now.mono_ns;
+            return;
+        }
         let (text, panes) = self.state_to_show();
         let needs = |panes: &Panes| -> Vec<_> {
             let kinds = panes.iter().map(|(pane, shown)| (pane.clone(), shown.attention.clone()));
