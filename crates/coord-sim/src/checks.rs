@@ -162,15 +162,17 @@ pub(crate) struct Checks {
     spooled: BTreeSet<u128>,
     /// Whose end may be known from the spool alone.
     pub(crate) ends_in_spool: Vec<(String, coord_model::ProcessRef)>,
-    silent: BTreeSet<SessionKey>,
+    /// Sessions of which nothing was known already: that their silence is the reason now withdraws nothing.
+    unknown: BTreeSet<SessionKey>,
     last_turn: Option<Now>,
     settling_from: Option<u64>,
 }
 
 type Of<'a> = &'a Coordinator<SharedMachine>;
 
-fn is_silent(session: &Session) -> bool {
-    session.shown.state == SessionState::Unknown && session.shown.because.starts_with("no sign")
+fn unknown(state: &State) -> BTreeSet<SessionKey> {
+    let unknown = state.sessions().filter(|one| one.shown.state == SessionState::Unknown);
+    unknown.map(|one| one.key).collect()
 }
 
 /// Whether the turn of a record and its owner is open.
@@ -200,8 +202,7 @@ impl Checks {
 
     /// A coordinator started.
     pub(crate) fn started(&mut self, coordinator: Of<'_>, now: Now) {
-        let silent = coordinator.state().sessions().filter(|session| is_silent(session));
-        self.silent = silent.map(|session| session.key).collect();
+        self.unknown = unknown(coordinator.state());
         self.settling_from = Some(now.mono_ns);
         self.last_turn = Some(now);
     }
@@ -262,15 +263,17 @@ impl Checks {
             }
         }
         let is_settling = self.settling_from.is_some_and(|from| now.mono_ns < from + SETTLE_NS);
-        let mut silent = BTreeSet::new();
-        for session in state.sessions().filter(|session| is_silent(session)) {
-            silent.insert(session.key);
-            if is_settling && !self.silent.contains(&session.key) {
-                let what = format!("{}: concluded from silence too early", session.session_id);
-                return Err(Violation::new("H-32", what));
-            }
+        let is_early = |one: &&Session| {
+            let shown = &one.shown;
+            let is_silent =
+                shown.state == SessionState::Unknown && shown.because.starts_with("no sign");
+            is_silent && !self.unknown.contains(&one.key)
+        };
+        if is_settling && let Some(session) = state.sessions().find(is_early) {
+            let what = format!("{}: concluded from silence too early", session.session_id);
+            return Err(Violation::new("H-32", what));
         }
-        self.silent = silent;
+        self.unknown = unknown(state);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod client;
 mod cold_start;
 mod death;
 mod events;
+mod hanging;
 mod hooks;
 mod ingest;
 mod inspect;
@@ -42,7 +43,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, top, wake, notice
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, hanging, top, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -70,7 +71,7 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 17] = [
+const GROUPS: [(&str, Measure); 18] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -85,6 +86,7 @@ const GROUPS: [(&str, Measure); 17] = [
     ("run", run::measure),
     ("queue", queue::measure),
     ("standing", standing::measure),
+    ("hanging", hanging::measure),
     ("top", top::measure),
     (REAL_CLIENT[1], wake::measure),
     (REAL_CLIENT[2], notice::measure),
