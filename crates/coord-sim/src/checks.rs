@@ -22,7 +22,6 @@ use coord_testkit::{Damage, FakeDisk};
 use serde_json::Value;
 
 use crate::client::Truth;
-use crate::faults::Rates;
 use crate::hook_runs::{Run, is_taken};
 use crate::host_events::Armed;
 use crate::living::Life;
@@ -370,7 +369,7 @@ impl Simulation {
             if let Some(life) = self.life_of(session)
                 && !(is_left(session) && life.left.contains(&session.session_id))
                 && session.contested.is_none()
-                && !is_true(life, &self.rates, session)
+                && !self.is_true(life, session)
                 && !(session.shown.state == SessionState::Stopped
                     && self.was_ended_later(session, life))
             {
@@ -400,6 +399,30 @@ impl Simulation {
         let owner = session.owner.as_ref()?;
         let boot = if owner.id.boot.is_empty() { self.boot() } else { owner.id.boot.clone() };
         self.lives.get(&(boot, owner.id.process))
+    }
+
+    /// Whether a word may be said of a life that is at rest, or over.
+    fn is_true(&self, life: &Life, session: &Session) -> bool {
+        if !life.truth.is_alive() {
+            return is_true_of_the_dead(life, session);
+        }
+        let (word, has_registry) = (session.shown.state, self.rates.has_registry);
+        // Without a registry only its Stop tells of background work.
+        let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
+        // Nor does anything tell of such an interrupt where its screen cannot be seen.
+        let is_unseen = life.is_interrupt_hidden && !has_registry && !self.has_pane(session);
+        may_be(life.truth, life, word)
+            || (is_hidden && word == SessionState::Idle)
+            || (is_unseen && word == SessionState::Running && life.truth == Truth::Idle)
+    }
+
+    /// Whether a tmux server has the terminal of its owner: a client may have started before the server came back.
+    fn has_pane(&self, session: &Session) -> bool {
+        let machine = self.machine.get();
+        let owner = session.owner.as_ref().map(|owner| owner.id.process);
+        let process = owner.and_then(|owner| machine.processes.get(&owner.pid));
+        let mut panes = machine.tmux.values().flat_map(|server| server.panes.values());
+        process.is_some_and(|process| panes.any(|pane| pane.tty == process.tty))
     }
 }
 
@@ -457,21 +480,10 @@ pub(crate) fn may_be(truth: Truth, life: &Life, word: SessionState) -> bool {
     }
 }
 
-/// Whether a word may be said of a life that is at rest, or over.
-fn is_true(life: &Life, rates: &Rates, session: &Session) -> bool {
-    let has_registry = rates.has_registry;
+/// Whether a word may be said of a life that is over.
+fn is_true_of_the_dead(life: &Life, session: &Session) -> bool {
     let word = session.shown.state;
     let is_asked = session.recovery.pending.as_ref().is_some_and(|one| one.by_hand);
-    if life.truth.is_alive() {
-        // Without a registry only its Stop tells of background work.
-        let is_hidden = matches!(life.truth, Truth::Subagent | Truth::Shell) && !has_registry;
-        // Nor does anything tell of such an interrupt where its pane cannot be looked at.
-        let has_pane = rates.has_tmux && life.parent != Parent::Inner;
-        let is_unseen = life.is_interrupt_hidden && !has_pane && !has_registry;
-        return may_be(life.truth, life, word)
-            || (is_hidden && word == SessionState::Idle)
-            || (is_unseen && word == SessionState::Running && life.truth == Truth::Idle);
-    }
     match word {
         SessionState::Unknown => true,
         SessionState::Stopped if life.truth == Truth::TakenAlong => life.is_ending,
