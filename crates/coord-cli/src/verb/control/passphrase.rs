@@ -25,7 +25,7 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 /// Set or change the passphrase that coord asks for before it answers permission prompts
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl passphrase            set a passphrase, or change it\n  coordctl passphrase --unlock   give it now, so that coord does not ask on this terminal for 8 hours\n  coordctl passphrase --remove   remove it\n\nTo change or remove the passphrase, give the old one first. coord stores only an argon2id hash of it,\nin the file `passphrase` beside config.toml. If you forgot it, delete that file."
+    after_help = "Examples:\n  coordctl passphrase            set a passphrase, or change it\n  coordctl passphrase --unlock   give it now, for this terminal and 8 hours\n  coordctl passphrase --remove   remove it\n\nTo change or remove the passphrase, give the old one first.\ncoord stores only its argon2id hash, in the file `passphrase` beside config.toml.\nIf you forgot it, delete that file."
 )]
 #[group(multiple = false)]
 pub(crate) struct Args {

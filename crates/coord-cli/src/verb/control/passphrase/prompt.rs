@@ -37,7 +37,8 @@ impl Terminal {
     /// There is none.
     pub(super) fn open() -> anyhow::Result<Self> {
         let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
-        let refused = "Refused: no terminal, so nothing shows that a person asks. Run `coordctl passphrase` in one.";
+        let refused =
+            "Refused: no terminal, so nothing shows that a person asks. Run this command in one.";
         terminal.map(Self).map_err(|_| anyhow!(refused))
     }
 
