@@ -19,8 +19,12 @@ pub(crate) fn call(context: &Context, method: &str, path: &str) -> Result<Answer
 }
 
 fn send(context: &Context, request: &[u8]) -> Result<Answer, Miss> {
+    send_within(context, request, PATIENCE_NS)
+}
+
+fn send_within(context: &Context, request: &[u8], patience_ns: u64) -> Result<Answer, Miss> {
     let socket = context.paths.socket();
-    let deadline = mono_ns().saturating_add(PATIENCE_NS);
+    let deadline = mono_ns().saturating_add(patience_ns);
     exchange(&socket, request, ANSWER_BYTES_MAX, deadline)
 }
 
@@ -56,6 +60,21 @@ pub(crate) fn take<T: DeserializeOwned>(
     };
     let answer = send(context, &request("POST", path, &body))?;
     if answer.status == 204 { Ok(Ok(None)) } else { Ok(read(&answer)?.map(Some)) }
+}
+
+/// Posts JSON whose answer has no body and may take `patience_ns` nanoseconds.
+pub(crate) fn post_for_nothing(
+    context: &Context,
+    path: &str,
+    body: &impl Serialize,
+    patience_ns: u64,
+) -> Result<Result<(), Failure>, Miss> {
+    let body = match serde_json::to_vec(body) {
+        Ok(body) => body,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let answer = send_within(context, &request("POST", path, &body), patience_ns)?;
+    Ok(if answer.status == 204 { Ok(()) } else { Err(failure(&answer)) })
 }
 
 fn read<T: DeserializeOwned>(answer: &Answer) -> Result<Result<T, Failure>, Miss> {

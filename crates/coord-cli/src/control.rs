@@ -50,6 +50,8 @@ enum Verb {
     Release(control::release::Args),
     /// Mark a session as watched or unattended, and set whether it comes back by itself
     Attend(control::attend::Args),
+    /// Set, change or remove the passphrase that answering permission prompts needs
+    Passphrase(control::passphrase::Args),
     /// Show the list live, with keys that act on sessions
     Top(verb::top::Args),
     /// Write the recovery mode into config.toml
@@ -89,6 +91,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Hold(args) => control::hold::run(&args, &context),
             Verb::Release(args) => control::release::run(&args, &context),
             Verb::Attend(args) => control::attend::run(&args, &context),
+            Verb::Passphrase(args) => control::passphrase::run(&args, &context),
             Verb::Top(args) => verb::top::run(&args, true, &context),
             Verb::RecoveryMode(args) => control::recovery_mode::run(&args, &context),
             Verb::ResumeExec(args) => verb::resume_exec::run(&args, &context),

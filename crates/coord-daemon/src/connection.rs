@@ -7,8 +7,7 @@ use mio::net::UnixStream;
 
 use crate::http::{Parsed, Request, Response, parse};
 
-/// A connection, its buffers, and what it owes its peer.
-#[derive(Debug)]
+/// A connection, its buffers, and what it owes its peer. It cannot be printed: a request may hold a passphrase.
 pub(crate) struct Connection {
     stream: UnixStream,
     /// The peer's process.

@@ -24,6 +24,7 @@ use crate::messages::{Leaving, Offered};
 use crate::metrics::Timings;
 use crate::notices::Shown;
 use crate::observe::Known;
+use crate::passphrase::Unlocks;
 use crate::reopen::Reopening;
 use crate::schedule::Schedule;
 use crate::share::{Arrival, Fate, Shares};
@@ -96,6 +97,8 @@ pub struct Coordinator<W: World> {
     /// Messages for wake hooks; each is sent once the record of its leaving is durable.
     pub(crate) leaving: VecDeque<Leaving>,
     pub(crate) shares: Shares,
+    /// The terminals on which the passphrase was given.
+    pub(crate) unlocks: Unlocks,
     /// Events that were only counted, and whose number is not recorded yet.
     pub(crate) counted: u64,
     /// When their number is recorded, in nanoseconds of CLOCK_MONOTONIC.
@@ -166,6 +169,7 @@ impl<W: World> Coordinator<W> {
             offered: None,
             leaving: VecDeque::new(),
             shares: Shares::new(config.store.tool_events_per_minute.0),
+            unlocks: Unlocks::default(),
             counted: 0,
             counted_at_ns: 0,
             reserve: Reserve::new(disk.clone(), &paths.state, RESERVE_FILE_BYTES),

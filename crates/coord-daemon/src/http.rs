@@ -1,6 +1,8 @@
 //! The part of HTTP/1.1 that the socket needs: bounded requests, one after another on a connection,
 //! parsed by httparse and answered with a Content-Length. This module knows no routes.
 
+use std::fmt;
+
 use coord_view::json;
 use coord_wire::api::{ErrorAnswer, ErrorBody};
 use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
@@ -9,7 +11,7 @@ use coord_wire::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 const HEADERS_MAX: usize = 32;
 
 /// An HTTP request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// The method.
     pub method: String,
@@ -21,6 +23,14 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Whether the peer wants to keep the connection open.
     pub keep_alive: bool,
+}
+
+/// Without the body and the values of the query, which may be secret.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path, body, .. } = self;
+        write!(f, "{method} {path} with {} bytes", body.len())
+    }
 }
 
 impl Request {
@@ -89,6 +99,7 @@ impl Response {
             405 => "Method Not Allowed",
             409 => "Conflict",
             413 => "Content Too Large",
+            429 => "Too Many Requests",
             503 => "Service Unavailable",
             _ => "Error",
         };

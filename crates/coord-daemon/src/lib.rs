@@ -22,6 +22,7 @@ mod notices;
 mod notify;
 mod observe;
 pub mod operator;
+mod passphrase;
 mod provenance;
 mod real_world;
 mod reopen;

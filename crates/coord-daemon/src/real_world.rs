@@ -1,7 +1,7 @@
 //! Implements [`World`] for this machine, with one adapter for each kind of observation and action.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coord_host::clients::Clients;
 use coord_host::config_dirs::ConfigDirs;
@@ -9,6 +9,7 @@ use coord_host::executor::{Executor, Reply, Tools};
 use coord_host::local_clock;
 use coord_host::notices::{Notices, Programs, Told};
 use coord_host::observer::{Observer, Seen, Sources};
+use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash, Verifier};
 use coord_host::registry::{Change, Found, Readable};
 use coord_host::registry_reader::{RegistryReader, RegistryWish};
 use coord_host::registry_watch::RegistryWatch;
@@ -44,6 +45,9 @@ pub(crate) struct RealWorld<D: Disk> {
     executor: Executor,
     notices: Notices,
     programs: Programs,
+    /// Where the hash of the passphrase is stored.
+    passphrase_file: PathBuf,
+    verifier: Verifier,
     background: Background<D>,
     supervisor: Supervisor,
     root: Root,
@@ -56,6 +60,7 @@ impl<D: Disk> RealWorld<D> {
         clients: Clients,
         (sources, tools): (Sources, Tools),
         programs: Programs,
+        passphrase_file: PathBuf,
         supervisor: Supervisor,
     ) -> io::Result<Self> {
         let asker = tools.asker.another();
@@ -73,6 +78,8 @@ impl<D: Disk> RealWorld<D> {
             executor: Executor::start(tools, &supervisor)?,
             notices,
             programs,
+            passphrase_file,
+            verifier: Verifier::start(&supervisor)?,
             background: Background::start(&supervisor)?,
             supervisor,
             root: Root::default(),
@@ -230,6 +237,18 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset> {
         local_clock::offsets(wall_ms)
+    }
+
+    fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError> {
+        PassphraseHash::read(&self.passphrase_file)
+    }
+
+    fn verify_passphrase(&mut self, passphrase: Passphrase, hash: PassphraseHash) {
+        self.verifier.verify(passphrase, hash);
+    }
+
+    fn take_verified(&mut self) -> Option<Result<bool, HashError>> {
+        self.verifier.take()
     }
 
     fn give(&mut self, job: Job<D>) {

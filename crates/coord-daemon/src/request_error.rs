@@ -3,6 +3,7 @@
 use std::fmt;
 
 use coord_core::Refused;
+use coord_host::passphrase::{FileError, HashError};
 use coord_model::MessageId;
 use coord_store::AppendError;
 use coord_view::lookup::LookupError;
@@ -64,6 +65,19 @@ pub enum RequestError {
         /// Why, and what a person does instead.
         why: String,
     },
+    /// The passphrase is not the one that was set (H-22).
+    WrongPassphrase,
+    /// A passphrase is being verified, or a wrong one was given shortly before (H-22).
+    TooManyTries {
+        /// How long to wait, seconds.
+        seconds: u64,
+    },
+    /// No passphrase is set.
+    NoPassphrase,
+    /// The file of the passphrase cannot be used.
+    PassphraseFile(FileError),
+    /// A passphrase could not be verified.
+    NotVerified(HashError),
     /// A text could not be kept.
     NotKept(std::io::Error),
     /// The disk is full (H-29).
@@ -81,6 +95,12 @@ impl RequestError {
 impl From<LookupError> for RequestError {
     fn from(error: LookupError) -> Self {
         Self::Session(error)
+    }
+}
+
+impl From<FileError> for RequestError {
+    fn from(error: FileError) -> Self {
+        Self::PassphraseFile(error)
     }
 }
 
@@ -127,6 +147,13 @@ impl fmt::Display for RequestError {
             Self::OnlyAPerson => f.write_str(
                 "agents answered each other, so only a person may let this message pass: run the command yourself, in a terminal of your own",
             ),
+            Self::WrongPassphrase => f.write_str("Wrong passphrase; nothing was sent."),
+            Self::TooManyTries { seconds } => {
+                write!(f, "Too many tries of the passphrase; try again in {seconds} s.")
+            }
+            Self::NoPassphrase => f.write_str("No passphrase is set. → coordctl passphrase"),
+            Self::PassphraseFile(error) => error.fmt(f),
+            Self::NotVerified(error) => error.fmt(f),
             Self::NotKept(error) => write!(f, "the text could not be kept: {error}"),
             Self::DiskFull => f.write_str("the disk is full: free some space"),
             Self::NotRecorded(error) => error.fmt(f),

@@ -29,6 +29,8 @@ pub enum Route {
     History(Wanted),
     /// Let the wake hook wait for its answer.
     Wait(Ask),
+    /// Send the answer once the passphrase is verified.
+    Verified,
     /// Answer 204 and stop the coordinator.
     Down,
 }
@@ -73,10 +75,16 @@ impl<W: World> Coordinator<W> {
                 return self.post_claim(queue, request, now);
             }
             ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
+            ("GET", ["v1", "passphrase"]) => self.get_passphrase(caller, now),
+            ("POST", ["v1", "passphrase"]) => return self.post_passphrase(request, caller, now),
             ("POST", ["v1", "down"]) => return self.post_down(caller),
             (
                 _,
-                ["v1", "events" | "sessions" | "messages" | "operator" | "wake" | "down"]
+                [
+                    "v1",
+                    "events" | "sessions" | "messages" | "operator" | "passphrase" | "wake"
+                    | "down",
+                ]
                 | ["v1", "sessions" | "messages", _]
                 | ["v1", "messages", _, "done" | "fail" | "renew" | "retry" | "drop"]
                 | ["v1", "queues", _, "claim"]
@@ -171,9 +179,16 @@ impl From<RequestError> for Response {
             RequestError::Message(Refused::Done) => (409, "done"),
             RequestError::KeyInUse(_) => (409, "key_in_use"),
             RequestError::TaskTaken { .. } => (409, "task_taken"),
+            RequestError::WrongPassphrase => (FORBIDDEN, "wrong_passphrase"),
+            RequestError::TooManyTries { .. } => (429, "too_many_tries"),
+            RequestError::NoPassphrase => (409, "no_passphrase"),
+            RequestError::PassphraseFile(_) => (409, "passphrase_file"),
             RequestError::ReceiverFull { .. } | RequestError::TextsFull { .. } => (429, "full"),
             // On a 503, hooks write the event to the spool.
-            RequestError::NotKept(_) | RequestError::DiskFull | RequestError::NotRecorded(_) => {
+            RequestError::NotKept(_)
+            | RequestError::DiskFull
+            | RequestError::NotRecorded(_)
+            | RequestError::NotVerified(_) => {
                 tracing::error!(%error, "not taken");
                 (503, "unavailable")
             }

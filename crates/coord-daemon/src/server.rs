@@ -89,6 +89,8 @@ pub(crate) struct Server<D: Disk> {
     /// Answers that wait until the journal is synced up to a record.
     awaiting_sync: Vec<Awaiting>,
     histories: usize,
+    /// The connection that waits until its passphrase is verified, and whether it is kept open.
+    verifying: Option<(Token, bool)>,
     /// Where history threads send their answers, and where the loop receives them.
     answered: Sender<Answer>,
     answers: Receiver<Answer>,
@@ -165,6 +167,7 @@ impl<D: Disk> Server<D> {
             lists: Lists::default(),
             awaiting_sync: Vec::new(),
             histories: 0,
+            verifying: None,
             answered,
             answers,
             waker,
@@ -240,6 +243,7 @@ impl<D: Disk> Server<D> {
         }
         self.answer_synced();
         self.answer_histories();
+        self.answer_verified();
         if self.coordinator.is_judging() {
             // H-05: events that were sent before the death count for its judgement.
             for _ in 0..CONNECTIONS_MAX / ACCEPTED_AT_ONCE {
@@ -407,6 +411,10 @@ impl<D: Disk> Server<D> {
                 }
                 return;
             }
+            Route::Verified => {
+                self.verifying = Some((token, keep_alive));
+                return;
+            }
             Route::Down => {
                 self.is_ending = true;
                 Response::no_content()
@@ -527,6 +535,14 @@ impl<D: Disk> Server<D> {
         if let Err(error) = spawned {
             self.histories -= 1;
             self.answer_later(token, &unavailable(&error.to_string()), false);
+        }
+    }
+
+    fn answer_verified(&mut self) {
+        if let Some(response) = self.coordinator.unlocks.take_answer()
+            && let Some((token, keep_alive)) = self.verifying.take()
+        {
+            self.answer_later(token, &response, keep_alive);
         }
     }
 

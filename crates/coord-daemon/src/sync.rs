@@ -72,6 +72,9 @@ impl<W: World> Coordinator<W> {
         while let Some(told) = self.world.take_told() {
             self.on_told(told, now);
         }
+        while let Some(verified) = self.world.take_verified() {
+            self.on_verified(verified, now);
+        }
     }
 
     fn on_done(&mut self, done: Done<W::Disk>, now: Now) {

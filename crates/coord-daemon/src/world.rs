@@ -9,6 +9,7 @@ use std::io;
 use coord_host::executor::Reply;
 use coord_host::notices::Told;
 use coord_host::observer::Seen;
+use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash};
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
@@ -98,6 +99,16 @@ pub trait World {
     fn take_told(&mut self) -> Option<Told>;
     /// The local clock's distances from UTC, from now on for two days.
     fn local_offsets(&self, wall_ms: u64) -> Vec<LocalOffset>;
+
+    /// The hash of the passphrase; none if no passphrase is set.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError>;
+    /// Verifies a passphrase; [`Self::take_verified`] returns one answer each.
+    fn verify_passphrase(&mut self, passphrase: Passphrase, hash: PassphraseHash);
+    /// Whether the next passphrase was right, if one was verified, or why that is unknown.
+    fn take_verified(&mut self) -> Option<Result<bool, HashError>>;
 
     /// Whether the machine says that it is being shut down; `wall_ms` is the present wall time (H-10).
     fn is_shutting_down(&self, wall_ms: u64) -> bool;

@@ -12,6 +12,7 @@ pub mod launch;
 pub mod local_clock;
 pub mod notices;
 pub mod observer;
+pub mod passphrase;
 pub mod process;
 pub mod registry;
 pub mod registry_reader;

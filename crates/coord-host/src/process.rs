@@ -214,6 +214,18 @@ fn device_of(tty: i64) -> Option<(u32, u32)> {
     Some(((tty >> 8) & 0xfff, (tty & 0xff) | ((tty >> 12) & 0xf_ff00)))
 }
 
+/// The name of the terminal with this number in `/proc/PID/stat`, for people.
+pub fn terminal_name(tty: i64) -> String {
+    match device_of(tty) {
+        Some((PTY_MAJOR, minor)) => format!("/dev/pts/{minor}"),
+        Some((major, minor)) => format!("{major}:{minor}"),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// The major number of pseudoterminals.
+const PTY_MAJOR: u32 = 136;
+
 /// The command line of a process, each word followed by a zero byte; none if it is empty or unreadable.
 pub(crate) fn cmdline(pid: u32) -> Option<Vec<u8>> {
     let file = open_proc(&format!("/proc/{pid}/cmdline"))?;

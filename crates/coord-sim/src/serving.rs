@@ -258,7 +258,11 @@ impl Serving {
             Route::AfterSync(seq, response) => {
                 self.awaiting.push((seq, Asker::Line(process), response));
             }
-            Route::Handed(..) | Route::History(_) | Route::Wait(_) | Route::Down => (),
+            Route::Handed(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::Verified
+            | Route::Down => (),
         }
     }
 
@@ -323,6 +327,7 @@ impl Serving {
             | Route::Handed(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::Verified
             | Route::Down => {
                 bail!("nobody tells when it is on disk")
             }
@@ -369,9 +374,11 @@ impl Serving {
                 self.handed.insert(id, leases);
                 Posted::Handed(text)
             }
-            Route::AfterSync(..) | Route::History(_) | Route::Wait(_) | Route::Down => {
-                Posted::Answered(500)
-            }
+            Route::AfterSync(..)
+            | Route::History(_)
+            | Route::Wait(_)
+            | Route::Verified
+            | Route::Down => Posted::Answered(500),
         }
     }
 
@@ -419,6 +426,7 @@ impl Serving {
             | Route::Handed(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::Verified
             | Route::Down => {
                 bail!("{path}: no answer")
             }

@@ -3,6 +3,7 @@
 use crate::paths::Paths;
 use coord_model::{MarkChange, Place, ProcessRef};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -84,6 +85,29 @@ pub struct ErrorBody {
     pub code: String,
     /// One line for people.
     pub message: String,
+}
+
+/// The body of `POST /v1/passphrase`, which unlocks the caller's terminal (H-22, A-08). It cannot be printed.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PassphraseTry<'a> {
+    /// The passphrase in clear text.
+    #[serde(borrow)]
+    pub passphrase: Cow<'a, str>,
+}
+
+/// The answer to `GET /v1/passphrase`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassphraseStatus {
+    /// Whether a passphrase is set, in a file that can be used.
+    pub is_set: bool,
+    /// Whether the caller's terminal is unlocked.
+    pub is_unlocked: bool,
+    /// Wrong passphrases that were given since the coordinator started.
+    pub wrong_tries: u64,
+    /// Why the file of the passphrase cannot be used, and what to do, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// The body of `POST /v1/operator`: what a person asks for with `coordctl` (H-22).

@@ -112,6 +112,11 @@ impl Paths {
         self.config.join("config.toml")
     }
 
+    /// The file with the hash of the passphrase (H-22).
+    pub fn passphrase(&self) -> PathBuf {
+        self.config.join("passphrase")
+    }
+
     /// The coordinator's socket.
     pub fn socket(&self) -> PathBuf {
         self.run.join("coord.sock")

@@ -4,6 +4,7 @@
 pub(crate) mod attend;
 pub(crate) mod dismiss;
 pub(crate) mod hold;
+pub(crate) mod passphrase;
 pub(crate) mod recover;
 pub(crate) mod recovery_mode;
 pub(crate) mod release;

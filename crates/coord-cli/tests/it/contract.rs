@@ -22,6 +22,7 @@ mod metrics;
 mod namespaces;
 mod notice;
 mod once;
+mod passphrase;
 mod queue;
 mod recover;
 mod send;

@@ -61,7 +61,9 @@ impl World {
             notify_send: None,
             readable: Readable { root: None, named: Vec::new() },
         };
-        let world = RealWorld::start(registry, clients, (sources, tools), programs, supervisor);
+        let adapters = (sources, tools);
+        let file = paths.passphrase();
+        let world = RealWorld::start(registry, clients, adapters, programs, file, supervisor);
         let parts = Parts {
             world: world.unwrap(),
             disk: RealDisk,

@@ -111,7 +111,11 @@ fn answer(route: Route, is_recorded: bool) -> (u16, Value) {
     let (Response { status, body, .. }, waits) = match route {
         Route::Answer(response) => (response, false),
         Route::AfterSync(_, response) => (response, true),
-        other @ (Route::Handed(..) | Route::History(_) | Route::Wait(_) | Route::Down) => {
+        other @ (Route::Handed(..)
+        | Route::History(_)
+        | Route::Wait(_)
+        | Route::Verified
+        | Route::Down) => {
             panic!("{other:?}")
         }
     };

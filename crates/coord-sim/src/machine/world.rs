@@ -7,6 +7,7 @@ use coord_daemon::world::World;
 use coord_host::executor::Reply;
 use coord_host::notices::Told;
 use coord_host::observer::Seen;
+use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash};
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
@@ -217,6 +218,16 @@ impl World for SharedMachine {
 
     fn local_offsets(&self, _: u64) -> Vec<LocalOffset> {
         Vec::new()
+    }
+
+    fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError> {
+        Ok(None)
+    }
+
+    fn verify_passphrase(&mut self, _: Passphrase, _: PassphraseHash) {}
+
+    fn take_verified(&mut self) -> Option<Result<bool, HashError>> {
+        None
     }
 
     fn give(&mut self, job: Job<FakeDisk>) {

@@ -243,7 +243,7 @@ fn nobody_gives_orders_without_a_terminal_of_their_own() {
 
 /// What an agent's shell does to look like a person: the line of shell `FILE` runs with a terminal of its
 /// own, and no client is among its ancestors.
-fn disguises(home: &Home) -> Vec<(&'static str, String)> {
+pub(super) fn disguises(home: &Home) -> Vec<(&'static str, String)> {
     let socket = home.tmp().join("agents-tmux");
     vec![
         ("plain", "/bin/sh FILE".to_owned()),
@@ -258,7 +258,13 @@ fn disguises(home: &Home) -> Vec<(&'static str, String)> {
 
 /// A command of `program` that the agent of this harness runs in disguise.
 #[track_caller]
-fn by_agent(home: &Home, harness: &mut Harness, program: &str, arguments: &str, as_: &str) -> Said {
+pub(super) fn by_agent(
+    home: &Home,
+    harness: &mut Harness,
+    program: &str,
+    arguments: &str,
+    as_: &str,
+) -> Said {
     let file = new_file(home);
     let line = into_file(home, arguments, &file).replace("/coordctl'", &format!("/{program}'"));
     let script = home.tmp().join("disguised");
@@ -538,6 +544,7 @@ fn every_verb_has_help_with_an_example_and_its_usage() {
         "completions",
         "man",
         "recovery-mode",
+        "passphrase",
     ] {
         let help = coordctl(&home, &[verb, "--help"]).expect_success().stdout;
         assert!(help.contains("Example"), "{verb}: {help}");
