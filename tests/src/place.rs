@@ -238,6 +238,25 @@ impl Place {
         self.runs("coordctl", &[words, no_wait].concat())
     }
 
+    /// A person sets the passphrase, and unlocks the pane in which they give orders.
+    #[track_caller]
+    pub fn unlock(&mut self) {
+        let coordctl = programs().join("coordctl");
+        let line = format!("{} --root {}", coordctl.display(), self.home.root().display());
+        for (words, asked, done) in [
+            ("passphrase", &["New passphrase:", "Repeat the new"][..], "Passphrase set"),
+            ("passphrase --unlock", &["Passphrase:"], "unlocked for 8 hours"),
+        ] {
+            self.operator.command(&format!("clear; {line} {words}"));
+            for prompt in asked {
+                self.operator.wait_screen(prompt);
+                self.operator.type_text("correct horse battery");
+                self.operator.keys(&["Enter"]);
+            }
+            self.operator.wait_screen(done);
+        }
+    }
+
     /// A person runs one of coord's programs in a pane of their own. What is printed.
     #[track_caller]
     pub fn runs(&mut self, program: &str, words: &[&str]) -> String {

@@ -62,6 +62,31 @@ pub(crate) fn take<T: DeserializeOwned>(
     if answer.status == 204 { Ok(Ok(None)) } else { Ok(read(&answer)?.map(Some)) }
 }
 
+/// What came of something that was sent.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// The coordinator took it.
+    Taken,
+    /// It did not: the word for programs, and the reason.
+    Refused {
+        /// The word.
+        code: String,
+        /// The reason.
+        message: String,
+    },
+}
+
+/// Posts JSON that is answered with nothing, and tells why it was refused.
+pub(crate) fn put(context: &Context, path: &str, body: &impl Serialize) -> Result<Sent, Miss> {
+    let body = serde_json::to_vec(body).map_err(|_| Miss::Broken)?;
+    let answer = send(context, &request("POST", path, &body))?;
+    if answer.status == 204 {
+        return Ok(Sent::Taken);
+    }
+    let ErrorAnswer { error } = serde_json::from_slice(&answer.body).map_err(|_| Miss::Broken)?;
+    Ok(Sent::Refused { code: error.code, message: error.message })
+}
+
 /// Posts JSON whose answer has no body and may take `patience_ns` nanoseconds.
 pub(crate) fn post_for_nothing(
     context: &Context,

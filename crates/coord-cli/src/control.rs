@@ -44,6 +44,12 @@ enum Verb {
     ResetFailed(control::reset_failed::Args),
     /// Take a session out of NEEDS YOU until its state changes
     Dismiss(control::dismiss::Args),
+    /// List the open prompts, with the exact input of those that can be answered here
+    Requests(control::requests::Args),
+    /// Let a session run the one call that it asks for
+    Approve(control::approve::Args),
+    /// Refuse the one call that a session asks for; its turn goes on
+    Deny(control::deny::Args),
     /// Suspend coord's actions on a session
     Hold(control::hold::Args),
     /// End a hold
@@ -88,6 +94,9 @@ pub(crate) fn main() -> ExitCode {
             Verb::Restore(args) => control::restore::run(&args, &context),
             Verb::ResetFailed(args) => control::reset_failed::run(&args, &context),
             Verb::Dismiss(args) => control::dismiss::run(&args, &context),
+            Verb::Requests(args) => control::requests::run(&args, &context),
+            Verb::Approve(args) => control::approve::run(&args, &context),
+            Verb::Deny(args) => control::deny::run(&args, &context),
             Verb::Hold(args) => control::hold::run(&args, &context),
             Verb::Release(args) => control::release::run(&args, &context),
             Verb::Attend(args) => control::attend::run(&args, &context),

@@ -30,6 +30,10 @@ pub(crate) enum Failure {
     TimedOut(String),
     /// 6: `coord wait` for a state that can no longer come.
     NeverComes(String),
+    /// 3: the prompt is over.
+    Over(String),
+    /// 7: the terminal answered first.
+    TerminalFirst(String),
     /// 8: `coord inspect --needs-me` found nobody; that was said.
     NobodyNeeded,
     /// As the command ended that was run.
@@ -86,6 +90,8 @@ impl Failure {
             | Self::NotReachable(text)
             | Self::TimedOut(text)
             | Self::NeverComes(text)
+            | Self::Over(text)
+            | Self::TerminalFirst(text)
             | Self::Usage(text) => anyhow::anyhow!(text),
             Self::ReaderGone => anyhow::anyhow!("nobody reads the output"),
             Self::Told | Self::NobodyNeeded => anyhow::anyhow!("it was said already"),
@@ -97,10 +103,11 @@ impl Failure {
     pub(crate) fn report(self, program: &str) -> ExitCode {
         let (text, code) = match self {
             Self::Failed(error) => (format!("{error:#}"), 1),
-            Self::NoSuchSession(text) | Self::UnclearId(text) => (text, 3),
+            Self::NoSuchSession(text) | Self::UnclearId(text) | Self::Over(text) => (text, 3),
             Self::NotReachable(text) => (text, 4),
             Self::TimedOut(text) => (text, 5),
             Self::NeverComes(text) => (text, 6),
+            Self::TerminalFirst(text) => (text, 7),
             Self::Told => return ExitCode::FAILURE,
             Self::NobodyNeeded => return ExitCode::from(8),
             Self::Usage(text) => (text, crate::verb::run::USAGE),

@@ -232,6 +232,7 @@ mod tests {
             "[\"crashed\"]",
             "{ crashed = \"7s\" }",
             "\"22:00-07:00\"",
+            "true",
         ];
         let files = others.map(|other| format!("{} = {other}", one.key.name));
         let is_one = |file: &String| {

@@ -129,8 +129,11 @@ macro_rules! config {
 }
 
 config! {
-    /// Reserved: no key yet.
-    "approvals" approvals: Approvals {}
+    /// Answering the client's permission prompts from elsewhere than its terminal (`coordctl requests`).
+    "approvals" approvals: Approvals {
+        /// Whether a permission prompt can also be answered with `coordctl approve` and `coordctl deny`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer, and wins.
+        remote: Flag => settings.remote_answers;
+    }
 
     /// Reserved: no key yet.
     "hooks" hooks: Hooks {}

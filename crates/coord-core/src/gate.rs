@@ -29,6 +29,8 @@ pub fn admit(mode: Mode, effect: &Effect) -> Admission {
             | Effect::Offer { .. }
             | Effect::SeekMessages { .. }
             | Effect::SeekLast { .. }
+            | Effect::SeekDecisions { .. }
+            | Effect::HandReply { .. }
             | Effect::SendNotice { .. }
             | Effect::Tell(_)
             | Effect::LookForPresence { .. }

@@ -40,6 +40,7 @@ mod quota;
 mod records;
 mod recovery;
 mod registry;
+mod request;
 mod rest;
 mod rotation;
 mod run;
@@ -69,12 +70,13 @@ pub use records::{
     DerivedName, EarlyEnd, Ending, Failing, Flag, Header, Hold, HostEvent, Inbox, Last, LastEvent,
     Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need, Notice,
     NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
-    PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Rest, SeenIds,
-    Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter, State,
-    Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget, WakeDecision,
-    Way, Window,
+    PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Reply, Rest,
+    SeenIds, Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter,
+    State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,
+    WakeDecision, Way, Window,
 };
 pub use recovery::PlacedResume;
+pub use request::NotAnswerable;
 pub use rotation::{Crash, IterationEnd, LoopEnd, Next, Rotation, RotationLimits, StatusWord};
 pub use run::{
     Complaint, Ended, ErrorText, ExitReason, ExitStatus, Judged, KillSet, Provider, ResultSeen,

@@ -289,6 +289,7 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         | Event::Malformed { .. }
         | Event::TaskRead { .. }
         | Event::Message { .. }
+        | Event::ReplySeen { .. }
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }

@@ -65,6 +65,10 @@ impl State {
                 self.dismiss(*session, *need, fx);
                 Vec::from([*session])
             }
+            Command::Reply { session, request, hook, reply } => {
+                self.on_reply(*session, *request, (*hook, *reply), at, fx);
+                Vec::from([*session])
+            }
             Command::ResetFailed { session } => self.reset_failed(*session, fx),
         }
     }
@@ -187,6 +191,9 @@ impl State {
             }
             Command::Dismiss { session, need } => {
                 each(&[*session], &|_| format!("{need} is hidden until it ends"))
+            }
+            Command::Reply { session, request, reply, .. } => {
+                of(&[*session], &|session| self.would_reply(session, *request, *reply))
             }
             Command::ResetFailed { session: None } => {
                 let keys = self.keys_of(|session| session.recovery.needs_operator.is_some());

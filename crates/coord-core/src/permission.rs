@@ -9,7 +9,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::records::{Over, Session, Stamp, Wait, WaitKind};
+use crate::records::{Over, Session, Stamp, UnderWay, Wait, WaitKind};
 use coord_model::{HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
 
 /// Maximum number of open prompts per session; more are not told apart.
@@ -95,7 +95,8 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         HookKind::PermissionRequest => {
             if session.kind != Some(Kind::Headless) {
                 let tool = event.tool.clone().unwrap_or_default();
-                open(&mut session.waits, event, tool, at);
+                let call = call_of(session, event);
+                open(&mut session.waits, event, (tool, call), at);
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, at),
@@ -113,9 +114,14 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
             session.waits.retain(|wait| wait.agent.is_none() || wait.agent != event.agent);
         }
         // Compaction may happen while a subagent asks.
-        HookKind::SessionStart(StartSource::Compact)
-        | HookKind::Tool(ToolPhase::Before)
-        | HookKind::Other(_) => (),
+        HookKind::SessionStart(StartSource::Compact) | HookKind::Other(_) => (),
+        // Its request may have been faster.
+        HookKind::Tool(ToolPhase::Before) => {
+            let of = |wait: &&mut Wait| wait.call.is_none() && is_call(wait, event);
+            if let Some(wait) = session.waits.iter_mut().find(of) {
+                wait.call.clone_from(&event.call);
+            }
+        }
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
     }
 }
@@ -131,6 +137,23 @@ fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 
+/// Whether the event reports the very call that this prompt is about.
+fn is_call(wait: &Wait, event: &HookEvent) -> bool {
+    let is_same = event.digest.is_some() && wait.digest == event.digest;
+    is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
+}
+
+/// The client's id of the call that a request of the main thread is about, if no other prompt is about it.
+fn call_of(session: &Session, event: &HookEvent) -> Option<String> {
+    let is_taken = |call: &String| session.waits.iter().any(|one| one.call.as_ref() == Some(call));
+    let of = |one: &&UnderWay| {
+        let is_same = event.digest.is_some() && one.digest == event.digest;
+        is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
+    };
+    let mut calls = session.under_way.iter().filter(of).filter_map(|one| one.call.clone());
+    calls.find(|call| !is_taken(call))
+}
+
 /// What a request for this tool asks for.
 fn kind_of(event: &HookEvent) -> WaitKind {
     match event.tool.as_deref() {
@@ -139,15 +162,20 @@ fn kind_of(event: &HookEvent) -> WaitKind {
     }
 }
 
-fn open(waits: &mut Vec<Wait>, event: &HookEvent, tool: String, at: Moment) {
+fn open(
+    waits: &mut Vec<Wait>,
+    event: &HookEvent,
+    (tool, call): (String, Option<String>),
+    at: Moment,
+) {
     let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
     let request = Some(RequestId(event.id));
     // Its notification arrived before it.
     let notified = |wait: &&mut Wait| wait.tool.is_empty() && wait.agent == agent;
     if let Some(wait) = waits.iter_mut().find(notified) {
-        (wait.tool, wait.digest, wait.kind) = (tool, digest, kind);
+        (wait.tool, wait.digest, wait.kind, wait.call) = (tool, digest, kind, call);
     } else if waits.len() < WAITS_MAX {
-        waits.push(Wait { agent, tool, digest, kind, request, since: at });
+        waits.push(Wait { agent, tool, digest, kind, call, request, since: at });
     }
 }
 
@@ -167,6 +195,14 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
         let agent = event.agent.clone();
         let (tool, since) = (String::new(), Moment { wall_ms: asked_ms, ..at });
         let request = Some(RequestId(event.id));
-        session.waits.push(Wait { agent, tool, digest: None, kind: asked, request, since });
+        session.waits.push(Wait {
+            agent,
+            tool,
+            digest: None,
+            kind: asked,
+            call: None,
+            request,
+            since,
+        });
     }
 }

@@ -17,6 +17,6 @@ mod resumed;
 mod verdict;
 
 pub(crate) use attempt::{intent, subject};
-pub(crate) use guards::Stop;
+pub(crate) use guards::{Stop, Then};
 pub(crate) use opening::Wish;
 pub use resumed::PlacedResume;

@@ -33,8 +33,8 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
             if session.under_way.len() < UNDER_WAY_MAX {
                 let tool = event.tool.clone().unwrap_or_default();
-                let (since, digest) = (Some(at), event.digest);
-                session.under_way.push(UnderWay { activity, tool, since, digest });
+                let (since, digest, call) = (Some(at), event.digest, event.call.clone());
+                session.under_way.push(UnderWay { activity, tool, since, digest, call });
             }
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {

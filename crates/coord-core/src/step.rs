@@ -127,6 +127,9 @@ fn take_in(state: &mut State, event: &Event, now: Now, fx: &mut Effects) -> Vec<
             Vec::new()
         }
         Event::Operator { command, .. } => state.on_command(command, at, fx),
+        Event::ReplySeen { session, request, decided, .. } => {
+            one(state.on_decided(*session, *request, *decided, fx))
+        }
         Event::Proved { intent, proof, .. } => {
             let key = state.on_rest_look(*intent, proof, at, fx);
             one(key.or_else(|| state.on_proved(*intent, proof, at, fx)))

@@ -26,6 +26,7 @@ use crate::notices::Shown;
 use crate::observe::Known;
 use crate::passphrase::Unlocks;
 use crate::reopen::Reopening;
+use crate::requests::Requests;
 use crate::schedule::Schedule;
 use crate::share::{Arrival, Fate, Shares};
 use crate::sync::SNAPSHOT_AGAIN_NS;
@@ -92,6 +93,10 @@ pub struct Coordinator<W: World> {
     pub(crate) text_key: [u8; 16],
     /// Wake hooks that wait for a message (H-02).
     pub(crate) waiters: Waiters,
+    /// Hooks that wait for a person's reply to their request.
+    pub(crate) requests: Requests,
+    /// The message of the denial that is being recorded. It is in no record (G11).
+    pub(crate) denial: Option<String>,
     /// What the core offered to the hook that is being answered.
     pub(crate) offered: Option<Offered>,
     /// Messages for wake hooks; each is sent once the record of its leaving is durable.
@@ -166,6 +171,8 @@ impl<W: World> Coordinator<W> {
             client_dirs: BTreeSet::new(),
             text_key: text_key(&disk, &paths),
             waiters: Waiters::default(),
+            requests: Requests::default(),
+            denial: None,
             offered: None,
             leaving: VecDeque::new(),
             shares: Shares::new(config.store.tool_events_per_minute.0),
@@ -370,6 +377,10 @@ impl<W: World> Coordinator<W> {
             }
             Effect::SeekMessages { session } => self.seek_messages(session),
             Effect::SeekLast { message } => self.seek_last(message),
+            Effect::SeekDecisions { session } => self.seek_decisions(session),
+            Effect::HandReply { session, request, reply } => {
+                self.hand_later(session, request, reply);
+            }
             Effect::SendNotice { to, about, name, text } => {
                 self.send_notice(to, (about, name), &text, now);
             }

@@ -28,6 +28,7 @@ mod real_world;
 mod reopen;
 mod report;
 pub mod request_error;
+pub mod requests;
 pub mod routes;
 mod schedule;
 pub mod serve;

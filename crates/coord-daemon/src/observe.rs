@@ -220,11 +220,15 @@ impl<W: World> Coordinator<W> {
             if let Some(key) = key.filter(|_| is_sought) {
                 self.seek_messages(key);
             }
+            let is_awaited = key.is_some_and(|key| self.seeks_decisions(key));
+            if let Some(key) = key.filter(|_| is_awaited) {
+                self.seek_decisions(key);
+            }
             let session = self.session_of(process).filter(is_wanted);
             let of = session.map(|one| (one.transcript_path.clone(), one.config_dir.clone()));
             match of {
                 Some((path, config_dir)) => self.read_transcript(process, path, config_dir),
-                None if is_sought => (),
+                None if is_sought || is_awaited => (),
                 None => self.world.forget_transcript(process),
             }
         }
@@ -245,6 +249,7 @@ impl<W: World> Coordinator<W> {
             }
             Seen::Registry(seen) => self.on_registry_seen(seen, now),
             Seen::Task { dir, found } => self.on_task_seen(dir, found, now),
+            Seen::Decisions { session, decided } => self.on_decisions_seen(session, &decided, now),
             Seen::Messages { arrived, missed } => self.on_messages_seen(&arrived, &missed, now),
             Seen::Transcript { process, interrupted_ms, signature, failure } => {
                 let has_signature = self.has_signature(process, signature.is_some(), now);

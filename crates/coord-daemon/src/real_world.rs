@@ -15,7 +15,7 @@ use coord_host::registry_reader::{RegistryReader, RegistryWish};
 use coord_host::registry_watch::RegistryWatch;
 use coord_host::shutdown::Root;
 use coord_host::tmux::PaneWish;
-use coord_host::transcript::{MessageWish, TranscriptWish};
+use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
 use coord_host::transcript_watch::TranscriptWatch;
 use coord_host::watches::Watches;
 use coord_host::worker::Supervisor;
@@ -192,6 +192,10 @@ impl<D: Disk> World for RealWorld<D> {
 
     fn seek_messages(&mut self, wish: MessageWish) {
         self.observer.seek_messages(wish);
+    }
+
+    fn seek_decisions(&mut self, wish: DecisionWish) {
+        self.observer.seek_decisions(wish);
     }
 
     fn read_task(&mut self, dir: String) {

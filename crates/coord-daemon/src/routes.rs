@@ -6,6 +6,7 @@ use coord_model::{MessageId, Now};
 use coord_view::history::{Of, Wanted};
 use coord_view::lookup::{self, LookupError};
 use coord_view::sessions;
+use coord_wire::api::RequestAsk;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
 
@@ -29,6 +30,8 @@ pub enum Route {
     History(Wanted),
     /// Let the wake hook wait for its answer.
     Wait(Ask),
+    /// Let the hook wait for a person's reply to its request.
+    WaitForReply(RequestAsk),
     /// Send the answer once the passphrase is verified.
     Verified,
     /// Answer 204 and stop the coordinator.
@@ -75,6 +78,12 @@ impl<W: World> Coordinator<W> {
                 return self.post_claim(queue, request, now);
             }
             ("POST", ["v1", "wake"]) => return self.post_wake(request, caller),
+            ("POST", ["v1", "requests"]) => return self.post_requests(request, caller),
+            ("GET", ["v1", "requests"]) => return self.get_requests(caller, now),
+            ("GET", ["v1", "needs", id, "decision"]) => self.get_decision(id),
+            ("POST", ["v1", "needs", id, "decision"]) => {
+                return self.post_decision(id, request, caller, now);
+            }
             ("GET", ["v1", "passphrase"]) => self.get_passphrase(caller, now),
             ("POST", ["v1", "passphrase"]) => return self.post_passphrase(request, caller, now),
             ("POST", ["v1", "down"]) => return self.post_down(caller),
@@ -82,9 +91,10 @@ impl<W: World> Coordinator<W> {
                 _,
                 [
                     "v1",
-                    "events" | "sessions" | "messages" | "operator" | "passphrase" | "wake"
-                    | "down",
+                    "events" | "sessions" | "messages" | "operator" | "passphrase" | "requests"
+                    | "wake" | "down",
                 ]
+                | ["v1", "needs", _, "decision"]
                 | ["v1", "sessions" | "messages", _]
                 | ["v1", "messages", _, "done" | "fail" | "renew" | "retry" | "drop"]
                 | ["v1", "queues", _, "claim"]

@@ -258,6 +258,8 @@ impl<D: Disk> Server<D> {
         }
         let answers = self.coordinator.take_wake_answers(now());
         self.answer_waiters(answers);
+        let answers = self.coordinator.take_request_answers(now());
+        self.answer_waiters(answers);
     }
 
     fn close_idle(&mut self) {
@@ -411,6 +413,13 @@ impl<D: Disk> Server<D> {
                 }
                 return;
             }
+            Route::WaitForReply(ask) => {
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.park();
+                    self.coordinator.begin_request(WaiterId(token.0), ask, now());
+                }
+                return;
+            }
             Route::Verified => {
                 self.verifying = Some((token, keep_alive));
                 return;
@@ -449,6 +458,7 @@ impl<D: Disk> Server<D> {
             self.coordinator.take_back(&handed, now());
         }
         self.coordinator.waiters.forget(WaiterId(token.0));
+        self.coordinator.requests.forget(WaiterId(token.0));
         self.lists.forget(token);
         let Some(mut connection) = self.connections.remove(&token) else { return };
         self.held = self.held.saturating_sub(connection.counted);

@@ -13,7 +13,7 @@ use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash};
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
-use coord_host::transcript::{MessageWish, TranscriptWish};
+use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
 use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
 use coord_store::Disk;
 use coord_wire::notice::SendRequest;
@@ -80,6 +80,8 @@ pub trait World {
     fn read_transcript(&mut self, wish: TranscriptWish);
     /// Requests a look for messages in a transcript; [`Self::take_seen`] returns the answer.
     fn seek_messages(&mut self, wish: MessageWish);
+    /// Requests a look how calls were decided; [`Self::take_seen`] returns the answer.
+    fn seek_decisions(&mut self, wish: DecisionWish);
     /// Requests a read of the files in a task directory.
     fn read_task(&mut self, dir: String);
     /// The next observation, if there is one.

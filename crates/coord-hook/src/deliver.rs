@@ -82,7 +82,7 @@ fn is_miss_remembered(run: &OwnedFd, stamp: Stamp) -> bool {
 }
 
 /// Whether the text is one JSON object and nothing else.
-fn is_one_object(text: &[u8]) -> bool {
+pub(crate) fn is_one_object(text: &[u8]) -> bool {
     match Scanner::new(Fields::new(None)).feed(text) {
         Progress::Done(end) => text.get(end..).is_some_and(|rest| rest.trim_ascii().is_empty()),
         Progress::More | Progress::Malformed(..) => false,

@@ -46,6 +46,8 @@ pub(crate) const TEXTS: [(Text, &str); 14] = [
     (Text::NotificationType, "notification_type"),
     (Text::Error, "error"),
 ];
+/// Longest tool input that is kept, in bytes; nobody reads a longer one whole.
+pub(crate) const INPUT_BYTES_MAX: usize = 64 * 1024;
 /// Longest total of all texts, in bytes; only a payload that repeats its fields reaches it.
 const TEXTS_BYTES_MAX: usize = TEXTS.len() * FIELD_BYTES_MAX;
 
@@ -105,6 +107,8 @@ pub(crate) struct Fields {
     pub(crate) prompt: Option<u64>,
     /// The key of the digests; without it there are none.
     key: Option<[u8; 16]>,
+    /// The tool's input as it came, if it is kept; it never leaves in an envelope.
+    input: Option<Vec<u8>>,
 }
 
 impl Fields {
@@ -122,7 +126,19 @@ impl Fields {
             tool_input: None,
             prompt: None,
             key,
+            input: None,
         }
+    }
+
+    /// Keeps the tool's input, up to [`INPUT_BYTES_MAX`].
+    pub(crate) fn keeping_input(mut self) -> Self {
+        self.input = Some(Vec::with_capacity(512));
+        self
+    }
+
+    /// The tool's input, if it was kept whole.
+    pub(crate) fn kept_input(&self) -> Option<&[u8]> {
+        self.input.as_deref().filter(|input| (1..=INPUT_BYTES_MAX).contains(&input.len()))
     }
 
     /// The JSON-escaped text of a field.
@@ -146,7 +162,12 @@ impl Fields {
             Want::DurationMs => self.duration_ms = None,
             Want::Tasks => (self.tasks, self.subagents) = (None, 0),
             Want::Crons => self.crons = None,
-            Want::ToolInput => self.tool_input = None,
+            Want::ToolInput => {
+                self.tool_input = None;
+                if let Some(input) = &mut self.input {
+                    input.clear();
+                }
+            }
             Want::Prompt => self.prompt = None,
         }
     }
@@ -180,18 +201,40 @@ impl Fields {
         (span.to, span.cut, span.seen) = (self.bytes.len(), cut, true);
     }
 
-    /// A hasher for the raw bytes of a value, if it is wanted as a digest and there is a key.
-    pub(crate) fn digest(&self, want: Want) -> Option<SipHasher24> {
-        let wanted = want == Want::ToolInput || want == Want::Prompt;
-        self.key.as_ref().filter(|_| wanted).map(SipHasher24::new_with_key)
+    /// Where the raw bytes of a value go, if it is wanted as a digest or kept.
+    pub(crate) fn begin_value(&mut self, want: Want) -> Option<RawValue> {
+        let is_wanted = want == Want::ToolInput || want == Want::Prompt;
+        let hasher = self.key.as_ref().filter(|_| is_wanted).map(SipHasher24::new_with_key);
+        let keeps = want == Want::ToolInput && self.input.is_some();
+        (hasher.is_some() || keeps).then_some(RawValue { hasher, keeps })
+    }
+
+    /// Takes in raw bytes of a value.
+    pub(crate) fn write_value(&mut self, value: &mut RawValue, bytes: &[u8]) {
+        if let Some(hasher) = &mut value.hasher {
+            hasher.write(bytes);
+        }
+        if let Some(input) = self.input.as_mut().filter(|_| value.keeps) {
+            // One byte too many shows that it is not whole.
+            let room = (INPUT_BYTES_MAX + 1).saturating_sub(input.len());
+            input.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());
+        }
     }
 
     /// Keeps a finished digest.
-    pub(crate) fn end_digest(&mut self, want: Want, hasher: &SipHasher24) {
+    pub(crate) fn end_value(&mut self, want: Want, value: &RawValue) {
+        let digest = value.hasher.as_ref().map(SipHasher24::finish);
         if want == Want::Prompt {
-            self.prompt = Some(hasher.finish());
+            self.prompt = digest;
         } else {
-            self.tool_input = Some(hasher.finish());
+            self.tool_input = digest;
         }
     }
+}
+
+/// A value whose raw bytes are taken in.
+#[derive(Debug)]
+pub(crate) struct RawValue {
+    hasher: Option<SipHasher24>,
+    keeps: bool,
 }

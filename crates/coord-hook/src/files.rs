@@ -11,6 +11,7 @@ use rustix::fs::{
     openat,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::path::Path;
 
 /// The mode of all of coord's files.
@@ -87,7 +88,7 @@ pub(crate) fn read_start<'a>(file: &OwnedFd, buffer: &'a mut [u8]) -> &'a [u8] {
 }
 
 /// Reads the beginning of a system file, such as one in `/proc`.
-pub(crate) fn read_system<'a>(path: &str, buffer: &'a mut [u8]) -> &'a [u8] {
+pub(crate) fn read_system(path: impl Arg, buffer: &mut [u8]) -> &[u8] {
     match open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
         Ok(file) => read_start(&file, buffer),
         Err(_) => &[],

@@ -18,12 +18,14 @@ mod payload;
 mod place;
 mod process;
 mod report;
+mod request;
 mod scan;
 mod spool;
 mod start;
 mod system;
 mod text;
 pub mod trial;
+mod waiting;
 mod wake;
 
 pub use heap::Heap;
@@ -61,6 +63,8 @@ pub struct Program {
     pub name: &'static str,
     /// How the executable starts the coordinator, if it may.
     pub start: Option<fn(&Context<'_>)>,
+    /// Whether the executable waits for a person's reply after it has reported.
+    pub waits_for_reply: bool,
 }
 
 /// Runs a hook that reports an event, from `main` to the exit.
@@ -113,7 +117,9 @@ fn run(program: &Program, given: &Given<'_>, stamp: Stamp) -> i32 {
     };
     diagnosis::record_panics_in(&place);
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
-    let mut payload = payload::read(Fields::new(place.digest_key()), stdin_deadline_ns);
+    let fields = Fields::new(place.digest_key());
+    let fields = if program.waits_for_reply { fields.keeping_input() } else { fields };
+    let mut payload = payload::read(fields, stdin_deadline_ns);
     if !is_event(&payload) {
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         diagnosis::keep_malformed(&place, &payload);
@@ -125,22 +131,36 @@ fn run(program: &Program, given: &Given<'_>, stamp: Stamp) -> i32 {
     payload.start = Vec::new();
     let incomplete = payload.ending == Ending::Unfinished;
     let mut report = Report::new(&place, stamp, &payload.fields, incomplete);
+    let code = hand_in(program, (&place, &payload.fields), &mut report, stamp);
+    if code == SAFE && program.waits_for_reply && !incomplete {
+        return request::run(&place, &report.id, &payload.fields);
+    }
+    code
+}
+
+/// Makes the event safe: with the coordinator, or in the spool.
+fn hand_in(
+    program: &Program,
+    (place, fields): (&Place, &Fields),
+    report: &mut Report,
+    stamp: Stamp,
+) -> i32 {
     let end_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_TOTAL.saturating_sub(MARGIN)));
-    match deliver::deliver(&place, &mut report, stamp) {
+    match deliver::deliver(place, report, stamp) {
         Delivery::Safe(None) => SAFE,
         Delivery::Safe(Some(answer)) => {
             if deliver::print(&answer, end_ns).is_ok() {
                 return SAFE;
             }
             let line = "the coordinator's answer was cut off: nobody reads standard output";
-            diagnosis::say(&place, stamp.wall_ms, b"", line);
+            diagnosis::say(place, stamp.wall_ms, b"", line);
             LOST
         }
-        Delivery::Refused => spool(&place, &mut report, &payload.fields, stamp, end_ns),
+        Delivery::Refused => spool(place, report, fields, stamp, end_ns),
         Delivery::Absent => {
-            let code = spool(&place, &mut report, &payload.fields, stamp, end_ns);
+            let code = spool(place, report, fields, stamp, end_ns);
             if let Some(start) = program.start.filter(|_| report.is_interactive) {
-                start(&Context(&place, report.pid_ns));
+                start(&Context(place, report.pid_ns));
             }
             code
         }

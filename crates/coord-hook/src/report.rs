@@ -16,6 +16,7 @@ use coord_wire::limits::FIELD_BYTES_MAX;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 use std::env::var_os;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 /// Room in front of the envelope, in bytes.
@@ -94,6 +95,19 @@ impl Report {
             front.copy_from_slice(head);
         }
         self.bytes.get(from..).unwrap_or_default()
+    }
+}
+
+/// The client's configuration directory, as its environment says.
+pub(crate) fn config_directory() -> Option<OsString> {
+    let set = |name| var_os(name).filter(|value| !value.is_empty());
+    match (set("CLAUDE_CONFIG_DIR"), set("HOME")) {
+        (Some(directory), _) => Some(directory),
+        (None, Some(mut home)) => {
+            home.push("/.claude");
+            Some(home)
+        }
+        (None, None) => None,
     }
 }
 
@@ -201,15 +215,7 @@ impl Writer {
     }
 
     fn config_dir(&mut self) {
-        let set = |name| var_os(name).filter(|value| !value.is_empty());
-        let directory = match (set("CLAUDE_CONFIG_DIR"), set("HOME")) {
-            (Some(directory), _) => directory,
-            (None, Some(mut home)) => {
-                home.push("/.claude");
-                home
-            }
-            (None, None) => return,
-        };
+        let Some(directory) = config_directory() else { return };
         if self.foreign("config_dir", directory.as_bytes(), FIELD_BYTES_MAX) {
             self.cut.push("config_dir");
         }

@@ -6,10 +6,8 @@
 //! because an event is worth more than its form: strings may contain raw control bytes, and bytes
 //! that are not UTF-8. It holds G7 (bounded for any input) and S4-07.
 
-use crate::fields::{Fields, Text, Want, want};
+use crate::fields::{Fields, RawValue, Text, Want, want};
 use crate::text::Copier;
-use core::hash::Hasher;
-use siphasher::sip::SipHasher24;
 
 /// Deepest nesting that is accepted.
 pub(crate) const DEPTH_MAX: usize = 4096;
@@ -108,7 +106,7 @@ pub(crate) struct Scanner {
     is_type: bool,
     code: u16,
     number: Option<u64>,
-    hasher: Option<SipHasher24>,
+    value: Option<RawValue>,
 }
 
 impl Scanner {
@@ -127,15 +125,15 @@ impl Scanner {
             is_type: false,
             code: 0,
             number: None,
-            hasher: None,
+            value: None,
         }
     }
 
     /// Reads the next piece.
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Progress {
         let mut at = 0;
-        // From here on, the piece belongs to the present digest, if there is one.
-        let mut hash_from = 0;
+        // From here on, the piece belongs to the present raw value, if there is one.
+        let mut value_from = 0;
         while let Some(byte) = piece.get(at) {
             if self.state == State::Text && self.string == Use::Skip {
                 let rest = &piece[at..];
@@ -145,10 +143,10 @@ impl Scanner {
                     continue;
                 }
             }
-            let was_hashing = self.hasher.is_some();
+            let was_in_value = self.value.is_some();
             let step = self.step(*byte);
-            if !was_hashing && self.hasher.is_some() {
-                hash_from = at;
+            if !was_in_value && self.value.is_some() {
+                value_from = at;
             }
             match step {
                 Step::Took => at += 1,
@@ -156,14 +154,14 @@ impl Scanner {
                 Step::Fault(fault) => return Progress::Malformed(at, fault),
             }
             if self.state == State::After && self.depth <= 1 {
-                self.end_digest(piece.get(hash_from..at).unwrap_or_default());
+                self.end_value(piece.get(value_from..at).unwrap_or_default());
                 if self.depth == 0 {
                     return Progress::Done(at);
                 }
             }
         }
-        if let Some(hasher) = &mut self.hasher {
-            hasher.write(piece.get(hash_from..).unwrap_or_default());
+        if let Some(value) = &mut self.value {
+            self.fields.write_value(value, piece.get(value_from..).unwrap_or_default());
         }
         Progress::More
     }
@@ -220,7 +218,7 @@ impl Scanner {
         }
         if self.depth == 1 {
             self.fields.forget(self.want);
-            self.hasher = self.fields.digest(self.want);
+            self.value = self.fields.begin_value(self.want);
         }
         self.count(byte);
         match byte {
@@ -435,10 +433,10 @@ impl Scanner {
         self.objects[level / 64] & 1 << (level % 64) != 0
     }
 
-    fn end_digest(&mut self, last: &[u8]) {
-        if let Some(mut hasher) = self.hasher.take() {
-            hasher.write(last);
-            self.fields.end_digest(self.want, &hasher);
+    fn end_value(&mut self, last: &[u8]) {
+        if let Some(mut value) = self.value.take() {
+            self.fields.write_value(&mut value, last);
+            self.fields.end_value(self.want, &value);
         }
     }
 }

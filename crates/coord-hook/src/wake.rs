@@ -11,21 +11,19 @@ use crate::deliver;
 use crate::fields::{Fields, Text};
 use crate::payload;
 use crate::place::{Given, Place};
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::report::Stamp;
 use crate::system::ignore_write_signals;
 use crate::text::push_number;
+use crate::waiting::{Harness, Wait, is_ready, leave_terminal, wait};
 use crate::{SAFE, deliver::nanoseconds, files, is_event};
-use coord_wire::exchange::{Answer, begin, mono_ns, whole_answer};
+use coord_wire::exchange::{begin, mono_ns};
 use coord_wire::limits::{EXCHANGE, HOOK_STDIN, WAKE_BYTES_MAX};
 use core::mem::MaybeUninit;
-use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
 /// Exit code: a message is on standard error.
 const WOKEN: i32 = 2;
@@ -46,7 +44,7 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     let Some(ask) = Ask::new(&place, session_id, harness.process) else { return SAFE };
     let Some(mut coordinator) = ask.send() else { return SAFE };
     let answer = loop {
-        match wait(&coordinator, &harness) {
+        match wait(&coordinator, &harness, WAKE_BYTES_MAX) {
             Wait::Answered(answer) => break answer,
             Wait::Over => return SAFE,
             Wait::CoordinatorGone => match ask.send_to_next(&harness) {
@@ -59,39 +57,6 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
         return SAFE;
     }
     if say(&answer.body, &harness) { WOKEN } else { SAFE }
-}
-
-/// An interactive client that started this process.
-struct Harness {
-    process: Process,
-    /// Readable once the client is gone.
-    end: OwnedFd,
-}
-
-impl Harness {
-    /// The harness, if it is this process's parent and a person may be at it. A process between the
-    /// two could pass on neither the message nor the exit code.
-    fn of_parent(process: Process) -> Option<Self> {
-        let parent = getppid().filter(|parent| is_pid(*parent, process.pid))?;
-        if !process::is_at_terminal(process) {
-            return None;
-        }
-        let end = pidfd_open(parent, PidfdFlags::empty()).ok()?;
-        // The pidfd was opened by number, so the checks are reliable only now that it is held.
-        let is_still = getppid() == Some(parent) && Process::read(process.pid) == Some(process);
-        is_still.then_some(Self { process, end })
-    }
-}
-
-fn is_pid(pid: Pid, number: u32) -> bool {
-    u32::try_from(pid.as_raw_nonzero().get()) == Ok(number)
-}
-
-/// Releases what others may wait for while the hook waits: the terminal, whose users would be taken
-/// for work of the harness (H-08), and the directory.
-fn leave_terminal() {
-    let _has_no_terminal_already = rustix::process::setsid();
-    let _stays_where_it_is = rustix::process::chdir("/");
 }
 
 /// Tells coordinators that this hook waits.
@@ -154,38 +119,6 @@ fn request(session_id: &[u8], harness: Process) -> Vec<u8> {
     request
 }
 
-/// What ended a wait.
-enum Wait {
-    Answered(Answer),
-    /// The coordinator ended, and had not begun to answer.
-    CoordinatorGone,
-    /// The harness ended, or the answer is none.
-    Over,
-}
-
-/// Waits for the answer without limit.
-fn wait(coordinator: &OwnedFd, harness: &Harness) -> Wait {
-    let mut bytes = Vec::with_capacity(1024);
-    loop {
-        if !is_ready(coordinator.as_fd(), PollFlags::IN, harness) {
-            return Wait::Over;
-        }
-        bytes.reserve(1024);
-        match recv(coordinator, spare_capacity(&mut bytes), RecvFlags::empty()) {
-            Ok((_, 0)) | Err(Errno::CONNRESET) if bytes.is_empty() => return Wait::CoordinatorGone,
-            Ok((_, 0)) => return Wait::Over,
-            Ok(_) => (),
-            Err(Errno::INTR | Errno::AGAIN) => continue,
-            Err(_) => return Wait::Over,
-        }
-        match whole_answer(&bytes, WAKE_BYTES_MAX) {
-            Ok(Some(answer)) => return Wait::Answered(answer),
-            Ok(None) => (),
-            Err(_) => return Wait::Over,
-        }
-    }
-}
-
 /// Writes the whole message for the client. Returns false if nobody is left to read it.
 fn say(message: &[u8], harness: &Harness) -> bool {
     ignore_write_signals();
@@ -200,17 +133,4 @@ fn say(message: &[u8], harness: &Harness) -> bool {
         }
     }
     true
-}
-
-/// Waits until `fd` is ready. Returns false if the harness is gone.
-fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, harness: &Harness) -> bool {
-    loop {
-        let mut both =
-            [PollFd::from_borrowed_fd(fd, flags), PollFd::new(&harness.end, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) => return both[1].revents().is_empty(),
-            Err(Errno::INTR) => (),
-            Err(_) => return false,
-        }
-    }
 }

@@ -9,14 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
 
-use coord_model::{Failure, MessageId, ProcessRef, TaskFound};
+use coord_model::{Decided, Failure, MessageId, ProcessRef, RequestId, SessionKey, TaskFound};
 
 use crate::registry::Readable;
 use crate::registry_reader::RegistrySeen;
 use crate::task_dir;
 use crate::tmux::servers::Servers;
 use crate::tmux::{PaneAnswer, PaneWish, Tmux};
-use crate::transcript::{self, MessageWish, Tail, TranscriptWish};
+use crate::transcript::{self, DecisionWish, MessageWish, Tail, TranscriptWish};
 use crate::worker::{QueueWorker, Supervisor, Waiting};
 
 /// An observation.
@@ -37,6 +37,13 @@ pub enum Seen {
         signature: Option<String>,
         /// The API error, if one is the newest entry.
         failure: Option<Failure>,
+    },
+    /// How calls of a session were decided to which a person replied.
+    Decisions {
+        /// The session.
+        session: SessionKey,
+        /// What the transcript shows, by request.
+        decided: Vec<(RequestId, Decided)>,
     },
     /// The result of a look in a transcript for messages whose arrival is unproved (H-30).
     Messages {
@@ -77,6 +84,7 @@ struct Wishes {
     transcripts: BTreeMap<ProcessRef, TranscriptWish>,
     /// Keyed by transcript, and by whether it is the last look.
     messages: BTreeMap<(String, bool), MessageWish>,
+    decisions: BTreeMap<SessionKey, DecisionWish>,
     tasks: BTreeSet<String>,
 }
 
@@ -89,7 +97,10 @@ impl Waiting for Wishes {
     }
 
     fn is_empty(&self) -> bool {
-        self.transcripts.is_empty() && self.messages.is_empty() && self.tasks.is_empty()
+        self.transcripts.is_empty()
+            && self.messages.is_empty()
+            && self.decisions.is_empty()
+            && self.tasks.is_empty()
     }
 }
 
@@ -125,6 +136,13 @@ impl Observer {
         });
     }
 
+    /// Requests a look for decisions. It replaces a queued request for the same session.
+    pub fn seek_decisions(&self, wish: DecisionWish) {
+        self.worker.put(|all| {
+            let _ = all.decisions.insert(wish.session, wish);
+        });
+    }
+
     /// Requests a read of the files in a task directory.
     pub fn read_task(&self, dir: String) {
         self.worker.put(|all| {
@@ -145,7 +163,14 @@ fn look(readable: &Readable, wishes: Wishes) -> Vec<Seen> {
         let found = task_dir::read(&dir);
         Seen::Task { dir, found }
     });
-    transcripts.chain(messages).chain(tasks).collect()
+    let decisions = wishes.decisions.into_values().map(|wish| Seen::Decisions {
+        session: wish.session,
+        decided: transcript::decided(readable, &wish).unwrap_or_else(|why| {
+            tracing::debug!(why, "transcript");
+            Vec::new()
+        }),
+    });
+    transcripts.chain(messages).chain(decisions).chain(tasks).collect()
 }
 
 /// Looks for messages in a transcript. An unreadable transcript contains none.

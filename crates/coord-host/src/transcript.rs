@@ -7,15 +7,16 @@
 //! is not understood proves nothing. No text is kept (G11).
 
 mod arrived;
+mod decided;
 mod last_words;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
 use coord_model::stamp::parse_rfc3339;
-use coord_model::{LastWords, MessageId, ProcessRef};
+use coord_model::{Decided, LastWords, MessageId, ProcessRef, RequestId, SessionKey};
 use coord_screen::signature_in;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
@@ -24,6 +25,7 @@ use serde_json::Value;
 use crate::registry::{Readable, open_config_dir};
 
 pub use arrived::arrived_in;
+pub use decided::decided_in;
 
 /// Bytes that are read from the end of a transcript.
 const END_BYTES: u64 = 256 * 1024;
@@ -67,6 +69,30 @@ pub struct MessageWish {
     pub ids: BTreeSet<MessageId>,
     /// Whether messages that are not found now are given up.
     pub is_last: bool,
+}
+
+/// A request to look how calls were decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecisionWish {
+    /// The session.
+    pub session: SessionKey,
+    /// The path of the transcript.
+    pub path: String,
+    /// The configuration directory that must contain the transcript.
+    pub config_dir: String,
+    /// The client's ids of the calls, by request.
+    pub calls: BTreeMap<RequestId, String>,
+}
+
+/// How the calls were decided, as far as the transcript shows it.
+pub fn decided(
+    readable: &Readable,
+    wish: &DecisionWish,
+) -> Result<Vec<(RequestId, Decided)>, String> {
+    let file = open(readable, Path::new(&wish.config_dir), Path::new(&wish.path))
+        .map_err(|why| format!("{}: {why}", wish.path))?;
+    let end = end_of(&file, END_BYTES).map_err(|error| format!("{}: {error}", wish.path))?;
+    Ok(decided_in(&end, &wish.calls))
 }
 
 /// The messages whose arrival at the agent the transcript proves.

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-use crate::{NeedId, SessionKey};
+use crate::{NeedId, ProcessRef, ReplyKind, RequestId, SessionKey};
 
 /// An order from a person. The adapters decide who may give one (H-22).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,17 @@ pub enum Command {
         session: SessionKey,
         /// The need.
         need: NeedId,
+    },
+    /// Answer an open request of the client.
+    Reply {
+        /// The session.
+        session: SessionKey,
+        /// The request.
+        request: RequestId,
+        /// The hook process that waits for the reply.
+        hook: ProcessRef,
+        /// The reply.
+        reply: ReplyKind,
     },
     /// Lift `needs_operator` and the limits that led to it (G5).
     ResetFailed {

@@ -9,8 +9,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::{
-    DeliveryPath, EventId, Intent, MessageId, NeedId, PaneProof, ProcessRef, Proof, SessionKey,
-    Subject, Tell, TmuxPane,
+    DeliveryPath, EventId, Intent, MessageId, NeedId, PaneProof, ProcessRef, Proof, ReplyKind,
+    RequestId, SessionKey, Subject, Tell, TmuxPane,
 };
 
 /// A request from the core to the adapters.
@@ -89,6 +89,20 @@ pub enum Effect {
     SeekLast {
         /// The message.
         message: MessageId,
+    },
+    /// Hand a person's reply to the hook that waits for it, once the order is durable. Never repeated.
+    HandReply {
+        /// The session.
+        session: SessionKey,
+        /// The request.
+        request: RequestId,
+        /// The reply.
+        reply: ReplyKind,
+    },
+    /// Look in a session's transcript how the calls were decided to which a person replied.
+    SeekDecisions {
+        /// The session.
+        session: SessionKey,
     },
     /// Notify a session of what became of another one (S4-27).
     SendNotice {

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stamp::WallMs;
 use crate::{
-    Command, Domain, EventId, Failure, HookEvent, Host, Intent, LocalOffset, NeedChange, NeedId,
-    Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, SendAnswer,
-    SessionKey, Settings, Via,
+    Command, Decided, Domain, EventId, Failure, HookEvent, Host, Intent, LocalOffset, NeedChange,
+    NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Proof, QueueEvent, Registry, RequestId,
+    SendAnswer, SessionKey, Settings, Via,
 };
 
 /// Version of journal and snapshot. By it, an older coordinator refuses a newer store. Since version 2, processes,
@@ -177,6 +177,17 @@ pub enum Event {
         what: String,
         /// The command.
         command: Command,
+    },
+    /// The transcript shows how a call was decided to which a person replied, or the hook was gone.
+    ReplySeen {
+        /// The session.
+        session_id: String,
+        /// Its record.
+        session: SessionKey,
+        /// The request.
+        request: RequestId,
+        /// How its call was decided; none if the hook ended before it could take the reply.
+        decided: Option<Decided>,
     },
     /// Something happened to a message (S4). The message's text is not included (G11).
     Message {

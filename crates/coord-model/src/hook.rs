@@ -82,6 +82,8 @@ pub struct HookEvent {
     pub prompt_id: Option<String>,
     /// The tool, for tool and permission events.
     pub tool: Option<String>,
+    /// The client's id of the call; a permission request has none (measured).
+    pub call: Option<String>,
     /// Keyed digest of the tool's input.
     pub digest: Option<u64>,
     /// For Stop: whether a hook already made this turn continue.
@@ -138,6 +140,7 @@ impl HookEvent {
             agent: envelope.agent_id,
             prompt_id: envelope.prompt_id,
             tool: envelope.tool_name,
+            call: envelope.tool_use_id,
             digest: envelope
                 .tool_input_digest
                 .and_then(|digest| u64::from_str_radix(&digest, 16).ok()),

@@ -50,13 +50,18 @@ impl MessageId {
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::PREFIX)?;
-        for place in (0..ID_LETTERS).rev() {
-            let digit = usize::try_from((self.0 >> place.saturating_mul(5)) & 31).unwrap_or(0);
-            let letter = ALPHABET.get(digit).copied().unwrap_or(b'0');
-            write!(f, "{}", char::from(letter))?;
-        }
-        Ok(())
+        write_letters(f, self.0)
     }
+}
+
+/// Writes the lowest 60 bits as letters.
+pub(crate) fn write_letters(f: &mut fmt::Formatter<'_>, bits: u64) -> fmt::Result {
+    for place in (0..ID_LETTERS).rev() {
+        let digit = usize::try_from((bits >> place.saturating_mul(5)) & 31).unwrap_or(0);
+        let letter = ALPHABET.get(digit).copied().unwrap_or(b'0');
+        write!(f, "{}", char::from(letter))?;
+    }
+    Ok(())
 }
 
 /// The receiver of a message.

@@ -7,8 +7,7 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::hook::id_digits;
-use crate::{EventId, SessionKey};
+use crate::SessionKey;
 
 /// Id of a need, `a_16.3`: the third of the session whose record has number 16. No id is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,11 +65,6 @@ impl<'de> Deserialize<'de> for NeedId {
         text.parse().map_err(de::Error::custom)
     }
 }
-
-/// A request for an answer: the hook event that reported its prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RequestId(#[serde(with = "id_digits")] pub EventId);
 
 /// Why a session needs a person. One reason has one need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

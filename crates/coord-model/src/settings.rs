@@ -77,6 +77,8 @@ pub struct Settings {
     pub queue: QueueLimits,
     /// How people are told (N-01).
     pub notice: NoticeSettings,
+    /// Whether requests may be answered from elsewhere than their terminal.
+    pub remote_answers: bool,
 }
 
 impl Default for Settings {
@@ -115,6 +117,7 @@ impl Default for Settings {
             quota: QuotaLimits::default(),
             queue: QueueLimits::default(),
             notice: NoticeSettings::default(),
+            remote_answers: false,
         }
     }
 }

@@ -23,7 +23,9 @@ use coord_host::registry::{self, Change, Found};
 use coord_host::registry_reader::{RegistrySeen, RegistryWish};
 use coord_host::task_dir;
 use coord_host::tmux::{PaneAnswer, PaneWish};
-use coord_host::transcript::{MessageWish, TranscriptWish, arrived_in, tail_of};
+use coord_host::transcript::{
+    DecisionWish, MessageWish, TranscriptWish, arrived_in, decided_in, tail_of,
+};
 use coord_model::{
     Action, Farewell, Kind, Launch, Look, Now, PaneFound, PaneProof, PaneSeen, ProcessRef,
     Registry, TaskFound, TmuxPane,
@@ -175,6 +177,7 @@ enum LookAt {
     Registry(RegistryWish),
     Transcript(TranscriptWish),
     Messages(MessageWish),
+    Decisions(DecisionWish),
     Task(String),
 }
 
@@ -405,6 +408,11 @@ impl Machine {
                 LookAt::Messages(wish) => {
                     let end = self.transcripts.get(&wish.path).map_or(&[][..], Vec::as_slice);
                     Seen::of_messages(&wish, arrived_in(end, &wish.ids))
+                }
+                LookAt::Decisions(wish) => {
+                    let end = self.transcripts.get(&wish.path).map_or(&[][..], Vec::as_slice);
+                    let decided = decided_in(end, &wish.calls);
+                    Seen::Decisions { session: wish.session, decided }
                 }
                 LookAt::Task(dir) => Seen::Task { found: self.task_in(&dir), dir },
             };

@@ -261,6 +261,7 @@ impl Serving {
             Route::Handed(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::WaitForReply(_)
             | Route::Verified
             | Route::Down => (),
         }
@@ -327,6 +328,7 @@ impl Serving {
             | Route::Handed(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::WaitForReply(_)
             | Route::Verified
             | Route::Down => {
                 bail!("nobody tells when it is on disk")
@@ -377,6 +379,7 @@ impl Serving {
             Route::AfterSync(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::WaitForReply(_)
             | Route::Verified
             | Route::Down => Posted::Answered(500),
         }
@@ -426,6 +429,7 @@ impl Serving {
             | Route::Handed(..)
             | Route::History(_)
             | Route::Wait(_)
+            | Route::WaitForReply(_)
             | Route::Verified
             | Route::Down => {
                 bail!("{path}: no answer")

@@ -176,6 +176,8 @@ fn answer(effect: Effect, machine: &impl Machine) -> Option<Event> {
         | Effect::Offer { .. }
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
+        | Effect::SeekDecisions { .. }
+        | Effect::HandReply { .. }
         | Effect::SendNotice { .. }
         | Effect::Tell(_)
         | Effect::LookForPresence { .. }

@@ -54,6 +54,7 @@ pub fn replay_cost(event: &Event, state: &State) -> u64 {
         | Event::ResumeClaimed { .. }
         | Event::ResumeFailed { .. }
         | Event::Operator { .. }
+        | Event::ReplySeen { .. }
         | Event::Message { .. }
         | Event::Shutdown { .. }
         | Event::ConfigDirLock { .. }

@@ -1,8 +1,11 @@
 //! Small types of the HTTP API over the socket.
 
 use crate::paths::Paths;
-use coord_model::{MarkChange, Place, ProcessRef};
+use coord_model::{
+    MarkChange, NeedId, NeedKind, Place, ProcessRef, ReplyKind, ReplyOutcome, RequestId,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -304,4 +307,82 @@ pub struct ResumeOrder {
     pub config_dir_in_use: String,
     /// Names of the variables with which the session chose its account, endpoint or configuration.
     pub variables: Vec<String>,
+}
+
+/// The body of `POST /v1/requests`: a hook asks to wait for a person's reply.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RequestAsk {
+    /// The request: the id of the event that the hook reported.
+    pub request: RequestId,
+    /// The session.
+    pub session_id: String,
+    /// The client that started the hook.
+    pub harness: ProcessRef,
+    /// The hook.
+    pub hook: ProcessRef,
+    /// The tool's input as the client gave it; none if it is too long to be shown whole. It is in memory only.
+    #[serde(default)]
+    pub input: Option<Box<RawValue>>,
+}
+
+/// The answer to `GET /v1/requests`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenRequests {
+    /// When it was answered, milliseconds since 1970.
+    pub now_ms: u64,
+    /// The open prompts.
+    pub requests: Vec<OpenRequest>,
+}
+
+/// An open prompt of a client.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// Its id, `r_…`; none if no hook reported it.
+    pub id: Option<String>,
+    /// The need that it is.
+    pub need: NeedId,
+    /// What is asked for.
+    pub kind: NeedKind,
+    /// The session.
+    pub session_id: String,
+    /// The session's name, or the beginning of its id.
+    pub name: String,
+    /// The session's directory.
+    pub cwd: String,
+    /// The tool; empty if it is not known.
+    pub tool: String,
+    /// Since when, milliseconds since 1970.
+    pub since_ms: u64,
+    /// The hook that waits for a reply; none if none does.
+    pub hook: Option<ProcessRef>,
+    /// The tool's exact input; none if no hook waits, or if it is too long to be shown whole.
+    pub input: Option<Box<RawValue>>,
+    /// Why only its terminal can answer it; none if a reply can be sent.
+    pub why_not: Option<String>,
+}
+
+/// The body of `POST /v1/needs/{id}/decision`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRequest {
+    /// The hook whose input was shown: a reply is for it alone (H-23).
+    pub hook: ProcessRef,
+    /// The reply.
+    pub reply: ReplyKind,
+    /// What the agent reads of a denial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The answer to `GET /v1/needs/{id}/decision`: what became of the newest reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyShown {
+    /// Whether the prompt is still open.
+    pub is_open: bool,
+    /// Whether the reply was handed to the hook.
+    pub is_handed: bool,
+    /// Whether the transcript can show how the call was decided.
+    pub can_be_proved: bool,
+    /// What became of it; none while that is not known.
+    pub outcome: Option<ReplyOutcome>,
 }

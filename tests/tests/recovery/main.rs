@@ -13,6 +13,7 @@ mod notices;
 mod opted_in;
 mod panes;
 mod quota;
+mod requests;
 mod restarts;
 mod signatures;
 mod stalls;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 76] = [
+const CASES: [(&str, fn()); 80] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -50,6 +51,10 @@ const CASES: [(&str, fn()); 76] = [
     ("a_question", answers::a_question),
     ("a_permission_dialog", answers::a_permission_dialog),
     ("a_prompt_is_told_and_taken_back", notices::a_prompt_is_told_and_taken_back),
+    ("a_request_is_approved_from_elsewhere", requests::a_request_is_approved_from_elsewhere),
+    ("a_request_is_denied_with_a_message", requests::a_request_is_denied_with_a_message),
+    ("a_request_is_answered_at_the_terminal", requests::a_request_is_answered_at_the_terminal),
+    ("a_request_whose_coordinator_is_killed", requests::a_request_whose_coordinator_is_killed),
     ("a_draft", answers::a_draft),
     ("the_limit_of_answers", answers::the_limit_of_answers),
     ("a_task_directory", answers::a_task_directory),

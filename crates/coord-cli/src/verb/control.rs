@@ -1,13 +1,17 @@
 //! The verbs of `coordctl`, one file each; and what they share: an order is sent, and what comes of it
 //! is shown, one line per session.
 
+mod answer;
+pub(crate) mod approve;
 pub(crate) mod attend;
+pub(crate) mod deny;
 pub(crate) mod dismiss;
 pub(crate) mod hold;
 pub(crate) mod passphrase;
 pub(crate) mod recover;
 pub(crate) mod recovery_mode;
 pub(crate) mod release;
+pub(crate) mod requests;
 pub(crate) mod reset_failed;
 pub(crate) mod restore;
 mod tmux_server;

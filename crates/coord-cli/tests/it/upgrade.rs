@@ -35,7 +35,9 @@ impl Installed {
         for directory in ["bin", "lib/coord"] {
             fs::create_dir_all(prefix.join(directory)).unwrap();
         }
-        for name in ["session-start", "post-tool-use", "stop", "event", "wake"] {
+        for name in
+            ["session-start", "post-tool-use", "stop", "event", "permission-request", "wake"]
+        {
             let name = format!("coord-hook-{name}");
             copy_program(&programs().join(&name), &prefix.join("lib/coord").join(&name));
         }

@@ -37,6 +37,9 @@ impl State {
         if !self.on_their_way(session.key).is_empty() {
             fx.ask(Effect::SeekMessages { session: session.key });
         }
+        if session.unproved_replies().next().is_some() {
+            fx.ask(Effect::SeekDecisions { session: session.key });
+        }
         let is_its_own = event.is_verified() && event.via == Via::Socket && event.agent.is_none();
         let Some(delivery) =
             delivery_path_of(session, event, at).filter(|_| is_its_own && 0 < counts.pending)

@@ -21,6 +21,7 @@ use super::need::Need;
 use super::owner::{Owner, OwnerId, OwnerProof};
 use super::quota::QuotaWait;
 use super::recovery::Recovery;
+use super::reply::Reply;
 use super::rest::Rest;
 use super::shown::ShownState;
 use super::stall::{Stall, UnderWay};
@@ -235,6 +236,9 @@ pub struct Session {
     /// Number of its newest need.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_need: u32,
+    /// A person's replies to its requests, the newest few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replies: Vec<Reply>,
     /// The newest few calls that ended since the newest turn edge: a request that is older than its own result
     /// comes too late (G2).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -337,6 +341,7 @@ impl Session {
             task: Task::default(),
             needs: Vec::new(),
             last_need: 0,
+            replies: Vec::new(),
             over: Vec::new(),
             background: Background::default(),
             failure: None,
@@ -439,7 +444,7 @@ impl Session {
             forked_from, kind, launch, recovery,
             // These outlive the process, or end by what the next process reports.
             key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
-            signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, needs: _, last_need: _, failure: _, cwd: _,
+            signature: _, presence: _, under_way: _, stall: _, quota: _, rest: _, task: _, needs: _, last_need: _, replies: _, failure: _, cwd: _,
             transcript_path: _, permission_mode: _, boot: _, contested: _, sign: _, is_foreign: _, marks: _, wakes: _,
             starter: _, inbox: _, held: _, counts: _, shown: _,
         } = self;
@@ -556,7 +561,7 @@ impl Session {
 
 clocks!(struct Session {
     key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
-    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, needs, last_need, over,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, needs, last_need, replies, over,
     background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});

@@ -79,10 +79,13 @@ pub struct UnderWay {
     pub since: Option<Moment>,
     /// Digest of the call's input; none if no event named it.
     pub digest: Option<u64>,
+    /// The client's id of the call; none if no event named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
 }
 
 clocks!(struct Stall { digest, since, at, count } until {});
 
-clocks!(struct UnderWay { activity, tool, since, digest } until {});
+clocks!(struct UnderWay { activity, tool, since, digest, call } until {});
 
 clocks!(none in Activity);

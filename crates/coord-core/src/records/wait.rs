@@ -18,6 +18,9 @@ pub struct Wait {
     pub digest: Option<u64>,
     /// What is asked for.
     pub kind: WaitKind,
+    /// The client's id of the call that it is about: that of its PreToolUse, since a request names none (measured).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// The event that reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestId>,
@@ -45,6 +48,6 @@ pub struct Over {
     pub mono_ns: u64,
 }
 
-clocks!(struct Wait { agent, tool, digest, kind, request, since } until {});
+clocks!(struct Wait { agent, tool, digest, kind, call, request, since } until {});
 
 clocks!(none in WaitKind, Over);

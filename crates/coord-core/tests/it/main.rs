@@ -22,6 +22,7 @@ mod queue;
 mod quota;
 mod recovery;
 
+mod requests;
 mod rest;
 mod resumes;
 mod rotation;

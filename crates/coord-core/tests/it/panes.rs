@@ -46,6 +46,8 @@ fn looks(world: &mut World) -> Vec<Look> {
         | Effect::Offer { .. }
         | Effect::SeekMessages { .. }
         | Effect::SeekLast { .. }
+        | Effect::SeekDecisions { .. }
+        | Effect::HandReply { .. }
         | Effect::SendNotice { .. }
         | Effect::Tell(_)
         | Effect::LookForPresence { .. }

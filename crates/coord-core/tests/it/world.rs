@@ -190,6 +190,7 @@ impl World {
             prompt_id: None,
             tool: None,
             digest: None,
+            call: None,
             stop_hook_active: false,
             provenance: Provenance::Verified,
             via: Via::Socket,

@@ -114,6 +114,7 @@ fn answer(route: Route, is_recorded: bool) -> (u16, Value) {
         other @ (Route::Handed(..)
         | Route::History(_)
         | Route::Wait(_)
+        | Route::WaitForReply(_)
         | Route::Verified
         | Route::Down) => {
             panic!("{other:?}")

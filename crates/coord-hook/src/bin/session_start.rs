@@ -10,7 +10,11 @@ static HEAP: Heap = Heap;
 #[unsafe(no_mangle)]
 extern "C" fn main(n: i32, arguments: Args) -> i32 {
     coord_hook::enter(
-        &Program { name: "coord-hook-session-start", start: Some(coord_hook::start_coordinator) },
+        &Program {
+            name: "coord-hook-session-start",
+            start: Some(coord_hook::start_coordinator),
+            waits_for_reply: false,
+        },
         n,
         arguments,
     )

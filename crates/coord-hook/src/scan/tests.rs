@@ -6,6 +6,7 @@ use coord_wire::limits::FIELD_BYTES_MAX;
 use core::hash::Hasher;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use siphasher::sip::SipHasher24;
 
 const KEY: [u8; 16] = *b"0123456789abcdef";
 

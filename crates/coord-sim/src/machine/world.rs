@@ -11,7 +11,7 @@ use coord_host::passphrase::{FileError, HashError, Passphrase, PassphraseHash};
 use coord_host::registry::{Change, Found};
 use coord_host::registry_reader::RegistryWish;
 use coord_host::tmux::PaneWish;
-use coord_host::transcript::{MessageWish, TranscriptWish};
+use coord_host::transcript::{DecisionWish, MessageWish, TranscriptWish};
 use coord_model::{Action, LocalOffset, NeedId, ProcessRef, ProcessSeen, Registry, TmuxPane};
 use coord_testkit::FakeDisk;
 use coord_wire::notice::SendRequest;
@@ -169,6 +169,13 @@ impl World for SharedMachine {
         let pace = machine.pace.look.clone();
         let due = machine.due(pace);
         machine.pending.looks.push((due, LookAt::Messages(wish)));
+    }
+
+    fn seek_decisions(&mut self, wish: DecisionWish) {
+        let mut machine = self.get();
+        let pace = machine.pace.look.clone();
+        let due = machine.due(pace);
+        machine.pending.looks.push((due, LookAt::Decisions(wish)));
     }
 
     fn read_task(&mut self, dir: String) {

@@ -3,8 +3,8 @@
 use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
-    Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
-    Registry, Screen, Via,
+    Decided, Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
+    Registry, ReplyKind, Screen, Via,
 };
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ pub(super) const DUE: &str = "Due";
 /// Name of the lines that report on messages.
 const MESSAGE: &str = "Message";
 /// Name of the lines that report a person's orders.
+const REPLY_SEEN: &str = "ReplySeen";
 pub(super) const OPERATOR: &str = "Operator";
 
 /// What a line is about, from what matters most to people to what matters least.
@@ -152,6 +153,9 @@ pub fn line(record: Record) -> Line {
         Event::ResumeFailed { session_id, why, .. } => {
             line.tells(session_id, "ResumeFailed", why);
         }
+        Event::ReplySeen { session_id, request, decided, .. } => {
+            line.tells(session_id, REPLY_SEEN, format!("{request}: {}", decided_words(decided)));
+        }
         Event::Operator { session_id, what, .. } => {
             line.source = "operator";
             OPERATOR.clone_into(&mut line.name);
@@ -196,7 +200,7 @@ fn kind(line: &Line) -> Kind {
         MESSAGE => Kind::Message,
         OPERATOR => Kind::Order,
         "Acted" | "ResumeClaimed" | "ResumeFailed" | "Shutdown" => Kind::Action,
-        DUE | "Proved" => Kind::Observation,
+        DUE | REPLY_SEEN | "Proved" => Kind::Observation,
         _ if matches!(line.source, "process" | "registry" | "pane" | "transcript" | "task") => {
             Kind::Observation
         }
@@ -297,6 +301,19 @@ fn outcome_words(outcome: &Outcome) -> String {
     }
 }
 
+fn decided_words(decided: Option<Decided>) -> &'static str {
+    match decided {
+        Some(Decided::ByHook(ReplyKind::Allow)) => "the client notes that a hook allowed the call",
+        Some(Decided::ByHook(ReplyKind::Deny)) => "the client notes that a hook denied the call",
+        Some(Decided::AtTerminal) => "the call has a result, and no hook decided it",
+        None => "the hook was gone before it got the reply",
+    }
+}
+
+fn reopened_words(why: &str, after_ms: u64) -> String {
+    format!("synced again; nothing was recorded for {} s: {why}", after_ms / 1000)
+}
+
 fn shutdown_words(under_way: bool) -> &'static str {
     if under_way { "the machine is being shut down" } else { "called off" }
 }
@@ -372,9 +389,7 @@ fn own(line: &mut Line, event: Event) {
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }) => of_notices(line, event),
         Event::JournalReopened { why, after_ms } => {
-            let s = after_ms / 1000;
-            let what = format!("synced again; nothing was recorded for {s} s: {why}");
-            ("JournalReopened", "coordinator", what)
+            ("JournalReopened", "coordinator", reopened_words(&why, after_ms))
         }
         Event::Due | Event::Tick => (DUE, "coordinator", "a deadline was reached".to_owned()),
         Event::Hook(_)
@@ -384,6 +399,7 @@ fn own(line: &mut Line, event: Event) {
         | Event::Acted { .. }
         | Event::ResumeClaimed { .. }
         | Event::ResumeFailed { .. }
+        | Event::ReplySeen { .. }
         | Event::Operator { .. } => return,
     };
     name.clone_into(&mut line.name);

@@ -35,11 +35,9 @@ pub(super) struct Hook {
 /// that the client would give.
 const TIMEOUT_S: u32 = 5;
 
-/// A permission request may wait up to 590 s for a person's answer, while the dialog stays open.
-const TIMEOUT_PERMISSION_S: u32 = 600;
-
-/// A waiter stays beside an idle session for a day; one that ran out is followed by the next turn's.
-const TIMEOUT_WAKE_S: u32 = 24 * 3600;
+/// What waits stays for a day at most: beside an open prompt, which its terminal can still answer later, and beside an
+/// idle session, whose next turn's end starts the next waiter.
+const TIMEOUT_WAIT_S: u32 = 24 * 3600;
 
 /// All that is registered, the hooks of an event one behind the other. An event is listed only if a hook that says nothing and exits 0 leaves
 /// the client as it was without it.
@@ -51,7 +49,7 @@ pub(super) const HOOKS: [Hook; 16] = [
     hook("PreToolUse", "coord-hook-event", TIMEOUT_S),
     hook("PostToolUse", "coord-hook-post-tool-use", TIMEOUT_S),
     hook("PostToolUseFailure", "coord-hook-event", TIMEOUT_S),
-    hook("PermissionRequest", "coord-hook-event", TIMEOUT_PERMISSION_S),
+    hook("PermissionRequest", "coord-hook-permission-request", TIMEOUT_WAIT_S),
     hook("PermissionDenied", "coord-hook-event", TIMEOUT_S),
     hook("Notification", "coord-hook-event", TIMEOUT_S),
     hook("Stop", "coord-hook-stop", TIMEOUT_S),
@@ -67,7 +65,7 @@ const fn hook(event: &'static str, program: &'static str, timeout_s: u32) -> Hoo
 }
 
 const fn waiter(event: &'static str) -> Hook {
-    Hook { event, program: "coord-hook-wake", timeout_s: TIMEOUT_WAKE_S, is_waiter: true }
+    Hook { event, program: "coord-hook-wake", timeout_s: TIMEOUT_WAIT_S, is_waiter: true }
 }
 
 /// The registered events, each with its hooks.
@@ -288,7 +286,7 @@ mod tests {
             assert_eq!(entry["command"], format!("/a b/{}", hook.program));
             assert_eq!(entry["args"], args);
             assert!(hook.program.starts_with(PROGRAM_PREFIX));
-            let least = if hook.event == "PermissionRequest" { 591 } else { 2 };
+            let least = if hook.event == "PermissionRequest" { TIMEOUT_WAIT_S } else { 2 };
             assert!(least <= hook.timeout_s, "{hook:?}");
         }
     }

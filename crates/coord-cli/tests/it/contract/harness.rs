@@ -192,6 +192,7 @@ impl Harness {
         let hook = programs().join(match event {
             "SessionStart" => "coord-hook-session-start",
             "PostToolUse" => "coord-hook-post-tool-use",
+            "PermissionRequest" => "coord-hook-permission-request",
             "Stop" => "coord-hook-stop",
             _ => "coord-hook-event",
         });

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// The executables that are registered.
-pub(crate) const HOOKS: [&str; 5] = [
+pub(crate) const HOOKS: [&str; 6] = [
     "coord-hook-event",
+    "coord-hook-permission-request",
     "coord-hook-post-tool-use",
     "coord-hook-session-start",
     "coord-hook-stop",

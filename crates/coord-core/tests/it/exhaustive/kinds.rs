@@ -3,8 +3,8 @@
 use coord_model::{
     Address, Background, Decision, Domain, EndReason, Event, EventId, Failure, Farewell, HookEvent,
     HookKind, Host, Kind, MessageId, NewMessage, PaneFound, PaneSeen, ProcessRef, ProcessSeen,
-    QueueEvent, Registry, RegistryEntry, RegistryStatus, Same, Screen, Sender, Settings,
-    StartSource, TaskFound, ToolPhase, Via,
+    QueueEvent, Registry, RegistryEntry, RegistryStatus, RequestId, Same, Screen, Sender,
+    SessionKey, Settings, StartSource, TaskFound, ToolPhase, Via,
 };
 
 use crate::world::{
@@ -474,8 +474,17 @@ fn coordinator() -> Vec<Symbol> {
         one(
             "presence",
             Event::PresenceSeen {
-                need: coord_model::NeedId { session: coord_model::SessionKey(1), number: 1 },
+                need: coord_model::NeedId { session: SessionKey(1), number: 1 },
                 is_present: true,
+            },
+        ),
+        one(
+            "reply seen",
+            Event::ReplySeen {
+                session_id: "s".to_owned(),
+                session: SessionKey(1),
+                request: RequestId(1),
+                decided: None,
             },
         ),
         one("local clock", Event::LocalClock { offsets: Vec::new() }),

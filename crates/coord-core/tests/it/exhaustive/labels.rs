@@ -50,6 +50,7 @@ labels! { EVENTS, of_event(Event):
     Event::TaskRead { .. } => "task",
     Event::Message { .. } => "message",
     Event::Operator { .. } => "operator",
+    Event::ReplySeen { .. } => "reply seen",
     Event::Proved { .. } => "proved",
     Event::Acted { .. } => "acted",
     Event::ResumeClaimed { .. } => "resume claimed",

@@ -1,0 +1,157 @@
+//! What `coordctl approve` and `coordctl deny` share: the exact input is shown, a person confirms, the reply is sent for
+//! the one hook whose input was shown, and what became of it is told.
+
+use std::io::{BufRead as _, IsTerminal as _, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use coord_model::{NeedId, NeedKind, ReplyKind, ReplyOutcome};
+use coord_wire::api::{DecisionRequest, OpenRequest, ReplyShown};
+
+use super::passphrase;
+use super::requests::{called, find, input, what};
+use crate::client::{self, Sent};
+use crate::context::Context;
+use crate::follow::JournalWatch;
+use crate::out::{Failure, escape};
+use crate::verb::status::not_reachable;
+
+/// How long the proof of a reply is awaited: an allowed call is proved only once it has ended (measured).
+const PROOF: Duration = Duration::from_secs(10);
+
+/// What both take.
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
+    /// A request's id or its beginning, or the session's name if it has one open request
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    request: String,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    /// Wait for the proof without limit
+    #[arg(long)]
+    wait: bool,
+}
+
+/// How a verb speaks.
+pub(super) struct Words {
+    /// What the person confirms.
+    pub(super) question: &'static str,
+    /// What the client did.
+    pub(super) taken: &'static str,
+}
+
+/// Sends a reply.
+pub(super) fn answer(
+    how: &How,
+    (reply, message): (ReplyKind, Option<String>),
+    words: &Words,
+    context: &Context,
+) -> Result<(), Failure> {
+    let request = find(&how.request, context)?;
+    let (id, name) = (called(&request), escape(&request.name));
+    if matches!(request.kind, NeedKind::Question | NeedKind::Plan) {
+        return Err(anyhow!("{id} is a {}. → coord go {name}", what(&request)).into());
+    }
+    let hook = match (&request.why_not, request.hook) {
+        (None, Some(hook)) if request.input.is_some() => hook,
+        (None, Some(_)) => {
+            return Err(anyhow!("Too long to show whole. → coord go {name}").into());
+        }
+        (why, _) => {
+            let why = escape(why.as_deref().unwrap_or("coord's hook does not wait for it"));
+            return Err(anyhow!("Not answerable here: {why}. → coord go {name}").into());
+        }
+    };
+    let out = &mut std::io::stdout().lock();
+    writeln!(out, "{name} asks to run {} in {}:\n", what(&request), escape(&request.cwd))?;
+    input(&request, "    ", out)?;
+    writeln!(out)?;
+    if !how.yes && !is_confirmed(words.question, out)? {
+        return Ok(writeln!(out, "Nothing was sent.")?);
+    }
+    let news = JournalWatch::new(context)?;
+    send(&request, &DecisionRequest { hook, reply, message }, context)?;
+    follow(&request, (how.wait, &news), words, context, out)
+}
+
+fn is_confirmed(question: &str, out: &mut impl Write) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(anyhow!("there is no terminal to confirm at; use --yes").into());
+    }
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// Sends the reply, after the passphrase where it is needed.
+fn send(
+    request: &OpenRequest,
+    decision: &DecisionRequest,
+    context: &Context,
+) -> Result<(), Failure> {
+    let path = path(request.need);
+    for is_first in [true, false] {
+        let sent = client::put(context, &path, decision);
+        match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
+            Sent::Taken => return Ok(()),
+            Sent::Refused { code, .. } if code == "passphrase_needed" && is_first => {
+                passphrase::unlock(context)?;
+            }
+            Sent::Refused { code, message } if code == "over" => {
+                let id = called(request);
+                return Err(Failure::Over(format!("{id}: {message}. Nothing was sent.")));
+            }
+            Sent::Refused { message, .. } => return Err(anyhow!(message).into()),
+        }
+    }
+    Err(anyhow!("the passphrase is needed; nothing was sent").into())
+}
+
+fn path(need: NeedId) -> String {
+    format!("/v1/needs/{need}/decision")
+}
+
+/// Tells what became of the reply.
+fn follow(
+    request: &OpenRequest,
+    (waits, news): (bool, &JournalWatch),
+    words: &Words,
+    context: &Context,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let (begun, tool) = (Instant::now(), what(request));
+    let name = escape(&request.name);
+    loop {
+        let shown = client::get::<ReplyShown>(context, &path(request.need));
+        let shown = shown.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))??;
+        match shown.outcome {
+            Some(ReplyOutcome::Taken) => {
+                return Ok(writeln!(out, "Taken: the client {} {tool}.", words.taken)?);
+            }
+            Some(ReplyOutcome::TerminalFirst) => {
+                return Err(Failure::TerminalFirst(
+                    "Answered at the terminal first. Your answer changed nothing.".to_owned(),
+                ));
+            }
+            Some(ReplyOutcome::Refused) => {
+                return Err(anyhow!("The client decided otherwise. → coord explain {name}").into());
+            }
+            Some(ReplyOutcome::NotSeen) => {
+                return Err(anyhow!("Not seen: coord's hook was gone. → coord go {name}").into());
+            }
+            None => (),
+        }
+        let is_over = !waits && PROOF <= begun.elapsed();
+        if is_over && shown.is_open {
+            return Err(anyhow!("Sent, but the dialog is still open. → coord go {name}").into());
+        }
+        if is_over {
+            writeln!(out, "Sent; the dialog closed. Proof follows when {tool} ends.")?;
+            return Ok(writeln!(out, "→ coord explain {name}")?);
+        }
+        news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;
+    }
+}

@@ -1,0 +1,359 @@
+//! Hooks that wait for a person's reply to the request that they reported (A-01 to A-04, H-23, H-38).
+//!
+//! Such a hook is a connection that is answered late: with what the hook is to print, or with nothing, which ends it
+//! and leaves the prompt to its terminal. The core decides which hook may wait and which reply is let through. This
+//! module keeps what a hook asks for beside its connection, in memory only (G11), and hands a reply over once the order
+//! is durable.
+
+use std::collections::BTreeMap;
+
+use coord_core::NotAnswerable;
+use coord_host::process::Caller;
+use coord_host::transcript::DecisionWish;
+use coord_model::{Command, Decided, Event, NeedId, Now, ReplyKind, RequestId, SessionKey};
+use coord_wire::api::{DecisionRequest, OpenRequest, OpenRequests, ReplyShown, RequestAsk};
+use serde_json::json;
+
+use crate::coordinator::Coordinator;
+use crate::http::{Request, Response};
+use crate::operator::caller;
+use crate::request_error::RequestError;
+use crate::routes::Route;
+use crate::waiters::WaiterId;
+use crate::world::World;
+
+/// Most hooks that wait at once; a user has a few prompts open.
+const HOOKS_MAX: usize = 256;
+/// Longest input that is kept for a person to see, in bytes: a longer one cannot be read whole on a terminal.
+pub const INPUT_BYTES_MAX: usize = 64 * 1024;
+/// Longest message of a denial, in bytes.
+const MESSAGE_BYTES_MAX: usize = 8 * 1024;
+/// How long a hook may wait before its prompt is known to be open, in nanoseconds.
+const OPENS_WITHIN_NS: u64 = 5_000_000_000;
+/// What the agent reads of a denial without a message.
+const DENIED: &str = "Denied by the user.";
+
+/// The hooks that wait, and replies on their way to them.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    waiting: BTreeMap<WaiterId, Waiting>,
+    /// Answers that are not sent yet: what the hook prints, or nothing.
+    answers: Vec<(WaiterId, Option<String>)>,
+    /// Replies that wait for their record to be synced, with the message of a denial.
+    handing: Vec<Handing>,
+}
+
+/// A hook.
+#[derive(Debug)]
+struct Waiting {
+    ask: RequestAsk,
+    /// When it came, in nanoseconds of CLOCK_MONOTONIC.
+    since_ns: u64,
+    /// Whether its prompt was known to be open at some time.
+    was_open: bool,
+}
+
+#[derive(Debug)]
+struct Handing {
+    seq: u64,
+    session: SessionKey,
+    request: RequestId,
+    reply: ReplyKind,
+    message: String,
+}
+
+impl Requests {
+    /// Removes a hook whose connection is closed.
+    pub(crate) fn forget(&mut self, id: WaiterId) {
+        self.waiting.remove(&id);
+    }
+
+    /// The hook that waits for a reply to this request.
+    fn hook_of(&self, request: RequestId) -> Option<(WaiterId, &RequestAsk)> {
+        let mut all = self.waiting.iter();
+        all.find(|(_, one)| one.ask.request == request).map(|(id, one)| (*id, &one.ask))
+    }
+
+    fn end(&mut self, id: WaiterId) {
+        if self.waiting.remove(&id).is_some() {
+            self.answers.push((id, None));
+        }
+    }
+}
+
+impl<W: World> Coordinator<W> {
+    /// `POST /v1/requests`: a hook asks to wait for a reply.
+    pub(crate) fn post_requests(&self, request: &Request, caller: Caller) -> Route {
+        let mut ask: RequestAsk = match serde_json::from_slice(&request.body) {
+            Ok(ask) => ask,
+            Err(error) => return Route::Answer(RequestError::bad(error).into()),
+        };
+        let is_child = caller.pid == ask.hook.pid && caller.parent == Some(ask.harness.pid);
+        let is_there = self.world.is_alive(ask.harness) && self.world.is_alive(ask.hook);
+        if !is_child || !is_there {
+            let message = "only a hook of the session's own client may wait for a reply";
+            return Route::Answer(Response::error(403, "not_its_client", message));
+        }
+        ask.input = ask.input.filter(|input| input.get().len() <= INPUT_BYTES_MAX);
+        Route::WaitForReply(ask)
+    }
+
+    /// Lets the connection of a hook wait for a reply.
+    pub fn begin_request(&mut self, id: WaiterId, ask: RequestAsk, now: Now) {
+        self.requests.waiting.insert(id, Waiting { ask, since_ns: now.mono_ns, was_open: false });
+        if HOOKS_MAX < self.requests.waiting.len() {
+            self.requests.end(id);
+        }
+    }
+
+    /// The answers that are due: what a hook prints, or nothing for a hook that need not wait any longer.
+    pub fn take_request_answers(&mut self, now: Now) -> Vec<(WaiterId, Option<String>)> {
+        self.hand_replies(now);
+        if self.requests.waiting.is_empty() {
+            return std::mem::take(&mut self.requests.answers);
+        }
+        // Without the secret nobody could reply (H-22).
+        let has_passphrase = self.has_passphrase();
+        let mut over = Vec::new();
+        let mut waiting = std::mem::take(&mut self.requests.waiting);
+        for (id, one) in &mut waiting {
+            let is_over = match self.may_wait(&one.ask) {
+                Ok(()) => {
+                    one.was_open = true;
+                    !has_passphrase
+                }
+                // Its reply waits for the disk.
+                Err(NotAnswerable::Replied) => {
+                    self.requests.handing.iter().all(|it| it.request != one.ask.request)
+                }
+                // Its event is on its way through the spool, or the client's registry lags behind it.
+                Err(NotAnswerable::Over) if !one.was_open => {
+                    OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns)
+                }
+                Err(_) => true,
+            };
+            if is_over {
+                over.push(*id);
+            }
+        }
+        self.requests.waiting = waiting;
+        over.into_iter().for_each(|id| self.requests.end(id));
+        std::mem::take(&mut self.requests.answers)
+    }
+
+    fn may_wait(&self, ask: &RequestAsk) -> Result<(), NotAnswerable> {
+        let state = self.engine.state();
+        let held = state.session_of(ask.harness);
+        let session = held.filter(|session| session.session_id == ask.session_id);
+        let session = session.ok_or(NotAnswerable::Over)?;
+        state.may_be_answered(session, ask.request)
+    }
+
+    /// Queues a reply until the disk has its order.
+    pub(crate) fn hand_later(&mut self, session: SessionKey, request: RequestId, reply: ReplyKind) {
+        let seq = self.engine.journal().next_seq().saturating_sub(1);
+        let message = self.denial.take().unwrap_or_default();
+        self.requests.handing.push(Handing { seq, session, request, reply, message });
+    }
+
+    /// Hands over the replies whose orders are durable. A hook that is gone takes none along.
+    fn hand_replies(&mut self, now: Now) {
+        let synced = self.engine.journal().synced_through();
+        let due: Vec<Handing> =
+            self.requests.handing.extract_if(.., |one| one.seq <= synced).collect();
+        for Handing { session, request, reply, message, .. } in due {
+            let Some((id, ask)) = self.requests.hook_of(request) else {
+                self.record_decided(session, request, None, now);
+                continue;
+            };
+            let printed = printed(ask, reply, &message);
+            self.requests.waiting.remove(&id);
+            self.requests.answers.push((id, Some(printed)));
+            self.seek_decisions(session);
+        }
+    }
+
+    /// Looks how the calls were decided to which a person replied.
+    pub(crate) fn seek_decisions(&mut self, key: SessionKey) {
+        let Some(session) = self.engine.state().session(key) else { return };
+        let calls = session.unproved_replies();
+        let calls: BTreeMap<RequestId, String> =
+            calls.filter_map(|one| Some((one.request, one.call.clone()?))).collect();
+        let Some(process) = session.owner.as_ref().map(|owner| owner.id.process) else { return };
+        if calls.is_empty() {
+            return;
+        }
+        let (path, config_dir) = (session.transcript_path.clone(), session.config_dir.clone());
+        self.world.watch_transcript(process, &path);
+        self.world.seek_decisions(DecisionWish { session: key, path, config_dir, calls });
+    }
+
+    /// Whether a look in the session's transcript may find how a call was decided.
+    pub(crate) fn seeks_decisions(&self, key: SessionKey) -> bool {
+        let session = self.engine.state().session(key);
+        session.is_some_and(|one| one.unproved_replies().any(|reply| reply.call.is_some()))
+    }
+
+    /// Records how calls were decided.
+    pub(crate) fn on_decisions_seen(
+        &mut self,
+        session: SessionKey,
+        decided: &[(RequestId, Decided)],
+        now: Now,
+    ) {
+        for (request, decided) in decided {
+            self.record_decided(session, *request, Some(*decided), now);
+        }
+    }
+
+    fn record_decided(
+        &mut self,
+        session: SessionKey,
+        request: RequestId,
+        decided: Option<Decided>,
+        now: Now,
+    ) {
+        let Some(found) = self.engine.state().session(session) else { return };
+        if found.unproved_replies().all(|reply| reply.request != request) {
+            return;
+        }
+        let session_id = found.session_id.clone();
+        self.record_or_owe(Event::ReplySeen { session_id, session, request, decided }, now);
+    }
+
+    /// `GET /v1/requests`: the open prompts, for a person only, since the exact input is among it.
+    pub(crate) fn get_requests(&self, caller: Caller, now: Now) -> Route {
+        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
+            let (code, why) = (refusal.code(), refusal.to_string());
+            return Route::Answer(RequestError::Forbidden { code, why }.into());
+        }
+        let (state, has_passphrase) = (self.engine.state(), self.has_passphrase());
+        let mut requests = Vec::new();
+        for session in state.sessions() {
+            for need in session.needs.iter().filter(|need| need.kind.is_prompt()) {
+                let hook = need.request.and_then(|request| self.requests.hook_of(request));
+                let may = need.request.map_or(Err(NotAnswerable::OnlyThere), |request| {
+                    state.may_be_answered(session, request)
+                });
+                let why_not = match (may, hook) {
+                    (Ok(()), _) if !has_passphrase => {
+                        Some("no passphrase is set; `coordctl passphrase` sets one".to_owned())
+                    }
+                    (Ok(()), Some(_)) => None,
+                    (Ok(()), None) => Some("coord's hook does not wait for it".to_owned()),
+                    (Err(why), _) => Some(why.words().to_owned()),
+                };
+                let wait = session.waits.iter().find(|wait| wait.request == need.request);
+                requests.push(OpenRequest {
+                    id: need.request.map(|request| request.to_string()),
+                    need: need.id,
+                    kind: need.kind,
+                    session_id: session.session_id.clone(),
+                    name: session.called_or_id(),
+                    cwd: session.cwd.clone(),
+                    tool: wait.map_or_else(String::new, |wait| wait.tool.clone()),
+                    since_ms: need.since.wall_ms,
+                    hook: hook.map(|(_, ask)| ask.hook),
+                    input: hook.and_then(|(_, ask)| ask.input.clone()),
+                    why_not,
+                });
+            }
+        }
+        Route::Answer(Response::json(&OpenRequests { now_ms: now.wall_ms, requests }))
+    }
+
+    /// `GET /v1/needs/{id}/decision`: what became of the newest reply to a prompt.
+    pub(crate) fn get_decision(&self, id: &str) -> Response {
+        let Some(need) = id.parse::<NeedId>().ok() else {
+            return RequestError::bad(format!("{id} is not the id of a need")).into();
+        };
+        let Some(session) = self.engine.state().session(need.session) else {
+            return Response::error(404, "not_found", "no such need");
+        };
+        let is_open = session.needs.iter().any(|one| one.id == need);
+        let reply = session.replies.iter().rev().find(|reply| reply.need == need);
+        let is_handed = reply
+            .is_some_and(|one| self.requests.handing.iter().all(|it| it.request != one.request));
+        Response::json(&ReplyShown {
+            is_open,
+            is_handed,
+            can_be_proved: reply.is_some_and(|one| one.call.is_some()),
+            outcome: reply.and_then(|one| one.outcome),
+        })
+    }
+
+    /// `POST /v1/needs/{id}/decision`: a person's reply.
+    pub(crate) fn post_decision(
+        &mut self,
+        id: &str,
+        request: &Request,
+        caller: Caller,
+        now: Now,
+    ) -> Route {
+        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
+            tracing::warn!(%refusal, "a decision was refused");
+            let (code, why) = (refusal.code(), refusal.to_string());
+            return Route::Answer(RequestError::Forbidden { code, why }.into());
+        }
+        let asked: DecisionRequest = match serde_json::from_slice(&request.body) {
+            Ok(asked) => asked,
+            Err(error) => return Route::Answer(RequestError::bad(error).into()),
+        };
+        if !self.is_unlocked(caller, now) {
+            let message = "the passphrase is needed first";
+            return Route::Answer(Response::error(401, "passphrase_needed", message));
+        }
+        match self.decide(id, &asked, now) {
+            Ok(()) => self.after_sync(Response::no_content()),
+            Err(response) => Route::Answer(response),
+        }
+    }
+
+    fn decide(&mut self, id: &str, asked: &DecisionRequest, now: Now) -> Result<(), Response> {
+        let over = |why: &str| Response::error(409, "over", why);
+        let need = id.parse::<NeedId>().map_err(|_| over("not the id of a need"))?;
+        let message = asked.message.as_deref().unwrap_or(DENIED);
+        if MESSAGE_BYTES_MAX < message.len() || (asked.message.is_some() && is_allow(asked)) {
+            let why = "a message goes with a denial, and has 8 KiB at most";
+            return Err(RequestError::bad(why).into());
+        }
+        let state = self.engine.state();
+        let session = state.session(need.session);
+        let found = session.and_then(|one| one.needs.iter().find(|found| found.id == need));
+        let request =
+            found.and_then(|found| found.request).ok_or_else(|| over("the prompt is over"))?;
+        let waits = self.requests.hook_of(request);
+        if waits.is_none_or(|(_, ask)| ask.hook != asked.hook) {
+            return Err(over("the hook that was shown does not wait any more"));
+        }
+        let command =
+            Command::Reply { session: need.session, request, hook: asked.hook, reply: asked.reply };
+        if let Some(why) = state.would(&command).into_iter().find(|one| one.refused_by.is_some()) {
+            return Err(over(&why.words));
+        }
+        let session_id = session.map(|one| one.session_id.clone());
+        let what = format!("{} {request}", if is_allow(asked) { "approve" } else { "deny" });
+        self.denial = Some(message.to_owned());
+        let recorded = self.record(&Event::Operator { session_id, what, command }, now);
+        self.denial = None;
+        recorded.map_err(|error| RequestError::from(error).into())
+    }
+}
+
+fn is_allow(asked: &DecisionRequest) -> bool {
+    asked.reply == ReplyKind::Allow
+}
+
+/// What the hook prints: the decision, and a line that the session shows (H-22).
+fn printed(ask: &RequestAsk, reply: ReplyKind, message: &str) -> String {
+    let decision = match reply {
+        ReplyKind::Allow => json!({"behavior": "allow"}),
+        ReplyKind::Deny => json!({"behavior": "deny", "message": message}),
+    };
+    let shown = format!("coord: {} by coordctl ({})", reply.did(), ask.request);
+    json!({
+        "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision},
+        "systemMessage": shown,
+    })
+    .to_string()
+}

@@ -1,0 +1,126 @@
+//! Permission prompts of the real client that are answered from elsewhere than their terminal (A-01 to A-07, H-23, H-38).
+
+use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
+use coord_tests::wait::wait_until;
+use serde_json::Value;
+
+/// On the screen while the dialog is open.
+const DIALOG: &str = "Do you want to proceed?";
+/// What the hook's process is called.
+const HOOK: &[u8] = b"coord-hook-permission-request";
+
+/// A client whose dialog is open, and beside which a hook waits.
+fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
+    let mut place = Place::open("", turns);
+    let config = std::fs::read_to_string(place.home.paths().config_file()).expect("its config");
+    place.home.write_config(&format!("{config}[approvals]\nremote = true\n"));
+    place.unlock();
+    place.pid = place.pane.start(&MANUAL);
+    place.learn_id();
+    place.prompt("Make it.");
+    place.pane.wait_screen(DIALOG);
+    place
+}
+
+/// The open request, once it can be answered.
+fn request(place: &mut Place) -> Value {
+    wait_until("a request that can be answered", || {
+        let text = place.runs("coordctl", &["requests", "--json"]);
+        let json = text.lines().next().unwrap_or_default();
+        let all: Value = serde_json::from_str(json).map_err(|_| text.clone())?;
+        let first = all["requests"][0].clone();
+        if first["hook"].is_object() && first["why_not"].is_null() { Ok(first) } else { Err(text) }
+    })
+}
+
+/// The hooks of permission requests that wait below the client.
+fn hooks(place: &Place) -> usize {
+    let children = std::fs::read_dir("/proc").expect("the process table").flatten();
+    let is_hook = |pid: &str| {
+        let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let line = read("cmdline");
+        let root = place.home.root().to_string_lossy().into_owned().into_bytes();
+        let has = |part: &[u8]| line.windows(part.len()).any(|window| window == part);
+        has(HOOK) && has(&root)
+    };
+    children.filter(|entry| entry.file_name().to_str().is_some_and(is_hook)).count()
+}
+
+// shown whole, allowed once, and proved by the client's own note.
+pub(crate) fn a_request_is_approved_from_elsewhere() {
+    let mut place = asked([Turn::bash("touch made-from-afar"), Turn::text("Made it.").lasting()]);
+    let request = request(&mut place);
+    assert_eq!(request["input"]["command"], "touch made-from-afar");
+    let id = request["id"].as_str().expect("its id").to_owned();
+    let listed = place.runs("coordctl", &["requests"]);
+    assert!(listed.contains("        touch made-from-afar\n"), "{listed}");
+    assert!(listed.contains(&format!("→ coordctl approve {id}")), "{listed}");
+    let said = place.runs("coordctl", &["approve", &id, "--yes"]);
+    assert!(said.contains("Taken: the client allowed Bash.\ncode 0"), "{said}");
+    place.when_at_rest();
+    assert!(place.home.project().join("made-from-afar").exists());
+    // The client shows this, and not the hook's `systemMessage` (measured, 2.1.328).
+    let screen = place.pane.screen();
+    assert!(screen.contains("Allowed by PermissionRequest hook"), "{screen}");
+    // A reply is for one hook: nothing is left to decide.
+    let again = place.runs("coordctl", &["approve", &id, "--yes"]);
+    assert!(again.contains("No open request") && again.contains("code 3"), "{again}");
+    let explained =
+        place.runs("coord", &["explain", &request["session_id"].as_str().expect("id")[..8]]);
+    assert!(explained.contains(&id), "{explained}");
+}
+
+// a denial is read by the agent, and its turn goes on.
+pub(crate) fn a_request_is_denied_with_a_message() {
+    let mut place = asked([Turn::bash("touch made-from-afar"), Turn::text("Then not.").lasting()]);
+    let request = request(&mut place);
+    let id = request["id"].as_str().expect("its id").to_owned();
+    let words = ["deny", &id, "--message", "'not in production'", "--yes"];
+    let said = place.runs("coordctl", &words);
+    assert!(said.contains("Taken: the client denied Bash.\ncode 0"), "{said}");
+    place.when_at_rest();
+    assert!(!place.home.project().join("made-from-afar").exists());
+    place.when_written("not in production");
+}
+
+// the terminal answers at once; the hook then ends, and a late reply finds nothing.
+pub(crate) fn a_request_is_answered_at_the_terminal() {
+    let mut place = asked([Turn::bash("touch made-there"), Turn::text("Made it.").lasting()]);
+    let request = request(&mut place);
+    let id = request["id"].as_str().expect("its id").to_owned();
+    assert_eq!(hooks(&place), 1);
+    wait_until("the dialog is answered", || {
+        let screen = place.pane.screen();
+        if screen.contains(DIALOG) {
+            place.pane.keys(&["Enter"]);
+            return Err(screen);
+        }
+        Ok(())
+    });
+    wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
+    let late = place.runs("coordctl", &["deny", &id, "--yes"]);
+    assert!(late.contains("No open request") && late.contains("code 3"), "{late}");
+    place.when_at_rest();
+    assert!(place.home.project().join("made-there").exists());
+}
+
+// no hook outlives its coordinator, and the dialog is as it was.
+pub(crate) fn a_request_whose_coordinator_is_killed() {
+    let mut place = asked([Turn::bash("touch made-there"), Turn::text("Made it.").lasting()]);
+    request(&mut place);
+    assert_eq!(hooks(&place), 1);
+    drop(place.coordinator.take());
+    wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
+    assert!(place.pane.screen().contains(DIALOG));
+    wait_until("the dialog is answered", || {
+        let screen = place.pane.screen();
+        if screen.contains(DIALOG) {
+            place.pane.keys(&["Enter"]);
+            return Err(screen);
+        }
+        Ok(())
+    });
+    place.pane.wait_screen("Made it.");
+    assert!(place.home.project().join("made-there").exists());
+}
