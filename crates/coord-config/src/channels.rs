@@ -34,6 +34,8 @@ pub struct ChannelConfig {
     pub kinds: Option<Vec<NoticeKind>>,
     /// Notices within an hour.
     pub per_hour: u32,
+    /// What it tells of a permission request.
+    pub detail: Detail,
     /// What stands in the file, by line.
     pub written: Vec<Effective>,
 }
@@ -58,6 +60,20 @@ pub enum ChannelWay {
     },
     /// An HTTPS POST.
     Webhook(Webhook),
+}
+
+/// What a channel tells of a permission request (N-05).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// The tool.
+    #[default]
+    Name,
+    /// Also the tool's exact input.
+    Input,
+}
+
+impl Words for Detail {
+    const ALL: &'static [(&'static str, Self)] = &[("name", Self::Name), ("input", Self::Input)];
 }
 
 /// What kind of channel a table describes.
@@ -95,7 +111,8 @@ impl Words for Shape {
 impl ChannelConfig {
     fn tmux() -> Self {
         let way = ChannelWay::Tmux { bell: false };
-        Self { name: TMUX.into(), way, kinds: None, per_hour: PER_HOUR, written: Vec::new() }
+        let (detail, written) = (Detail::default(), Vec::new());
+        Self { name: TMUX.into(), way, kinds: None, per_hour: PER_HOUR, detail, written }
     }
 
     /// The channel as the sender gets it; `sockets` are the tmux servers of the known sessions. Programs that the file
@@ -219,12 +236,14 @@ impl Source<'_> {
             }
             ChannelType::Webhook => ChannelWay::Webhook(self.webhook(&table)?),
         };
+        let detail = table.detail.map_or(Detail::default(), |Word(detail)| detail);
+        self.check_detail(detail, &way, table.i_know.is_some_and(|one| one.0))?;
         let mut written: Vec<_> =
             self.places.iter().filter_map(|place| place.written(self.text)).collect();
         written.sort_by_key(|one| one.line);
         let kinds = table.kinds.map(|kinds| kinds.0);
         let per_hour = table.per_hour.map_or(PER_HOUR, |one| one.0);
-        Ok(ChannelConfig { name, way, kinds, per_hour, written })
+        Ok(ChannelConfig { name, way, kinds, per_hour, detail, written })
     }
 
     fn webhook(&self, table: &ChannelTable) -> Result<Webhook, ConfigError> {
@@ -293,6 +312,21 @@ impl Source<'_> {
         Ok(first)
     }
 
+    /// An input leaves this machine only if its owner says so.
+    fn check_detail(
+        &self,
+        detail: Detail,
+        way: &ChannelWay,
+        is_known: bool,
+    ) -> Result<(), ConfigError> {
+        let leaves = matches!(way, ChannelWay::Webhook(webhook) if !is_of_this_machine(webhook));
+        if detail == Detail::Input && leaves && !is_known {
+            let wanted = "\"name\" for an address on another machine, unless i_know = true";
+            return Err(self.wrong("notice.channel.detail", wanted));
+        }
+        Ok(())
+    }
+
     /// A key of another type of channel is a mistake that would go unnoticed.
     fn check_keys(&self, of: ChannelType) -> Result<(), ConfigError> {
         let own: &[&str] = match of {
@@ -308,9 +342,10 @@ impl Source<'_> {
                 "chat",
                 "proxy",
                 "ca_file",
+                "i_know",
             ],
         };
-        let common = ["via", "kinds", "per_hour"];
+        let common = ["via", "kinds", "per_hour", "detail"];
         for place in &self.places {
             let key = place.name.rsplit_once('.').map_or("", |(_, key)| key);
             let known = crate::CHANNEL_KEYS.iter().find(|one| one.name == place.name);
@@ -333,20 +368,38 @@ impl Source<'_> {
 
 /// TLS protects what leaves this machine.
 fn is_url(url: &str) -> bool {
-    let host = |rest: &str| rest.split(['/', '?']).next().unwrap_or_default().to_owned();
-    if let Some(rest) = url.strip_prefix("https://") {
-        return !host(rest).is_empty();
+    match host(url) {
+        Some(("https://", host)) => !host.is_empty(),
+        Some((_, host)) => is_loopback(host),
+        None => false,
     }
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let host = host(rest);
-    let name = if host.starts_with('[') {
-        host.split_inclusive(']').next().unwrap_or_default().to_owned()
-    } else {
-        host.split(':').next().unwrap_or_default().to_owned()
+}
+
+/// Whether nothing that is sent there leaves this machine. An address that only a file or a program knows may lead
+/// anywhere.
+fn is_of_this_machine(webhook: &Webhook) -> bool {
+    let Secret::Plain(url) = &webhook.url else { return false };
+    webhook.proxy.is_none() && host(url).is_some_and(|(_, host)| is_loopback(host))
+}
+
+/// The scheme and the host of an address. An address with a user's name has another host than it seems to have, and no
+/// service needs one.
+fn host(url: &str) -> Option<(&str, &str)> {
+    let scheme = ["https://", "http://"].into_iter().find(|scheme| url.starts_with(scheme))?;
+    let authority = url.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
+    if authority.contains('@') {
+        return None;
+    }
+    let end = match authority.find(']') {
+        Some(end) => end.saturating_add(1),
+        None => authority.find(':').unwrap_or(authority.len()),
     };
-    name == "localhost"
-        || name == "[::1]"
-        || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+    Some((scheme, authority.get(..end)?))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let is_address = host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    host == "localhost" || host == "[::1]" || is_address
 }
 
 #[cfg(test)]
@@ -365,6 +418,39 @@ mod tests {
         let [channel] = &config.settings().notice.channels[..] else { panic!() };
         assert_eq!((channel.name.as_str(), channel.class), ("tmux", ChannelClass::Tmux));
         assert!(!channel.can_withdraw);
+    }
+
+    // N-05
+    #[test]
+    fn an_input_leaves_this_machine_only_if_its_owner_says_so() {
+        let of = |url: &str, rest: &str| {
+            let head = "[notice.channel.one]\nvia = \"webhook\"\ndetail = \"input\"\n";
+            Config::parse(&format!("{head}url = \"{url}\"\n{rest}"))
+        };
+        for url in ["http://localhost:8080/x", "https://127.0.0.1/x", "http://[::1]:80/"] {
+            let config = of(url, "").unwrap();
+            assert_eq!(config.channels()[0].detail, Detail::Input, "{url}");
+        }
+        for (url, rest) in [
+            ("https://ntfy.example.org/x", ""),
+            ("https://localhost.example.org/x", ""),
+            ("http://localhost/x", "proxy = \"http://proxy.example.org\"\n"),
+        ] {
+            let error = of(url, rest).unwrap_err().to_string();
+            assert!(error.contains("detail") && error.contains("i_know = true"), "{error}");
+            of(url, &format!("{rest}i_know = true\n")).unwrap();
+        }
+        assert!(error("[notice.channel.one]\nvia = \"tmux\"\ni_know = true\n").contains("i_know"));
+        let own = Config::parse("[notice.channel.one]\nvia = \"tmux\"\ndetail = \"input\"\n");
+        assert_eq!(own.unwrap().channels()[0].detail, Detail::Input);
+        assert_eq!(Config::default().channels()[0].detail, Detail::Name);
+    }
+
+    #[test]
+    fn a_user_s_name_in_an_address_hides_no_host() {
+        for url in ["http://localhost:80@example.org/", "https://localhost@example.org/"] {
+            assert!(!is_url(url), "{url}");
+        }
     }
 
     #[test]

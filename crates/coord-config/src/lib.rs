@@ -14,7 +14,7 @@ use std::path::Path;
 
 pub use agents::AgentConfig;
 use channels::CHANNELS;
-pub use channels::{ChannelConfig, ChannelType, ChannelWay};
+pub use channels::{ChannelConfig, ChannelType, ChannelWay, Detail};
 use coord_core::{RotationLimits, RunLimits};
 use coord_model::{ConfigChange, Mode, Settings};
 use coord_wire::limits::SMALL_FILE_BYTES_MAX;

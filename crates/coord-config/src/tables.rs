@@ -10,7 +10,7 @@ use coord_wire::notice::Shape;
 use serde::Deserialize;
 
 use crate::agents::{AgentConfig, Command, Name};
-use crate::channels::{ChannelConfig, ChannelType};
+use crate::channels::{ChannelConfig, ChannelType, Detail};
 use crate::kinds::{Count, Kind, Ms, Paths, PromptBy, Text, Texts, Wake, Word};
 use crate::notice_kinds::{AbsolutePath, Delays, Flag, Hours, NoticeKinds, Program};
 use crate::{Effective, Key, Table};
@@ -385,6 +385,11 @@ table! {
         kinds: Option<NoticeKinds> = None;
         /// Notices within an hour, 60 if left out; beyond that they are gathered in one.
         per_hour: Option<Count<u32>> = None;
+        /// What is told of a permission request: `name`, the tool alone, or `input`, also its exact input, as far as a hook
+        /// waits with it (`approvals.remote`). `name` if left out.
+        detail: Option<Word<Detail>> = None;
+        /// Of `webhook`: whether `detail = "input"` may send inputs to another machine.
+        i_know: Option<Flag> = None;
         /// Of `tmux`: whether the terminal's bell rings too.
         bell: Option<Flag> = None;
         /// Of `command`: the absolute path of a program that gets each notice as JSON on its standard input. Of

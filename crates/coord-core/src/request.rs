@@ -106,7 +106,10 @@ impl State {
     }
 
     /// Whether a reply may be handed over now: its dialog is on the screen too.
-    fn may_be_replied_to(
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn may_be_replied_to(
         &self,
         session: &Session,
         request: RequestId,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coord_config::ChannelWay;
+use coord_config::{ChannelWay, Detail};
 use coord_core::Session;
 use coord_host::notices::Told;
 use coord_model::{Event, NeedId, Now, QuietHours, SendAnswer, Tell, TellAct, TmuxPane};
@@ -72,7 +72,7 @@ impl<W: World> Coordinator<W> {
     }
 
     fn tell(&mut self, tell: Tell, now: Now) {
-        let Words { notice, line } = self.words(&tell.act, now);
+        let Words { mut notice, line } = self.words(&tell.act, now);
         let handle = match &tell.act {
             TellAct::One { handle, .. } | TellAct::Withdraw { handle, .. } => handle.clone(),
             TellAct::Digest { .. } => None,
@@ -85,9 +85,23 @@ impl<W: World> Coordinator<W> {
             return self.record_sent(tell.channel, number, (answer, what), now);
         };
         self.telling.insert((tell.channel.clone(), number), what);
+        if let Some(input) = self.input_to_tell(&tell) {
+            notice.text = format!("{}: {input}", notice.text);
+        }
         let act = SendAct::Tell { notice: Box::new(notice), line, handle };
         let request = SendRequest { channel, act, within_ms: WITHIN_MS };
         self.world.send_notice(tell.channel, Some(number), request);
+    }
+
+    /// The exact input of a permission request, where the channel is to tell it and a hook waits with it (N-05).
+    fn input_to_tell(&self, tell: &Tell) -> Option<String> {
+        let TellAct::One { id, .. } = &tell.act else { return None };
+        let channels = self.config.channels();
+        let channel = channels.iter().find(|one| one.name == tell.channel)?;
+        let session = self.engine.state().session(id.session)?;
+        let need = session.needs.iter().find(|need| need.id == *id)?;
+        let input = self.input_of(need.request?)?;
+        (channel.detail == Detail::Input).then(|| notice::input(input))
     }
 
     fn words(&self, act: &TellAct, now: Now) -> Words {

@@ -141,6 +141,11 @@ impl<W: World> Coordinator<W> {
         std::mem::take(&mut self.requests.answers)
     }
 
+    /// The exact input of a request, as the hook that waits has it.
+    pub(crate) fn input_of(&self, request: RequestId) -> Option<&str> {
+        self.requests.hook_of(request)?.1.input.as_ref().map(|input| input.get())
+    }
+
     fn may_wait(&self, ask: &RequestAsk) -> Result<(), NotAnswerable> {
         let state = self.engine.state();
         let held = state.session_of(ask.harness);
@@ -233,7 +238,7 @@ impl<W: World> Coordinator<W> {
             for need in session.needs.iter().filter(|need| need.kind.is_prompt()) {
                 let hook = need.request.and_then(|request| self.requests.hook_of(request));
                 let may = need.request.map_or(Err(NotAnswerable::OnlyThere), |request| {
-                    state.may_be_answered(session, request)
+                    state.may_be_replied_to(session, request)
                 });
                 let why_not = match (may, hook) {
                     (Ok(()), _) if !has_passphrase => {

@@ -15,6 +15,8 @@ use crate::text::{escape, fit, fit_end, width};
 const LINE_COLUMNS: usize = 80;
 /// Columns of a place that still tells something.
 const PLACE_COLUMNS_MIN: usize = 6;
+/// Columns of a tool's input in a notice.
+const INPUT_COLUMNS: usize = 500;
 /// Needs that a digest lists.
 const LISTED_MAX: usize = 8;
 
@@ -62,6 +64,13 @@ pub fn test(host: &str) -> Words {
     let text = "This is a test of coord's notices".to_owned();
     let line = format!("coord: {text}");
     Words { notice: Notice { event: NoticeEvent::Test, text, ..blank(host) }, line }
+}
+
+/// A tool's input in one line: the command by itself where it is one, else as JSON.
+pub fn input(json: &str) -> String {
+    let value = serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
+    let command = value.get("command").and_then(serde_json::Value::as_str);
+    fit(&escape(&command.unwrap_or(json).replace(['\n', '\t'], " ")), INPUT_COLUMNS)
 }
 
 fn blank(host: &str) -> Notice {
@@ -233,6 +242,14 @@ mod tests {
     }
 
     // N-02: one line, in which a command is never cut.
+    // N-05
+    #[test]
+    fn an_input_is_one_line() {
+        assert_eq!(input(r#"{"command":"ls\n-la \u202e","description":"x"}"#), "ls -la ");
+        assert_eq!(input(r#"{"file_path":"/x"}"#), r#"{"file_path":"/x"}"#);
+        assert!(input(&format!(r#"{{"command":"{}"}}"#, "x".repeat(9000))).ends_with('…'));
+    }
+
     #[test]
     fn a_line_fits_a_terminal() {
         let (asks, place) = ("parser asks to run Bash", Some("work:api.1"));

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 80] = [
+const CASES: [(&str, fn()); 81] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -54,6 +54,7 @@ const CASES: [(&str, fn()); 80] = [
     ("a_request_is_approved_from_elsewhere", requests::a_request_is_approved_from_elsewhere),
     ("a_request_is_denied_with_a_message", requests::a_request_is_denied_with_a_message),
     ("a_request_is_answered_at_the_terminal", requests::a_request_is_answered_at_the_terminal),
+    ("a_request_that_is_interrupted", requests::a_request_that_is_interrupted),
     ("a_request_whose_coordinator_is_killed", requests::a_request_whose_coordinator_is_killed),
     ("a_draft", answers::a_draft),
     ("the_limit_of_answers", answers::the_limit_of_answers),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const CANARY: &str = "canary_in_a_prompt";
 
 /// A program that appends each notice to a file beside it.
-fn recorder(home: &Home) -> (PathBuf, PathBuf) {
+pub(crate) fn recorder(home: &Home) -> (PathBuf, PathBuf) {
     let (program, log) = (home.tmp().join("tell"), home.tmp().join("told"));
     let script = format!("#!/bin/sh\nexec /bin/cat >> {}\n", log.display());
     std::fs::write(&program, script).expect("write the program");

@@ -4,6 +4,9 @@ use coord_tests::fake_api::Turn;
 use coord_tests::place::{MANUAL, Place};
 use coord_tests::wait::wait_until;
 use serde_json::Value;
+use std::path::Path;
+
+use crate::notices::recorder;
 
 /// On the screen while the dialog is open.
 const DIALOG: &str = "Do you want to proceed?";
@@ -14,7 +17,13 @@ const HOOK: &[u8] = b"coord-hook-permission-request";
 fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
     let mut place = Place::open("", turns);
     let config = std::fs::read_to_string(place.home.paths().config_file()).expect("its config");
-    place.home.write_config(&format!("{config}[approvals]\nremote = true\n"));
+    let (program, _) = recorder(&place.home);
+    place.home.write_config(&format!(
+        "{config}[approvals]\nremote = true\n[notice]\ndelays = {{}}\n\
+         [notice.channel.brief]\nvia = 'command'\nprogram = '{program}'\n\
+         [notice.channel.whole]\nvia = 'command'\nprogram = '{program}'\ndetail = 'input'\n",
+        program = program.display()
+    ));
     place.unlock();
     place.pid = place.pane.start(&MANUAL);
     place.learn_id();
@@ -47,6 +56,34 @@ fn hooks(place: &Place) -> usize {
     children.filter(|entry| entry.file_name().to_str().is_some_and(is_hook)).count()
 }
 
+/// Presses Enter until the dialog is gone: the client ignores keys for a moment after a dialog appears.
+fn answer_at_the_terminal(place: &Place) {
+    wait_until("the dialog is answered", || {
+        let screen = place.pane.screen();
+        if screen.contains(DIALOG) {
+            place.pane.keys(&["Enter"]);
+            return Err(screen);
+        }
+        Ok(())
+    });
+}
+
+/// Whether any file of coord's, below its state and run directories, has these words.
+fn is_stored(place: &Place, words: &str) -> bool {
+    fn any(dir: &Path, words: &[u8]) -> bool {
+        std::fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                return any(&path, words);
+            }
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            bytes.windows(words.len()).any(|part| part == words)
+        })
+    }
+    let paths = place.home.paths();
+    [paths.state.clone(), paths.run.clone()].iter().any(|dir| any(dir, words.as_bytes()))
+}
+
 // A-02, A-06, A-07: shown whole, allowed once, and proved by the client's own note.
 pub(crate) fn a_request_is_approved_from_elsewhere() {
     let mut place = asked([Turn::bash("touch made-from-afar"), Turn::text("Made it.").lasting()]);
@@ -69,6 +106,8 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     let explained =
         place.runs("coord", &["explain", &request["session_id"].as_str().expect("id")[..8]]);
     assert!(explained.contains(&id), "{explained}");
+    assert!(is_stored(&place, &format!("approve {id}")), "the decision is recorded");
+    assert!(!is_stored(&place, "made-from-afar"), "the input is not");
 }
 
 // A-05, A-06: a denial is read by the agent, and its turn goes on.
@@ -76,12 +115,24 @@ pub(crate) fn a_request_is_denied_with_a_message() {
     let mut place = asked([Turn::bash("touch made-from-afar"), Turn::text("Then not.").lasting()]);
     let request = request(&mut place);
     let id = request["id"].as_str().expect("its id").to_owned();
+    // N-05: the input is told through the channel that is to tell it, and through no other.
+    let texts = wait_until("both channels tell", || {
+        let log = std::fs::read_to_string(place.home.tmp().join("told")).unwrap_or_default();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut texts: Vec<String> =
+            lines.filter_map(|line| Some(line["text"].as_str()?.to_owned())).collect();
+        texts.sort();
+        if texts.len() == 2 { Ok(texts) } else { Err(log) }
+    });
+    assert!(texts[0].ends_with(" asks to run Bash"), "{texts:?}");
+    assert!(texts[1].ends_with(" asks to run Bash: touch made-from-afar"), "{texts:?}");
     let words = ["deny", &id, "--message", "'not in production'", "--yes"];
     let said = place.runs("coordctl", &words);
     assert!(said.contains("Taken: the client denied Bash.\ncode 0"), "{said}");
     place.when_at_rest();
     assert!(!place.home.project().join("made-from-afar").exists());
     place.when_written("not in production");
+    assert!(!is_stored(&place, "not in production") && !is_stored(&place, "made-from-afar"));
 }
 
 // A-01, A-07: the terminal answers at once; the hook then ends, and a late reply finds nothing.
@@ -90,19 +141,31 @@ pub(crate) fn a_request_is_answered_at_the_terminal() {
     let request = request(&mut place);
     let id = request["id"].as_str().expect("its id").to_owned();
     assert_eq!(hooks(&place), 1);
-    wait_until("the dialog is answered", || {
-        let screen = place.pane.screen();
-        if screen.contains(DIALOG) {
-            place.pane.keys(&["Enter"]);
-            return Err(screen);
-        }
-        Ok(())
-    });
+    answer_at_the_terminal(&place);
     wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
     let late = place.runs("coordctl", &["deny", &id, "--yes"]);
     assert!(late.contains("No open request") && late.contains("code 3"), "{late}");
     place.when_at_rest();
     assert!(place.home.project().join("made-there").exists());
+}
+
+// A-01: Esc ends the turn and the hook, and decides nothing else.
+pub(crate) fn a_request_that_is_interrupted() {
+    let mut place = asked([Turn::bash("touch never-made"), Turn::text("Made it.").lasting()]);
+    let request = request(&mut place);
+    let need = request["need"].as_str().expect("its need").to_owned();
+    wait_until("the dialog is gone", || {
+        let screen = place.pane.screen();
+        if screen.contains(DIALOG) {
+            place.pane.keys(&["Escape"]);
+            return Err(screen);
+        }
+        Ok(())
+    });
+    wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
+    let late = place.runs("coordctl", &["approve", &need, "--yes"]);
+    assert!(late.contains("No open request") && late.contains("code 3"), "{late}");
+    assert!(!place.home.project().join("never-made").exists());
 }
 
 // A-01, A-09: no hook outlives its coordinator, and the dialog is as it was.
@@ -113,14 +176,7 @@ pub(crate) fn a_request_whose_coordinator_is_killed() {
     drop(place.coordinator.take());
     wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
     assert!(place.pane.screen().contains(DIALOG));
-    wait_until("the dialog is answered", || {
-        let screen = place.pane.screen();
-        if screen.contains(DIALOG) {
-            place.pane.keys(&["Enter"]);
-            return Err(screen);
-        }
-        Ok(())
-    });
+    answer_at_the_terminal(&place);
     place.pane.wait_screen("Made it.");
     assert!(place.home.project().join("made-there").exists());
 }

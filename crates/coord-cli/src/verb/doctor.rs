@@ -5,6 +5,7 @@
 //! is judged all the same. Without `--fix` nothing is changed; the probe adds one record to the
 //! journal, of no session. Holds H-14, H-15, H-24, H-27, H-29 and H-39 where a set-up can break them.
 
+mod approvals;
 mod bundle;
 mod child;
 mod client;
@@ -113,6 +114,7 @@ fn examine(args: &Args, context: &Context) -> Result<Vec<Finding>, Failure> {
     findings.extend(coordinator::check(&setup));
     findings.extend(sessions::check(&setup));
     findings.extend(notices::check(&setup));
+    findings.extend(approvals::check(&setup));
     findings.push(probe::check(&setup));
     Ok(findings)
 }

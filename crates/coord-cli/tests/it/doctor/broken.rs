@@ -209,6 +209,11 @@ fn record_of(place: &Place, field: &str, value: Value) {
 fn broken_state_is_named_g11_h15() {
     expect_all(&[
         (
+            |place| place.home.write_config("[approvals]\nremote = true\n"),
+            "approvals.passphrase",
+            "coordctl passphrase",
+        ),
+        (
             |place| place.home.write_config("[tracking]\nsetle = \"5s\"\n"),
             "state.config",
             "coord config check",
