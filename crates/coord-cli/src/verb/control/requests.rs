@@ -18,7 +18,7 @@ const LETTERS_MIN: usize = 4;
 /// List the open prompts, with the exact input of those that can be answered here
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl requests\n  coordctl requests --json\n\nA prompt can be answered here if `[approvals] remote = true` is set, `coordctl passphrase` has set a passphrase,\nand coord's hook waits beside the prompt. The terminal of the session can always answer, and wins."
+    after_help = "Examples:\n  coordctl requests\n  coordctl requests --json\n\nA prompt can be answered here if config.toml has `[approvals] remote = true`, a passphrase is set\n(`coordctl passphrase`), and coord's hook waits beside the prompt. The session's own terminal can\nalways answer, and wins."
 )]
 pub(crate) struct Args {
     /// Print JSON
