@@ -8,7 +8,7 @@ use super::sample::Sample;
 use super::sandbox::Sandbox;
 use super::socket::Socket;
 use super::table::{Goal, Table};
-use crate::root;
+use crate::{root, say};
 use anyhow::{Context as _, bail};
 use std::fmt::Write as _;
 use std::fs;
@@ -18,12 +18,17 @@ use std::time::Instant;
 /// Channels that hang at once.
 const CHANNELS: usize = 5;
 /// Events to each coordinator, in rounds that alternate.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 400;
 const EACH: usize = 50;
 /// Sessions that the events go round.
 const SESSIONS: usize = 20;
 
 pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
+    if fs::File::open("/dev/tty").is_err() {
+        // Without a terminal this process is taken for a headless client, whose prompts nobody can answer.
+        say("    hanging is not measured: it needs a terminal, such as that of `script`");
+        return Ok(());
+    }
     let before = load();
     let [quiet, hanging] = [Sandbox::new(bench)?, Sandbox::new(bench)?];
     let (program, log) = (hanging.root().join("hang"), hanging.root().join("hangs"));
@@ -37,16 +42,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     }
     fs::write(hanging.paths.config_file(), config)?;
     let coordinators = [quiet.serve()?, hanging.serve()?];
-    for (hook, payload) in [
-        ("coord-hook-user-prompt-submit", "UserPromptSubmit.user.json"),
-        ("coord-hook-permission-request", "PermissionRequest.Bash.json"),
-    ] {
-        let payload = fs::read(root().join("tests/fixtures/payloads").join(payload))?;
-        let call = Call::new(&bench.programs.hook(hook), &payload);
-        for sandbox in [&quiet, &hanging] {
-            call.clone().with(&sandbox.arguments()).time()?;
-        }
-    }
+    open_prompts(bench, &[&quiet, &hanging])?;
     let started = || fs::read_to_string(&log).unwrap_or_default().lines().count();
     until("all channels to hang", || Ok((started() == CHANNELS).then_some(())))?;
     let begun = Instant::now();
@@ -91,5 +87,20 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
         Goal::AtMost(1.1, 1.0),
         detail,
     );
+    Ok(())
+}
+
+/// Reports a prompt of this process to each of these coordinators.
+fn open_prompts(bench: &Bench, sandboxes: &[&Sandbox]) -> anyhow::Result<()> {
+    for (hook, payload) in [
+        ("coord-hook-event", "UserPromptSubmit.user.json"),
+        ("coord-hook-permission-request", "PermissionRequest.Bash.json"),
+    ] {
+        let payload = fs::read(root().join("tests/fixtures/payloads").join(payload))?;
+        let call = Call::new(&bench.programs.hook(hook), &payload);
+        for sandbox in sandboxes {
+            call.clone().with(&sandbox.arguments()).time()?;
+        }
+    }
     Ok(())
 }
