@@ -64,11 +64,6 @@ impl NotAnswerable {
 }
 
 impl State {
-    /// The session and the need of an open request.
-    pub fn open_request(&self, request: RequestId) -> Option<(&Session, &Need)> {
-        self.sessions().find_map(|session| Some((session, need_of(session, request)?)))
-    }
-
     /// Whether a hook may wait for a reply to this request, or be handed one.
     ///
     /// # Errors

@@ -277,11 +277,8 @@ impl<W: World> Coordinator<W> {
         };
         let is_open = session.needs.iter().any(|one| one.id == need);
         let reply = session.replies.iter().rev().find(|reply| reply.need == need);
-        let is_handed = reply
-            .is_some_and(|one| self.requests.handing.iter().all(|it| it.request != one.request));
         Response::json(&ReplyShown {
             is_open,
-            is_handed,
             can_be_proved: reply.is_some_and(|one| one.call.is_some()),
             outcome: reply.and_then(|one| one.outcome),
         })

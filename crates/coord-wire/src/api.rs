@@ -379,8 +379,6 @@ pub struct DecisionRequest {
 pub struct ReplyShown {
     /// Whether the prompt is still open.
     pub is_open: bool,
-    /// Whether the reply was handed to the hook.
-    pub is_handed: bool,
     /// Whether the transcript can show how the call was decided.
     pub can_be_proved: bool,
     /// What became of it; none while that is not known.

@@ -90,6 +90,16 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     let request = request(&mut place);
     assert_eq!(request["input"]["command"], "touch made-from-afar");
     let id = request["id"].as_str().expect("its id").to_owned();
+    // another terminal is locked, and nothing is sent from there without the passphrase.
+    let (locked, program) =
+        (place.terminal.pane(), coord_tests::coord::programs().join("coordctl"));
+    let root = place.home.root();
+    locked.command(&format!("{} --root {} approve {id} --yes", program.display(), root.display()));
+    locked.wait_screen("Passphrase:");
+    locked.type_text("a wrong one");
+    locked.keys(&["Enter"]);
+    locked.wait_screen("Wrong passphrase; nothing was sent.");
+    assert!(place.pane.screen().contains(DIALOG));
     let listed = place.runs("coordctl", &["requests"]);
     assert!(listed.contains("        touch made-from-afar\n"), "{listed}");
     assert!(listed.contains(&format!("→ coordctl approve {id}")), "{listed}");
@@ -100,7 +110,7 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     // The client shows this, and not the hook's `systemMessage` (measured, 2.1.328).
     let screen = place.pane.screen();
     assert!(screen.contains("Allowed by PermissionRequest hook"), "{screen}");
-    // A reply is for one hook: nothing is left to decide.
+    // H-23: a reply is for one hook: nothing is left to decide.
     let again = place.runs("coordctl", &["approve", &id, "--yes"]);
     assert!(again.contains("No open request") && again.contains("code 3"), "{again}");
     let explained =

@@ -144,6 +144,10 @@ fn follow(
             }
             None => (),
         }
+        if !shown.is_open && !shown.can_be_proved {
+            let why = "no hook named the call, so nothing can prove what the client did";
+            return Ok(writeln!(out, "Sent; the dialog closed: {why}. → coord go {name}")?);
+        }
         let is_over = !waits && PROOF <= begun.elapsed();
         if is_over && shown.is_open {
             return Err(anyhow!("Sent, but the dialog is still open. → coord go {name}").into());
