@@ -173,6 +173,8 @@ pub struct Request {
     pub model: String,
     /// The text of the last user message.
     pub last_user_text: String,
+    /// The messages and the system prompt, as JSON.
+    pub whole: String,
     /// A request without tools: not the main model's.
     pub is_background: bool,
     /// Whether the answer is to be an event stream.
@@ -303,6 +305,7 @@ impl Shared {
             what: what.to_owned(),
             model: body["model"].as_str().unwrap_or_default().to_owned(),
             last_user_text: last.clone(),
+            whole: format!("{messages}{}", body["system"]),
             is_background,
             is_stream: body["stream"] == true,
         });

@@ -46,10 +46,12 @@ enum Verb {
     Dismiss(control::dismiss::Args),
     /// List the open prompts, with the exact input of those that can be answered here
     Requests(control::requests::Args),
-    /// Let a session run the one call that it asks for
+    /// Let a session run the one call that it asks for, or go on with its plan
     Approve(control::approve::Args),
-    /// Refuse the one call that a session asks for; its turn goes on
+    /// Refuse what a session asks for; its turn goes on
     Deny(control::deny::Args),
+    /// Answer a session's questions
+    Answer(control::answer::Args),
     /// Suspend coord's actions on a session
     Hold(control::hold::Args),
     /// End a hold
@@ -96,6 +98,7 @@ pub(crate) fn main() -> ExitCode {
             Verb::Dismiss(args) => control::dismiss::run(&args, &context),
             Verb::Requests(args) => control::requests::run(&args, &context),
             Verb::Approve(args) => control::approve::run(&args, &context),
+            Verb::Answer(args) => control::answer::run(&args, &context),
             Verb::Deny(args) => control::deny::run(&args, &context),
             Verb::Hold(args) => control::hold::run(&args, &context),
             Verb::Release(args) => control::release::run(&args, &context),

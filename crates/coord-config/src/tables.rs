@@ -129,9 +129,9 @@ macro_rules! config {
 }
 
 config! {
-    /// Answering the client's permission prompts from elsewhere than its terminal (`coordctl requests`).
+    /// Answering the client's prompts from elsewhere than its terminal (`coordctl requests`).
     "approvals" approvals: Approvals {
-        /// Whether a permission prompt can also be answered with `coordctl approve` and `coordctl deny`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer, and wins.
+        /// Whether prompts can also be answered with `coordctl approve`, `deny` and `answer`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer, and wins.
         remote: Flag => settings.remote_answers;
     }
 

@@ -137,9 +137,11 @@ fn is_of(wait: &Wait, event: &HookEvent) -> bool {
     wait.agent == event.agent && (wait.tool.is_empty() || (same_tool && same_input))
 }
 
-/// Whether the event reports the very call that this prompt is about.
+/// Whether the event reports the very call that this prompt is about. Questions and plans are asked one at a time, and
+/// the client adds to a plan's input after it reported its call (measured), so their input is not compared.
 fn is_call(wait: &Wait, event: &HookEvent) -> bool {
-    let is_same = event.digest.is_some() && wait.digest == event.digest;
+    let is_same =
+        wait.kind == WaitKind::Input || (event.digest.is_some() && wait.digest == event.digest);
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
@@ -147,7 +149,8 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
 fn call_of(session: &Session, event: &HookEvent) -> Option<String> {
     let is_taken = |call: &String| session.waits.iter().any(|one| one.call.as_ref() == Some(call));
     let of = |one: &&UnderWay| {
-        let is_same = event.digest.is_some() && one.digest == event.digest;
+        let is_same = kind_of(event) == WaitKind::Input
+            || (event.digest.is_some() && one.digest == event.digest);
         is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
     };
     let mut calls = session.under_way.iter().filter(of).filter_map(|one| one.call.clone());

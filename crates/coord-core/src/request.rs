@@ -39,8 +39,10 @@ pub enum NotAnswerable {
     TwoOwners,
     /// Nothing but hooks tells whether the prompt is open.
     NoRegistry,
-    /// A kind of prompt that only its terminal answers.
-    OnlyThere,
+    /// A dialog of the client's own.
+    Dialog,
+    /// A reply that this kind of prompt does not take.
+    WrongVerb(NeedKind),
     /// The client's registry does not say that it waits.
     NotShown,
 }
@@ -57,7 +59,10 @@ impl NotAnswerable {
             Self::Elsewhere => "it runs elsewhere",
             Self::TwoOwners => "two clients hold the session",
             Self::NoRegistry => "the client's registry cannot be read",
-            Self::OnlyThere => "only its terminal answers this kind of prompt",
+            Self::Dialog => "a dialog of the client itself",
+            Self::WrongVerb(NeedKind::Question) => "it is a question; `coordctl answer` answers it",
+            Self::WrongVerb(NeedKind::Plan) => "it is a plan, which is approved or denied",
+            Self::WrongVerb(_) => "it is a permission prompt, which is approved or denied",
             Self::NotShown => "the client does not say that it waits",
         }
     }
@@ -96,8 +101,8 @@ impl State {
         if session.registry.level().is_none() {
             return Err(NotAnswerable::NoRegistry);
         }
-        let is_call = need.kind == NeedKind::Permission && !wait.tool.is_empty();
-        if is_call { Ok(()) } else { Err(NotAnswerable::OnlyThere) }
+        let is_reported = !wait.tool.is_empty() && ReplyKind::Deny.answers(need.kind);
+        if is_reported { Ok(()) } else { Err(NotAnswerable::Dialog) }
     }
 
     /// Whether a reply may be handed over now: its dialog is on the screen too.
@@ -111,8 +116,27 @@ impl State {
     ) -> Result<(), NotAnswerable> {
         self.may_be_answered(session, request)?;
         let level = session.registry.level();
-        let is_shown = level.is_some_and(|level| level.status == RegistryStatus::WaitingPermission);
+        // A question waits for input; older clients say of it what they say of a permission prompt (measured).
+        let is_shown = level.is_some_and(|level| {
+            let status = level.status;
+            matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
+        });
         if is_shown { Ok(()) } else { Err(NotAnswerable::NotShown) }
+    }
+
+    /// Whether this reply may be handed over now.
+    fn may_reply(
+        &self,
+        session: &Session,
+        request: RequestId,
+        reply: ReplyKind,
+    ) -> Result<(), NotAnswerable> {
+        self.may_be_replied_to(session, request)?;
+        let kind = need_of(session, request).map(|need| need.kind);
+        match kind.filter(|kind| !reply.answers(*kind)) {
+            Some(kind) => Err(NotAnswerable::WrongVerb(kind)),
+            None => Ok(()),
+        }
     }
 
     /// What a reply would do.
@@ -124,9 +148,13 @@ impl State {
     ) -> Result<String, Stop> {
         let refused =
             |why: NotAnswerable| Stop { rule: "A-04", why: why.words().into(), then: Then::Close };
-        self.may_be_replied_to(session, request).map_err(refused)?;
+        self.may_reply(session, request, reply).map_err(refused)?;
         let tool = wait_of(session, request).map_or("", |wait| &wait.tool);
-        Ok(format!("this one call of {tool} is {}", reply.did()))
+        Ok(match need_of(session, request).map(|need| need.kind) {
+            Some(NeedKind::Question) => format!("its question is {}", reply.did()),
+            Some(NeedKind::Plan) => format!("its plan is {}", reply.did()),
+            _ => format!("this one call of {tool} is {}", reply.did()),
+        })
     }
 
     /// Takes a person's reply, and hands it to its hook.
@@ -138,7 +166,7 @@ impl State {
         at: Moment,
         fx: &mut Effects,
     ) {
-        let found = self.get(key).filter(|one| self.may_be_replied_to(one, request).is_ok());
+        let found = self.get(key).filter(|one| self.may_reply(one, request, kind).is_ok());
         let found = found.and_then(|one| Some((need_of(one, request)?, wait_of(one, request)?)));
         let Some((need, wait)) = found else { return };
         let (need, tool, call) = (need.id, wait.tool.clone(), wait.call.clone());
@@ -165,7 +193,7 @@ impl State {
         let reply = session.replies.iter_mut().find(|one| one.request == request);
         if let Some(reply) = reply.filter(|one| one.outcome.is_none()) {
             let (outcome, saw, did) = match decided {
-                Some(Decided::ByHook(kind)) if kind == reply.kind => {
+                Some(Decided::ByHook(verdict)) if verdict == reply.kind.verdict() => {
                     (ReplyOutcome::Taken, "the transcript has the client's own note", "taken")
                 }
                 Some(Decided::ByHook(_)) => (

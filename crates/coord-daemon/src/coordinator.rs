@@ -95,8 +95,6 @@ pub struct Coordinator<W: World> {
     pub(crate) waiters: Waiters,
     /// Hooks that wait for a person's reply to their request.
     pub(crate) requests: Requests,
-    /// The message of the denial that is being recorded. It is in no record (G11).
-    pub(crate) denial: Option<String>,
     /// What the core offered to the hook that is being answered.
     pub(crate) offered: Option<Offered>,
     /// Messages for wake hooks; each is sent once the record of its leaving is durable.
@@ -172,7 +170,6 @@ impl<W: World> Coordinator<W> {
             text_key: text_key(&disk, &paths),
             waiters: Waiters::default(),
             requests: Requests::default(),
-            denial: None,
             offered: None,
             leaving: VecDeque::new(),
             shares: Shares::new(config.store.tool_events_per_minute.0),
@@ -378,9 +375,7 @@ impl<W: World> Coordinator<W> {
             Effect::SeekMessages { session } => self.seek_messages(session),
             Effect::SeekLast { message } => self.seek_last(message),
             Effect::SeekDecisions { session } => self.seek_decisions(session),
-            Effect::HandReply { session, request, reply } => {
-                self.hand_later(session, request, reply);
-            }
+            Effect::HandReply { session, request, .. } => self.hand_later(session, request),
             Effect::SendNotice { to, about, name, text } => {
                 self.send_notice(to, (about, name), &text, now);
             }

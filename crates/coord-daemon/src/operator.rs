@@ -76,11 +76,15 @@ impl<W: World> Coordinator<W> {
         }
     }
 
+    /// Checks that a person at a terminal asks (H-22, H-50).
+    pub(crate) fn check_caller(&self, caller: Caller) -> Result<(), RequestError> {
+        caller::check(&caller::Machine, caller, &self.harnesses()).map_err(RequestError::from)
+    }
+
     fn on_request(&mut self, asked: &OperatorRequest, caller: Caller, now: Now) -> Route {
-        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
+        if let Err(refusal) = self.check_caller(caller) {
             tracing::warn!(%refusal, verb = ?asked.verb, "an order was refused");
-            let (code, why) = (refusal.code(), refusal.to_string());
-            return Route::Answer(RequestError::Forbidden { code, why }.into());
+            return Route::Answer(refusal.into());
         }
         match self.order(asked, now) {
             Ok(answer) if asked.dry_run => Route::Answer(Response::json(&answer)),

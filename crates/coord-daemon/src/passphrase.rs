@@ -179,13 +179,10 @@ impl<W: World> Coordinator<W> {
         caller: Caller,
         now: Now,
     ) -> Result<(), RequestError> {
-        let forbidden = |refusal: Refusal| {
+        self.check_caller(caller).inspect_err(|refusal| {
             tracing::warn!(%refusal, "a passphrase was refused unread");
-            RequestError::Forbidden { code: refusal.code(), why: refusal.to_string() }
-        };
-        caller::check(&caller::Machine, caller, &self.harnesses()).map_err(forbidden)?;
-        let terminal = Terminal::of(&caller::Machine, caller);
-        let terminal = terminal.ok_or_else(|| forbidden(Refusal::Unseen))?;
+        })?;
+        let terminal = Terminal::of(&caller::Machine, caller).ok_or(Refusal::Unseen)?;
         // What the parser says might quote the passphrase.
         let bad = |_| RequestError::bad("the body must be {\"passphrase\": \"...\"}");
         let PassphraseTry { passphrase } = serde_json::from_slice(&request.body).map_err(bad)?;

@@ -190,7 +190,9 @@ impl<W: World> Coordinator<W> {
         Inspect {
             schema: SCHEMA,
             coordinator: self.head(now),
-            sessions: sessions::sessions(self.engine.state(), now),
+            sessions: sessions::by_time(self.engine.state())
+                .map(|one| self.with_requests(one, now))
+                .collect(),
             runs: Vec::new(),
         }
     }
@@ -212,7 +214,7 @@ impl<W: World> Coordinator<W> {
         let state = self.engine.state();
         let keys: Vec<SessionKey> = list.keys.drain(..n.min(list.keys.len())).collect();
         for session in keys.into_iter().filter_map(|key| state.session(key)) {
-            list.push(&sessions::session(state, session, list.now));
+            list.push(&self.with_requests(session, list.now));
         }
         list.keys.is_empty()
     }

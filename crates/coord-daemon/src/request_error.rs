@@ -8,6 +8,8 @@ use coord_model::MessageId;
 use coord_store::AppendError;
 use coord_view::lookup::LookupError;
 
+use crate::operator::caller::Refusal;
+
 /// Why a request is not carried out.
 #[derive(Debug)]
 pub enum RequestError {
@@ -89,6 +91,12 @@ pub enum RequestError {
 impl RequestError {
     pub(crate) fn bad(why: impl fmt::Display) -> Self {
         Self::Bad(why.to_string())
+    }
+}
+
+impl From<Refusal> for RequestError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Forbidden { code: refusal.code(), why: refusal.to_string() }
     }
 }
 

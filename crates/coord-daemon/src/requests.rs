@@ -5,18 +5,23 @@
 //! module keeps what a hook asks for beside its connection, in memory only (G11), and hands a reply over once the order
 //! is durable.
 
-use std::collections::BTreeMap;
+mod printed;
 
-use coord_core::NotAnswerable;
+use std::collections::BTreeMap;
+use std::hash::Hasher as _;
+
+use coord_core::{NotAnswerable, Session};
 use coord_host::process::Caller;
 use coord_host::transcript::DecisionWish;
-use coord_model::{Command, Decided, Event, NeedId, Now, ReplyKind, RequestId, SessionKey};
+use coord_model::{Command, Decided, Event, NeedId, NeedKind, Now, RequestId, SessionKey};
+use coord_view::sessions;
 use coord_wire::api::{DecisionRequest, OpenRequest, OpenRequests, ReplyShown, RequestAsk};
-use serde_json::json;
+use coord_wire::inspect;
+use siphasher::sip::SipHasher24;
 
+use self::printed::printed;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
-use crate::operator::caller;
 use crate::request_error::RequestError;
 use crate::routes::Route;
 use crate::waiters::WaiterId;
@@ -26,12 +31,8 @@ use crate::world::World;
 const HOOKS_MAX: usize = 256;
 /// Longest input that is kept for a person to see, in bytes: a longer one cannot be read whole on a terminal.
 pub const INPUT_BYTES_MAX: usize = 64 * 1024;
-/// Longest message of a denial, in bytes.
-const MESSAGE_BYTES_MAX: usize = 8 * 1024;
 /// How long a hook may wait before its prompt is known to be open, in nanoseconds.
 const OPENS_WITHIN_NS: u64 = 5_000_000_000;
-/// What the agent reads of a denial without a message.
-const DENIED: &str = "Denied by the user.";
 
 /// The hooks that wait, and replies on their way to them.
 #[derive(Debug, Default)]
@@ -39,7 +40,9 @@ pub(crate) struct Requests {
     waiting: BTreeMap<WaiterId, Waiting>,
     /// Answers that are not sent yet: what the hook prints, or nothing.
     answers: Vec<(WaiterId, Option<String>)>,
-    /// Replies that wait for their record to be synced, with the message of a denial.
+    /// What the hook prints for the reply that is being recorded. It is in no record (G11).
+    printed: Option<String>,
+    /// Replies that wait for their record to be synced.
     handing: Vec<Handing>,
 }
 
@@ -58,8 +61,7 @@ struct Handing {
     seq: u64,
     session: SessionKey,
     request: RequestId,
-    reply: ReplyKind,
-    message: String,
+    printed: String,
 }
 
 impl Requests {
@@ -119,8 +121,9 @@ impl<W: World> Coordinator<W> {
         for (id, one) in &mut waiting {
             let is_over = match self.may_wait(&one.ask) {
                 Ok(()) => {
+                    let is_real = one.was_open || self.is_as_reported(&one.ask);
                     one.was_open = true;
-                    !has_passphrase
+                    !is_real || !has_passphrase
                 }
                 // Its reply waits for the disk.
                 Err(NotAnswerable::Replied) => {
@@ -154,11 +157,28 @@ impl<W: World> Coordinator<W> {
         state.may_be_answered(session, ask.request)
     }
 
+    /// Whether the input that would be shown is the one that was reported: another child of the client could claim to
+    /// wait, with an input of its own.
+    fn is_as_reported(&self, ask: &RequestAsk) -> bool {
+        let session = self.engine.state().session_of(ask.harness);
+        let waits = session.iter().flat_map(|session| &session.waits);
+        let mut digests = waits.filter(|wait| wait.request == Some(ask.request));
+        let (Some(digest), Some(input)) =
+            (digests.find_map(|wait| wait.digest), ask.input.as_deref())
+        else {
+            return true;
+        };
+        let mut hasher = SipHasher24::new_with_key(&self.text_key);
+        hasher.write(input.get().as_bytes());
+        hasher.finish() == digest
+    }
+
     /// Queues a reply until the disk has its order.
-    pub(crate) fn hand_later(&mut self, session: SessionKey, request: RequestId, reply: ReplyKind) {
+    pub(crate) fn hand_later(&mut self, session: SessionKey, request: RequestId) {
         let seq = self.engine.journal().next_seq().saturating_sub(1);
-        let message = self.denial.take().unwrap_or_default();
-        self.requests.handing.push(Handing { seq, session, request, reply, message });
+        if let Some(printed) = self.requests.printed.take() {
+            self.requests.handing.push(Handing { seq, session, request, printed });
+        }
     }
 
     /// Hands over the replies whose orders are durable. A hook that is gone takes none along.
@@ -166,12 +186,11 @@ impl<W: World> Coordinator<W> {
         let synced = self.engine.journal().synced_through();
         let due: Vec<Handing> =
             self.requests.handing.extract_if(.., |one| one.seq <= synced).collect();
-        for Handing { session, request, reply, message, .. } in due {
-            let Some((id, ask)) = self.requests.hook_of(request) else {
+        for Handing { session, request, printed, .. } in due {
+            let Some((id, _)) = self.requests.hook_of(request) else {
                 self.record_decided(session, request, None, now);
                 continue;
             };
-            let printed = printed(ask, reply, &message);
             self.requests.waiting.remove(&id);
             self.requests.answers.push((id, Some(printed)));
             self.seek_decisions(session);
@@ -228,16 +247,15 @@ impl<W: World> Coordinator<W> {
 
     /// `GET /v1/requests`: the open prompts, for a person only, since the exact input is among it.
     pub(crate) fn get_requests(&self, caller: Caller, now: Now) -> Route {
-        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
-            let (code, why) = (refusal.code(), refusal.to_string());
-            return Route::Answer(RequestError::Forbidden { code, why }.into());
+        if let Err(refusal) = self.check_caller(caller) {
+            return Route::Answer(refusal.into());
         }
         let (state, has_passphrase) = (self.engine.state(), self.has_passphrase());
         let mut requests = Vec::new();
         for session in state.sessions() {
             for need in session.needs.iter().filter(|need| need.kind.is_prompt()) {
                 let hook = need.request.and_then(|request| self.requests.hook_of(request));
-                let may = need.request.map_or(Err(NotAnswerable::OnlyThere), |request| {
+                let may = need.request.map_or(Err(NotAnswerable::Dialog), |request| {
                     state.may_be_replied_to(session, request)
                 });
                 let why_not = match (may, hook) {
@@ -267,6 +285,29 @@ impl<W: World> Coordinator<W> {
         Route::Answer(Response::json(&OpenRequests { now_ms: now.wall_ms, requests }))
     }
 
+    /// A session as people see it, with the requests that can be answered from elsewhere. A hook that comes or ends
+    /// makes no record, so nobody who follows the journal would learn of it: whether one waits is told by the verbs.
+    pub(crate) fn with_requests(&self, session: &Session, now: Now) -> inspect::Session {
+        let state = self.engine.state();
+        let mut shown = sessions::session(state, session, now);
+        if session.needs.iter().all(|need| need.request.is_none()) || !self.has_passphrase() {
+            return shown;
+        }
+        for need in &mut shown.needs {
+            let found = session.needs.iter().find(|one| one.id.to_string() == need.id);
+            let Some((kind, request)) = found.and_then(|one| Some((one.kind, one.request?))) else {
+                continue;
+            };
+            if state.may_be_replied_to(session, request).is_ok() {
+                let verb = if kind == NeedKind::Question { "answer" } else { "approve" };
+                need.command = Some(format!("coordctl {verb} {request}"));
+                need.request = Some(request.to_string());
+            }
+        }
+        shown.need = shown.needs.first().cloned();
+        shown
+    }
+
     /// `GET /v1/needs/{id}/decision`: what became of the newest reply to a prompt.
     pub(crate) fn get_decision(&self, id: &str) -> Response {
         let Some(need) = id.parse::<NeedId>().ok() else {
@@ -292,10 +333,9 @@ impl<W: World> Coordinator<W> {
         caller: Caller,
         now: Now,
     ) -> Route {
-        if let Err(refusal) = caller::check(&caller::Machine, caller, &self.harnesses()) {
+        if let Err(refusal) = self.check_caller(caller) {
             tracing::warn!(%refusal, "a decision was refused");
-            let (code, why) = (refusal.code(), refusal.to_string());
-            return Route::Answer(RequestError::Forbidden { code, why }.into());
+            return Route::Answer(refusal.into());
         }
         let asked: DecisionRequest = match serde_json::from_slice(&request.body) {
             Ok(asked) => asked,
@@ -314,48 +354,26 @@ impl<W: World> Coordinator<W> {
     fn decide(&mut self, id: &str, asked: &DecisionRequest, now: Now) -> Result<(), Response> {
         let over = |why: &str| Response::error(409, "over", why);
         let need = id.parse::<NeedId>().map_err(|_| over("not the id of a need"))?;
-        let message = asked.message.as_deref().unwrap_or(DENIED);
-        if MESSAGE_BYTES_MAX < message.len() || (asked.message.is_some() && is_allow(asked)) {
-            let why = "a message goes with a denial, and has 8 KiB at most";
-            return Err(RequestError::bad(why).into());
-        }
         let state = self.engine.state();
         let session = state.session(need.session);
         let found = session.and_then(|one| one.needs.iter().find(|found| found.id == need));
         let request =
             found.and_then(|found| found.request).ok_or_else(|| over("the prompt is over"))?;
-        let waits = self.requests.hook_of(request);
-        if waits.is_none_or(|(_, ask)| ask.hook != asked.hook) {
+        let waits = self.requests.hook_of(request).filter(|(_, ask)| ask.hook == asked.hook);
+        let Some((_, ask)) = waits else {
             return Err(over("the hook that was shown does not wait any more"));
-        }
+        };
         let command =
             Command::Reply { session: need.session, request, hook: asked.hook, reply: asked.reply };
         if let Some(why) = state.would(&command).into_iter().find(|one| one.refused_by.is_some()) {
             return Err(over(&why.words));
         }
+        let printed = printed(ask, asked).map_err(|why| Response::from(RequestError::bad(why)))?;
         let session_id = session.map(|one| one.session_id.clone());
-        let what = format!("{} {request}", if is_allow(asked) { "approve" } else { "deny" });
-        self.denial = Some(message.to_owned());
+        let what = format!("{} {request}", asked.reply.verb());
+        self.requests.printed = Some(printed);
         let recorded = self.record(&Event::Operator { session_id, what, command }, now);
-        self.denial = None;
+        self.requests.printed = None;
         recorded.map_err(|error| RequestError::from(error).into())
     }
-}
-
-fn is_allow(asked: &DecisionRequest) -> bool {
-    asked.reply == ReplyKind::Allow
-}
-
-/// What the hook prints: the decision, and a line that the session shows (H-22).
-fn printed(ask: &RequestAsk, reply: ReplyKind, message: &str) -> String {
-    let decision = match reply {
-        ReplyKind::Allow => json!({"behavior": "allow"}),
-        ReplyKind::Deny => json!({"behavior": "deny", "message": message}),
-    };
-    let shown = format!("coord: {} by coordctl ({})", reply.did(), ask.request);
-    json!({
-        "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision},
-        "systemMessage": shown,
-    })
-    .to_string()
 }

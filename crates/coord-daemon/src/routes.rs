@@ -5,7 +5,6 @@ use coord_host::process::Caller;
 use coord_model::{MessageId, Now};
 use coord_view::history::{Of, Wanted};
 use coord_view::lookup::{self, LookupError};
-use coord_view::sessions;
 use coord_wire::api::RequestAsk;
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
@@ -114,10 +113,7 @@ impl<W: World> Coordinator<W> {
         Response::json(&Inspect {
             schema: SCHEMA,
             coordinator: self.head(now),
-            sessions: found
-                .into_iter()
-                .map(|one| sessions::session(self.engine.state(), one, now))
-                .collect(),
+            sessions: found.into_iter().map(|one| self.with_requests(one, now)).collect(),
             runs: Vec::new(),
         })
     }

@@ -60,6 +60,8 @@ pub(crate) enum Ask {
     Suspend,
     /// A command is run.
     Run { acts: bool, words: Vec<String>, purpose: Purpose },
+    /// A command of `coordctl` is run that speaks with the person.
+    Converse(Vec<String>),
     /// The pane of this session is read.
     Screen(String),
 }
@@ -258,7 +260,9 @@ impl App {
             }
             KeyCode::Char('n') => return Some(run_line("next", None)),
             KeyCode::Char('b') => return Some(run_line("back", None)),
-            KeyCode::Char('a' | 'd' | '1'..='9') => self.answers(),
+            KeyCode::Char(key @ ('a' | 'd' | '1'..='9')) => {
+                return self.on_row(|app, row| app.answers(&row, key));
+            }
             KeyCode::Enter => return self.on_row(|_, row| Some(run_line("go", Some(&row)))),
             KeyCode::Char('e') => return self.on_row(|_, row| Some(run_text("explain", &row))),
             KeyCode::Char('v') => return self.on_row(|_, row| Some(run_text("events", &row))),
@@ -309,15 +313,33 @@ impl App {
         }
     }
 
-    fn answers(&mut self) {
-        self.notice = Some(match (self.acts, self.lost_at.is_some(), self.rows.selected()) {
+    /// Answers the oldest request of a session: `a` allows, approves or answers it, `d` denies it, and a number chooses
+    /// an option of its question. The command shows the exact input and asks before it sends anything.
+    fn answers(&mut self, row: &Row, key: char) -> Option<Ask> {
+        let needs = self.session(&row.id).map_or(&[][..], |session| &session.needs);
+        let request = needs.iter().find_map(|need| Some((need.request.clone()?, &need.kind)));
+        let words = |verb: &str, more: &[String]| {
+            let id = request.as_ref().map(|(id, _)| id.clone());
+            let words = std::iter::once(verb.to_owned()).chain(id).chain(more.iter().cloned());
+            Some(Ask::Converse(words.collect()))
+        };
+        let is_question = request.as_ref().map(|(_, kind)| kind.as_str() == "question");
+        self.notice = Some(match (self.acts, self.lost_at.is_some(), is_question, key) {
             (false, ..) => "Answering needs coordctl top.".to_owned(),
-            (true, true, _) => "No answers without the coordinator. → coord up".to_owned(),
-            (true, false, Some(row)) if row.needs_you() => {
+            (_, true, ..) => "No answers without the coordinator. → coord up".to_owned(),
+            (.., Some(_), 'd') => return words("deny", &[]),
+            (.., Some(true), 'a') => return words("answer", &[]),
+            (.., Some(false), 'a') => return words("approve", &[]),
+            (.., Some(true), number) => {
+                return words("answer", &["--option".to_owned(), number.to_string()]);
+            }
+            (.., Some(false), _) => format!("{} asks no question. a allows, d denies.", row.name),
+            (.., None, _) if row.needs_you() => {
                 format!("{} is answered in its terminal. Enter goes there.", row.name)
             }
-            (true, false, _) => "Nothing waits for an answer here.".to_owned(),
+            (.., None, _) => "Nothing waits for an answer here.".to_owned(),
         });
+        None
     }
 
     fn confirms(&mut self, verb: &str, row: &Row) -> Option<Ask> {

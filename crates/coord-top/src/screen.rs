@@ -1,8 +1,8 @@
 //! Keeps the screen as it should be: enters and leaves the terminal, and draws when something changed, four times
 //! a second at most.
 
-use std::io::{self, IsTerminal as _, Stdout, stdout};
-use std::sync::mpsc::Receiver;
+use std::io::{self, IsTerminal as _, Stdout, Write as _, stdout};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use ratatui_core::terminal::Terminal;
@@ -68,11 +68,12 @@ pub(crate) fn run(source: &dyn Source, options: Options) -> Result<(), Failure> 
     let (threads, news) = Threads::start()?;
     report_panics(leave);
     let mut screen = Screen::enter()?;
-    threads.read_keys()?;
+    let next_key = threads.read_keys()?;
     let mut live = Live {
         source,
         options,
         threads,
+        next_key,
         app: App::new(options),
         looks: Looks::new(),
         is_screen_running: false,
@@ -87,6 +88,8 @@ struct Live<'a> {
     source: &'a dyn Source,
     options: Options,
     threads: Threads,
+    /// Told when a key was taken.
+    next_key: Sender<()>,
     app: App,
     looks: Looks,
     is_screen_running: bool,
@@ -142,18 +145,13 @@ impl Live<'_> {
     /// Takes what happened. Returns whether the program ends.
     fn take(&mut self, news: News, screen: &mut Screen) -> Result<bool, Failure> {
         match news {
-            News::Input(Event::Key(key)) => match self.app.key(key) {
-                Some(Ask::Quit) => return Ok(true),
-                Some(Ask::Suspend) => suspend(screen)?,
-                Some(Ask::Run { acts, words, purpose }) => {
-                    let job = self.source.command(acts, &words);
-                    self.threads.run(job, |ran| News::Ran(purpose, ran))?;
-                }
-                Some(Ask::Screen(_)) if !self.is_screen_running => self.read_screen()?,
-                Some(Ask::Screen(_)) | None => (),
-            },
-            News::Input(Event::Resize(..)) => screen.terminal.autoresize()?,
-            News::Input(_) | News::Line(_) => (),
+            News::Input(event) => {
+                let ends = self.take_input(&event, screen)?;
+                // Without its thread no key comes any more, which that thread has said.
+                let _is_read_on = self.next_key.send(());
+                return Ok(ends);
+            }
+            News::Line(_) => (),
             News::Signal(SIGTSTP) => suspend(screen)?,
             News::Signal(SIGCONT) => screen.enter_again()?,
             News::Signal(signal) => return Err(Failure::Signal(signal)),
@@ -175,6 +173,48 @@ impl Live<'_> {
             News::Panicked(report) => return Err(Failure::Panicked(report)),
         }
         Ok(false)
+    }
+
+    /// Takes a key, or another size. Returns whether the program ends.
+    fn take_input(&mut self, event: &Event, screen: &mut Screen) -> Result<bool, Failure> {
+        let ask = match event {
+            Event::Key(key) => self.app.key(*key),
+            Event::Resize(..) => {
+                screen.terminal.autoresize()?;
+                None
+            }
+            Event::FocusGained | Event::FocusLost | Event::Mouse(_) | Event::Paste(_) => None,
+        };
+        match ask {
+            Some(Ask::Quit) => return Ok(true),
+            Some(Ask::Suspend) => suspend(screen)?,
+            Some(Ask::Converse(words)) => self.converse(&words, screen)?,
+            Some(Ask::Run { acts, words, purpose }) => {
+                let job = self.source.command(acts, &words);
+                self.threads.run(job, |ran| News::Ran(purpose, ran))?;
+            }
+            Some(Ask::Screen(_)) if !self.is_screen_running => self.read_screen()?,
+            Some(Ask::Screen(_)) | None => (),
+        }
+        Ok(false)
+    }
+
+    /// Leaves the terminal to a command until the person has read what it said.
+    fn converse(&mut self, words: &[String], screen: &mut Screen) -> Result<(), Failure> {
+        leave();
+        let source = self.source;
+        let ran = self.threads.lend(|| {
+            let ran = source.converse(words);
+            write!(stdout(), "\nEnter goes back to the list. ")?;
+            stdout().flush()?;
+            io::stdin().read_line(&mut String::new())?;
+            ran
+        });
+        screen.enter_again()?;
+        if let Err(error) = ran {
+            self.app.notice = Some(format!("coordctl could not be run: {error}"));
+        }
+        Ok(())
     }
 }
 

@@ -52,6 +52,11 @@ pub trait Source: Debug {
     fn screen(&self, session: &Session) -> Job<Result<String, String>>;
     /// Runs a command of coord itself: `coord` with these words, or `coordctl` for those that act.
     fn command(&self, acts: bool, words: &[String]) -> Job<Ran>;
+    /// Runs a command of `coordctl` that speaks with the person at this terminal, to its end.
+    ///
+    /// # Errors
+    /// It could not be run.
+    fn converse(&self, words: &[String]) -> std::io::Result<()>;
     /// What is said where there is no session.
     fn nothing(&self) -> String;
     /// Now, in milliseconds since 1970.

@@ -61,6 +61,10 @@ impl Source for Canned {
         Box::new(|| Err(std::io::Error::other("nothing is run")))
     }
 
+    fn converse(&self, _: &[String]) -> std::io::Result<()> {
+        Err(std::io::Error::other("nothing is run"))
+    }
+
     fn nothing(&self) -> String {
         "No sessions yet. Start claude; it appears here at once.".to_owned()
     }
@@ -92,7 +96,10 @@ fn session(name: &str, state: &str, minutes: u64, place: &str, more: &Value) -> 
     });
     if let Some(kind) = more.get("kind") {
         let command = (kind == "crashed").then(|| format!("coordctl recover {name}"));
-        let need = json!({"id": "a_1.1", "kind": kind, "since": at, "text": more["text"], "command": command});
+        let need = json!({
+            "id": "a_1.1", "kind": kind, "since": at, "text": more["text"], "command": command,
+            "request": more["request"],
+        });
         all["need"] = need.clone();
         all["needs"] = json!([need]);
     }
@@ -284,7 +291,7 @@ fn u_05_keys_run_the_commands_that_a_person_would_type() {
         let asks = keys.iter().filter_map(|key| press(&mut app, *key));
         let ran = asks.map(|ask| match ask {
             Ask::Run { acts, words, .. } => (acts, words),
-            Ask::Quit | Ask::Suspend | Ask::Screen(_) => panic!("{ask:?}"),
+            Ask::Quit | Ask::Suspend | Ask::Screen(_) | Ask::Converse(_) => panic!("{ask:?}"),
         });
         assert_eq!(ran.collect::<Vec<_>>(), expected, "{keys:?}");
     }
@@ -301,6 +308,34 @@ fn u_05_keys_run_the_commands_that_a_person_would_type() {
     let mut app = with(&eight(), true);
     press(&mut app, KeyCode::Char('a'));
     assert!(shown(&mut app, 80, 24).contains("docs is answered in its terminal."));
+}
+
+// the keys run the verbs, which show the exact input and ask.
+#[test]
+fn u_05_a_request_is_answered_by_its_verb() {
+    let with_request = |kind: &str, acts: bool| {
+        let mut need = need(kind, "asks");
+        need["request"] = json!("r_7k2d");
+        let mut app = with(&[session("parser", "awaiting_permission", 4, "a", &need)], acts);
+        press(&mut app, KeyCode::Char('g'));
+        app
+    };
+    for (kind, key, expected) in [
+        ("permission", 'a', "approve r_7k2d"),
+        ("permission", 'd', "deny r_7k2d"),
+        ("plan", 'a', "approve r_7k2d"),
+        ("question", 'a', "answer r_7k2d"),
+        ("question", 'd', "deny r_7k2d"),
+        ("question", '2', "answer r_7k2d --option 2"),
+    ] {
+        let ask = press(&mut with_request(kind, true), KeyCode::Char(key));
+        let words = expected.split(' ').map(str::to_owned).collect();
+        assert_eq!(ask, Some(Ask::Converse(words)), "{kind} {key}");
+        assert_eq!(press(&mut with_request(kind, false), KeyCode::Char(key)), None);
+    }
+    let mut app = with_request("permission", true);
+    assert_eq!(press(&mut app, KeyCode::Char('1')), None);
+    assert!(shown(&mut app, 80, 24).contains("parser asks no question. a allows, d denies."));
 }
 
 #[test]

@@ -3,12 +3,15 @@
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{io, thread};
 
 use ratatui_crossterm::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::app::Purpose;
 use crate::source::{Job, Look, Ran, Watch};
@@ -62,6 +65,8 @@ pub(crate) fn report_panics(leave: fn()) {
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
     news: Sender<News>,
+    /// A command has the terminal: the keys that interrupt and stop are for it.
+    is_lent: Arc<AtomicBool>,
 }
 
 impl Threads {
@@ -70,28 +75,50 @@ impl Threads {
         let (news, received) = channel();
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGTSTP, SIGCONT])?;
         let sender = news.clone();
+        let threads = Self { news, is_lent: Arc::default() };
+        let is_lent = Arc::clone(&threads.is_lent);
         spawn("signals", move || {
             for signal in signals.forever() {
-                if sender.send(News::Signal(signal)).is_err() {
-                    return;
+                match signal {
+                    SIGINT if is_lent.load(Ordering::Relaxed) => (),
+                    // It stops with the command; the shell continues both.
+                    SIGTSTP if is_lent.load(Ordering::Relaxed) => {
+                        drop(emulate_default_handler(SIGTSTP));
+                    }
+                    _ => {
+                        if sender.send(News::Signal(signal)).is_err() {
+                            return;
+                        }
+                    }
                 }
             }
         })?;
-        Ok((Self { news }, received))
+        Ok((threads, received))
     }
 
-    /// Reads keys from the terminal.
-    pub(crate) fn read_keys(&self) -> io::Result<()> {
+    /// Runs `command` while the terminal is not ours.
+    pub(crate) fn lend<T>(&self, command: impl FnOnce() -> T) -> T {
+        self.is_lent.store(true, Ordering::Relaxed);
+        let done = command();
+        self.is_lent.store(false, Ordering::Relaxed);
+        done
+    }
+
+    /// Reads keys from the terminal. After each it waits until `again` is told that it was taken: what the key
+    /// started may read the terminal itself.
+    pub(crate) fn read_keys(&self) -> io::Result<Sender<()>> {
         let news = self.news.clone();
+        let (again, taken) = channel::<()>();
         spawn("keys", move || {
             while let Ok(event) = event::read() {
-                if news.send(News::Input(event)).is_err() {
+                if news.send(News::Input(event)).is_err() || taken.recv().is_err() {
                     return;
                 }
             }
             // The terminal is gone.
             drop(news.send(News::Signal(SIGHUP)));
-        })
+        })?;
+        Ok(again)
     }
 
     /// Reads lines from standard input.

@@ -118,6 +118,7 @@ fn needs(session: &Session) -> Vec<inspect::Need> {
             since: rfc3339(need.since.wall_ms),
             text: need.reason.clone(),
             command: need.kind.command(&name),
+            request: None,
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Small types of the HTTP API over the socket.
 
 use crate::paths::Paths;
+use crate::question::QuestionAnswer;
 use coord_model::{
     MarkChange, NeedId, NeedKind, Place, ProcessRef, ReplyKind, ReplyOutcome, RequestId,
 };
@@ -372,6 +373,9 @@ pub struct DecisionRequest {
     /// What the agent reads of a denial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// One for each question of the request, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<QuestionAnswer>,
 }
 
 /// The answer to `GET /v1/needs/{id}/decision`: what became of the newest reply.

@@ -256,6 +256,9 @@ pub struct Need {
     pub text: String,
     /// The command that helps; null if the person has to act in the session itself.
     pub command: Option<String>,
+    /// The prompt's request, `r_…`, if it can be answered from elsewhere now; else null.
+    #[serde(default)]
+    pub request: Option<String>,
 }
 
 /// Where a session is, for people (U-04).

@@ -13,6 +13,7 @@ pub mod message;
 pub mod notice;
 pub mod paths;
 pub mod peer;
+pub mod question;
 pub mod run;
 mod socket;
 pub mod spool;

@@ -12,6 +12,7 @@ mod many;
 mod notices;
 mod opted_in;
 mod panes;
+mod questions;
 mod quota;
 mod requests;
 mod restarts;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 81] = [
+const CASES: [(&str, fn()); 84] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -52,10 +53,13 @@ const CASES: [(&str, fn()); 81] = [
     ("a_permission_dialog", answers::a_permission_dialog),
     ("a_prompt_is_told_and_taken_back", notices::a_prompt_is_told_and_taken_back),
     ("a_request_is_approved_from_elsewhere", requests::a_request_is_approved_from_elsewhere),
+    ("a_request_is_approved_in_top", requests::a_request_is_approved_in_top),
     ("a_request_is_denied_with_a_message", requests::a_request_is_denied_with_a_message),
     ("a_request_is_answered_at_the_terminal", requests::a_request_is_answered_at_the_terminal),
     ("a_request_that_is_interrupted", requests::a_request_that_is_interrupted),
     ("a_request_whose_coordinator_is_killed", requests::a_request_whose_coordinator_is_killed),
+    ("a_request_whose_questions_are_answered", questions::questions_are_answered_from_elsewhere),
+    ("a_request_whose_plan_is_approved", questions::a_plan_is_approved_with_its_mode),
     ("a_draft", answers::a_draft),
     ("the_limit_of_answers", answers::the_limit_of_answers),
     ("a_task_directory", answers::a_task_directory),

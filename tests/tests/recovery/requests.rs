@@ -15,6 +15,14 @@ const HOOK: &[u8] = b"coord-hook-permission-request";
 
 /// A client whose dialog is open, and beside which a hook waits.
 fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
+    let place = started(&MANUAL, turns);
+    place.prompt("Make it.");
+    place.pane.wait_screen(DIALOG);
+    place
+}
+
+/// A client whose prompts can be answered from elsewhere.
+pub(crate) fn started(arguments: &[&str], turns: impl IntoIterator<Item = Turn>) -> Place {
     let mut place = Place::open("", turns);
     let config = std::fs::read_to_string(place.home.paths().config_file()).expect("its config");
     let (program, _) = recorder(&place.home);
@@ -25,15 +33,13 @@ fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
         program = program.display()
     ));
     place.unlock();
-    place.pid = place.pane.start(&MANUAL);
+    place.pid = place.pane.start(arguments);
     place.learn_id();
-    place.prompt("Make it.");
-    place.pane.wait_screen(DIALOG);
     place
 }
 
 /// The open request, once it can be answered.
-fn request(place: &mut Place) -> Value {
+pub(crate) fn request(place: &mut Place) -> Value {
     wait_until("a request that can be answered", || {
         let text = place.runs("coordctl", &["requests", "--json"]);
         let json = text.lines().next().unwrap_or_default();
@@ -120,6 +126,32 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     assert!(!is_stored(&place, "made-from-afar"), "the input is not");
 }
 
+// a key of `coordctl top` runs the verb at its own terminal, and goes back to the list.
+pub(crate) fn a_request_is_approved_in_top() {
+    let mut place = asked([Turn::bash("touch made-from-top"), Turn::text("Made it.").lasting()]);
+    request(&mut place);
+    let (top, program) = (place.terminal.pane(), coord_tests::coord::programs().join("coordctl"));
+    top.command(&format!("{} --root {} top", program.display(), place.home.root().display()));
+    top.wait_screen("→ coordctl approve");
+    top.keys(&["a"]);
+    top.wait_screen("    touch made-from-top");
+    top.wait_screen("Allow this one call? [y/N]");
+    top.type_text("y");
+    top.keys(&["Enter"]);
+    top.wait_screen("Passphrase:");
+    top.type_text("correct horse battery");
+    top.keys(&["Enter"]);
+    top.wait_screen("Taken: the client allowed Bash.");
+    top.wait_screen("Enter goes back to the list.");
+    place.when_at_rest();
+    assert!(place.home.project().join("made-from-top").exists());
+    top.keys(&["Enter"]);
+    top.wait_screen("1 idle");
+    // What is typed there is for the list again.
+    top.keys(&["?"]);
+    top.wait_screen("answer (in coordctl top)");
+}
+
 // a denial is read by the agent, and its turn goes on.
 pub(crate) fn a_request_is_denied_with_a_message() {
     let mut place = asked([Turn::bash("touch made-from-afar"), Turn::text("Then not.").lasting()]);
@@ -138,7 +170,10 @@ pub(crate) fn a_request_is_denied_with_a_message() {
     assert!(texts[1].ends_with(" asks to run Bash: touch made-from-afar"), "{texts:?}");
     let words = ["deny", &id, "--message", "'not in production'", "--yes"];
     let said = place.runs("coordctl", &words);
-    assert!(said.contains("Taken: the client denied Bash.\ncode 0"), "{said}");
+    assert!(
+        said.contains("Taken: the client denied Bash and passed on your message.\ncode 0"),
+        "{said}"
+    );
     place.when_at_rest();
     assert!(!place.home.project().join("made-from-afar").exists());
     place.when_written("not in production");
@@ -173,6 +208,7 @@ pub(crate) fn a_request_that_is_interrupted() {
         Ok(())
     });
     wait_until("the hook ends", || if hooks(&place) == 0 { Ok(()) } else { Err("it waits") });
+    place.when("the end of its turn", |session| session.needs.is_empty());
     let late = place.runs("coordctl", &["approve", &need, "--yes"]);
     assert!(late.contains("No open request") && late.contains("code 3"), "{late}");
     assert!(!place.home.project().join("never-made").exists());

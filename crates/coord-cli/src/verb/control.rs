@@ -1,7 +1,7 @@
 //! The verbs of `coordctl`, one file each; and what they share: an order is sent, and what comes of it
 //! is shown, one line per session.
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod approve;
 pub(crate) mod attend;
 pub(crate) mod deny;
@@ -11,9 +11,11 @@ pub(crate) mod passphrase;
 pub(crate) mod recover;
 pub(crate) mod recovery_mode;
 pub(crate) mod release;
+mod reply;
 pub(crate) mod requests;
 pub(crate) mod reset_failed;
 pub(crate) mod restore;
+mod shown;
 mod tmux_server;
 
 use std::io::Write;

@@ -224,6 +224,10 @@ impl Source for Demo {
         Box::new(|| Err("recorded sessions have none.".to_owned()))
     }
 
+    fn converse(&self, _: &[String]) -> std::io::Result<()> {
+        Ok(())
+    }
+
     fn command(&self, acts: bool, words: &[String]) -> Job<Ran> {
         let verb = words.first().map(String::as_str);
         if acts || !matches!(verb, Some("explain" | "events")) {

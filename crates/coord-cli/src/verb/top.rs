@@ -155,6 +155,16 @@ impl Source for Here {
         })
     }
 
+    fn converse(&self, words: &[String]) -> std::io::Result<()> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg0(control::NAME);
+        if let Some(root) = &self.context.root {
+            command.arg("--root").arg(root);
+        }
+        // What became of it, the command has said.
+        command.args(words).status().map(drop)
+    }
+
     fn nothing(&self) -> String {
         nothing(&self.context).to_owned()
     }

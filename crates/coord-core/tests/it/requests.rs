@@ -3,8 +3,8 @@
 
 use coord_core::NotAnswerable;
 use coord_model::{
-    Command, Decided, Effect, Event, HookKind, Kind, ProcessRef, RegistryStatus, ReplyKind,
-    ReplyOutcome, RequestId, SessionKey, Settings, ToolPhase,
+    Command, Decided, Effect, Event, HookKind, Kind, PlanMode, ProcessRef, RegistryStatus,
+    ReplyKind, ReplyOutcome, RequestId, SessionKey, Settings, ToolPhase, Verdict,
 };
 
 use crate::crashes::{PID, in_a_turn};
@@ -92,8 +92,11 @@ fn h_38_a_hook_waits_only_where_it_hides_no_dialog() {
     world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
     let of_agent = asks(&mut world, "Bash", Some("agent-1"));
     assert_eq!(may(&world, of_agent), Err(NotAnswerable::Subagent));
-    let question = asks(&mut world, "AskUserQuestion", None);
-    assert_eq!(may(&world, question), Err(NotAnswerable::OnlyThere));
+
+    let mut world = in_a_turn();
+    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+    let dialog = asks(&mut world, "", None);
+    assert_eq!(may(&world, dialog), Err(NotAnswerable::Dialog), "no hook reported what it is");
 
     let mut world = World::new();
     world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
@@ -146,6 +149,59 @@ fn a_04_a_reply_is_let_through_once() {
     assert_eq!(world.session("s1").replies.len(), 1);
 }
 
+// a bare "allow" is no answer to a question or a plan, and neither is a plan's reply one to a call.
+#[test]
+fn a_02_each_kind_of_prompt_takes_its_own_replies() {
+    let kinds = [
+        ReplyKind::Allow,
+        ReplyKind::Deny,
+        ReplyKind::Answer,
+        ReplyKind::Approve(PlanMode::Default),
+        ReplyKind::Approve(PlanMode::AcceptEdits),
+    ];
+    for (tool, status, taken) in [
+        ("Bash", RegistryStatus::WaitingPermission, vec![kinds[0], kinds[1]]),
+        ("AskUserQuestion", RegistryStatus::WaitingInput, vec![kinds[1], kinds[2]]),
+        // Older clients (measured: 2.1.150).
+        ("AskUserQuestion", RegistryStatus::WaitingPermission, vec![kinds[1], kinds[2]]),
+        ("ExitPlanMode", RegistryStatus::WaitingPermission, vec![kinds[1], kinds[3], kinds[4]]),
+    ] {
+        for kind in kinds {
+            let mut world = in_a_turn();
+            world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+            let request = asks(&mut world, tool, None);
+            world.says("s1", PID, status);
+            handed(&mut world);
+            let command = reply_of(&world, request, kind, process(HOOK));
+            assert_eq!(
+                refused(&world, &command).is_none(),
+                taken.contains(&kind),
+                "{tool} {kind:?}"
+            );
+            world.take(&order(command));
+            let key = world.session("s1").key;
+            let expected = taken.contains(&kind).then_some((key, request, kind));
+            assert_eq!(handed(&mut world), expected.as_slice(), "{tool} {kind:?}");
+        }
+    }
+}
+
+// the client adds to a plan's input after it reported its call, and a question's answers become part of it.
+#[test]
+fn a_07_a_question_and_a_plan_are_about_the_call_of_their_tool() {
+    for tool in ["AskUserQuestion", "ExitPlanMode"] {
+        let mut world = in_a_turn();
+        let mut before = world.event("s1", PID, HookKind::Tool(ToolPhase::Before), 0.0);
+        (before.tool, before.digest) = (Some(tool.into()), Some(1));
+        before.call = Some("toolu_9".into());
+        world.send(before);
+        world.seconds += 0.001;
+        asks(&mut world, tool, None);
+        let call = world.session("s1").waits[0].call.clone();
+        assert_eq!(call.as_deref(), Some("toolu_9"), "{tool}");
+    }
+}
+
 // a dialog that the client does not show is not answered.
 #[test]
 fn a_02_nothing_is_handed_over_before_the_client_says_that_it_waits() {
@@ -188,8 +244,8 @@ fn a_04_identical_requests_are_about_different_calls() {
 #[test]
 fn a_07_a_reply_becomes_what_the_transcript_shows() {
     for (seen, expected) in [
-        (Some(Decided::ByHook(ReplyKind::Allow)), ReplyOutcome::Taken),
-        (Some(Decided::ByHook(ReplyKind::Deny)), ReplyOutcome::Refused),
+        (Some(Decided::ByHook(Verdict::Allow)), ReplyOutcome::Taken),
+        (Some(Decided::ByHook(Verdict::Deny)), ReplyOutcome::Refused),
         (Some(Decided::AtTerminal), ReplyOutcome::TerminalFirst),
         (None, ReplyOutcome::NotSeen),
     ] {
@@ -200,7 +256,7 @@ fn a_07_a_reply_becomes_what_the_transcript_shows() {
         assert_eq!(outcome(&world), None, "the registry alone proves nothing");
         decided(&mut world, request, seen);
         assert_eq!(outcome(&world), Some(expected));
-        decided(&mut world, request, Some(Decided::ByHook(ReplyKind::Allow)));
+        decided(&mut world, request, Some(Decided::ByHook(Verdict::Allow)));
         assert_eq!(outcome(&world), Some(expected), "what is known stays");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coord_model::{Decided, ReplyKind, RequestId};
+use coord_model::{Decided, RequestId, Verdict};
 use serde_json::Value;
 
 /// The decisions that complete lines of a transcript show, of the calls with these ids.
@@ -30,8 +30,8 @@ fn decision_of(line: &Value, call: &str) -> Option<Decided> {
             && is("/attachment/toolUseID", call);
         let word = line.pointer("/attachment/decision").filter(|_| is_note)?;
         return match word.as_str()? {
-            "allow" => Some(Decided::ByHook(ReplyKind::Allow)),
-            "deny" => Some(Decided::ByHook(ReplyKind::Deny)),
+            "allow" => Some(Decided::ByHook(Verdict::Allow)),
+            "deny" => Some(Decided::ByHook(Verdict::Deny)),
             _ => None,
         };
     }
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn the_client_s_note_tells_and_a_result_without_it() {
         let (allow, deny) = (NOTE.replace("WORD", "allow"), NOTE.replace("WORD", "deny"));
-        assert_eq!(decided(&[&allow, RESULT]), Some(Decided::ByHook(ReplyKind::Allow)));
-        assert_eq!(decided(&[&deny, RESULT]), Some(Decided::ByHook(ReplyKind::Deny)));
+        assert_eq!(decided(&[&allow, RESULT]), Some(Decided::ByHook(Verdict::Allow)));
+        assert_eq!(decided(&[&deny, RESULT]), Some(Decided::ByHook(Verdict::Deny)));
         assert_eq!(decided(&[RESULT]), Some(Decided::AtTerminal));
         assert_eq!(decided(&[]), None);
         // The note is written in the moment before the result; a half-written line is none.

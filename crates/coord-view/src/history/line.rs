@@ -4,7 +4,7 @@ use coord_model::envelope::Envelope;
 use coord_model::stamp::{WallMs, rfc3339};
 use coord_model::{
     Decided, Event, Failure, Farewell, NeedId, Outcome, PaneFound, ProcessRef, ProcessSeen, Record,
-    Registry, ReplyKind, Screen, Via,
+    Registry, Screen, Verdict, Via,
 };
 use serde::Serialize;
 
@@ -303,8 +303,8 @@ fn outcome_words(outcome: &Outcome) -> String {
 
 fn decided_words(decided: Option<Decided>) -> &'static str {
     match decided {
-        Some(Decided::ByHook(ReplyKind::Allow)) => "the client notes that a hook allowed the call",
-        Some(Decided::ByHook(ReplyKind::Deny)) => "the client notes that a hook denied the call",
+        Some(Decided::ByHook(Verdict::Allow)) => "the client notes that a hook allowed the call",
+        Some(Decided::ByHook(Verdict::Deny)) => "the client notes that a hook denied the call",
         Some(Decided::AtTerminal) => "the call has a result, and no hook decided it",
         None => "the hook was gone before it got the reply",
     }

@@ -1,161 +1,187 @@
-//! What `coordctl approve` and `coordctl deny` share: the exact input is shown, a person confirms, the reply is sent for
-//! the one hook whose input was shown, and what became of it is told.
-
-use std::io::{BufRead as _, IsTerminal as _, Write};
-use std::time::{Duration, Instant};
+//! `coordctl answer R|NAME`: answers the questions of a session, with options or in own words.
 
 use anyhow::anyhow;
-use coord_model::{NeedId, NeedKind, ReplyKind, ReplyOutcome};
-use coord_wire::api::{DecisionRequest, OpenRequest, ReplyShown};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use coord_model::{NeedKind, ReplyKind};
+use coord_wire::question::{Question, QuestionAnswer};
 
-use super::passphrase;
-use super::requests::{called, find, input, what};
-use crate::client::{self, Sent};
+use super::reply::{Answerable, How, Spoken, reply, typed};
+use super::requests::called;
+use super::shown::{asked, exact, what};
 use crate::context::Context;
-use crate::follow::JournalWatch;
-use crate::out::{Failure, escape};
-use crate::verb::status::not_reachable;
+use crate::out::Failure;
 
-/// How long the proof of a reply is awaited: an allowed call is proved only once it has ended (measured).
-const PROOF: Duration = Duration::from_secs(10);
-
-/// What both take.
+/// Answer a session's questions
 #[derive(Debug, clap::Args)]
-pub(super) struct How {
-    /// A request's id or its beginning, or the session's name if it has one open request
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    request: String,
-    /// Do not ask for confirmation
-    #[arg(long)]
-    yes: bool,
-    /// Wait for the proof without limit
-    #[arg(long)]
-    wait: bool,
+#[command(
+    after_help = "Examples:\n  coordctl answer r_9m4x              shows the questions, and asks for each\n  coordctl answer docs --option 1\n  coordctl answer docs --option 1,3 --text 'neither, ask Anna' --note 'she is in today'\n                                      options of the first question, and own words for the second\n\nOne --option or --text for each question, in their order; --note goes with the one before it.\nExit codes: 0 taken, or the proof follows; 1 not seen, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    how: How,
+    #[command(flatten)]
+    given: Given,
 }
 
-/// How a verb speaks.
-pub(super) struct Words {
-    /// What the person confirms.
-    pub(super) question: &'static str,
-    /// What the client did.
-    pub(super) taken: &'static str,
-}
+/// The answers, in the order in which they stand.
+#[derive(Debug)]
+struct Given(Vec<QuestionAnswer>);
 
-/// Sends a reply.
-pub(super) fn answer(
-    how: &How,
-    (reply, message): (ReplyKind, Option<String>),
-    words: &Words,
-    context: &Context,
-) -> Result<(), Failure> {
-    let request = find(&how.request, context)?;
-    let (id, name) = (called(&request), escape(&request.name));
-    if matches!(request.kind, NeedKind::Question | NeedKind::Plan) {
-        return Err(anyhow!("{id} is a {}. → coord go {name}", what(&request)).into());
+impl clap::Args for Given {
+    fn augment_args(command: Command) -> Command {
+        let arg = |name: &'static str, value: &'static str, help: &'static str| {
+            Arg::new(name).long(name).value_name(value).help(help).action(ArgAction::Append)
+        };
+        let text = NonEmptyStringValueParser::new();
+        command
+            .arg(arg("option", "N[,N]", "Choose options by their numbers").value_parser(numbers))
+            .arg(arg("text", "TEXT", "Answer in own words").value_parser(text))
+            .arg(arg("note", "TEXT", "Add to the answer before it").value_parser(text))
     }
-    let hook = match (&request.why_not, request.hook) {
-        (None, Some(hook)) if request.input.is_some() => hook,
-        (None, Some(_)) => {
-            return Err(anyhow!("Too long to show whole. → coord go {name}").into());
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let texts = |name: &'static str| {
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            matches.indices_of(name).into_iter().flatten().zip(values.cloned())
+        };
+        let options = matches.get_many::<Numbers>("option").into_iter().flatten();
+        let options = matches.indices_of("option").into_iter().flatten().zip(options);
+        let new = QuestionAnswer::default;
+        let mut all: Vec<(usize, QuestionAnswer)> = options
+            .map(|(at, one)| (at, QuestionAnswer { options: one.0.clone(), ..new() }))
+            .chain(
+                texts("text").map(|(at, text)| (at, QuestionAnswer { text: Some(text), ..new() })),
+            )
+            .collect();
+        all.sort_by_key(|(at, _)| *at);
+        for (at, note) in texts("note") {
+            let before = all.iter_mut().rev().find(|(of, _)| *of < at);
+            match before.map(|(_, answer)| &mut answer.note) {
+                Some(none @ None) => *none = Some(note),
+                Some(Some(_)) | None => {
+                    let line = "a --note goes behind the one --option or --text that it belongs to";
+                    return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, line));
+                }
+            }
         }
-        (why, _) => {
-            let why = escape(why.as_deref().unwrap_or("coord's hook does not wait for it"));
-            return Err(anyhow!("Not answerable here: {why}. → coord go {name}").into());
-        }
+        Ok(Self(all.into_iter().map(|(_, answer)| answer).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Numbers of options.
+#[derive(Debug, Clone)]
+struct Numbers(Vec<usize>);
+
+fn numbers(text: &str) -> Result<Numbers, String> {
+    let all: Result<Vec<usize>, _> = text.split(',').map(|one| one.trim().parse()).collect();
+    all.map(Numbers).map_err(|_| "give the numbers of options, such as 1 or 1,3".to_owned())
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let answerable = Answerable::find(&args.how, context)?;
+    let request = &answerable.request;
+    let id = called(request);
+    if request.kind != NeedKind::Question {
+        let verbs = format!("→ coordctl approve {id} · coordctl deny {id}");
+        return Err(anyhow!("{id} is no question, but asks for {}. {verbs}", what(request)).into());
+    }
+    let Some(questions) = asked(request) else {
+        return Err(anyhow!("Its questions cannot be read. → coord go {}", request.name).into());
     };
-    let out = &mut std::io::stdout().lock();
-    writeln!(out, "{name} asks to run {} in {}:\n", what(&request), escape(&request.cwd))?;
-    input(&request, "    ", out)?;
-    writeln!(out)?;
-    if !how.yes && !is_confirmed(words.question, out)? {
-        return Ok(writeln!(out, "Nothing was sent.")?);
+    answerable.show(&mut std::io::stdout().lock())?;
+    let mut answers = args.given.0.clone();
+    if answers.is_empty() {
+        answers = questions.iter().map(ask).collect::<Result<_, Failure>>()?;
     }
-    let news = JournalWatch::new(context)?;
-    send(&request, &DecisionRequest { hook, reply, message }, context)?;
-    follow(&request, (how.wait, &news), words, context, out)
-}
-
-fn is_confirmed(question: &str, out: &mut impl Write) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Err(anyhow!("there is no terminal to confirm at; use --yes").into());
+    let (asked, given) = (questions.len(), answers.len());
+    if asked != given {
+        let line = "one --option or --text for each question, in their order";
+        return Err(anyhow!("{id} has {asked} questions, and {given} are answered: {line}").into());
     }
-    write!(out, "{question} [y/N] ")?;
-    out.flush()?;
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    let question = confirmation(&questions, &answers)?;
+    let taken = "took your answer".to_owned();
+    let spoken = Spoken { kind: ReplyKind::Answer, message: None, answers, question, taken };
+    reply(&answerable, spoken, &args.how, context)
 }
 
-/// Sends the reply, after the passphrase where it is needed.
-fn send(
-    request: &OpenRequest,
-    decision: &DecisionRequest,
-    context: &Context,
-) -> Result<(), Failure> {
-    let path = path(request.need);
-    for is_first in [true, false] {
-        let sent = client::put(context, &path, decision);
-        match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
-            Sent::Taken => return Ok(()),
-            Sent::Refused { code, .. } if code == "passphrase_needed" && is_first => {
-                passphrase::unlock(context)?;
-            }
-            Sent::Refused { code, message } if code == "over" => {
-                let id = called(request);
-                return Err(Failure::Over(format!("{id}: {message}. Nothing was sent.")));
-            }
-            Sent::Refused { message, .. } => return Err(anyhow!(message).into()),
-        }
+/// Asks the person for the answer to a question.
+fn ask(question: &Question) -> Result<QuestionAnswer, Failure> {
+    let last = question.options.len();
+    let line = format!("{} (1 to {last}, or your own words): ", exact(&question.question));
+    let line = typed(&line, &mut std::io::stdout().lock())?;
+    let new = QuestionAnswer::default();
+    Ok(match numbers(line.trim()) {
+        Ok(Numbers(options)) => QuestionAnswer { options, ..new },
+        Err(_) => QuestionAnswer { text: Some(line.trim().to_owned()), ..new },
+    })
+}
+
+/// What the person confirms.
+fn confirmation(questions: &[Question], answers: &[QuestionAnswer]) -> Result<String, Failure> {
+    let mut said = Vec::new();
+    for (question, answer) in questions.iter().zip(answers) {
+        let words = answer.words(question).map_err(|why| anyhow!(exact(&why)))?;
+        let note = answer.note.as_ref().map(|note| format!(", and note \"{}\"", exact(note)));
+        let (asked, note) = (exact(&question.question), note.unwrap_or_default());
+        said.push(format!("\"{asked}\" with \"{}\"{note}", exact(&words)));
     }
-    Err(anyhow!("the passphrase is needed; nothing was sent").into())
+    Ok(format!("Answer {}?", said.join(" and ")))
 }
 
-fn path(need: NeedId) -> String {
-    format!("/v1/needs/{need}/decision")
-}
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
 
-/// Tells what became of the reply.
-fn follow(
-    request: &OpenRequest,
-    (waits, news): (bool, &JournalWatch),
-    words: &Words,
-    context: &Context,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let (begun, tool) = (Instant::now(), what(request));
-    let name = escape(&request.name);
-    loop {
-        let shown = client::get::<ReplyShown>(context, &path(request.need));
-        let shown = shown.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))??;
-        match shown.outcome {
-            Some(ReplyOutcome::Taken) => {
-                return Ok(writeln!(out, "Taken: the client {} {tool}.", words.taken)?);
-            }
-            Some(ReplyOutcome::TerminalFirst) => {
-                return Err(Failure::TerminalFirst(
-                    "Answered at the terminal first. Your answer changed nothing.".to_owned(),
-                ));
-            }
-            Some(ReplyOutcome::Refused) => {
-                return Err(anyhow!("The client decided otherwise. → coord explain {name}").into());
-            }
-            Some(ReplyOutcome::NotSeen) => {
-                return Err(anyhow!("Not seen: coord's hook was gone. → coord go {name}").into());
-            }
-            None => (),
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        given: Given,
+    }
+
+    fn given(words: &[&str]) -> Result<Vec<QuestionAnswer>, String> {
+        let all = std::iter::once("answer").chain(words.iter().copied());
+        let cli = Cli::try_parse_from(all).map_err(|error| error.to_string())?;
+        Ok(cli.given.0)
+    }
+
+    // the order of the options is the order of the questions.
+    #[test]
+    fn answers_keep_their_order() {
+        let words = ["--text", "own", "--note", "n", "--option", "1,3", "--option", "2"];
+        let answer = |options: &[usize], text: Option<&str>, note: Option<&str>| QuestionAnswer {
+            options: options.to_vec(),
+            text: text.map(str::to_owned),
+            note: note.map(str::to_owned),
+        };
+        let expected = vec![
+            answer(&[], Some("own"), Some("n")),
+            answer(&[1, 3], None, None),
+            answer(&[2], None, None),
+        ];
+        assert_eq!(given(&words), Ok(expected));
+        assert_eq!(given(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_belongs_to_no_question_is_refused() {
+        for words in [["--note", "n", "--option", "1"], ["--option", "one", "--note", "n"]] {
+            given(&words).unwrap_err();
         }
-        if !shown.is_open && !shown.can_be_proved {
-            let why = "no hook named the call, so nothing can prove what the client did";
-            return Ok(writeln!(out, "Sent; the dialog closed: {why}. → coord go {name}")?);
-        }
-        let is_over = !waits && PROOF <= begun.elapsed();
-        if is_over && shown.is_open {
-            return Err(anyhow!("Sent, but the dialog is still open. → coord go {name}").into());
-        }
-        if is_over {
-            writeln!(out, "Sent; the dialog closed. Proof follows when {tool} ends.")?;
-            return Ok(writeln!(out, "→ coord explain {name}")?);
-        }
-        news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;
+        let twice = ["--option", "1", "--note", "a", "--note", "b"];
+        assert!(given(&twice).unwrap_err().contains("a --note goes behind"), "{twice:?}");
     }
 }

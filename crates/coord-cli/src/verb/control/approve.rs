@@ -1,22 +1,66 @@
-//! `coordctl approve R|NAME`: lets a session run the one call that it asks for.
+//! `coordctl approve R|NAME`: lets a session run the one call that it asks for, or go on with its plan.
 
-use coord_model::ReplyKind;
+use anyhow::anyhow;
+use coord_model::{NeedKind, PlanMode, ReplyKind};
 
-use super::answer::{How, Words, answer};
+use super::reply::{Answerable, How, Spoken, reply};
+use super::requests::called;
+use super::shown::what;
 use crate::context::Context;
 use crate::out::Failure;
 
-/// Let a session run the one call that it asks for
+/// Let a session run the one call that it asks for, or go on with its plan
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl approve r_7k2d     shows the exact input, asks, and tells what became of it\n  coordctl approve parser     the same, where the session has one open request\n\nExit codes: 0 taken, or the proof follows; 1 not seen, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
+    after_help = "Examples:\n  coordctl approve r_7k2d     shows the exact input, asks, and tells what became of it\n  coordctl approve parser     the same, where the session has one open request\n  coordctl approve docs --mode acceptEdits\n                              approves its plan; it goes on without asking before each edit\n\nExit codes: 0 taken, or the proof follows; 1 not seen, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     how: How,
+    /// The permission mode in which the session goes on with its plan; it asks before each edit unless told otherwise
+    #[arg(long)]
+    mode: Option<Mode>,
+}
+
+/// A permission mode, by the client's own name.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Mode {
+    /// It asks before each edit
+    #[value(name = "default")]
+    Default,
+    /// It edits files of its project without asking
+    #[value(name = "acceptEdits")]
+    AcceptEdits,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let words = Words { question: "Allow this one call?", taken: "allowed" };
-    answer(&args.how, (ReplyKind::Allow, None), &words, context)
+    let answerable = Answerable::find(&args.how, context)?;
+    let request = &answerable.request;
+    let id = called(request);
+    let (kind, question, taken) = match (request.kind, args.mode) {
+        (NeedKind::Question, _) => {
+            let hint = format!("{id} is a question. → coordctl answer {id} --option N");
+            return Err(anyhow!(hint).into());
+        }
+        (NeedKind::Plan, mode) => {
+            let (mode, then) = match mode {
+                None | Some(Mode::Default) => (PlanMode::Default, "asks before each edit"),
+                Some(Mode::AcceptEdits) => {
+                    (PlanMode::AcceptEdits, "edits its project's files without asking")
+                }
+            };
+            let name = mode.name();
+            let question =
+                format!("Approve this plan? The session goes on in {name} mode and {then}.");
+            (ReplyKind::Approve(mode), question, "took the plan as approved".to_owned())
+        }
+        (_, Some(_)) => return Err(anyhow!("--mode goes with a plan; {id} is none").into()),
+        (_, None) => {
+            let taken = format!("allowed {}", what(request));
+            (ReplyKind::Allow, "Allow this one call?".to_owned(), taken)
+        }
+    };
+    answerable.show(&mut std::io::stdout().lock())?;
+    let spoken = Spoken { kind, message: None, answers: Vec::new(), question, taken };
+    reply(&answerable, spoken, &args.how, context)
 }

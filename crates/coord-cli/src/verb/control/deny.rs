@@ -1,12 +1,13 @@
-//! `coordctl deny R|NAME`: refuses the one call that a session asks for; its turn goes on.
+//! `coordctl deny R|NAME`: refuses what a session asks for; its turn goes on.
 
-use coord_model::ReplyKind;
+use coord_model::{NeedKind, ReplyKind};
 
-use super::answer::{How, Words, answer};
+use super::reply::{Answerable, How, Spoken, reply};
+use super::shown::what;
 use crate::context::Context;
 use crate::out::Failure;
 
-/// Refuse the one call that a session asks for; its turn goes on
+/// Refuse what a session asks for; its turn goes on
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  coordctl deny r_7k2d --message 'use the staging database'\n  coordctl deny parser        the agent reads: Denied by the user.\n\nExit codes: 0 taken; 1 not seen, or not answerable here; 3 the prompt is over; 7 the terminal answered first."
@@ -20,6 +21,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let words = Words { question: "Deny this call?", taken: "denied" };
-    answer(&args.how, (ReplyKind::Deny, args.message.clone()), &words, context)
+    let answerable = Answerable::find(&args.how, context)?;
+    let request = &answerable.request;
+    let (question, denied) = if request.kind == NeedKind::Question {
+        ("Leave this question without an answer?", "the question".to_owned())
+    } else if request.kind == NeedKind::Plan {
+        ("Deny this plan?", "the plan".to_owned())
+    } else {
+        ("Deny this call?", what(request))
+    };
+    answerable.show(&mut std::io::stdout().lock())?;
+    let message = args.message.clone();
+    let passed_on = if message.is_some() { " and passed on your message" } else { "" };
+    let taken = format!("denied {denied}{passed_on}");
+    let (kind, question, answers) = (ReplyKind::Deny, question.to_owned(), Vec::new());
+    reply(&answerable, Spoken { kind, message, answers, question, taken }, &args.how, context)
 }

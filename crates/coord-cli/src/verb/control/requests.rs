@@ -5,8 +5,9 @@ use std::io::Write;
 use coord_model::NeedKind;
 use coord_view::list::age;
 use coord_wire::api::{OpenRequest, OpenRequests};
-use serde_json::{Map, Value};
+use coord_wire::question::Question;
 
+use super::shown::{asked, exact, input, what};
 use crate::client;
 use crate::context::Context;
 use crate::out::{Colour, Failure, Painter, escape, print_json};
@@ -63,64 +64,33 @@ fn show(
         writeln!(out, "        At its terminal only: {}.", escape(why))?;
         return Ok(writeln!(out, "        → coord go {name}")?);
     }
-    input(request, "        ", out)?;
-    Ok(writeln!(out, "        → coordctl approve {id} · coordctl deny {id} --message TEXT")?)
+    let text = "        ";
+    match asked(request) {
+        Some(questions) if request.kind == NeedKind::Question => {
+            for question in &questions {
+                writeln!(out, "{text}{}", in_one_line(question))?;
+            }
+            let options = vec!["--option N"; questions.len()].join(" ");
+            Ok(writeln!(out, "{text}→ coordctl answer {id} {options}")?)
+        }
+        _ => {
+            input(request, text, out)?;
+            Ok(writeln!(out, "{text}→ coordctl approve {id} · coordctl deny {id} --message TEXT")?)
+        }
+    }
+}
+
+/// A question, and its options by their numbers.
+fn in_one_line(question: &Question) -> String {
+    let options = question.options.iter().zip(1..);
+    options.fold(exact(&question.question), |line, (option, number)| {
+        format!("{line}  {number} {}", exact(&option.label))
+    })
 }
 
 /// The id by which people name it.
 pub(super) fn called(request: &OpenRequest) -> String {
     request.id.clone().unwrap_or_else(|| request.need.to_string())
-}
-
-/// What is asked for, in words.
-pub(super) fn what(request: &OpenRequest) -> String {
-    if request.kind == NeedKind::Question {
-        "question".to_owned()
-    } else if request.kind == NeedKind::Plan {
-        "plan".to_owned()
-    } else if request.tool.is_empty() {
-        "dialog".to_owned()
-    } else {
-        escape(&request.tool)
-    }
-}
-
-/// The exact input, whole: the command of Bash by itself, every other field by its name.
-pub(super) fn input(
-    request: &OpenRequest,
-    indent: &str,
-    out: &mut impl Write,
-) -> Result<(), Failure> {
-    let Some(input) = &request.input else {
-        return Ok(writeln!(out, "{indent}Too long to show whole. Answer at the terminal.")?);
-    };
-    // The client's tools take an object.
-    let mut fields: Map<String, Value> = serde_json::from_str(input.get())?;
-    let command = if request.tool == "Bash" { fields.remove("command") } else { None };
-    for (name, value) in command.map(|one| (String::new(), one)).into_iter().chain(fields) {
-        let text = match value.as_str() {
-            Some(text) => text.to_owned(),
-            None => serde_json::to_string_pretty(&value)?,
-        };
-        let name = if name.is_empty() { name } else { format!("{}: ", exact(&name)) };
-        for (at, line) in text.split('\n').enumerate() {
-            let name = if at == 0 { name.as_str() } else { "" };
-            writeln!(out, "{indent}{name}{}", exact(line))?;
-        }
-    }
-    Ok(())
-}
-
-/// A line of which every character is seen: those that are not, or that would control the terminal, by their numbers.
-fn exact(line: &str) -> String {
-    let shown = line.chars().map(|one| {
-        if one.is_control() || coord_core::is_hidden(one) {
-            format!("⟨U+{:04X}⟩", u32::from(one))
-        } else {
-            one.to_string()
-        }
-    });
-    shown.collect()
 }
 
 /// The open prompts.
@@ -157,17 +127,5 @@ pub(super) fn find(word: &str, context: &Context) -> Result<OpenRequest, Failure
                 ids.join(", ")
             )))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // H-26, A-06: what is approved is seen whole, and nothing of it reaches the terminal as a command.
-    #[test]
-    fn an_input_is_shown_character_by_character() {
-        assert_eq!(exact("ls\u{202e} -la\u{1b}[2J\t"), "ls⟨U+202E⟩ -la⟨U+001B⟩[2J⟨U+0009⟩");
-        assert_eq!(exact("größe → 完"), "größe → 完");
     }
 }

@@ -233,6 +233,10 @@ impl Source for Panics {
         Box::new(|| Err(std::io::ErrorKind::Unsupported.into()))
     }
 
+    fn converse(&self, _: &[String]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     fn nothing(&self) -> String {
         String::new()
     }

@@ -1,0 +1,198 @@
+//! What `coordctl approve`, `deny` and `answer` share: the exact input is shown, a person confirms, the reply is sent for
+//! the one hook whose input was shown, and what became of it is told.
+
+use std::io::{BufRead as _, IsTerminal as _, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use coord_model::{NeedId, NeedKind, ProcessRef, ReplyKind, ReplyOutcome};
+use coord_wire::api::{DecisionRequest, OpenRequest, ReplyShown};
+use coord_wire::question::QuestionAnswer;
+
+use super::passphrase;
+use super::requests::{called, find};
+use super::shown::{input, what};
+use crate::client::{self, Sent};
+use crate::context::Context;
+use crate::follow::JournalWatch;
+use crate::out::{Failure, escape};
+use crate::verb::status::not_reachable;
+
+/// How long the proof of a reply is awaited: an allowed call is proved only once it has ended (measured).
+const PROOF: Duration = Duration::from_secs(10);
+
+/// What all of them take.
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
+    /// A request's id or its beginning, or the session's name if it has one open request
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    request: String,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    /// Wait for the proof without limit
+    #[arg(long)]
+    wait: bool,
+}
+
+/// A request that can be answered here.
+pub(super) struct Answerable {
+    pub(super) request: OpenRequest,
+    /// The hook that waits for the reply.
+    hook: ProcessRef,
+}
+
+impl Answerable {
+    /// Finds the request that a person names.
+    pub(super) fn find(how: &How, context: &Context) -> Result<Self, Failure> {
+        let request = find(&how.request, context)?;
+        let name = escape(&request.name);
+        match (&request.why_not, request.hook) {
+            (None, Some(hook)) if request.input.is_some() => Ok(Self { request, hook }),
+            (None, Some(_)) => {
+                Err(anyhow!("Too long to show whole. Answer at the terminal. → coord go {name}")
+                    .into())
+            }
+            (why, _) => {
+                let why = escape(why.as_deref().unwrap_or("coord's hook does not wait for it"));
+                Err(anyhow!("Not answerable here: {why}. → coord go {name}").into())
+            }
+        }
+    }
+
+    /// Shows the exact input.
+    pub(super) fn show(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let request = &self.request;
+        let (name, cwd) = (escape(&request.name), escape(&request.cwd));
+        if request.kind == NeedKind::Question {
+            writeln!(out, "{name} asks in {cwd}:\n")?;
+        } else if request.kind == NeedKind::Plan {
+            writeln!(out, "{name} has a plan in {cwd}:\n")?;
+        } else {
+            writeln!(out, "{name} asks to run {} in {cwd}:\n", what(request))?;
+        }
+        input(request, "    ", out)?;
+        Ok(writeln!(out)?)
+    }
+}
+
+/// A reply, and how it is spoken of.
+pub(super) struct Spoken {
+    pub(super) kind: ReplyKind,
+    /// What the agent reads of a denial.
+    pub(super) message: Option<String>,
+    pub(super) answers: Vec<QuestionAnswer>,
+    /// What the person confirms.
+    pub(super) question: String,
+    /// What the client did, once it is proved.
+    pub(super) taken: String,
+}
+
+/// Asks for confirmation, sends the reply, and tells what became of it.
+pub(super) fn reply(
+    answerable: &Answerable,
+    spoken: Spoken,
+    how: &How,
+    context: &Context,
+) -> Result<(), Failure> {
+    let out = &mut std::io::stdout().lock();
+    if !how.yes && !is_confirmed(&spoken.question, out)? {
+        return Ok(writeln!(out, "Nothing was sent.")?);
+    }
+    let news = JournalWatch::new(context)?;
+    let Answerable { request, hook } = answerable;
+    let Spoken { kind, message, answers, taken, .. } = spoken;
+    send(request, &DecisionRequest { hook: *hook, reply: kind, message, answers }, context)?;
+    follow(request, (how.wait, &news), &taken, context, out)
+}
+
+fn is_confirmed(question: &str, out: &mut impl Write) -> Result<bool, Failure> {
+    let line = typed(&format!("{question} [y/N] "), out)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// A line that the person types.
+pub(super) fn typed(question: &str, out: &mut impl Write) -> Result<String, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(anyhow!("there is no terminal to ask at; use --yes").into());
+    }
+    write!(out, "{question}")?;
+    out.flush()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Sends the reply, after the passphrase where it is needed.
+fn send(
+    request: &OpenRequest,
+    decision: &DecisionRequest,
+    context: &Context,
+) -> Result<(), Failure> {
+    let path = path(request.need);
+    for is_first in [true, false] {
+        let sent = client::put(context, &path, decision);
+        match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
+            Sent::Taken => return Ok(()),
+            Sent::Refused { code, .. } if code == "passphrase_needed" && is_first => {
+                passphrase::unlock(context)?;
+            }
+            Sent::Refused { code, message } if code == "over" => {
+                let id = called(request);
+                return Err(Failure::Over(format!("{id}: {message}. Nothing was sent.")));
+            }
+            Sent::Refused { message, .. } => return Err(anyhow!(message).into()),
+        }
+    }
+    Err(anyhow!("the passphrase is needed; nothing was sent").into())
+}
+
+fn path(need: NeedId) -> String {
+    format!("/v1/needs/{need}/decision")
+}
+
+/// Tells what became of the reply.
+fn follow(
+    request: &OpenRequest,
+    (waits, news): (bool, &JournalWatch),
+    taken: &str,
+    context: &Context,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let (begun, tool) = (Instant::now(), what(request));
+    let name = escape(&request.name);
+    loop {
+        let shown = client::get::<ReplyShown>(context, &path(request.need));
+        let shown = shown.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))??;
+        match shown.outcome {
+            Some(ReplyOutcome::Taken) => {
+                return Ok(writeln!(out, "Taken: the client {taken}.")?);
+            }
+            Some(ReplyOutcome::TerminalFirst) => {
+                return Err(Failure::TerminalFirst(
+                    "Answered at the terminal first. Your answer changed nothing.".to_owned(),
+                ));
+            }
+            Some(ReplyOutcome::Refused) => {
+                return Err(anyhow!("The client decided otherwise. → coord explain {name}").into());
+            }
+            Some(ReplyOutcome::NotSeen) => {
+                return Err(anyhow!("Not seen: coord's hook was gone. → coord go {name}").into());
+            }
+            None => (),
+        }
+        if !shown.is_open && !shown.can_be_proved {
+            let why = "no hook named the call, so nothing can prove what the client did";
+            return Ok(writeln!(out, "Sent; the dialog closed: {why}. → coord go {name}")?);
+        }
+        let is_over = !waits && PROOF <= begun.elapsed();
+        if is_over && shown.is_open {
+            return Err(anyhow!("Sent, but the dialog is still open. → coord go {name}").into());
+        }
+        if is_over {
+            writeln!(out, "Sent; the dialog closed. Proof follows when {tool} ends.")?;
+            return Ok(writeln!(out, "→ coord explain {name}")?);
+        }
+        news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;
+    }
+}

@@ -1,0 +1,135 @@
+//! Questions and plans of the real client that are answered from elsewhere than their terminal (A-02, A-06, A-07).
+
+use coord_tests::fake_api::Turn;
+use coord_tests::place::{MANUAL, Place};
+use serde_json::{Value, json};
+
+use crate::requests::{request, started};
+
+/// The open request's id, once it can be answered.
+fn id_of_request(place: &mut Place) -> String {
+    request(place)["id"].as_str().expect("its id").to_owned()
+}
+
+fn questions() -> Turn {
+    let option = |label: &str| json!({"label": label, "description": format!("means {label}")});
+    let question = |text: &str, header: &str, several: bool| {
+        json!({
+            "question": text, "header": header, "multiSelect": several,
+            "options": [option("Red"), option("Blue")],
+        })
+    };
+    let all = [question("Which colour?", "Colour", false), question("Which walls?", "Walls", true)];
+    Turn::tool("AskUserQuestion", json!({"questions": all}))
+}
+
+// A-02, A-06: options, several of them, a note, and own words arrive as if they had been given at the terminal.
+pub(crate) fn questions_are_answered_from_elsewhere() {
+    let turns = [
+        questions(),
+        Turn::text("Painted."),
+        questions(),
+        Turn::text("Painted again."),
+        questions(),
+        Turn::text("Not painted."),
+    ];
+    let mut place = started(&MANUAL, turns);
+    place.prompt("Paint it.");
+    place.pane.wait_screen("Which colour?");
+    let id = id_of_request(&mut place);
+    let listed = place.runs("coordctl", &["requests"]);
+    assert!(listed.contains("        Which colour?  1 Red  2 Blue\n"), "{listed}");
+    assert!(listed.contains(&format!("→ coordctl answer {id} --option N --option N")), "{listed}");
+    // A-02: a bare "allow" answers nothing.
+    let wrong = place.runs("coordctl", &["approve", &id, "--yes"]);
+    let hint = format!("{id} is a question. → coordctl answer {id} --option N");
+    assert!(wrong.contains(&hint) && wrong.contains("code 1"), "{wrong}");
+    let few = place.runs("coordctl", &["answer", &id, "--option", "1", "--yes"]);
+    assert!(few.contains("has 2 questions, and 1 are answered") && few.contains("code 1"), "{few}");
+    let none = place.runs("coordctl", &["answer", &id, "--option", "3", "--option", "1", "--yes"]);
+    assert!(none.contains("has no option 3") && none.contains("code 1"), "{none}");
+    let words = ["--option", "2", "--note", "'a dark one'", "--option", "1,2", "--yes"];
+    let said = place.runs("coordctl", &[&["answer", &id], &words[..]].concat());
+    assert!(said.contains("Taken: the client took your answer.\ncode 0"), "{said}");
+    place.when_at_rest();
+    for expected in
+        [r#"\"Which colour?\"=\"Blue\""#, "a dark one", r#"\"Which walls?\"=\"Red, Blue\""#]
+    {
+        place.when_written(expected);
+    }
+
+    place.prompt("Paint it again.");
+    let id = id_of_request(&mut place);
+    let words = ["--text", "'ask Anna'", "--option", "1", "--yes"];
+    let said = place.runs("coordctl", &[&["answer", &id], &words[..]].concat());
+    assert!(said.contains("Taken: the client took your answer.\ncode 0"), "{said}");
+    place.pane.wait_screen("Painted again.");
+    place.when_written("ask Anna");
+
+    place.when_at_rest();
+    place.prompt("Paint it once more.");
+    let id = id_of_request(&mut place);
+    let said = place.runs("coordctl", &["deny", &id, "--message", "'no paint left'", "--yes"]);
+    let denied = "Taken: the client denied the question and passed on your message.\ncode 0";
+    assert!(said.contains(denied), "{said}");
+    place.pane.wait_screen("Not painted.");
+    place.when_written("no paint left");
+}
+
+/// Lets the client ask for the approval of a plan. It takes the plan from a file that its prompt names.
+fn plans(place: &mut Place, prompt: &str, gate: &str) -> Value {
+    place.prompt(prompt);
+    let asked = place.api.wait_for(prompt).whole;
+    let mut words = asked.split([' ', '`', '"', '\\']);
+    let named = words.find(|word| word.contains("/plans/") && word.contains(".md"));
+    let file = named.and_then(|word| Some(&word[..word.find(".md")? + ".md".len()]));
+    let file = file.unwrap_or_else(|| panic!("no plan file is named in {asked}"));
+    let dir = std::path::Path::new(file).parent().expect("a directory");
+    assert!(dir.starts_with(place.home.config_dir()), "{file}");
+    std::fs::create_dir_all(dir).expect("the directory of plans");
+    std::fs::write(file, "# Paint\n1. Take the red one.\n").expect("the plan");
+    place.api.open(gate);
+    request(place)
+}
+
+// A-02, A-06: a plan is shown whole, and the session goes on in the mode that was named, whatever it was in before.
+pub(crate) fn a_plan_is_approved_with_its_mode() {
+    let plan = |gate: &str| Turn::tool("ExitPlanMode", json!({})).behind(gate);
+    let turns = [
+        plan("first"),
+        Turn::text("I change it."),
+        plan("second"),
+        Turn::text("Painting."),
+        plan("third"),
+        Turn::text("Painting carefully."),
+    ];
+    let mut place = started(&["--permission-mode", "plan"], turns);
+    let asked = plans(&mut place, "Plan it.", "first");
+    let id = asked["id"].as_str().expect("its id").to_owned();
+    let listed = place.runs("coordctl", &["requests"]);
+    assert!(listed.contains("        # Paint\n        1. Take the red one.\n"), "{listed}");
+    let said = place.runs("coordctl", &["deny", &id, "--message", "'the blue one'", "--yes"]);
+    assert!(said.contains("denied the plan and passed on your message.\ncode 0"), "{said}");
+    place.pane.wait_screen("I change it.");
+    place.when_written("the blue one");
+    place.when_at_rest();
+
+    let asked = plans(&mut place, "Plan it again.", "second");
+    let id = asked["id"].as_str().expect("its id").to_owned();
+    let said = place.runs("coordctl", &["approve", &id, "--mode", "acceptEdits", "--yes"]);
+    assert!(said.contains("Taken: the client took the plan as approved.\ncode 0"), "{said}");
+    place.pane.wait_screen("Painting.");
+    place.pane.wait_screen("accept edits on");
+    place.when_at_rest();
+
+    place.pane.keys(&["BTab"]);
+    place.pane.wait_screen("plan mode on");
+    let asked = plans(&mut place, "Plan it carefully.", "third");
+    let id = asked["id"].as_str().expect("its id").to_owned();
+    let said = place.runs("coordctl", &["approve", &id, "--yes"]);
+    assert!(said.contains("Taken: the client took the plan as approved.\ncode 0"), "{said}");
+    place.pane.wait_screen("Painting carefully.");
+    place.when_at_rest();
+    let screen = place.pane.screen();
+    assert!(!screen.contains("accept edits on") && !screen.contains("plan mode on"), "{screen}");
+}
