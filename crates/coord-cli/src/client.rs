@@ -1,6 +1,6 @@
 //! Talks to the coordinator over its socket.
 
-use coord_wire::api::ErrorAnswer;
+use coord_wire::api::{ErrorAnswer, PASSPHRASE_NEEDED};
 use coord_wire::exchange::{Answer, Miss, exchange, mono_ns, request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -114,6 +114,9 @@ pub(crate) fn failure(answer: &Answer) -> Failure {
     match serde_json::from_slice::<ErrorAnswer>(&answer.body) {
         Ok(ErrorAnswer { error }) if error.code == "no_such_session" => {
             Failure::NoSuchSession(error.message)
+        }
+        Ok(ErrorAnswer { error }) if error.code == PASSPHRASE_NEEDED => {
+            Failure::PassphraseNeeded(error.message)
         }
         Ok(ErrorAnswer { error }) if answer.status == 404 => Failure::UnclearId(error.message),
         Ok(ErrorAnswer { error }) => Failure::Failed(anyhow::anyhow!(error.message)),

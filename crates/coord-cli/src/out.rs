@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     Failed(anyhow::Error),
     /// 1, and why was said on standard output.
     Told,
+    /// 1: the passphrase has to be given on this terminal first.
+    PassphraseNeeded(String),
     /// 3: nothing has this id.
     NoSuchSession(String),
     /// 3: the id does not say which one.
@@ -87,6 +89,7 @@ impl Failure {
             Self::Failed(error) => error,
             Self::NoSuchSession(text)
             | Self::UnclearId(text)
+            | Self::PassphraseNeeded(text)
             | Self::NotReachable(text)
             | Self::TimedOut(text)
             | Self::NeverComes(text)
@@ -103,6 +106,7 @@ impl Failure {
     pub(crate) fn report(self, program: &str) -> ExitCode {
         let (text, code) = match self {
             Self::Failed(error) => (format!("{error:#}"), 1),
+            Self::PassphraseNeeded(text) => (text, 1),
             Self::NoSuchSession(text) | Self::UnclearId(text) | Self::Over(text) => (text, 3),
             Self::NotReachable(text) => (text, 4),
             Self::TimedOut(text) => (text, 5),

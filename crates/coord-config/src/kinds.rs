@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use coord_core::Provider;
-use coord_model::Mode;
+use coord_model::{Mode, PassphraseFor};
 use jiff::fmt::friendly::SpanParser;
 use jiff::{Span, SpanRelativeTo, SpanRound, Unit};
 use serde::de::Error as _;
@@ -126,6 +126,11 @@ pub enum PromptBy {
     Argument,
     /// On its standard input.
     Stdin,
+}
+
+impl Words for PassphraseFor {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("requests", Self::Requests), ("all", Self::All)];
 }
 
 /// The least severe level that is logged, as the log's filter has it.

@@ -228,6 +228,7 @@ mod tests {
             "\"debug\"",
             "\"never\"",
             "\"act\"",
+            "\"all\"",
             "\"unattended\"",
             "[\"crashed\"]",
             "{ crashed = \"7s\" }",

@@ -5,7 +5,7 @@
 //! what a running coordinator takes in only when it starts again.
 
 use coord_core::{Provider, RotationLimits, RunLimits};
-use coord_model::{Mode, NoticeSettings, Settings};
+use coord_model::{Mode, NoticeSettings, PassphraseFor, Settings};
 use coord_wire::notice::Shape;
 use serde::Deserialize;
 
@@ -133,6 +133,16 @@ config! {
     "approvals" approvals: Approvals {
         /// Whether prompts can also be answered with `coordctl approve`, `deny` and `answer`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer, and wins.
         remote: Flag => settings.remote_answers;
+        /// How long a prompt can be answered from elsewhere; after that only its terminal answers it.
+        wait: Ms => settings.reply_wait_ms;
+        // H-50
+        /// What the passphrase is needed for. `requests`: to answer prompts. `all`: for every order of `coordctl`, so that an agent cannot give one from a window that it opened in your own tmux server.
+        passphrase_for: Word<PassphraseFor> => settings.passphrase_for;
+        // H-38
+        /// Whether permission prompts of headless runs wait for an answer instead of being denied at once. It needs a notice channel that tells you.
+        headless: Flag => settings.headless_answers;
+        /// How long the prompts of a headless run wait in all, and those of the subagents of one turn (`coordctl attend --ask-for-agents`).
+        headless_bound: Ms => settings.hidden_wait_ms;
     }
 
     /// Reserved: no key yet.
@@ -169,7 +179,7 @@ config! {
     "notice" notice: Notice {
         /// Time for which a need is open before it is told, by kind; kinds that are not listed are told at once.
         delays: Delays = Delays(NoticeSettings::default().delays_ms);
-        /// Kinds of needs that are told, and `recovered` and `finished`; with `[]`, nothing is told.
+        /// Kinds of needs that are told, and `replied` (a prompt was answered with `coordctl`), `recovered` and `finished`; with `[]`, nothing is told.
         kinds: NoticeKinds = NoticeKinds(NoticeSettings::default().kinds);
         /// Time for which a push waits while you are looking at the session's pane; a desktop shows nothing then.
         present_wait: Ms = Ms(NoticeSettings::default().present_ms);

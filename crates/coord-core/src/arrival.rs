@@ -246,7 +246,8 @@ fn apply(
         }
     }
     recovery::harm::on_prompt(session, event, fx);
-    let was_applied = turn::apply(session, event, stamp, at);
+    let hidden_ms = state.hidden_wait_ms(session, event, at);
+    let was_applied = turn::apply(session, event, stamp, (at, hidden_ms));
     if was_applied {
         state.note_quota(session, event, at, fx);
         state.offer(session, event, at, fx);

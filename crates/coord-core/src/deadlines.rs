@@ -9,6 +9,7 @@ use crate::fusion;
 use crate::pane;
 use crate::records::{Header, Message, Presence, SeenIds, Session, State};
 use crate::registry;
+use crate::request;
 
 impl State {
     /// Rebuilds the state from its stored parts.
@@ -100,6 +101,7 @@ impl State {
                     .chain(self.removed_elsewhere(session))
                     .chain(self.quota_at(session))
                     .chain(self.rest_at(session))
+                    .chain(request::hidden_until(session))
                     .min()
             }
             Presence::Ended { .. }

@@ -69,7 +69,7 @@ pub(crate) fn weigh(session: &Session, awake: Awake) -> Verdict {
     let hooks = by_hooks(session);
     let by_hooks = |against| Verdict { doing: hooks, by: Source::Hooks, against };
     let Some(level) = session.registry.level() else { return by_screen(session, hooks) };
-    let registry = by_level(level.status, hooks);
+    let registry = by_registry(session, level.status);
     let is_newer = level.is_after(newest_edge(session));
     let is_between = registry == Doing::Rest && awake < queued_until(session);
     if registry == hooks || (is_newer && !is_between) {
@@ -138,7 +138,7 @@ pub(crate) fn lag_is_over(session: &Session) -> Awake {
 pub(crate) fn is_behind(session: &Session) -> bool {
     let hooks = by_hooks(session);
     session.registry.level().is_some_and(|level| {
-        !level.is_after(newest_edge(session)) && by_level(level.status, hooks) != hooks
+        !level.is_after(newest_edge(session)) && by_registry(session, level.status) != hooks
     })
 }
 
@@ -168,6 +168,13 @@ pub(crate) fn by_hooks(session: &Session) -> Doing {
         Turn::None if session.edge.is_none() && session.last.is_some() => Doing::Unreported,
         Turn::None | Turn::Closed { .. } | Turn::Interrupted { .. } => Doing::Rest,
     }
+}
+
+/// What the registry says. It stays busy while a hook waits beside which the client shows no dialog (measured).
+fn by_registry(session: &Session, status: RegistryStatus) -> Doing {
+    let hooks = by_hooks(session);
+    let is_hidden = session.waits.iter().any(|wait| wait.hidden_until.is_some());
+    if is_hidden && status == RegistryStatus::Busy { hooks } else { by_level(status, hooks) }
 }
 
 /// Combines the registry with the hooks. The registry says `busy` for a background subagent, and `idle` during a

@@ -67,9 +67,9 @@ pub use queue::{
 pub use quota::is_failure_open;
 pub use records::{
     Activity, Budget, BudgetDecision, Cause, ChannelState, Counters, Counts, DeadServer,
-    DerivedName, EarlyEnd, Ending, Failing, Flag, Header, Hold, HostEvent, Inbox, Last, LastEvent,
-    Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need, Notice,
-    NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
+    DerivedName, EarlyEnd, Ending, Failing, Flag, Header, HiddenWaits, Hold, HostEvent, Inbox,
+    Last, LastEvent, Lease, Level, Limits, LineCounts, Machine, Marks, Message, MessageState, Need,
+    Notice, NoticeStage, NoticeWait, Notices, Obstacle, Over, Owner, OwnerId, OwnerProof, PaneFact,
     PaneView, Pending, Presence, QueueHead, QuotaWait, Recovery, RegistryFact, Reply, Rest,
     SeenIds, Sending, Session, ShownState, Signature, Sought, Source, Stage, Stall, Stamp, Starter,
     State, Still, StopFile, Task, Turn, UnderWay, Wait, WaitKind, WaitedFor, WakeBudget,

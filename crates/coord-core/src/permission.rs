@@ -3,14 +3,14 @@
 //!
 //! Waits are a set, keyed by agent, tool and input digest. Only a sign that *this* prompt is over ends a wait,
 //! never mere new output. A request that comes after the result of its own call opens nothing, because no sign of
-//! its end would follow (G2). A headless run is denied at once if nobody can be asked, so its requests open no
-//! wait.
+//! its end would follow (G2). A headless run is denied at once if nobody can be asked, so its requests open a wait
+//! only where a hook of coord's may wait for a reply.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::records::{Over, Session, Stamp, UnderWay, Wait, WaitKind};
-use coord_model::{HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
+use coord_model::{Awake, HookEvent, HookKind, Kind, Moment, RequestId, StartSource, ToolPhase};
 
 /// Maximum number of open prompts per session; more are not told apart.
 const WAITS_MAX: usize = 32;
@@ -88,15 +88,21 @@ fn key_of(parts: &[&[u8]]) -> u32 {
     bytes.fold(0x811c_9dc5, |key, byte| (key ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Applies a hook's event to the waits of its session.
-pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: Moment) {
+/// Applies a hook's event to the waits of its session. `hidden_ms`: how long the hook of this request may wait while the
+/// client shows no dialog.
+pub(crate) fn apply(
+    session: &mut Session,
+    event: &HookEvent,
+    stamp: Stamp,
+    (at, hidden_ms): (Moment, Option<u64>),
+) {
     remember_over(session, event, stamp);
     match &event.kind {
         HookKind::PermissionRequest => {
-            if session.kind != Some(Kind::Headless) {
-                let tool = event.tool.clone().unwrap_or_default();
+            if session.kind != Some(Kind::Headless) || hidden_ms.is_some() {
                 let call = call_of(session, event);
-                open(&mut session.waits, event, (tool, call), at);
+                let hidden_until = hidden_ms.map(|ms| at.awake.plus_ms(ms));
+                open(&mut session.waits, event, (call, hidden_until), at);
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, at),
@@ -168,17 +174,18 @@ fn kind_of(event: &HookEvent) -> WaitKind {
 fn open(
     waits: &mut Vec<Wait>,
     event: &HookEvent,
-    (tool, call): (String, Option<String>),
+    (call, hidden_until): (Option<String>, Option<Awake>),
     at: Moment,
 ) {
     let (agent, digest, kind) = (event.agent.clone(), event.digest, kind_of(event));
+    let tool = event.tool.clone().unwrap_or_default();
     let request = Some(RequestId(event.id));
     // Its notification arrived before it.
     let notified = |wait: &&mut Wait| wait.tool.is_empty() && wait.agent == agent;
     if let Some(wait) = waits.iter_mut().find(notified) {
         (wait.tool, wait.digest, wait.kind, wait.call) = (tool, digest, kind, call);
     } else if waits.len() < WAITS_MAX {
-        waits.push(Wait { agent, tool, digest, kind, call, request, since: at });
+        waits.push(Wait { agent, tool, digest, kind, call, request, since: at, hidden_until });
     }
 }
 
@@ -206,6 +213,7 @@ fn on_notification(session: &mut Session, event: &HookEvent, kind: &str, at: Mom
             call: None,
             request,
             since,
+            hidden_until: None,
         });
     }
 }

@@ -55,7 +55,7 @@ pub use shown::ShownState;
 pub use stall::{Activity, Stall, UnderWay};
 pub use state::{Counters, Header, State};
 pub use task::{StopFile, Task};
-pub use wait::{Over, Wait, WaitKind};
+pub use wait::{HiddenWaits, Over, Wait, WaitKind};
 pub use wakes::{WakeBudget, WakeDecision};
 
 pub(crate) use clocks::NEVER;

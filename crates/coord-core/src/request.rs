@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::string::String;
 
 use coord_model::{
-    Decided, Effect, Kind, Moment, NeedKind, ProcessRef, RegistryStatus, ReplyKind, ReplyOutcome,
-    RequestId, SessionKey,
+    Awake, Decided, Effect, Event, HookEvent, HookKind, Kind, Moment, NeedKind, NoticeKind,
+    ProcessRef, RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey,
 };
 
 use crate::effects::Effects;
@@ -86,10 +86,11 @@ impl State {
         if session.replies.iter().any(|reply| reply.request == request) {
             return Err(NotAnswerable::Replied);
         }
-        if session.kind == Some(Kind::Headless) {
+        let is_hidden = wait.hidden_until.is_some();
+        if session.kind == Some(Kind::Headless) && !is_hidden {
             return Err(NotAnswerable::Headless);
         }
-        if wait.agent.is_some() {
+        if wait.agent.is_some() && !is_hidden {
             return Err(NotAnswerable::Subagent);
         }
         if session.two_owners {
@@ -98,14 +99,15 @@ impl State {
         if !self.is_local(session) || !session.may_live() {
             return Err(NotAnswerable::Elsewhere);
         }
-        if session.registry.level().is_none() {
+        if session.registry.level().is_none() && !is_hidden {
             return Err(NotAnswerable::NoRegistry);
         }
         let is_reported = !wait.tool.is_empty() && ReplyKind::Deny.answers(need.kind);
         if is_reported { Ok(()) } else { Err(NotAnswerable::Dialog) }
     }
 
-    /// Whether a reply may be handed over now: its dialog is on the screen too.
+    /// Whether a reply may be handed over now: its dialog is on the screen too, unless the client shows none while a
+    /// hook waits.
     ///
     /// # Errors
     /// Why it may not.
@@ -121,7 +123,63 @@ impl State {
             let status = level.status;
             matches!(status, RegistryStatus::WaitingPermission | RegistryStatus::WaitingInput)
         });
-        if is_shown { Ok(()) } else { Err(NotAnswerable::NotShown) }
+        let wait = wait_of(session, request);
+        let is_hidden = wait.is_some_and(|wait| wait.hidden_until.is_some());
+        if is_shown || is_hidden { Ok(()) } else { Err(NotAnswerable::NotShown) }
+    }
+
+    /// How long the hook of this request may wait although the client shows no dialog meanwhile, in milliseconds
+    /// (H-38): not at all, unless its owner has switched that on, somebody can be told, and the bound is not used up.
+    pub(crate) fn hidden_wait_ms(
+        &self,
+        session: &Session,
+        event: &HookEvent,
+        at: Moment,
+    ) -> Option<u64> {
+        let settings = &self.header.settings;
+        let is_switched_on = match (session.kind, &event.agent) {
+            (Some(Kind::Headless), _) => settings.headless_answers,
+            (_, Some(_)) => {
+                session.marks.asks_for_agents == Some(true) && self.is_unattended(session)
+            }
+            (_, None) => false,
+        };
+        let is_request = event.kind == HookKind::PermissionRequest && event.is_proved();
+        let somebody_is_told = !settings.notice.channels.is_empty();
+        let left_ms =
+            settings.hidden_wait_ms.saturating_sub(session.hidden_waits.in_all_ms(at.awake));
+        let may_wait = settings.remote_answers && is_switched_on && is_request && somebody_is_told;
+        Some(left_ms).filter(|left_ms| may_wait && 0 < *left_ms)
+    }
+
+    /// Counts how long hooks waited while the client showed no dialog: in all for a headless run, and for the
+    /// subagents of one turn.
+    pub(crate) fn count_hidden_waits(&mut self, key: SessionKey, event: &Event, at: Moment) {
+        let Some(session) = self.get(key) else { return };
+        let mut counted = session.hidden_waits;
+        let is_hidden = session.waits.iter().any(|wait| wait.hidden_until.is_some());
+        match (counted.since, is_hidden) {
+            (None, true) => counted.since = Some(at.awake),
+            (Some(_), false) => {
+                counted.spent_ms = counted.in_all_ms(at.awake);
+                counted.since = None;
+            }
+            (None, false) | (Some(_), true) => (),
+        }
+        let is_prompt = |hook: &HookEvent| {
+            hook.kind == HookKind::UserPromptSubmit && hook.agent.is_none() && hook.is_proved()
+        };
+        let begins = matches!(event, Event::Hook(hook) if is_prompt(hook));
+        if begins && session.kind != Some(Kind::Headless) {
+            counted.spent_ms = 0;
+        }
+        if counted == session.hidden_waits {
+            return;
+        }
+        if let Some(mut session) = self.take(key) {
+            session.hidden_waits = counted;
+            self.put(session);
+        }
     }
 
     /// Whether this reply may be handed over now.
@@ -176,6 +234,7 @@ impl State {
         if session.replies.len() == REPLIES_MAX {
             session.replies.remove(0);
         }
+        self.tell_news(&mut session, NoticeKind::Replied, at);
         session.replies.push(Reply { request, need, hook, kind, tool, call, at, outcome: None });
         fx.ask(Effect::HandReply { session: key, request, reply: kind });
         self.put(session);
@@ -225,6 +284,26 @@ impl Session {
     /// The replies of which nothing is known yet.
     pub fn unproved_replies(&self) -> impl Iterator<Item = &Reply> {
         self.replies.iter().filter(|reply| reply.outcome.is_none())
+    }
+}
+
+/// When the first hook of the session must not wait any longer because the client shows no dialog meanwhile.
+pub(crate) fn hidden_until(session: &Session) -> Option<Awake> {
+    session.waits.iter().filter_map(|wait| wait.hidden_until).min()
+}
+
+/// Ends the waits that have hidden a prompt for as long as they may: a headless run is denied, and the client shows the
+/// dialog of a subagent.
+pub(crate) fn end_hidden_waits(session: &mut Session, at: Moment, fx: &mut Effects) {
+    if hidden_until(session).is_none_or(|until| at.awake < until) {
+        return;
+    }
+    fx.decide(session, "H-38", "nobody replied in time", "coord's hook does not wait any longer");
+    let is_headless = session.kind == Some(Kind::Headless);
+    let is_over = |wait: &Wait| wait.hidden_until.is_some_and(|until| until <= at.awake);
+    session.waits.retain(|wait| !(is_headless && is_over(wait)));
+    for wait in session.waits.iter_mut().filter(|wait| is_over(wait)) {
+        wait.hidden_until = None;
     }
 }
 

@@ -16,6 +16,7 @@ use crate::pane;
 use crate::records::clocks;
 use crate::records::{Hold, Presence, Session, State};
 use crate::registry;
+use crate::request;
 use crate::status::Answer;
 
 /// Applies one event to the state and returns the effects to perform.
@@ -412,6 +413,7 @@ fn on_due(state: &mut State, now: Now, fx: &mut Effects) -> Vec<SessionKey> {
         }
         if let Some(mut session) = state.take(*key) {
             pane::forget_stale(&mut session, at);
+            request::end_hidden_waits(&mut session, at, fx);
             registry::settle_turn(&mut session, at, fx);
             if state.removed_elsewhere(&session).is_some_and(|due| due <= at.awake) {
                 registry::give_up(&mut session, at, fx);
@@ -456,6 +458,7 @@ fn refresh(state: &mut State, touched: &[SessionKey], event: &Event, at: Moment,
     state.note_stale(touched);
     for key in touched {
         state.update_name(*key);
+        state.count_hidden_waits(*key, event, at);
         show(state, *key, at, fx);
         state.update_needs(*key, event, at, fx);
     }

@@ -37,7 +37,13 @@ fn is_edge(event: &HookEvent) -> bool {
 }
 
 /// Applies `event` to its record. Returns false if the event came too late to change anything.
-pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: Moment) -> bool {
+/// `hidden_ms`: how long the hook of a request may wait while the client shows no dialog.
+pub(crate) fn apply(
+    session: &mut Session,
+    event: &HookEvent,
+    stamp: Stamp,
+    (at, hidden_ms): (Moment, Option<u64>),
+) -> bool {
     if session.boot != event.boot {
         // Stamps of two boots do not compare: the order of arrival decides (H-31).
         session.boot.clone_from(&event.boot);
@@ -55,7 +61,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
     stall::on_hook(session, event, at);
     session.rest.on_hook(event);
     let before = fusion::by_hooks(session);
-    permission::apply(session, event, stamp, at);
+    permission::apply(session, event, stamp, (at, hidden_ms));
     if is_edge(event) {
         session.edge = Some(stamp);
         session.edge_at = at;

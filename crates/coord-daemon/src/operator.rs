@@ -11,7 +11,9 @@ use std::path::Path;
 
 use coord_core::{QUEUE_NAME_CHARS_MAX, Session, Would, is_queue_name};
 use coord_host::process::{self, Caller};
-use coord_model::{Command, Event, MarkChange, NeedId, Now, ProcessRef, SessionKey, Whom};
+use coord_model::{
+    Command, Event, MarkChange, NeedId, Now, PassphraseFor, ProcessRef, SessionKey, Whom,
+};
 use coord_view::lookup;
 use coord_wire::api::{
     ACCEPTED, DRY_RUN, OperatorAnswer, OperatorRequest, OperatorResult, OperatorVerb, REFUSED,
@@ -85,6 +87,10 @@ impl<W: World> Coordinator<W> {
         if let Err(refusal) = self.check_caller(caller) {
             tracing::warn!(%refusal, verb = ?asked.verb, "an order was refused");
             return Route::Answer(refusal.into());
+        }
+        let is_guarded = self.engine.state().header().settings.passphrase_for == PassphraseFor::All;
+        if is_guarded && !asked.dry_run && !self.is_unlocked(caller, now) {
+            return Route::Answer(RequestError::PassphraseNeeded.into());
         }
         match self.order(asked, now) {
             Ok(answer) if asked.dry_run => Route::Answer(Response::json(&answer)),
@@ -331,7 +337,16 @@ fn words(asked: &OperatorRequest) -> String {
     if let Some(directory) = &asked.directory {
         say(&format!("all of {directory}"));
     }
-    let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = &asked.marks;
+    let MarkChange {
+        answers,
+        asks_for_agents,
+        unattended,
+        recover,
+        name,
+        parent,
+        task_dir,
+        accepts,
+    } = &asked.marks;
     if let Some(unattended) = unattended {
         say(if *unattended { "unattended" } else { "attended" });
     }
@@ -340,6 +355,9 @@ fn words(asked: &OperatorRequest) -> String {
     }
     if let Some(answers) = answers {
         say(if *answers { "answers" } else { "no-answers" });
+    }
+    if let Some(asks) = asks_for_agents {
+        say(if *asks { "ask-for-agents" } else { "no-ask-for-agents" });
     }
     for (what, value) in [("name", name), ("parent", parent), ("task-dir", task_dir)] {
         if let Some(value) = value {
@@ -394,6 +412,7 @@ fn check_shape(asked: &OperatorRequest) -> Result<(), RequestError> {
         || marks.parent.is_some()
         || marks.task_dir.is_some()
         || marks.answers.is_some()
+        || marks.asks_for_agents.is_some()
         || !marks.accepts.is_empty();
     must(
         directory.is_none() || !of_one,

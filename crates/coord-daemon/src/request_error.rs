@@ -74,6 +74,8 @@ pub enum RequestError {
         /// How long to wait, seconds.
         seconds: u64,
     },
+    /// It has to be given on this terminal first.
+    PassphraseNeeded,
     /// No passphrase is set.
     NoPassphrase,
     /// The file of the passphrase cannot be used.
@@ -158,6 +160,9 @@ impl fmt::Display for RequestError {
             Self::WrongPassphrase => f.write_str("Wrong passphrase; nothing was sent."),
             Self::TooManyTries { seconds } => {
                 write!(f, "Too many tries of the passphrase; try again in {seconds} s.")
+            }
+            Self::PassphraseNeeded => {
+                f.write_str("The passphrase is needed first. → coordctl passphrase --unlock")
             }
             Self::NoPassphrase => f.write_str("No passphrase is set. → coordctl passphrase"),
             Self::PassphraseFile(error) => error.fmt(f),

@@ -116,10 +116,12 @@ impl<W: World> Coordinator<W> {
         }
         // Without the secret nobody could reply (H-22).
         let has_passphrase = self.has_passphrase();
+        let wait_ns = self.engine.state().header().settings.reply_wait_ms.saturating_mul(1_000_000);
         let mut over = Vec::new();
         let mut waiting = std::mem::take(&mut self.requests.waiting);
         for (id, one) in &mut waiting {
             let is_over = match self.may_wait(&one.ask) {
+                Ok(()) if wait_ns <= now.mono_ns.saturating_sub(one.since_ns) => true,
                 Ok(()) => {
                     let is_real = one.was_open || self.is_as_reported(&one.ask);
                     one.was_open = true;
@@ -342,8 +344,7 @@ impl<W: World> Coordinator<W> {
             Err(error) => return Route::Answer(RequestError::bad(error).into()),
         };
         if !self.is_unlocked(caller, now) {
-            let message = "the passphrase is needed first";
-            return Route::Answer(Response::error(401, "passphrase_needed", message));
+            return Route::Answer(RequestError::PassphraseNeeded.into());
         }
         match self.decide(id, &asked, now) {
             Ok(()) => self.after_sync(Response::no_content()),

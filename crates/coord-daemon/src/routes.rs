@@ -5,7 +5,7 @@ use coord_host::process::Caller;
 use coord_model::{MessageId, Now};
 use coord_view::history::{Of, Wanted};
 use coord_view::lookup::{self, LookupError};
-use coord_wire::api::RequestAsk;
+use coord_wire::api::{PASSPHRASE_NEEDED, RequestAsk};
 use coord_wire::exchange::{ELSEWHERE, FORBIDDEN};
 use coord_wire::inspect::{Inspect, SCHEMA};
 
@@ -187,6 +187,7 @@ impl From<RequestError> for Response {
             RequestError::TaskTaken { .. } => (409, "task_taken"),
             RequestError::WrongPassphrase => (FORBIDDEN, "wrong_passphrase"),
             RequestError::TooManyTries { .. } => (429, "too_many_tries"),
+            RequestError::PassphraseNeeded => (401, PASSPHRASE_NEEDED),
             RequestError::NoPassphrase => (409, "no_passphrase"),
             RequestError::PassphraseFile(_) => (409, "passphrase_file"),
             RequestError::ReceiverFull { .. } | RequestError::TextsFull { .. } => (429, "full"),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-/// An interactive client that started this process.
+/// A client that started this process.
 pub(crate) struct Harness {
     pub(crate) process: Process,
     /// Readable once the client is gone.
@@ -20,17 +20,19 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// The harness, if it is this process's parent and a person may be at it. A process between the
-    /// two could pass on neither the message nor the exit code.
+    /// The harness, if it is this process's parent. A process between the two could pass on neither
+    /// the message nor the exit code.
     pub(crate) fn of_parent(process: Process) -> Option<Self> {
         let parent = getppid().filter(|parent| is_pid(*parent, process.pid))?;
-        if !process::is_at_terminal(process) {
-            return None;
-        }
         let end = pidfd_open(parent, PidfdFlags::empty()).ok()?;
         // The pidfd was opened by number, so the checks are reliable only now that it is held.
         let is_still = getppid() == Some(parent) && Process::read(process.pid) == Some(process);
         is_still.then_some(Self { process, end })
+    }
+
+    /// Whether a person may be at it.
+    pub(crate) fn is_at_terminal(&self) -> bool {
+        process::is_at_terminal(self.process)
     }
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn run(given: &Given<'_>, stamp: Stamp) -> i32 {
     files::fill_standard_streams();
     // The wake hook reports nothing, so nothing is lost if it finds no place.
     let Ok(Some(place)) = Place::find(given) else { return SAFE };
-    let Some(harness) = place.harness.and_then(Harness::of_parent) else { return SAFE };
+    let harness = place.harness.and_then(Harness::of_parent).filter(Harness::is_at_terminal);
+    let Some(harness) = harness else { return SAFE };
     let stdin_deadline_ns = stamp.mono_ns.saturating_add(nanoseconds(HOOK_STDIN));
     let payload = payload::read(Fields::new(None), stdin_deadline_ns);
     if !is_event(&payload) {

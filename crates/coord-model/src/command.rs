@@ -88,6 +88,9 @@ pub struct MarkChange {
     /// Whether prompts in which its agent asks for consent are answered too (S1-10, S1-11, H-40).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
+    /// Whether requests of its subagents may wait for a reply while the client shows no dialog (H-38).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks_for_agents: Option<bool>,
     /// Whether the session is unattended.
     pub unattended: Option<bool>,
     /// Whether it comes back by itself after a crash although it is attended (H-06).

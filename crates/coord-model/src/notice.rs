@@ -17,12 +17,18 @@ pub enum NoticeKind {
     Recovered,
     /// A headless session ended.
     Finished,
+    /// A person replied to a request from elsewhere than its terminal (H-22).
+    Replied,
 }
 
 impl NoticeKind {
     /// All kinds.
     pub fn all() -> impl Iterator<Item = Self> {
-        NeedKind::ALL.into_iter().map(Self::Need).chain([Self::Recovered, Self::Finished])
+        NeedKind::ALL.into_iter().map(Self::Need).chain([
+            Self::Recovered,
+            Self::Finished,
+            Self::Replied,
+        ])
     }
 
     /// The kind's name in JSON and in the configuration.
@@ -31,6 +37,7 @@ impl NoticeKind {
             Self::Need(kind) => kind.name(),
             Self::Recovered => "recovered",
             Self::Finished => "finished",
+            Self::Replied => "replied",
         }
     }
 }
@@ -179,10 +186,10 @@ pub struct NoticeSettings {
 
 impl Default for NoticeSettings {
     fn default() -> Self {
-        let is_need = |kind: &NoticeKind| matches!(kind, NoticeKind::Need(_));
+        let is_told = |kind: &NoticeKind| matches!(kind, NoticeKind::Need(_) | NoticeKind::Replied);
         let prompts = NeedKind::ALL.into_iter().filter(|kind| kind.is_prompt());
         Self {
-            kinds: NoticeKind::all().filter(is_need).collect(),
+            kinds: NoticeKind::all().filter(is_told).collect(),
             delays_ms: prompts.map(|kind| (NoticeKind::Need(kind), 20_000)).collect(),
             again_ms: 600_000,
             again_max_ms: 2 * 3_600_000,

@@ -79,6 +79,25 @@ pub struct Settings {
     pub notice: NoticeSettings,
     /// Whether requests may be answered from elsewhere than their terminal.
     pub remote_answers: bool,
+    /// How long a hook waits for a reply at most.
+    pub reply_wait_ms: u64,
+    /// What the passphrase is needed for (H-50).
+    pub passphrase_for: PassphraseFor,
+    /// Whether requests of headless runs may wait for a reply (A-03, H-38).
+    pub headless_answers: bool,
+    /// How long hooks of a headless run, or of the subagents of one turn, wait in all, while nobody else can answer
+    /// (H-38).
+    pub hidden_wait_ms: u64,
+}
+
+/// What the passphrase is needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PassphraseFor {
+    /// Replies to requests.
+    Requests,
+    /// Every order of `coordctl`.
+    All,
 }
 
 impl Default for Settings {
@@ -118,6 +137,10 @@ impl Default for Settings {
             queue: QueueLimits::default(),
             notice: NoticeSettings::default(),
             remote_answers: false,
+            reply_wait_ms: 24 * 3_600_000,
+            passphrase_for: PassphraseFor::Requests,
+            headless_answers: false,
+            hidden_wait_ms: 600_000,
         }
     }
 }

@@ -119,11 +119,12 @@ fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words 
     let need = named
         .as_ref()
         .and_then(|one| one.session.needs.iter().find(|need| need.id == id.to_string()));
-    let text = format!("{name} {}", what(kind, need, age_s));
+    let replied = (kind == NoticeKind::Replied).then(|| replied(id, from)).flatten();
+    let text = format!("{name} {}{}", what(kind, need, age_s), replied.unwrap_or_default());
     let notice = Notice {
         event: match kind {
             NoticeKind::Need(_) => NoticeEvent::Need,
-            NoticeKind::Recovered | NoticeKind::Finished => NoticeEvent::News,
+            NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => NoticeEvent::News,
         },
         id: Some(id),
         kind: Some(kind),
@@ -140,11 +141,23 @@ fn of_one(id: NeedId, kind: NoticeKind, since_ms: u64, from: From<'_>) -> Words 
     Words { notice, line }
 }
 
+/// What the newest reply did.
+fn replied(id: NeedId, from: From<'_>) -> Option<String> {
+    let reply = from.state.session(id.session)?.replies.last()?;
+    let what = match reply.tool.as_str() {
+        "AskUserQuestion" => "question".to_owned(),
+        "ExitPlanMode" => "plan".to_owned(),
+        tool => escape(tool),
+    };
+    Some(format!(": {what} {}", reply.kind.did()))
+}
+
 /// What is needed, or what happened, after the session's name.
 fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
     match kind {
         NoticeKind::Recovered => "was recovered".to_owned(),
         NoticeKind::Finished => "finished".to_owned(),
+        NoticeKind::Replied => "got an answer from coordctl".to_owned(),
         NoticeKind::Need(NeedKind::Login) => "must log in".to_owned(),
         NoticeKind::Need(NeedKind::Crashed) => "crashed".to_owned(),
         NoticeKind::Need(NeedKind::Interrupted) => "was interrupted".to_owned(),
@@ -165,13 +178,13 @@ fn what(kind: NoticeKind, need: Option<&Need>, age_s: u64) -> String {
 fn line(kind: NoticeKind, text: &str, name: &str, place: Option<&str>, age_s: u64) -> String {
     let command = match kind {
         NoticeKind::Need(kind) => kind.command(name),
-        NoticeKind::Recovered | NoticeKind::Finished => None,
+        NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => None,
     };
     let (command, shows_age) = match kind {
         NoticeKind::Need(NeedKind::Login) => (Some("type /login there".to_owned()), false),
         NoticeKind::Need(NeedKind::NeedsOperator) => (None, false),
         NoticeKind::Need(kind) => (command, kind.is_prompt()),
-        NoticeKind::Recovered | NoticeKind::Finished => (command, false),
+        NoticeKind::Recovered | NoticeKind::Finished | NoticeKind::Replied => (command, false),
     };
     let has_command = matches!(kind, NoticeKind::Need(NeedKind::Crashed | NeedKind::Interrupted));
     let head = match command {

@@ -310,6 +310,9 @@ pub struct ResumeOrder {
     pub variables: Vec<String>,
 }
 
+/// The code of an answer with status 401: the passphrase has to be given on the caller's terminal first.
+pub const PASSPHRASE_NEEDED: &str = "passphrase_needed";
+
 /// The body of `POST /v1/requests`: a hook asks to wait for a person's reply.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RequestAsk {

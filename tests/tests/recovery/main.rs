@@ -8,6 +8,7 @@ mod ends;
 mod fails;
 mod failures;
 mod forged;
+mod hidden;
 mod many;
 mod notices;
 mod opted_in;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 /// A client mostly waits, but its start takes a second of one core.
 const N_AT_ONCE: usize = 4;
 
-const CASES: [(&str, fn()); 84] = [
+const CASES: [(&str, fn()); 87] = [
     ("sigkill_in_a_turn", crashes::sigkill_in_a_turn),
     ("sigkill_where_somebody_watches", crashes::sigkill_where_somebody_watches),
     ("sigkill_at_rest", crashes::sigkill_at_rest),
@@ -59,6 +60,12 @@ const CASES: [(&str, fn()); 84] = [
     ("a_request_that_is_interrupted", requests::a_request_that_is_interrupted),
     ("a_request_whose_coordinator_is_killed", requests::a_request_whose_coordinator_is_killed),
     ("a_request_whose_questions_are_answered", questions::questions_are_answered_from_elsewhere),
+    (
+        "a_request_and_every_order_need_the_passphrase",
+        requests::a_request_and_every_order_need_the_passphrase,
+    ),
+    ("a_request_of_a_headless_run", hidden::a_request_of_a_headless_run),
+    ("a_request_of_a_subagent", hidden::a_request_of_a_subagent),
     ("a_request_whose_plan_is_approved", questions::a_plan_is_approved_with_its_mode),
     ("a_draft", answers::a_draft),
     ("the_limit_of_answers", answers::the_limit_of_answers),

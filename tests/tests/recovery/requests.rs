@@ -23,18 +23,24 @@ fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
 
 /// A client whose prompts can be answered from elsewhere.
 pub(crate) fn started(arguments: &[&str], turns: impl IntoIterator<Item = Turn>) -> Place {
+    let mut place = prepared("", turns);
+    place.pid = place.pane.start(arguments);
+    place.learn_id();
+    place
+}
+
+/// Where prompts can be answered from elsewhere. `approvals` are further lines for that table of the configuration.
+pub(crate) fn prepared(approvals: &str, turns: impl IntoIterator<Item = Turn>) -> Place {
     let mut place = Place::open("", turns);
     let config = std::fs::read_to_string(place.home.paths().config_file()).expect("its config");
     let (program, _) = recorder(&place.home);
     place.home.write_config(&format!(
-        "{config}[approvals]\nremote = true\n[notice]\ndelays = {{}}\n\
+        "{config}[approvals]\nremote = true\n{approvals}\n[notice]\ndelays = {{}}\n\
          [notice.channel.brief]\nvia = 'command'\nprogram = '{program}'\n\
          [notice.channel.whole]\nvia = 'command'\nprogram = '{program}'\ndetail = 'input'\n",
         program = program.display()
     ));
     place.unlock();
-    place.pid = place.pane.start(arguments);
-    place.learn_id();
     place
 }
 
@@ -124,6 +130,28 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     assert!(explained.contains(&id), "{explained}");
     assert!(is_stored(&place, &format!("approve {id}")), "the decision is recorded");
     assert!(!is_stored(&place, "made-from-afar"), "the input is not");
+}
+
+// H-50: where the passphrase is for all, no order is taken from a terminal on which it was not given.
+pub(crate) fn a_request_and_every_order_need_the_passphrase() {
+    let mut place = prepared("passphrase_for = 'all'", []);
+    place.pid = place.pane.start(&MANUAL);
+    place.learn_id();
+    let (locked, program) =
+        (place.terminal.pane(), coord_tests::coord::programs().join("coordctl"));
+    let root = place.home.root();
+    locked.command(&format!("{} --root {} hold --all", program.display(), root.display()));
+    locked.wait_screen("Passphrase:");
+    locked.type_text("a wrong one");
+    locked.keys(&["Enter"]);
+    locked.wait_screen("Wrong passphrase; nothing was sent.");
+    assert!(place.when("it", |_| true).hold.is_none());
+    let dry = place.order(&["hold", "--all", "--dry-run"]);
+    assert!(dry.contains("Dry run: nothing was changed."), "{dry}");
+    // The pane in which orders are given is unlocked; a wrong try delays only further tries.
+    let held = place.order(&["hold", "--all"]);
+    assert!(held.contains("code 0"), "{held}");
+    place.when("its hold", |session| session.hold.is_some());
 }
 
 // A-06, A-08: a key of `coordctl top` runs the verb at its own terminal, and goes back to the list.

@@ -65,11 +65,18 @@ fn order(request: &OperatorRequest, how: &How, context: &Context) -> Result<(), 
     show(&answer, how, Painter::for_stdout(), &mut std::io::stdout().lock())
 }
 
-/// Sends the request. Its record is durable when the answer is there.
+/// Sends the request, after the passphrase where it is needed. Its record is durable when the answer is there.
 fn ask(request: &OperatorRequest, context: &Context) -> Result<OperatorAnswer, Failure> {
-    match client::post(context, "/v1/operator", request) {
+    let ask = || match client::post(context, "/v1/operator", request) {
         Ok(answer) => answer,
         Err(miss) => Err(Failure::NotReachable(not_reachable(miss, context))),
+    };
+    match ask() {
+        Err(Failure::PassphraseNeeded(_)) => {
+            passphrase::unlock(context)?;
+            ask()
+        }
+        answer => answer,
     }
 }
 

@@ -21,6 +21,9 @@ const NOBODY: &str = "none";
 pub struct Marks {
     /// Whether prompts in which its agent asks for consent are answered too (H-40).
     pub answers: Option<bool>,
+    /// Whether requests of its subagents may wait for a reply (H-38).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks_for_agents: Option<bool>,
     /// Whether the session is unattended; none if that was never set.
     pub unattended: Option<bool>,
     /// Whether it comes back by itself after a crash; none if that was never set.
@@ -40,8 +43,18 @@ pub struct Marks {
 impl Marks {
     /// Applies a change.
     pub fn change(&mut self, change: MarkChange) {
-        let MarkChange { answers, unattended, recover, name, parent, task_dir, accepts } = change;
+        let MarkChange {
+            answers,
+            asks_for_agents,
+            unattended,
+            recover,
+            name,
+            parent,
+            task_dir,
+            accepts,
+        } = change;
         self.answers = answers.or(self.answers);
+        self.asks_for_agents = asks_for_agents.or(self.asks_for_agents);
         self.unattended = unattended.or(self.unattended);
         self.recover = recover.or(self.recover);
         self.name = name.or(self.name.take());

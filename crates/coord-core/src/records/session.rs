@@ -26,7 +26,7 @@ use super::rest::Rest;
 use super::shown::ShownState;
 use super::stall::{Stall, UnderWay};
 use super::task::Task;
-use super::wait::{Over, Wait};
+use super::wait::{HiddenWaits, Over, Wait};
 use super::wakes::WakeBudget;
 
 /// Emission time of an event. Two stamps compare only within one record and owner (H-31).
@@ -215,6 +215,9 @@ pub struct Session {
     pub turn_id: Option<String>,
     /// Open prompts, as hooks report them (S0-18).
     pub waits: Vec<Wait>,
+    /// How long its hooks waited while the client showed no dialog.
+    #[serde(default)]
+    pub hidden_waits: HiddenWaits,
     /// Tool calls of the main thread that have not ended, as hooks report them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub under_way: Vec<UnderWay>,
@@ -334,6 +337,7 @@ impl Session {
             turn: Turn::None,
             turn_id: None,
             waits: Vec::new(),
+            hidden_waits: HiddenWaits::default(),
             under_way: Vec::new(),
             stall: None,
             quota: None,
@@ -440,7 +444,7 @@ impl Session {
         self.retire_signature();
         #[rustfmt::skip]
         let Self {
-            edge, edge_at, last, turn, turn_id, waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
+            edge, edge_at, last, turn, turn_id, waits, hidden_waits, over, background, registry, left, tmux, pane, old_pane, old_signatures,
             forked_from, kind, launch, recovery,
             // These outlive the process, or end by what the next process reports.
             key: _, session_id: _, previous_ids: _, client_name: _, derived: _, host: _, config_dir: _, owner: _, former_owners: _, two_owners: _, look: _,
@@ -456,6 +460,7 @@ impl Session {
         *registry = RegistryFact::Unknown;
         *pane = PaneFact::Unknown;
         waits.clear();
+        *hidden_waits = HiddenWaits::default();
         over.clear();
         old_signatures.retain(|one| one.is_content == Some(true));
     }
@@ -561,7 +566,7 @@ impl Session {
 
 clocks!(struct Session {
     key, session_id, previous_ids, client_name, derived, host, config_dir, kind, owner, former_owners, two_owners, forked_from, tmux, pane,
-    look, signature, old_signatures, presence, left, turn, turn_id, waits, under_way, stall, quota, rest, task, needs, last_need, replies, over,
+    look, signature, old_signatures, presence, left, turn, turn_id, waits, hidden_waits, under_way, stall, quota, rest, task, needs, last_need, replies, over,
     background, failure, cwd, transcript_path, permission_mode, boot, edge, edge_at, contested, last, sign, registry,
     is_foreign, old_pane, launch, marks, wakes, starter, inbox, held, recovery, counts, shown,
 } until {});

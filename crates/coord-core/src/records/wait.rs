@@ -3,7 +3,7 @@
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-use coord_model::{Moment, RequestId};
+use coord_model::{Awake, Moment, RequestId};
 
 use super::clocks::clocks;
 
@@ -26,6 +26,28 @@ pub struct Wait {
     pub request: Option<RequestId>,
     /// Since when.
     pub since: Moment,
+    /// Until when its hook may wait although the client shows no dialog meanwhile (H-38); none for a prompt whose
+    /// dialog is on the screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_until: Option<Awake>,
+}
+
+/// How long hooks of a session waited while the client showed no dialog (H-38).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HiddenWaits {
+    /// Since when one waits.
+    pub since: Option<Awake>,
+    /// How long earlier ones waited, milliseconds.
+    pub spent_ms: u64,
+}
+
+impl HiddenWaits {
+    /// How long they waited in all.
+    pub(crate) fn in_all_ms(&self, awake: Awake) -> u64 {
+        let now = self.since.map_or(0, |since| awake.ms_since(since));
+        self.spent_ms.saturating_add(now)
+    }
 }
 
 /// What a prompt asks for.
@@ -48,6 +70,8 @@ pub struct Over {
     pub mono_ns: u64,
 }
 
-clocks!(struct Wait { agent, tool, digest, kind, call, request, since } until {});
+clocks!(struct Wait { agent, tool, digest, kind, call, request, since } until { hidden_until });
+
+clocks!(struct HiddenWaits { since, spent_ms } until {});
 
 clocks!(none in WaitKind, Over);

@@ -23,7 +23,7 @@ fn with(notice: NoticeSettings) -> Event {
 }
 
 /// These channels, and otherwise the defaults.
-fn through(channels: &[(&str, ChannelClass)]) -> NoticeSettings {
+pub(crate) fn through(channels: &[(&str, ChannelClass)]) -> NoticeSettings {
     let channels = channels.iter().map(|(name, class)| channel(name, *class)).collect();
     NoticeSettings { channels, ..NoticeSettings::default() }
 }

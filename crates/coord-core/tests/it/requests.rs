@@ -3,11 +3,13 @@
 
 use coord_core::NotAnswerable;
 use coord_model::{
-    Command, Decided, Effect, Event, HookKind, Kind, PlanMode, ProcessRef, RegistryStatus,
-    ReplyKind, ReplyOutcome, RequestId, SessionKey, Settings, ToolPhase, Verdict,
+    ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NoticeKind,
+    PlanMode, ProcessRef, RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey, Settings,
+    TellAct, ToolPhase, Verdict, Whom,
 };
 
 use crate::crashes::{PID, in_a_turn};
+use crate::notices::through;
 use crate::world::{PROMPT, STOP, World, no_registry, order, process, settings};
 
 const CALL: &str = "toolu_1";
@@ -105,6 +107,117 @@ fn h_38_a_hook_waits_only_where_it_hides_no_dialog() {
     world.hook("s1", PID, PROMPT);
     let unseen = asks(&mut world, "Bash", None);
     assert_eq!(may(&world, unseen), Err(NotAnswerable::NoRegistry));
+}
+
+/// What is switched on where a hook may wait although the client shows no dialog meanwhile.
+fn hidden(bound_ms: u64) -> Settings {
+    Settings {
+        remote_answers: true,
+        headless_answers: true,
+        hidden_wait_ms: bound_ms,
+        notice: through(&[("here", ChannelClass::Tmux)]),
+        ..Settings::default()
+    }
+}
+
+/// A headless run whose client says in its registry that it is busy, as it does while it asks (measured).
+fn run(with: Settings) -> World {
+    let mut world = World::new();
+    world.take(&settings(with));
+    world.open("s1", PID, Kind::Headless);
+    world.hook("s1", PID, PROMPT);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world
+}
+
+// A-03, H-38: a headless run asks only where its owner wants that and somebody is told.
+#[test]
+fn h_38_a_headless_run_asks_only_where_that_is_switched_on_and_somebody_is_told() {
+    let on = hidden(600_000);
+    for (with, may_ask) in [
+        (on.clone(), true),
+        (Settings { headless_answers: false, ..on.clone() }, false),
+        (Settings { remote_answers: false, ..on.clone() }, false),
+        (Settings { notice: Settings::default().notice, ..on.clone() }, false),
+        (Settings { hidden_wait_ms: 0, ..on }, false),
+    ] {
+        let mut world = run(with);
+        let request = asks(&mut world, "Bash", None);
+        world.pass(3.0);
+        assert_eq!(may(&world, request).is_ok(), may_ask);
+        assert_eq!(world.session("s1").needs.len(), usize::from(may_ask), "it is denied at once");
+        handed(&mut world);
+        allow(&mut world, request);
+        assert_eq!(handed(&mut world).len(), usize::from(may_ask));
+    }
+}
+
+// H-38: the bound is for all prompts of a run together.
+#[test]
+fn h_38_a_headless_run_waits_no_longer_in_all_than_its_bound() {
+    let mut world = run(hidden(600_000));
+    let first = asks(&mut world, "Bash", None);
+    world.pass(400.0);
+    assert_eq!(may(&world, first), Ok(()));
+    let mut event = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
+    (event.tool, event.digest) = (Some("Bash".into()), Some(7));
+    world.send(event);
+    world.pass(1_000.0);
+    let second = asks(&mut world, "Bash", None);
+    world.pass(199.0);
+    assert_eq!(may(&world, second), Ok(()));
+    world.pass(2.0);
+    assert_eq!(may(&world, second), Err(NotAnswerable::Over));
+    assert_eq!(world.session("s1").needs, []);
+    let third = asks(&mut world, "Write", None);
+    assert_eq!(may(&world, third), Err(NotAnswerable::Over), "nothing is left of it");
+}
+
+// H-38: the dialog of a background subagent is hidden while a hook waits, so that is for unattended sessions whose
+// person allowed it by name, and ends with the bound, when the client shows it.
+#[test]
+fn h_38_a_subagent_asks_only_where_its_person_allowed_it() {
+    for (asks_for_agents, unattended, may_ask) in [
+        (None, Some(true), false),
+        (Some(false), Some(true), false),
+        (Some(true), Some(false), false),
+        (Some(true), Some(true), true),
+    ] {
+        let mut world = in_a_turn();
+        world.take(&settings(hidden(600_000)));
+        let whom = Whom::Session(world.session("s1").key);
+        let marks = MarkChange { asks_for_agents, unattended, ..MarkChange::default() };
+        world.take(&order(Command::Attend { whom, marks }));
+        world.says("s1", PID, RegistryStatus::Busy);
+        world.pass(1.0);
+        let request = asks(&mut world, "Bash", Some("agent-1"));
+        let expected = if may_ask { Ok(()) } else { Err(NotAnswerable::Subagent) };
+        assert_eq!(may(&world, request), expected);
+        handed(&mut world);
+        if may_ask {
+            world.pass(601.0);
+            assert_eq!(may(&world, request), Err(NotAnswerable::Subagent), "its dialog is shown");
+            world.hook("s1", PID, PROMPT);
+            let next = asks(&mut world, "Bash", Some("agent-2"));
+            assert_eq!(may(&world, next), Ok(()), "the bound is for one turn");
+            allow(&mut world, next);
+            assert_eq!(handed(&mut world).len(), 1);
+        }
+    }
+}
+
+// H-22: who is told of needs is told of each reply.
+#[test]
+fn h_22_a_reply_is_told_through_the_channels() {
+    let (mut world, request) = asked();
+    world.take(&settings(hidden(600_000)));
+    allow(&mut world, request);
+    let effects = core::mem::take(&mut world.effects);
+    let is_it = |effect: &Effect| {
+        let Effect::Tell(tell) = effect else { return false };
+        matches!(tell.act, TellAct::One { kind: NoticeKind::Replied, .. })
+    };
+    assert!(effects.iter().any(is_it), "{effects:#?}");
 }
 
 // a Yes at the terminal is told to no hook; the registry, the result and the end of the turn end the wait.

@@ -75,5 +75,6 @@ fn marks(fields: &Fields<'_>) -> Result<MarkChange> {
         parent: fields.text("parent")?.map(str::to_owned),
         task_dir: task_dir.map(str::to_owned),
         accepts: fields.text("accept")?.map(str::to_owned).into_iter().collect(),
+        ..MarkChange::default()
     })
 }

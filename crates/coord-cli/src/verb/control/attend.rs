@@ -19,7 +19,10 @@ use crate::verb::completions;
 )]
 #[command(group = clap::ArgGroup::new("whom").required(true).args(["id", "dir"]))]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
-    ["unattended", "attended", "recover", "no_recover", "answers", "no_answers", "name", "parent", "task_dir", "accept"]
+    [
+        "unattended", "attended", "recover", "no_recover", "answers", "no_answers", "ask_for_agents",
+        "no_ask_for_agents", "name", "parent", "task_dir", "accept",
+    ]
 ))]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag of the command line")]
 pub(crate) struct Args {
@@ -47,6 +50,13 @@ pub(crate) struct Args {
     /// Undo --answers
     #[arg(long, conflicts_with_all = ["answers", "dir"])]
     no_answers: bool,
+    /// Let prompts of its subagents wait for `coordctl approve` while it is unattended: meanwhile Claude Code shows
+    /// no dialog for them, for `approvals.headless_bound` at most
+    #[arg(long, conflicts_with = "dir")]
+    ask_for_agents: bool,
+    /// Undo --ask-for-agents
+    #[arg(long, conflicts_with_all = ["ask_for_agents", "dir"])]
+    no_ask_for_agents: bool,
     /// Give it a name
     #[arg(long, conflicts_with = "dir", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
@@ -67,6 +77,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let marks = MarkChange {
         answers: either(args.answers, args.no_answers),
+        asks_for_agents: either(args.ask_for_agents, args.no_ask_for_agents),
         unattended: either(args.unattended, args.attended),
         recover: either(args.recover, args.no_recover),
         name: args.name.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use coord_model::{NeedId, NeedKind, ProcessRef, ReplyKind, ReplyOutcome};
-use coord_wire::api::{DecisionRequest, OpenRequest, ReplyShown};
+use coord_wire::api::{DecisionRequest, OpenRequest, PASSPHRASE_NEEDED, ReplyShown};
 use coord_wire::question::QuestionAnswer;
 
 use super::passphrase;
@@ -134,7 +134,7 @@ fn send(
         let sent = client::put(context, &path, decision);
         match sent.map_err(|miss| Failure::NotReachable(not_reachable(miss, context)))? {
             Sent::Taken => return Ok(()),
-            Sent::Refused { code, .. } if code == "passphrase_needed" && is_first => {
+            Sent::Refused { code, .. } if code == PASSPHRASE_NEEDED && is_first => {
                 passphrase::unlock(context)?;
             }
             Sent::Refused { code, message } if code == "over" => {

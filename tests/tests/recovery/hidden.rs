@@ -1,0 +1,52 @@
+//! Permission prompts of the real client for which it shows no dialog while a hook waits: those of headless runs and of
+//! background subagents (A-03, H-38).
+
+use coord_tests::client::headless;
+use coord_tests::fake_api::Turn;
+use coord_tests::place::MANUAL;
+use serde_json::json;
+
+use crate::requests::{prepared, request, started};
+
+// a headless run asks, is answered, and goes on; what nobody answers is denied at the bound.
+pub(crate) fn a_request_of_a_headless_run() {
+    let turns = || [Turn::bash("touch made-headless"), Turn::text("Made it.").lasting()];
+    let mut place = prepared("headless = true", turns());
+    let run = headless(&place.home, &place.api, "Make it.", &MANUAL);
+    let asked = request(&mut place);
+    assert_eq!(asked["input"]["command"], "touch made-headless");
+    let id = asked["id"].as_str().expect("its id").to_owned();
+    let said = place.runs("coordctl", &["approve", &id, "--yes"]);
+    assert!(said.contains("Taken: the client allowed Bash.\ncode 0"), "{said}");
+    run.finish().expect_success();
+    assert!(place.home.project().join("made-headless").exists());
+
+    let mut place = prepared("headless = true\nheadless_bound = '2s'", turns());
+    let run = headless(&place.home, &place.api, "Make it.", &MANUAL);
+    run.finish().expect_success();
+    assert!(!place.home.project().join("made-headless").exists(), "it was denied");
+    let explained = place.runs("coord", &["explain", "project"]);
+    assert!(explained.contains("coord's hook does not wait any longer"), "{explained}");
+}
+
+// H-38: only where its person allowed that by name.
+pub(crate) fn a_request_of_a_subagent() {
+    let agent = json!({
+        "description": "Make it", "prompt": "SUBTASK: make one", "subagent_type": "general-purpose",
+    });
+    let turns = [
+        Turn::tool("Agent", agent),
+        Turn::bash("touch made-by-agent").only_after("SUBTASK"),
+        Turn::text("Made it.").lasting(),
+    ];
+    let mut place = started(&MANUAL, turns);
+    let id = place.id.clone();
+    place.order(&["attend", &id, "--unattended", "--ask-for-agents"]);
+    place.prompt("Have it made.");
+    let asked = request(&mut place);
+    let id = asked["id"].as_str().expect("its id").to_owned();
+    let said = place.runs("coordctl", &["approve", &id, "--yes"]);
+    assert!(said.contains("Sent; the dialog closed") && said.contains("code 0"), "{said}");
+    place.when_at_rest();
+    assert!(place.home.project().join("made-by-agent").exists());
+}
