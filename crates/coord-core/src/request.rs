@@ -188,6 +188,10 @@ impl State {
             let did = format!("{request}: {did}");
             fx.decide(&session, "A-07", saw, &did);
         }
+        // No hook reports a denial, and beside other prompts the registry still says that the client waits (measured).
+        if decided.is_some() {
+            session.waits.retain(|wait| wait.request != Some(request));
+        }
         self.put(session);
         Some(key)
     }

@@ -221,3 +221,27 @@ fn a_07_the_proof_is_looked_for() {
     world.hook("s1", PID, PROMPT);
     assert!(!seeks(&mut world));
 }
+
+// a denial is reported by no hook, and beside another prompt the registry still says that the client waits.
+#[test]
+fn a_07_a_denial_that_is_proved_ends_its_prompt_alone() {
+    let mut world = in_a_turn();
+    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+    for call in ["toolu_1", "toolu_2"] {
+        begins(&mut world, call);
+    }
+    let [first, second] = [asks(&mut world, "Bash", None), asks(&mut world, "Bash", None)];
+    world.says("s1", PID, RegistryStatus::WaitingPermission);
+    let denies = reply_of(&world, first, ReplyKind::Deny, process(HOOK));
+    world.take(&order(denies));
+    let open = |world: &World| -> Vec<Option<RequestId>> {
+        world.session("s1").needs.iter().map(|need| need.request).collect()
+    };
+    decided(&mut world, first, None);
+    assert_eq!(open(&world), [Some(first), Some(second)], "nothing shows that it is over");
+    let denies = reply_of(&world, second, ReplyKind::Deny, process(HOOK + 1));
+    world.take(&order(denies));
+    decided(&mut world, second, Some(Decided::ByHook(ReplyKind::Deny)));
+    assert_eq!(open(&world), [Some(first)]);
+    assert_eq!(may(&world, second), Err(NotAnswerable::Over));
+}
