@@ -143,14 +143,15 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
-/// The client's id of the call that a request of the main thread is about, if no other prompt is about it.
+/// The client's id of the call that a request of the main thread is about, if no other prompt is about it. The newest
+/// of several: no hook reports the end of a call that was refused at its terminal (measured).
 fn call_of(session: &Session, event: &HookEvent) -> Option<String> {
     let is_taken = |call: &String| session.waits.iter().any(|one| one.call.as_ref() == Some(call));
     let of = |one: &&UnderWay| {
         let is_same = event.digest.is_some() && one.digest == event.digest;
         is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
     };
-    let mut calls = session.under_way.iter().filter(of).filter_map(|one| one.call.clone());
+    let mut calls = session.under_way.iter().rev().filter(of).filter_map(|one| one.call.clone());
     calls.find(|call| !is_taken(call))
 }
 

@@ -163,7 +163,9 @@ impl State {
     ) -> Option<SessionKey> {
         let mut session = self.take(key)?;
         let reply = session.replies.iter_mut().find(|one| one.request == request);
+        let mut call = None;
         if let Some(reply) = reply.filter(|one| one.outcome.is_none()) {
+            call.clone_from(&reply.call);
             let (outcome, saw, did) = match decided {
                 Some(Decided::ByHook(kind)) if kind == reply.kind => {
                     (ReplyOutcome::Taken, "the transcript has the client's own note", "taken")
@@ -191,6 +193,7 @@ impl State {
         // No hook reports a denial, and beside other prompts the registry still says that the client waits (measured).
         if decided.is_some() {
             session.waits.retain(|wait| wait.request != Some(request));
+            session.under_way.retain(|one| call.is_none() || one.call != call);
         }
         self.put(session);
         Some(key)

@@ -175,7 +175,7 @@ fn a_04_identical_requests_are_about_different_calls() {
     let calls = |world: &World| -> Vec<Option<String>> {
         world.session("s1").waits.iter().map(|wait| wait.call.clone()).collect()
     };
-    assert_eq!(calls(&world), [Some("toolu_1".into()), Some("toolu_2".into())]);
+    assert_eq!(calls(&world), [Some("toolu_2".into()), Some("toolu_1".into())]);
     assert_ne!(requests[0], requests[1]);
     // A call whose own hook was slower than its request's.
     let mut world = in_a_turn();
@@ -244,4 +244,26 @@ fn a_07_a_denial_that_is_proved_ends_its_prompt_alone() {
     decided(&mut world, second, Some(Decided::ByHook(ReplyKind::Deny)));
     assert_eq!(open(&world), [Some(first)]);
     assert_eq!(may(&world, second), Err(NotAnswerable::Over));
+}
+
+// a call that was denied runs no more, so that the same call right after is proved by its own result.
+#[test]
+fn a_07_the_same_call_after_a_denial_is_another_call() {
+    let (mut world, request) = asked();
+    let command = reply_of(&world, request, ReplyKind::Deny, process(HOOK));
+    world.take(&order(command));
+    decided(&mut world, request, Some(Decided::ByHook(ReplyKind::Deny)));
+    assert!(world.session("s1").under_way.is_empty());
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    // Refused at the terminal, with feedback: no hook tells of its end.
+    begins(&mut world, "toolu_2");
+    asks(&mut world, "Bash", None);
+    world.says("s1", PID, RegistryStatus::WaitingPermission);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    begins(&mut world, "toolu_3");
+    asks(&mut world, "Bash", None);
+    let newest = world.session("s1").waits.last().and_then(|wait| wait.call.as_deref());
+    assert_eq!(newest, Some("toolu_3"));
 }
