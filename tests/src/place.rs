@@ -13,7 +13,7 @@ use coord_wire::inspect::Session;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// No approval is asked for by itself.
 pub const MANUAL: [&str; 2] = ["--permission-mode", "manual"];
@@ -47,6 +47,10 @@ pub struct Place {
     /// Where all of it lies.
     pub home: Home,
 }
+
+/// A line of the shell that a person runs in the pane where they give orders.
+#[derive(Debug)]
+pub struct Order(PathBuf);
 
 impl Place {
     /// A coordinator, and a pane with a shell. `recovery` are lines for that table of the configuration.
@@ -260,19 +264,33 @@ impl Place {
     /// A person runs one of coord's programs in a pane of their own. What is printed.
     #[track_caller]
     pub fn runs(&mut self, program: &str, words: &[&str]) -> String {
+        let order = self.begins("", program, words);
+        self.ends(&order)
+    }
+
+    /// The same, without waiting for its end; `before` are words of the shell before the command.
+    #[track_caller]
+    pub fn begins(&mut self, before: &str, program: &str, words: &[&str]) -> Order {
+        let (program, root) = (programs().join(program), self.home.root());
+        let (program, root, words) = (program.display(), root.display(), words.join(" "));
+        self.begins_line(&format!("{before}{program} --root {root} {words}"))
+    }
+
+    /// A person runs a line of the shell in the pane where they give orders.
+    #[track_caller]
+    pub fn begins_line(&mut self, line: &str) -> Order {
         self.orders += 1;
         let out = self.home.tmp().join(format!("order-{}", self.orders));
-        let program = programs().join(program);
-        let root = self.home.root();
-        let words = words.join(" ");
-        self.operator.command(&format!(
-            "{} --root {} {words} > {out} 2>&1; echo code $? >> {out}",
-            program.display(),
-            root.display(),
-            out = out.display()
-        ));
+        self.operator
+            .command(&format!("{line} > {out} 2>&1; echo code $? >> {out}", out = out.display()));
+        Order(out)
+    }
+
+    /// What an order printed, once it has ended.
+    #[track_caller]
+    pub fn ends(&self, order: &Order) -> String {
         wait_until("the order is carried out", || {
-            let text = std::fs::read_to_string(&out).unwrap_or_default();
+            let text = std::fs::read_to_string(&order.0).unwrap_or_default();
             if text.contains("code ") { Ok(text) } else { Err(self.operator.screen()) }
         })
     }

@@ -3,7 +3,7 @@
 
 use crate::home::Home;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The events that coord registers: hooks.json has the one list.
 pub fn events() -> Vec<String> {
@@ -66,6 +66,11 @@ impl Capture {
     /// An empty one.
     pub fn new(home: &Home) -> Self {
         Self { file: home.dir().join("capture.jsonl") }
+    }
+
+    /// Where a hook appends what it is given.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// The payloads.

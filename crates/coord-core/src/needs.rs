@@ -272,7 +272,9 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
             _ => "a hook reports that the session is working",
         },
         Event::RegistryRead { .. } => "the client's registry shows that it is over",
-        Event::TranscriptRead { .. } => "the transcript shows that it is over",
+        Event::TranscriptRead { .. } | Event::ReplySeen { .. } => {
+            "the transcript shows that it is over"
+        }
         Event::PaneSeen { .. } => "the screen shows that it is over",
         Event::ProcessSeen(_) | Event::ProcessExited { .. } => "the client ended",
         Event::Operator { .. } => "a person gave an order",
@@ -289,7 +291,6 @@ fn ended_by(session: &Session, need: &Need, event: &Event) -> &'static str {
         | Event::Malformed { .. }
         | Event::TaskRead { .. }
         | Event::Message { .. }
-        | Event::ReplySeen { .. }
         | Event::NoticeSent { .. }
         | Event::PresenceSeen { .. }
         | Event::LocalClock { .. }

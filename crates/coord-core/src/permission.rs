@@ -100,7 +100,7 @@ pub(crate) fn apply(
     match &event.kind {
         HookKind::PermissionRequest => {
             if session.kind != Some(Kind::Headless) || hidden_ms.is_some() {
-                let call = call_of(session, event);
+                let call = take_call(session, event);
                 let hidden_until = hidden_ms.map(|ms| at.awake.plus_ms(ms));
                 open(&mut session.waits, event, (call, hidden_until), at);
             }
@@ -126,6 +126,8 @@ pub(crate) fn apply(
             let of = |wait: &&mut Wait| wait.call.is_none() && is_call(wait, event);
             if let Some(wait) = session.waits.iter_mut().find(of) {
                 wait.call.clone_from(&event.call);
+                let begun = session.under_way.last_mut().filter(|one| one.call == event.call);
+                begun.into_iter().for_each(|one| one.is_asked = true);
             }
         }
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
@@ -151,16 +153,16 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
-/// The client's id of the call that a request of the main thread is about, if no other prompt is about it.
-fn call_of(session: &Session, event: &HookEvent) -> Option<String> {
-    let is_taken = |call: &String| session.waits.iter().any(|one| one.call.as_ref() == Some(call));
-    let of = |one: &&UnderWay| {
+/// The client's id of the call that a request of the main thread is about: the first that no prompt was about.
+fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
+    let of = |one: &&mut UnderWay| {
         let is_same = kind_of(event) == WaitKind::Input
             || (event.digest.is_some() && one.digest == event.digest);
-        is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
+        is_same && !one.is_asked && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
     };
-    let mut calls = session.under_way.iter().filter(of).filter_map(|one| one.call.clone());
-    calls.find(|call| !is_taken(call))
+    let found = session.under_way.iter_mut().find(of)?;
+    found.is_asked = true;
+    found.call.clone()
 }
 
 /// What a request for this tool asks for.

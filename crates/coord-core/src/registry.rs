@@ -277,8 +277,14 @@ fn note(session: &mut Session, found: &Registry, at: Moment, fx: &mut Effects) {
     );
     settle_turn(session, at, fx);
     if !is_waiting {
-        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over.
+        // S0-18: a status other than `waiting`, newer than the prompt, shows that the prompt is over; but it stays busy
+        // while the client shows no dialog (H-38).
         let level = session.registry.level();
-        session.waits.retain(|wait| !level.is_some_and(|level| level.is_after(wait.since)));
+        session.waits.retain(|wait| {
+            let is_hidden = wait.hidden_until.is_some();
+            !level.is_some_and(|level| {
+                level.is_after(wait.since) && !(is_hidden && level.status == RegistryStatus::Busy)
+            })
+        });
     }
 }

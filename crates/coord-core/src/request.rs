@@ -81,17 +81,19 @@ impl State {
         if !self.header.settings.remote_answers {
             return Err(NotAnswerable::Off);
         }
-        let need = need_of(session, request).ok_or(NotAnswerable::Over)?;
-        let wait = wait_of(session, request).ok_or(NotAnswerable::Over)?;
-        if session.replies.iter().any(|reply| reply.request == request) {
-            return Err(NotAnswerable::Replied);
+        let wait = wait_of(session, request);
+        let is_hidden = wait.is_some_and(|wait| wait.hidden_until.is_some());
+        // Said first: until such a hook has ended, the client shows no dialog.
+        if wait.is_some_and(|wait| wait.agent.is_some()) && !is_hidden {
+            return Err(NotAnswerable::Subagent);
         }
-        let is_hidden = wait.hidden_until.is_some();
         if session.kind == Some(Kind::Headless) && !is_hidden {
             return Err(NotAnswerable::Headless);
         }
-        if wait.agent.is_some() && !is_hidden {
-            return Err(NotAnswerable::Subagent);
+        let need = need_of(session, request).ok_or(NotAnswerable::Over)?;
+        let wait = wait.ok_or(NotAnswerable::Over)?;
+        if session.replies.iter().any(|reply| reply.request == request) {
+            return Err(NotAnswerable::Replied);
         }
         if session.two_owners {
             return Err(NotAnswerable::TwoOwners);
@@ -250,7 +252,9 @@ impl State {
     ) -> Option<SessionKey> {
         let mut session = self.take(key)?;
         let reply = session.replies.iter_mut().find(|one| one.request == request);
+        let mut call = None;
         if let Some(reply) = reply.filter(|one| one.outcome.is_none()) {
+            call.clone_from(&reply.call);
             let (outcome, saw, did) = match decided {
                 Some(Decided::ByHook(verdict)) if verdict == reply.kind.verdict() => {
                     (ReplyOutcome::Taken, "the transcript has the client's own note", "taken")
@@ -266,14 +270,19 @@ impl State {
                     "the terminal was first: the reply changed nothing",
                 ),
                 None => (
-                    ReplyOutcome::NotSeen,
-                    "its hook was gone, or nothing was written of the call",
-                    "not seen: nothing shows that the reply reached the client",
+                    ReplyOutcome::NotSent,
+                    "its hook had ended before it could be handed the reply",
+                    "nothing was sent",
                 ),
             };
             reply.outcome = Some(outcome);
             let did = format!("{request}: {did}");
             fx.decide(&session, "A-07", saw, &did);
+        }
+        // No hook reports a denial, and beside other prompts the registry still says that the client waits (measured).
+        if decided.is_some() {
+            session.waits.retain(|wait| wait.request != Some(request));
+            session.under_way.retain(|one| call.is_none() || one.call != call);
         }
         self.put(session);
         Some(key)

@@ -31,14 +31,20 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
         HookKind::Tool(ToolPhase::Before) if is_of_another_turn(session, event) => (),
         HookKind::Tool(ToolPhase::Before) => {
             let activity = Activity::of_tool(event.tool.as_deref().unwrap_or_default());
-            if session.under_way.len() < UNDER_WAY_MAX {
-                let tool = event.tool.clone().unwrap_or_default();
-                let (since, digest, call) = (Some(at), event.digest, event.call.clone());
-                session.under_way.push(UnderWay { activity, tool, since, digest, call });
+            if session.under_way.len() == UNDER_WAY_MAX {
+                // The oldest may be one of whose end no hook told.
+                session.under_way.remove(0);
             }
+            let tool = event.tool.clone().unwrap_or_default();
+            let (since, digest, call) = (Some(at), event.digest, event.call.clone());
+            let is_asked = false;
+            session.under_way.push(UnderWay { activity, tool, since, digest, call, is_asked });
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            let of = |one: &UnderWay| one.digest == event.digest;
+            let of = |one: &UnderWay| match (&one.call, &event.call) {
+                (Some(one), Some(call)) => one == call,
+                (None, _) | (_, None) => one.digest == event.digest,
+            };
             if let Some(at) = session.under_way.iter().position(of) {
                 session.under_way.remove(at);
             }

@@ -131,8 +131,9 @@ impl<W: World> Coordinator<W> {
                 Err(NotAnswerable::Replied) => {
                     self.requests.handing.iter().all(|it| it.request != one.ask.request)
                 }
-                // Its event is on its way through the spool, or the client's registry lags behind it.
-                Err(NotAnswerable::Over) if !one.was_open => {
+                // Its event is on its way through the spool, or the client's registry lags behind it. Without a dialog
+                // nobody could answer meanwhile.
+                Err(NotAnswerable::Over) if !one.was_open && one.ask.has_dialog => {
                     OPENS_WITHIN_NS <= now.mono_ns.saturating_sub(one.since_ns)
                 }
                 Err(_) => true,

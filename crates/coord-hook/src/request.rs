@@ -26,7 +26,9 @@ const ENTRY_BYTES_MAX: usize = 4096;
 /// Waits for a reply to the request that was reported as the event `id`.
 pub(crate) fn run(place: &Place, id: &str, fields: &Fields) -> i32 {
     let Some(harness) = place.harness.and_then(Harness::of_parent) else { return SAFE };
-    let Some(request) = request(id, fields, harness.process) else { return SAFE };
+    // A headless run shows no dialog, nor does the client for a subagent while a hook waits (measured).
+    let has_dialog = harness.is_at_terminal() && fields.text(Text::AgentId).is_none();
+    let Some(request) = request(id, fields, (harness.process, has_dialog)) else { return SAFE };
     leave_terminal();
     if deliver::run_directory(place).is_err() {
         return SAFE;
@@ -37,9 +39,7 @@ pub(crate) fn run(place: &Place, id: &str, fields: &Fields) -> i32 {
         Wait::Answered(answer) if answer.status == 200 => answer.body,
         Wait::Answered(_) | Wait::CoordinatorGone | Wait::Over => return SAFE,
     };
-    // A headless run shows no dialog, nor does the client for a subagent while a hook waits (measured): its registry says
-    // nothing of their prompts, and the coordinator has just looked at all else.
-    let has_dialog = harness.is_at_terminal() && fields.text(Text::AgentId).is_none();
+    // Of a prompt without a dialog the registry says nothing, and the coordinator has just looked at all else.
     if !deliver::is_one_object(&answer) || (has_dialog && !is_waiting(harness.process)) {
         return SAFE;
     }
@@ -47,7 +47,7 @@ pub(crate) fn run(place: &Place, id: &str, fields: &Fields) -> i32 {
     if deliver::print(&answer, end_ns).is_ok() { SAFE } else { LOST }
 }
 
-fn request(id: &str, fields: &Fields, harness: Process) -> Option<Vec<u8>> {
+fn request(id: &str, fields: &Fields, (harness, has_dialog): (Process, bool)) -> Option<Vec<u8>> {
     let own = Process::read(std::process::id())?;
     let mut body = Vec::with_capacity(1024);
     body.extend_from_slice(b"{\"request\":\"");
@@ -65,6 +65,8 @@ fn request(id: &str, fields: &Fields, harness: Process) -> Option<Vec<u8>> {
         push_number(&mut body, process.start_time);
         body.extend_from_slice(b"\"}");
     }
+    body.extend_from_slice(b",\"has_dialog\":");
+    body.extend_from_slice(if has_dialog { b"true" } else { b"false" });
     // It is whole JSON: the payload that it stands in was.
     if let Some(input) = fields.kept_input() {
         body.extend_from_slice(b",\"input\":");

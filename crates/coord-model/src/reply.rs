@@ -133,6 +133,6 @@ pub enum ReplyOutcome {
     TerminalFirst,
     /// The client decided otherwise, although no hook but coord's is known to have replied.
     Refused,
-    /// Nothing shows that the reply reached the client.
-    NotSeen,
+    /// The hook had ended before it could be handed the reply: nothing was sent.
+    NotSent,
 }

@@ -324,6 +324,8 @@ pub struct RequestAsk {
     pub harness: ProcessRef,
     /// The hook.
     pub hook: ProcessRef,
+    /// Whether the client shows a dialog while the hook waits (H-38).
+    pub has_dialog: bool,
     /// The tool's input as the client gave it; none if it is too long to be shown whole. It is in memory only.
     #[serde(default)]
     pub input: Option<Box<RawValue>>,

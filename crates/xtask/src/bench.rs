@@ -28,6 +28,7 @@ mod standing;
 mod table;
 mod terminal;
 mod top;
+mod waiting;
 mod wake;
 
 use crate::{root, say, say_error};
@@ -43,7 +44,7 @@ use table::Table;
     after_help = "Examples:\n  cargo xtask bench                all of it, some minutes\n  cargo xtask bench hooks --quick  a first impression of the hooks"
 )]
 pub(crate) struct Args {
-    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, hanging, top, wake, notice
+    /// Only groups whose name contains one of these: executables, hooks, parallel, ingest, scale, start, inspect, death, panes, recovery, recovery-client, run, queue, standing, waiting, hanging, top, wake, notice
     filters: Vec<String>,
     /// Fewer calls: a first impression
     #[arg(long)]
@@ -71,7 +72,7 @@ const REAL_CLIENT: [&str; 3] = ["recovery-client", "wake", "notice"];
 
 type Measure = fn(&Bench, &mut Table) -> anyhow::Result<()>;
 
-const GROUPS: [(&str, Measure); 18] = [
+const GROUPS: [(&str, Measure); 19] = [
     ("executables", hooks::executables),
     ("hooks", hooks::one_at_a_time),
     ("parallel", hooks::parallel),
@@ -86,6 +87,7 @@ const GROUPS: [(&str, Measure); 18] = [
     ("run", run::measure),
     ("queue", queue::measure),
     ("standing", standing::measure),
+    ("waiting", waiting::measure),
     ("hanging", hanging::measure),
     ("top", top::measure),
     (REAL_CLIENT[1], wake::measure),

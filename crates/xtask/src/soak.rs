@@ -22,6 +22,7 @@ const LINES_SHOWN: usize = 30;
   kills       real coordinators and hooks, killed at random moments, for --minutes
   properties  the property tests with many cases, for --minutes
   fuzz        the formats' readers on damaged input, for --minutes
+  races       --races permission prompts of the real client, answered at its terminal and from elsewhere at once
   simulation  --seeds simulated worlds with faults, or as many as --session-hours take
   planted     bugs put in on purpose, by the names behind it or all: the simulation must find each
 
@@ -29,6 +30,7 @@ Examples:
   cargo xtask soak
   cargo xtask soak kills simulation --minutes 60 --seeds 100000
   cargo xtask soak simulation --session-hours 100000
+  cargo xtask soak races --races 200
   cargo xtask soak planted lost-dedupe")]
 pub(crate) struct Args {
     /// Parts to run; all but planted by default. What follows `planted` are names of bugs
@@ -36,6 +38,9 @@ pub(crate) struct Args {
     /// How long each part runs that takes time; a round that has begun is finished
     #[arg(long, default_value_t = 10)]
     minutes: u64,
+    /// Prompts that are raced for
+    #[arg(long, default_value_t = 1000)]
+    races: u64,
     /// Seeds of the simulation
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
@@ -70,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_planted = |part: &String| part == "planted";
     let mut groups = args.parts.splitn(2, is_planted);
     let (parts, planted) = (groups.next().unwrap_or_default(), groups.next());
-    let all = ["kills", "properties", "fuzz", "simulation"].map(str::to_owned);
+    let all = ["kills", "properties", "fuzz", "races", "simulation"].map(str::to_owned);
     let parts = if args.parts.is_empty() { &all } else { parts };
     if let Some(unknown) = parts.iter().find(|part| !all.contains(part)) {
         bail!("there is no part {unknown}; parts are {}, planted", all.join(", "));
@@ -82,6 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "kills" => rounds::kills(args.minutes),
             "properties" => rounds::properties(args.minutes),
             "fuzz" => program::fuzz(args.minutes, seed),
+            "races" => rounds::races(args.races),
             _ => program::simulation(args.seeds, args.session_hours, seed),
         })?);
     }

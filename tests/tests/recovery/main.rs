@@ -15,6 +15,10 @@ mod opted_in;
 mod panes;
 mod questions;
 mod quota;
+mod request_ends;
+mod request_forged;
+mod request_place;
+mod request_races;
 mod requests;
 mod restarts;
 mod signatures;
@@ -121,6 +125,28 @@ const CASES: [(&str, fn()); 87] = [
     ("a_killed_tmux_server", many::a_killed_tmux_server),
 ];
 
+/// Prompts that are answered from elsewhere, where more than that happens.
+const REQUESTS: [(&str, fn()); 12] = [
+    ("a_request_that_is_answered_at_both", request_races::a_request_that_is_answered_at_both),
+    (
+        "a_request_of_five_whose_coordinator_is_killed",
+        request_ends::a_request_of_five_whose_coordinator_is_killed,
+    ),
+    ("a_request_whose_client_ends", request_ends::a_request_whose_client_ends),
+    ("a_request_whose_hook_is_killed", request_ends::a_request_whose_hook_is_killed),
+    ("a_request_of_a_session_that_was_left", request_ends::a_request_of_a_session_that_was_left),
+    ("a_request_like_the_one_before", request_ends::a_request_like_the_one_before),
+    ("a_request_of_three_in_another_order", request_ends::a_request_of_three_in_another_order),
+    ("a_request_while_the_settings_change", request_ends::a_request_while_the_settings_change),
+    ("a_request_with_a_forged_decision", request_forged::a_request_with_a_forged_decision),
+    ("a_request_leaves_no_words", request_forged::a_request_leaves_no_words),
+    ("a_request_of_a_background_subagent", request_forged::a_request_of_a_background_subagent),
+    (
+        "a_request_that_is_refused_with_feedback",
+        request_forged::a_request_that_is_refused_with_feedback,
+    ),
+];
+
 /// A case that is told its name.
 type Recorded = fn(&str);
 
@@ -149,7 +175,7 @@ const STALLS: [(&str, Recorded); 20] = [
 ];
 
 fn main() -> ExitCode {
-    let trials = CASES.into_iter().map(|(name, case)| {
+    let trials = CASES.into_iter().chain(REQUESTS).map(|(name, case)| {
         Trial::test(name, move || {
             case();
             Ok(())

@@ -9,12 +9,12 @@ use std::path::Path;
 use crate::notices::recorder;
 
 /// On the screen while the dialog is open.
-const DIALOG: &str = "Do you want to proceed?";
+pub(crate) const DIALOG: &str = "Do you want to proceed?";
 /// What the hook's process is called.
 const HOOK: &[u8] = b"coord-hook-permission-request";
 
 /// A client whose dialog is open, and beside which a hook waits.
-fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
+pub(crate) fn asked(turns: impl IntoIterator<Item = Turn>) -> Place {
     let place = started(&MANUAL, turns);
     place.prompt("Make it.");
     place.pane.wait_screen(DIALOG);
@@ -56,7 +56,7 @@ pub(crate) fn request(place: &mut Place) -> Value {
 }
 
 /// The hooks of permission requests that wait below the client.
-fn hooks(place: &Place) -> usize {
+pub(crate) fn hooks(place: &Place) -> usize {
     let children = std::fs::read_dir("/proc").expect("the process table").flatten();
     let is_hook = |pid: &str| {
         let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -69,7 +69,7 @@ fn hooks(place: &Place) -> usize {
 }
 
 /// Presses Enter until the dialog is gone: the client ignores keys for a moment after a dialog appears.
-fn answer_at_the_terminal(place: &Place) {
+pub(crate) fn answer_at_the_terminal(place: &Place) {
     wait_until("the dialog is answered", || {
         let screen = place.pane.screen();
         if screen.contains(DIALOG) {
@@ -81,7 +81,7 @@ fn answer_at_the_terminal(place: &Place) {
 }
 
 /// Whether any file of coord's, below its state and run directories, has these words.
-fn is_stored(place: &Place, words: &str) -> bool {
+pub(crate) fn is_stored(place: &Place, words: &str) -> bool {
     fn any(dir: &Path, words: &[u8]) -> bool {
         std::fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
             let path = entry.path();

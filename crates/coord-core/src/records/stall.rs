@@ -82,10 +82,14 @@ pub struct UnderWay {
     /// The client's id of the call; none if no event named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// Whether a prompt was about it. Each call is asked about once, and no hook reports the end of one that was refused
+    /// at its terminal (measured), so the next prompt for the same input is about another.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub is_asked: bool,
 }
 
 clocks!(struct Stall { digest, since, at, count } until {});
 
-clocks!(struct UnderWay { activity, tool, since, digest, call } until {});
+clocks!(struct UnderWay { activity, tool, since, digest, call, is_asked } until {});
 
 clocks!(none in Activity);

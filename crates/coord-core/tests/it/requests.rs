@@ -143,8 +143,12 @@ fn h_38_a_headless_run_asks_only_where_that_is_switched_on_and_somebody_is_told(
     ] {
         let mut world = run(with);
         let request = asks(&mut world, "Bash", None);
+        world.says("s1", PID, RegistryStatus::Busy);
+        // Said at once, since the run is held up until then.
+        let is_off = !world.state.header().settings.remote_answers;
+        let no = if is_off { NotAnswerable::Off } else { NotAnswerable::Headless };
+        assert_eq!(may(&world, request), if may_ask { Ok(()) } else { Err(no) });
         world.pass(3.0);
-        assert_eq!(may(&world, request).is_ok(), may_ask);
         assert_eq!(world.session("s1").needs.len(), usize::from(may_ask), "it is denied at once");
         handed(&mut world);
         allow(&mut world, request);
@@ -167,10 +171,10 @@ fn h_38_a_headless_run_waits_no_longer_in_all_than_its_bound() {
     world.pass(199.0);
     assert_eq!(may(&world, second), Ok(()));
     world.pass(2.0);
-    assert_eq!(may(&world, second), Err(NotAnswerable::Over));
+    assert_eq!(may(&world, second), Err(NotAnswerable::Headless));
     assert_eq!(world.session("s1").needs, []);
     let third = asks(&mut world, "Write", None);
-    assert_eq!(may(&world, third), Err(NotAnswerable::Over), "nothing is left of it");
+    assert_eq!(may(&world, third), Err(NotAnswerable::Headless), "nothing is left of it");
 }
 
 // H-38: the dialog of a background subagent is hidden while a hook waits, so that is for unattended sessions whose
@@ -193,6 +197,9 @@ fn h_38_a_subagent_asks_only_where_its_person_allowed_it() {
         let request = asks(&mut world, "Bash", Some("agent-1"));
         let expected = if may_ask { Ok(()) } else { Err(NotAnswerable::Subagent) };
         assert_eq!(may(&world, request), expected);
+        // The registry of a client that shows no dialog says nothing of it.
+        world.says("s1", PID, RegistryStatus::Busy);
+        assert_eq!(may(&world, request).is_ok(), may_ask);
         handed(&mut world);
         if may_ask {
             world.pass(601.0);
@@ -360,7 +367,7 @@ fn a_07_a_reply_becomes_what_the_transcript_shows() {
         (Some(Decided::ByHook(Verdict::Allow)), ReplyOutcome::Taken),
         (Some(Decided::ByHook(Verdict::Deny)), ReplyOutcome::Refused),
         (Some(Decided::AtTerminal), ReplyOutcome::TerminalFirst),
-        (None, ReplyOutcome::NotSeen),
+        (None, ReplyOutcome::NotSent),
     ] {
         let (mut world, request) = asked();
         allow(&mut world, request);
@@ -389,4 +396,50 @@ fn a_07_the_proof_is_looked_for() {
     decided(&mut world, request, Some(Decided::AtTerminal));
     world.hook("s1", PID, PROMPT);
     assert!(!seeks(&mut world));
+}
+
+// a denial is reported by no hook, and beside another prompt the registry still says that the client waits.
+#[test]
+fn a_07_a_denial_that_is_proved_ends_its_prompt_alone() {
+    let mut world = in_a_turn();
+    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+    for call in ["toolu_1", "toolu_2"] {
+        begins(&mut world, call);
+    }
+    let [first, second] = [asks(&mut world, "Bash", None), asks(&mut world, "Bash", None)];
+    world.says("s1", PID, RegistryStatus::WaitingPermission);
+    let denies = reply_of(&world, first, ReplyKind::Deny, process(HOOK));
+    world.take(&order(denies));
+    let open = |world: &World| -> Vec<Option<RequestId>> {
+        world.session("s1").needs.iter().map(|need| need.request).collect()
+    };
+    decided(&mut world, first, None);
+    assert_eq!(open(&world), [Some(first), Some(second)], "nothing shows that it is over");
+    let denies = reply_of(&world, second, ReplyKind::Deny, process(HOOK + 1));
+    world.take(&order(denies));
+    decided(&mut world, second, Some(Decided::ByHook(Verdict::Deny)));
+    assert_eq!(open(&world), [Some(first)]);
+    assert_eq!(may(&world, second), Err(NotAnswerable::Over));
+}
+
+// a call that was denied runs no more, so that the same call right after is proved by its own result.
+#[test]
+fn a_07_the_same_call_after_a_denial_is_another_call() {
+    let (mut world, request) = asked();
+    let command = reply_of(&world, request, ReplyKind::Deny, process(HOOK));
+    world.take(&order(command));
+    decided(&mut world, request, Some(Decided::ByHook(Verdict::Deny)));
+    assert!(world.session("s1").under_way.is_empty());
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    // Refused at the terminal, with feedback: no hook tells of its end.
+    begins(&mut world, "toolu_2");
+    asks(&mut world, "Bash", None);
+    world.says("s1", PID, RegistryStatus::WaitingPermission);
+    world.says("s1", PID, RegistryStatus::Busy);
+    world.pass(1.0);
+    begins(&mut world, "toolu_3");
+    asks(&mut world, "Bash", None);
+    let newest = world.session("s1").waits.last().and_then(|wait| wait.call.as_deref());
+    assert_eq!(newest, Some("toolu_3"));
 }

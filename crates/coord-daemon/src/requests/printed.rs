@@ -103,6 +103,7 @@ mod tests {
             session_id: "s1".into(),
             harness: ProcessRef { pid: 10, start_time: 1 },
             hook: ProcessRef { pid: 11, start_time: 1 },
+            has_dialog: true,
             input: Some(RawValue::from_string(input.into()).unwrap()),
         }
     }

@@ -22,6 +22,8 @@ pub(super) const NAME: &str = "claude";
 pub(super) const HANG: &str = "hang";
 /// In a prompt: words of a crash come to stand on the screen, and a draft in the input line.
 pub(super) const DAMAGE: &str = "damage";
+/// In a prompt: a permission dialog opens, and its hooks run beside it.
+pub(super) const ASK: &str = "ask";
 /// Typed as a line: the open turn ends.
 pub(super) const DONE: &str = "/done";
 /// Typed as a line: its user ends it.
@@ -162,6 +164,12 @@ impl Client {
         self.register("busy")?;
         self.say("user", prompt)?;
         self.fire("UserPromptSubmit", &json!({"prompt": prompt}))?;
+        if prompt.contains(ASK) {
+            let input = json!({"command": "touch f", "description": "Make a file"});
+            self.register("waiting")?;
+            return self
+                .fire("PermissionRequest", &json!({"tool_name": "Bash", "tool_input": input}));
+        }
         if prompt.contains(HANG) { Ok(()) } else { self.end_turn() }
     }
 
@@ -184,6 +192,9 @@ impl Client {
         let now_ms = RealClock.wall_ms();
         let mut entry = self.registered.clone();
         entry["status"] = status.into();
+        if status == "waiting" {
+            entry["waitingFor"] = "permission prompt".into();
+        }
         entry["statusUpdatedAt"] = now_ms.into();
         entry["updatedAt"] = now_ms.into();
         std::fs::write(&self.entry, entry.to_string())?;
@@ -200,7 +211,7 @@ impl Client {
         Ok(())
     }
 
-    /// Runs the hooks of an event; those that are not asynchronous to their end.
+    /// Runs the hooks of an event to their end, but those that are asynchronous or beside a dialog.
     fn fire(&mut self, event: &str, more: &Value) -> anyhow::Result<()> {
         let mut payload = json!({
             "hook_event_name": event, "session_id": self.id, "cwd": self.registered["cwd"],
@@ -220,7 +231,7 @@ impl Client {
             let mut child = self.hook(entry)?;
             let mut stdin = child.stdin.take().context("standard input of a hook")?;
             writeln!(stdin, "{payload}")?;
-            let is_beside = entry["async"] == true;
+            let is_beside = entry["async"] == true || event == "PermissionRequest";
             if is_beside { self.beside.push(child) } else { awaited.push(child) }
         }
         awaited.iter_mut().try_for_each(|child| child.wait().map(drop)).context("a hook")

@@ -187,6 +187,21 @@ impl Place {
         format!("{} --root {} {words}", self.coord.display(), self.home.root().display())
     }
 
+    /// A person sets a passphrase, without which no hook waits for a reply.
+    pub(super) fn set_passphrase(&self) -> anyhow::Result<()> {
+        let pane = self.terminal.pane(&self.home.dir().join("home"))?;
+        self.terminal.wait_shell(&pane)?;
+        let (ctl, root) = (self.coord.with_file_name("coordctl"), self.home.root());
+        let line = format!("{} --root {} passphrase", ctl.display(), root.display());
+        self.terminal.command(&pane, &line)?;
+        for asked in ["New passphrase:", "Repeat the new"] {
+            self.terminal.wait_screen(&pane, asked)?;
+            self.terminal.command(&pane, "correct horse battery")?;
+        }
+        self.terminal.wait_screen(&pane, "Passphrase set")?;
+        self.terminal.close(&pane)
+    }
+
     /// Runs `coord`; what it prints.
     pub(super) fn coord(&self, arguments: &[&str]) -> String {
         let mut command = self.home.command(&self.coord);

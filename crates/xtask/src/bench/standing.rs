@@ -35,7 +35,7 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     let before = load();
     let (coordinator, server) = (place.coordinator(), place.terminal.pid());
     let waiters = until("a wake hook of each session", || {
-        let waiters = waiters(&place.home.root())?;
+        let waiters = hooks_of(&place.home.root(), "coord-hook-wake")?;
         Ok((SESSIONS - CHANGING - WAITING <= waiters.len()).then_some(waiters))
     })?;
     let waited_s = || waiters.iter().map(|pid| Ok(used(*pid)?.own)).sum::<anyhow::Result<f64>>();
@@ -78,10 +78,11 @@ pub(super) fn measure(bench: &Bench, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The wake hooks of the coordinator with this root.
-fn waiters(root: &Path) -> anyhow::Result<Vec<u32>> {
+/// The processes of a hook that belong to the coordinator with this root. The kernel keeps 15 bytes of a name.
+pub(super) fn hooks_of(root: &Path, name: &str) -> anyhow::Result<Vec<u32>> {
     let mut pids = Vec::new();
     let root = root.as_os_str().as_bytes();
+    let name = format!("{}\n", name.get(..15).unwrap_or(name));
     for process in std::fs::read_dir("/proc")?.flatten() {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
@@ -89,22 +90,28 @@ fn waiters(root: &Path) -> anyhow::Result<Vec<u32>> {
         // A process may end while it is looked at.
         let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
         let is_own = read("cmdline").windows(root.len()).any(|part| part == root);
-        if is_own && read("comm") == b"coord-hook-wake\n" {
+        if is_own && read("comm") == name.as_bytes() {
             pids.push(pid);
         }
     }
     Ok(pids)
 }
 
-/// U-08: what the wake hooks cost while they wait.
-fn wake_hooks(waiters: &[u32], waited: f64, table: &mut Table) -> anyhow::Result<()> {
+/// The memory of processes that they share with no other, in KiB.
+pub(super) fn private_kib(pids: &[u32]) -> anyhow::Result<f64> {
     let mut private_kib = 0.0;
-    for pid in waiters {
+    for pid in pids {
         let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
         let own = text.lines().filter(|line| line.starts_with("Private_"));
         private_kib +=
             own.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok()).sum::<f64>();
     }
+    Ok(private_kib)
+}
+
+/// U-08: what the wake hooks cost while they wait.
+fn wake_hooks(waiters: &[u32], waited: f64, table: &mut Table) -> anyhow::Result<()> {
+    let private_kib = private_kib(waiters)?;
     let n = waiters.len();
     let detail = format!(
         "{private_kib:.0} KiB not shared in {n} processes; {waited:.3} % of a core while they wait"
@@ -176,7 +183,7 @@ struct Cost {
 pub(super) struct Used {
     pub(super) own: f64,
     /// Of children that have ended.
-    children: f64,
+    pub(super) children: f64,
 }
 
 impl Cost {
@@ -219,7 +226,7 @@ pub(super) fn used(pid: u32) -> anyhow::Result<Used> {
 }
 
 /// What each thread of a process has used, in seconds, by its name.
-fn threads(pid: u32) -> anyhow::Result<BTreeMap<String, f64>> {
+pub(super) fn threads(pid: u32) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut threads = BTreeMap::new();
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let dir = thread?.path();

@@ -1,6 +1,6 @@
 //! The parts that run tests again and again until their time is over.
 
-use super::{Failure, Report, seed, show_end};
+use super::{Failure, LINES_SHOWN, Report, seed, show_end};
 use crate::{root, say};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -10,16 +10,46 @@ use std::time::{Duration, Instant};
 /// Cases of each property in one round.
 const CASES: &str = "5000";
 
-/// Kills at random moments, each round with a fresh seed.
-pub(super) fn kills(minutes: u64) -> anyhow::Result<Report> {
-    // The tests run the programs that stand beside them.
+/// Builds the programs, which the tests run from beside them; a report if that fails.
+fn build() -> anyhow::Result<Option<Report>> {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--workspace"])
         .current_dir(root())
         .status()
         .context("cargo")?;
-    if !built.success() {
-        return Ok(Report::failed("it does not build", "cargo build --workspace"));
+    Ok((!built.success()).then(|| Report::failed("it does not build", "cargo build --workspace")))
+}
+
+/// Permission prompts that two answer at once, so many of them. The table of what became of them is shown.
+pub(super) fn races(n: u64) -> anyhow::Result<Report> {
+    const NAME: &str = "a_request_that_is_answered_at_both";
+    const WORDS: [&str; 4] = ["--package", "coord-tests", "--test", "recovery"];
+    if let Some(report) = build()? {
+        return Ok(report);
+    }
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--quiet"]).args(WORDS).args(["--", "--exact", NAME, "--nocapture"]);
+    command.env("COORD_TEST_RACES", n.to_string()).current_dir(root());
+    let output = command.output().context("cargo")?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    if !output.status.success() {
+        // Behind it stand the whole journal and the screen.
+        let why = text.split_once("panicked at ").map_or(&*text, |(_, why)| why);
+        why.lines().take(LINES_SHOWN).for_each(|line| say(&format!("    {line}")));
+        let again = format!("COORD_TEST_RACES={n} cargo test {} -- {NAME}", WORDS.join(" "));
+        return Ok(Report::failed("a race went wrong", again));
+    }
+    for row in text.lines().filter_map(|line| line.strip_prefix("races: ")) {
+        say(&format!("    {row}"));
+    }
+    Ok(Report { ran: format!("{n} races"), failures: Vec::new() })
+}
+
+/// Kills at random moments, each round with a fresh seed.
+pub(super) fn kills(minutes: u64) -> anyhow::Result<Report> {
+    if let Some(report) = build()? {
+        return Ok(report);
     }
     let tests = ["--package", "coord-tests", "--test", "kills"];
     rounds(minutes, &tests, "COORD_TEST_SEED", || Ok(seed()?.to_string()))

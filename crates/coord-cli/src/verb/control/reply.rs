@@ -176,8 +176,10 @@ fn follow(
             Some(ReplyOutcome::Refused) => {
                 return Err(anyhow!("The client decided otherwise. → coord explain {name}").into());
             }
-            Some(ReplyOutcome::NotSeen) => {
-                return Err(anyhow!("Not seen: coord's hook was gone. → coord go {name}").into());
+            Some(ReplyOutcome::NotSent) => {
+                let id = called(request);
+                let why = "coord's hook had ended. Nothing was sent.";
+                return Err(Failure::Over(format!("{id}: {why} → coord go {name}")));
             }
             None => (),
         }
