@@ -54,6 +54,19 @@ impl Effects {
         self.decisions.push(Decision { session_id, rule, saw, did, need: None, notice });
     }
 
+    /// Records a decision about a reply to a need.
+    pub(crate) fn decide_reply(
+        &mut self,
+        session: &Session,
+        need: NeedId,
+        (rule, saw): (&'static str, &str),
+        did: &str,
+    ) {
+        let (session_id, saw, did) = (session.session_id.clone(), saw.to_owned(), did.to_owned());
+        let (rule, notice) = (rule.into(), Some(need));
+        self.decisions.push(Decision { session_id, rule, saw, did, need: None, notice });
+    }
+
     /// Requests an action after all earlier requests: a lock that was released earlier in the step may have been
     /// taken again since (H-13).
     pub(crate) fn act(&mut self, action: Action) {

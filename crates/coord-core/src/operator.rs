@@ -65,8 +65,8 @@ impl State {
                 self.dismiss(*session, *need, fx);
                 Vec::from([*session])
             }
-            Command::Reply { session, request, hook, reply } => {
-                self.on_reply(*session, *request, (*hook, *reply), at, fx);
+            Command::Reply { session, request, hook, reply, from } => {
+                self.on_reply(*session, *request, (*hook, *reply, from), at, fx);
                 Vec::from([*session])
             }
             Command::ResetFailed { session } => self.reset_failed(*session, fx),

@@ -222,7 +222,7 @@ impl State {
         &mut self,
         key: SessionKey,
         request: RequestId,
-        (hook, kind): (ProcessRef, ReplyKind),
+        (hook, kind, from): (ProcessRef, ReplyKind, &str),
         at: Moment,
         fx: &mut Effects,
     ) {
@@ -232,7 +232,8 @@ impl State {
         let (need, tool, call) = (need.id, wait.tool.clone(), wait.call.clone());
         let Some(mut session) = self.take(key) else { return };
         let did = format!("{request}: {tool} is {}, once", kind.did());
-        fx.decide(&session, "A-04", "a person replied with coordctl", &did);
+        let saw = format!("a person replied with coordctl on {from}");
+        fx.decide_reply(&session, need, ("A-04", &saw), &did);
         if session.replies.len() == REPLIES_MAX {
             session.replies.remove(0);
         }
@@ -276,8 +277,8 @@ impl State {
                 ),
             };
             reply.outcome = Some(outcome);
-            let did = format!("{request}: {did}");
-            fx.decide(&session, "A-07", saw, &did);
+            let (did, need) = (format!("{request}: {did}"), reply.need);
+            fx.decide_reply(&session, need, ("A-07", saw), &did);
         }
         // No hook reports a denial, and beside other prompts the registry still says that the client waits (measured).
         if decided.is_some() {

@@ -47,6 +47,12 @@ impl Terminal {
     }
 }
 
+/// What people call the terminal of a caller.
+pub(crate) fn terminal_of(caller: Caller) -> String {
+    let terminal = Terminal::of(&caller::Machine, caller);
+    terminal.map_or_else(|| "an unknown terminal".to_owned(), |one| terminal_name(one.device))
+}
+
 /// A terminal that was unlocked.
 struct Grant {
     terminal: Terminal,

@@ -22,6 +22,7 @@ use siphasher::sip::SipHasher24;
 use self::printed::printed;
 use crate::coordinator::Coordinator;
 use crate::http::{Request, Response};
+use crate::passphrase;
 use crate::request_error::RequestError;
 use crate::routes::Route;
 use crate::waiters::WaiterId;
@@ -347,13 +348,18 @@ impl<W: World> Coordinator<W> {
         if !self.is_unlocked(caller, now) {
             return Route::Answer(RequestError::PassphraseNeeded.into());
         }
-        match self.decide(id, &asked, now) {
+        match self.decide(id, &asked, (caller, now)) {
             Ok(()) => self.after_sync(Response::no_content()),
             Err(response) => Route::Answer(response),
         }
     }
 
-    fn decide(&mut self, id: &str, asked: &DecisionRequest, now: Now) -> Result<(), Response> {
+    fn decide(
+        &mut self,
+        id: &str,
+        asked: &DecisionRequest,
+        (caller, now): (Caller, Now),
+    ) -> Result<(), Response> {
         let over = |why: &str| Response::error(409, "over", why);
         let need = id.parse::<NeedId>().map_err(|_| over("not the id of a need"))?;
         let state = self.engine.state();
@@ -365,8 +371,8 @@ impl<W: World> Coordinator<W> {
         let Some((_, ask)) = waits else {
             return Err(over("the hook that was shown does not wait any more"));
         };
-        let command =
-            Command::Reply { session: need.session, request, hook: asked.hook, reply: asked.reply };
+        let (hook, reply, from) = (asked.hook, asked.reply, passphrase::terminal_of(caller));
+        let command = Command::Reply { session: need.session, request, hook, reply, from };
         if let Some(why) = state.would(&command).into_iter().find(|one| one.refused_by.is_some()) {
             return Err(over(&why.words));
         }

@@ -62,6 +62,9 @@ pub enum Command {
         hook: ProcessRef,
         /// The reply.
         reply: ReplyKind,
+        /// The terminal that it was given on, such as `/dev/pts/3`.
+        #[serde(default)]
+        from: String,
     },
     /// Lift `needs_operator` and the limits that led to it (G5).
     ResetFailed {

@@ -302,7 +302,7 @@ pub struct Decision {
     /// The need that began or ended with it (U-01).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<NeedChange>,
-    /// The need, or the news, whose notice it is about (N-04).
+    /// The need, or the news, that it is about: its notice (N-04), or a reply to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<NeedId>,
 }

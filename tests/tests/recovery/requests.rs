@@ -125,9 +125,16 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     // H-23: a reply is for one hook: nothing is left to decide.
     let again = place.runs("coordctl", &["approve", &id, "--yes"]);
     assert!(again.contains("No open request") && again.contains("code 3"), "{again}");
-    let explained =
-        place.runs("coord", &["explain", &request["session_id"].as_str().expect("id")[..8]]);
-    assert!(explained.contains(&id), "{explained}");
+    // who was told, who decided, from where, and what the transcript proved.
+    let explained = place.runs("coord", &["explain", &id]);
+    for expected in [
+        "begins: a person is needed",
+        "a person replied with coordctl on /dev/pts/",
+        "the transcript has the client's own note",
+        "is over",
+    ] {
+        assert!(explained.contains(expected), "{expected}: {explained}");
+    }
     assert!(is_stored(&place, &format!("approve {id}")), "the decision is recorded");
     assert!(!is_stored(&place, "made-from-afar"), "the input is not");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use anyhow::anyhow;
-use coord_model::{MessageId, NeedId};
+use coord_model::{MessageId, NeedId, RequestId};
 use coord_store::{RealDisk, StateLock};
 use coord_view::history::{self, Line, Of, Wanted};
 use coord_view::list::shown_name;
@@ -19,14 +19,16 @@ use crate::verb::queue;
 
 /// So many decisions are shown, the newest ones.
 const DECISIONS_MAX: usize = 20;
+/// Newest decisions among which that on a request is looked for.
+const SEARCHED_MAX: usize = 10_000;
 
 /// Show why a session, a message or a need is in its state
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coord explain parser\n  coord explain m_x7d2\n  coord explain a_16.3    how this need was announced, and why a channel was silent"
+    after_help = "Examples:\n  coord explain parser\n  coord explain m_x7d2\n  coord explain a_16.3    how this need was announced, and why a channel was silent\n  coord explain r_7k2d    who answered this request, from where, and what the client did"
 )]
 pub(crate) struct Args {
-    /// The name or id of a session, or the id of a run, a message (m_…) or a need (a_…)
+    /// The name or id of a session, or the id of a run, a message (m_…), a need (a_…) or a request (r_…)
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = completions::session())]
     id: String,
     /// Add the id of the rule to each decision
@@ -42,7 +44,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return message(args, context);
     }
     if args.id.starts_with("a_") {
-        return need(args, context);
+        return need(&args.id, args, context);
+    }
+    if args.id.starts_with(RequestId::PREFIX) {
+        return need(&need_of_request(&args.id, context)?, args, context);
     }
     let mut out = std::io::stdout().lock();
     let sessions = match look(Some(&args.id), context) {
@@ -104,12 +109,26 @@ fn message(args: &Args, context: &Context) -> Result<(), Failure> {
     decided(&mut out, &decisions, args.verbose, context)
 }
 
-/// A need: how it began and ended, which channels sent a notice of it, and why one did not (N-04).
-fn need(args: &Args, context: &Context) -> Result<(), Failure> {
-    let id: NeedId = args
-        .id
+/// The need of a request to which a person replied.
+fn need_of_request(request: &str, context: &Context) -> Result<String, Failure> {
+    let wanted = Wanted { decisions_only: true, ..Wanted::default() };
+    let decisions = newest_of(&wanted, SEARCHED_MAX, context)?;
+    let of = decisions.iter().rev().find(|line| line.words().contains(request));
+    match of.and_then(|line| line.needs.first()) {
+        Some(need) => Ok(need.to_string()),
+        None => {
+            let text = format!("No reply to {request} is known. → coordctl requests");
+            Err(Failure::NoSuchSession(text))
+        }
+    }
+}
+
+/// A need: how it began and ended, which channels sent a notice of it, and why one did not (N-04); who replied to it,
+/// and what became of that.
+fn need(id: &str, args: &Args, context: &Context) -> Result<(), Failure> {
+    let id: NeedId = id
         .parse()
-        .map_err(|error| anyhow!("{:?} is {error}. → coord inspect --needs-me --json", args.id))?;
+        .map_err(|error| anyhow!("{id:?} is {error}. → coord inspect --needs-me --json"))?;
     let lines = newest(&Wanted { need: Some(id), ..Wanted::default() }, context)?;
     if lines.is_empty() {
         let text = format!("No need {id}. → coord inspect --needs-me --json");
@@ -148,12 +167,16 @@ fn decisions(session: &Session, context: &Context) -> Result<Vec<Line>, Failure>
 }
 
 fn newest(wanted: &Wanted, context: &Context) -> Result<Vec<Line>, Failure> {
+    newest_of(wanted, DECISIONS_MAX, context)
+}
+
+fn newest_of(wanted: &Wanted, n_max: usize, context: &Context) -> Result<Vec<Line>, Failure> {
     let journal = context.paths.journal();
     if !journal.is_dir() {
         return Ok(Vec::new());
     }
     let _lock = StateLock::shared(&context.paths.state_lock()).map_err(anyhow::Error::from)?;
-    let found = history::newest(&RealDisk, &journal, wanted, DECISIONS_MAX);
+    let found = history::newest(&RealDisk, &journal, wanted, n_max);
     Ok(found.map_err(anyhow::Error::from)?)
 }
 

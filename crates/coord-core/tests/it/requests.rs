@@ -47,7 +47,8 @@ fn may(world: &World, request: RequestId) -> Result<(), NotAnswerable> {
 }
 
 fn reply_of(world: &World, request: RequestId, reply: ReplyKind, hook: ProcessRef) -> Command {
-    Command::Reply { session: world.session("s1").key, request, hook, reply }
+    let from = "pts/3".into();
+    Command::Reply { session: world.session("s1").key, request, hook, reply, from }
 }
 
 /// Why the reply is refused.

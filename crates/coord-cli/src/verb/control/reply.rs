@@ -174,7 +174,8 @@ fn follow(
                 ));
             }
             Some(ReplyOutcome::Refused) => {
-                return Err(anyhow!("The client decided otherwise. → coord explain {name}").into());
+                let id = called(request);
+                return Err(anyhow!("The client decided otherwise. → coord explain {id}").into());
             }
             Some(ReplyOutcome::NotSent) => {
                 let id = called(request);
@@ -193,7 +194,7 @@ fn follow(
         }
         if is_over {
             writeln!(out, "Sent; the dialog closed. Proof follows when {tool} ends.")?;
-            return Ok(writeln!(out, "→ coord explain {name}")?);
+            return Ok(writeln!(out, "→ coord explain {}", called(request))?);
         }
         news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;
     }
