@@ -95,7 +95,7 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
         HookKind::PermissionRequest => {
             if session.kind != Some(Kind::Headless) {
                 let tool = event.tool.clone().unwrap_or_default();
-                let call = call_of(session, event);
+                let call = take_call(session, event);
                 open(&mut session.waits, event, (tool, call), at);
             }
         }
@@ -120,6 +120,10 @@ pub(crate) fn apply(session: &mut Session, event: &HookEvent, stamp: Stamp, at: 
             let of = |wait: &&mut Wait| wait.call.is_none() && is_call(wait, event);
             if let Some(wait) = session.waits.iter_mut().find(of) {
                 wait.call.clone_from(&event.call);
+                let of = |one: &&mut UnderWay| event.call.is_some() && one.call == event.call;
+                if let Some(one) = session.under_way.iter_mut().find(of) {
+                    one.has_asked = true;
+                }
             }
         }
         HookKind::SessionStart(_) | HookKind::SessionEnd(_) => session.waits.clear(),
@@ -143,15 +147,15 @@ fn is_call(wait: &Wait, event: &HookEvent) -> bool {
     is_same && wait.agent == event.agent && event.tool.as_ref() == Some(&wait.tool)
 }
 
-/// The client's id of the call that a request of the main thread is about, if no other prompt is about it.
-fn call_of(session: &Session, event: &HookEvent) -> Option<String> {
-    let is_taken = |call: &String| session.waits.iter().any(|one| one.call.as_ref() == Some(call));
-    let of = |one: &&UnderWay| {
+/// The client's id of the call that a request of the main thread is about: the first of which no request was known.
+fn take_call(session: &mut Session, event: &HookEvent) -> Option<String> {
+    let of = |one: &&mut UnderWay| {
         let is_same = event.digest.is_some() && one.digest == event.digest;
-        is_same && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
+        is_same && !one.has_asked && event.agent.is_none() && event.tool.as_ref() == Some(&one.tool)
     };
-    let mut calls = session.under_way.iter().filter(of).filter_map(|one| one.call.clone());
-    calls.find(|call| !is_taken(call))
+    let found = session.under_way.iter_mut().find(of)?;
+    found.has_asked = true;
+    found.call.clone()
 }
 
 /// What a request for this tool asks for.

@@ -34,11 +34,15 @@ pub(crate) fn on_hook(session: &mut Session, event: &HookEvent, at: Moment) {
             if session.under_way.len() < UNDER_WAY_MAX {
                 let tool = event.tool.clone().unwrap_or_default();
                 let (since, digest, call) = (Some(at), event.digest, event.call.clone());
-                session.under_way.push(UnderWay { activity, tool, since, digest, call });
+                let has_asked = false;
+                session.under_way.push(UnderWay { activity, tool, since, digest, call, has_asked });
             }
         }
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            let of = |one: &UnderWay| one.digest == event.digest;
+            let of = |one: &UnderWay| match (&one.call, &event.call) {
+                (Some(of), Some(call)) => of == call,
+                (Some(_) | None, _) => one.digest == event.digest,
+            };
             if let Some(at) = session.under_way.iter().position(of) {
                 session.under_way.remove(at);
             }

@@ -82,10 +82,14 @@ pub struct UnderWay {
     /// The client's id of the call; none if no event named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// A permission request is known to be about this call. Another request is about another one, also after this call
+    /// was denied, which no hook reports.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub has_asked: bool,
 }
 
 clocks!(struct Stall { digest, since, at, count } until {});
 
-clocks!(struct UnderWay { activity, tool, since, digest, call } until {});
+clocks!(struct UnderWay { activity, tool, since, digest, call, has_asked } until {});
 
 clocks!(none in Activity);
