@@ -76,16 +76,17 @@ impl State {
         if !self.header.settings.remote_answers {
             return Err(NotAnswerable::Off);
         }
-        let need = need_of(session, request).ok_or(NotAnswerable::Over)?;
         let wait = wait_of(session, request).ok_or(NotAnswerable::Over)?;
+        // Whatever else is known of its prompt: until its hooks have ended, a background subagent has none.
+        if wait.agent.is_some() {
+            return Err(NotAnswerable::Subagent);
+        }
+        let need = need_of(session, request).ok_or(NotAnswerable::Over)?;
         if session.replies.iter().any(|reply| reply.request == request) {
             return Err(NotAnswerable::Replied);
         }
         if session.kind == Some(Kind::Headless) {
             return Err(NotAnswerable::Headless);
-        }
-        if wait.agent.is_some() {
-            return Err(NotAnswerable::Subagent);
         }
         if session.two_owners {
             return Err(NotAnswerable::TwoOwners);
