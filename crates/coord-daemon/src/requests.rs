@@ -232,6 +232,11 @@ impl<W: World> Coordinator<W> {
             let (code, why) = (refusal.code(), refusal.to_string());
             return Route::Answer(RequestError::Forbidden { code, why }.into());
         }
+        Route::Answer(Response::json(&self.open_requests(now)))
+    }
+
+    /// The open prompts, for a caller that was checked.
+    pub fn open_requests(&self, now: Now) -> OpenRequests {
         let (state, has_passphrase) = (self.engine.state(), self.has_passphrase());
         let mut requests = Vec::new();
         for session in state.sessions() {
@@ -264,7 +269,7 @@ impl<W: World> Coordinator<W> {
                 });
             }
         }
-        Route::Answer(Response::json(&OpenRequests { now_ms: now.wall_ms, requests }))
+        OpenRequests { now_ms: now.wall_ms, requests }
     }
 
     /// `GET /v1/needs/{id}/decision`: what became of the newest reply to a prompt.
@@ -305,13 +310,17 @@ impl<W: World> Coordinator<W> {
             let message = "the passphrase is needed first";
             return Route::Answer(Response::error(401, "passphrase_needed", message));
         }
-        match self.decide(id, &asked, now) {
+        match self.reply(id, &asked, now) {
             Ok(()) => self.after_sync(Response::no_content()),
             Err(response) => Route::Answer(response),
         }
     }
 
-    fn decide(&mut self, id: &str, asked: &DecisionRequest, now: Now) -> Result<(), Response> {
+    /// Takes the reply of a person who was checked. It is handed over once its order is durable.
+    ///
+    /// # Errors
+    /// The reply is not taken: the answer for its giver.
+    pub fn reply(&mut self, id: &str, asked: &DecisionRequest, now: Now) -> Result<(), Response> {
         let over = |why: &str| Response::error(409, "over", why);
         let need = id.parse::<NeedId>().map_err(|_| over("not the id of a need"))?;
         let message = asked.message.as_deref().unwrap_or(DENIED);
