@@ -148,6 +148,10 @@ impl<W: World> Coordinator<W> {
 
     fn may_wait(&self, ask: &RequestAsk) -> Result<(), NotAnswerable> {
         let state = self.engine.state();
+        // Nothing that is not known yet could let it wait.
+        if !state.header().settings.remote_answers {
+            return Err(NotAnswerable::Off);
+        }
         let held = state.session_of(ask.harness);
         let session = held.filter(|session| session.session_id == ask.session_id);
         let session = session.ok_or(NotAnswerable::Over)?;
