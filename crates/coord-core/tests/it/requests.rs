@@ -206,6 +206,20 @@ fn a_07_a_call_that_is_asked_for_again_is_not_the_one_that_was_denied() {
     assert_eq!(calls, [Some(CALL)]);
 }
 
+// the result of a call ends its own prompt, also while an earlier one for the same input is thought to be open.
+#[test]
+fn a_01_a_result_ends_the_prompt_of_its_own_call() {
+    let (mut world, _) = asked();
+    begins(&mut world, "toolu_2");
+    asks(&mut world, "Bash", None);
+    let mut event = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
+    (event.tool, event.digest, event.call) = (Some("Bash".into()), Some(7), Some("toolu_2".into()));
+    world.send(event);
+    let waits = &world.session("s1").waits;
+    let calls: Vec<Option<&str>> = waits.iter().map(|wait| wait.call.as_deref()).collect();
+    assert_eq!(calls, [Some(CALL)]);
+}
+
 // taken is said on the client's own note alone, and once.
 #[test]
 fn a_07_a_reply_becomes_what_the_transcript_shows() {
