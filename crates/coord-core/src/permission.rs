@@ -106,10 +106,15 @@ pub(crate) fn apply(
             }
         }
         HookKind::Notification(kind) => on_notification(session, event, kind, at),
-        // Two identical requests are two prompts, which are answered one after the other (U-01).
+        // Two identical requests are two prompts, which are answered one after the other (U-01). No hook reports that
+        // one was denied, so the prompt of the very call goes first.
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
-            if let Some(first) = session.waits.iter().position(|wait| is_of(wait, event)) {
-                session.waits.remove(first);
+            let is_named = |wait: &Wait| event.call.is_some() && wait.call == event.call;
+            let waits = &session.waits;
+            let named = waits.iter().position(|wait| is_of(wait, event) && is_named(wait));
+            let over = named.or_else(|| waits.iter().position(|wait| is_of(wait, event)));
+            if let Some(over) = over {
+                session.waits.remove(over);
             }
         }
         HookKind::UserPromptSubmit | HookKind::Stop(_) | HookKind::StopFailure(_) => {

@@ -155,6 +155,10 @@ impl<W: World> Coordinator<W> {
 
     fn may_wait(&self, ask: &RequestAsk) -> Result<(), NotAnswerable> {
         let state = self.engine.state();
+        // Nothing that is not known yet could let it wait.
+        if !state.header().settings.remote_answers {
+            return Err(NotAnswerable::Off);
+        }
         let held = state.session_of(ask.harness);
         let session = held.filter(|session| session.session_id == ask.session_id);
         let session = session.ok_or(NotAnswerable::Over)?;
@@ -254,6 +258,11 @@ impl<W: World> Coordinator<W> {
         if let Err(refusal) = self.check_caller(caller) {
             return Route::Answer(refusal.into());
         }
+        Route::Answer(Response::json(&self.open_requests(now)))
+    }
+
+    /// The open prompts, for a caller that was checked.
+    pub fn open_requests(&self, now: Now) -> OpenRequests {
         let (state, has_passphrase) = (self.engine.state(), self.has_passphrase());
         let mut requests = Vec::new();
         for session in state.sessions() {
@@ -286,7 +295,7 @@ impl<W: World> Coordinator<W> {
                 });
             }
         }
-        Route::Answer(Response::json(&OpenRequests { now_ms: now.wall_ms, requests }))
+        OpenRequests { now_ms: now.wall_ms, requests }
     }
 
     /// A session as people see it, with the requests that can be answered from elsewhere. A hook that comes or ends
@@ -348,17 +357,22 @@ impl<W: World> Coordinator<W> {
         if !self.is_unlocked(caller, now) {
             return Route::Answer(RequestError::PassphraseNeeded.into());
         }
-        match self.decide(id, &asked, (caller, now)) {
+        match self.reply(id, &asked, (passphrase::terminal_of(caller), now)) {
             Ok(()) => self.after_sync(Response::no_content()),
             Err(response) => Route::Answer(response),
         }
     }
 
-    fn decide(
+    /// Takes the reply of a person who was checked, given on the terminal `from`. It is handed over once its order is
+    /// durable.
+    ///
+    /// # Errors
+    /// The reply is not taken: the answer for its giver.
+    pub fn reply(
         &mut self,
         id: &str,
         asked: &DecisionRequest,
-        (caller, now): (Caller, Now),
+        (from, now): (String, Now),
     ) -> Result<(), Response> {
         let over = |why: &str| Response::error(409, "over", why);
         let need = id.parse::<NeedId>().map_err(|_| over("not the id of a need"))?;
@@ -371,7 +385,7 @@ impl<W: World> Coordinator<W> {
         let Some((_, ask)) = waits else {
             return Err(over("the hook that was shown does not wait any more"));
         };
-        let (hook, reply, from) = (asked.hook, asked.reply, passphrase::terminal_of(caller));
+        let (hook, reply) = (asked.hook, asked.reply);
         let command = Command::Reply { session: need.session, request, hook, reply, from };
         if let Some(why) = state.would(&command).into_iter().find(|one| one.refused_by.is_some()) {
             return Err(over(&why.words));

@@ -457,8 +457,7 @@ impl<D: Disk> Server<D> {
         for Awaiting { handed, .. } in gone.collect::<Vec<_>>() {
             self.coordinator.take_back(&handed, now());
         }
-        self.coordinator.waiters.forget(WaiterId(token.0));
-        self.coordinator.requests.forget(WaiterId(token.0));
+        self.coordinator.end_wait(WaiterId(token.0));
         self.lists.forget(token);
         let Some(mut connection) = self.connections.remove(&token) else { return };
         self.held = self.held.saturating_sub(connection.counted);

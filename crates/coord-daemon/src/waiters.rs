@@ -214,9 +214,10 @@ impl<W: World> Coordinator<W> {
         std::mem::take(&mut self.waiters.answers)
     }
 
-    /// Removes a wake hook whose connection is gone.
+    /// Removes a hook that waits, and whose connection is gone.
     pub fn end_wait(&mut self, id: WaiterId) {
         self.waiters.forget(id);
+        self.requests.forget(id);
     }
 
     fn verdict(&self, ask: &Ask) -> Verdict {

@@ -4,11 +4,14 @@
 //! It behaves as version 2.1.328 was measured to: an interrupt fires nothing; a queued prompt's
 //! UserPromptSubmit carries the running turn's id, and all queued prompts become one turn with an id
 //! of its own; `!cmd` ends with a Stop that no prompt began; a killed client leaves its registry
-//! entry behind. A plan is drawn from chance as a whole, so one seed decides it.
+//! entry behind. A plan is drawn from chance as a whole, so one seed decides it. It ends at the latest
+//! with a permission prompt, whose decision may come from elsewhere.
 
 mod plan;
+mod prompts;
 
 pub(crate) use plan::WAKE;
+pub(crate) use prompts::{Asked, Decision};
 
 use std::ops::Range;
 
@@ -103,6 +106,8 @@ pub(crate) enum Move {
     Interrupts { has_output: bool, is_shown: bool },
     /// Its conversation has another id from now on.
     Follows(String),
+    /// It asks for permission: it fires the hooks, and its plan ends here.
+    Asks(Box<Asked>),
     /// Its plan is over.
     NextPlan,
 }
@@ -228,8 +233,35 @@ impl Client {
         draft.next()
     }
 
+    /// The payload of a hook; `about` are the fields that this event has beside the common ones.
+    fn payload(&self, event: &str, about: &Value) -> Value {
+        let mut payload = json!({
+            "session_id": self.session_id,
+            "transcript_path": self.transcript,
+            "cwd": "/home/dev/project",
+            "hook_event_name": event,
+        });
+        if let (Some(payload), Some(about)) = (payload.as_object_mut(), about.as_object()) {
+            if let Some(prompt_id) = self.prompt_id.clone().filter(|_| event != "SessionStart") {
+                payload.insert("prompt_id".to_owned(), prompt_id.into());
+            }
+            payload.extend(about.clone());
+            // The others do not name it (measured).
+            if ["UserPromptSubmit", "Stop", "SubagentStop"].contains(&event) {
+                payload.insert("permission_mode".to_owned(), self.mode.into());
+            }
+        }
+        payload
+    }
+
+    /// The notification of a prompt that is open for six seconds.
+    pub(crate) fn notification(&self) -> Value {
+        self.payload("Notification", &json!({"notification_type": "permission_prompt"}))
+    }
+
     fn draft<'a>(&'a mut self, now: Ms, random: &'a mut Random) -> Draft<'a> {
-        Draft { client: self, random, now, at: 0, plan: Plan::new() }
+        let (plan, is_asking, is_again) = (Plan::new(), false, false);
+        Draft { client: self, random, now, at: 0, plan, is_asking, is_again }
     }
 
     /// A run with `-p`.
@@ -249,9 +281,11 @@ impl Client {
         draft.pass(1_000..600_000);
         if work == Truth::Subagent {
             let agent = draft.name("agent");
-            let about = json!({"agent_id": agent, "agent_type": "general-purpose", "background_tasks": [{"type": "subagent", "status": "running"}], "session_crons": []});
-            draft.fires("SubagentStop", &about);
-            draft.pass(20..200);
+            if draft.random.chance(0.6) {
+                draft.asks_in_background(agent);
+                return draft.next();
+            }
+            draft.agent_ends(&agent);
         }
         draft.turn(Begin::Prompt);
         draft.next()

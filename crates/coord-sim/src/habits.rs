@@ -23,6 +23,8 @@
 //!   sessions unattended let them wait for its end.
 //! * *Messages*: people, programs and agents send them to sessions of every mode, urgent, with a time to live,
 //!   with keys, twice, very long; agents answer those that they read; parents, names and allowed senders are told.
+//! * *Permission prompts*: in most seeds people reply from elsewhere, mostly with what they see, at times with what they
+//!   saw long ago, two at once, and around the moment at which somebody answers at the terminal.
 //! * *The machine*: too little memory, directories that are gone, transcripts and configuration directories
 //!   that others have locked; SIGKILL of the coordinator between any two steps of a recovery.
 

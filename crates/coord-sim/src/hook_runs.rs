@@ -40,6 +40,10 @@ pub(crate) struct Run {
     /// The life of the client that fired it, for what its SessionEnd proves.
     pub(crate) owner: (String, ProcessRef),
     post: Post,
+    /// The process of a hook that asks to wait for a reply once its event is delivered.
+    pub(crate) waits_as: Option<ProcessRef>,
+    /// The call that it tells of as over.
+    pub(crate) call_over: Option<String>,
     /// It ends at this point by a signal.
     killed: Option<KilledAt>,
     /// Its answer comes too late: it spools as well.
@@ -70,6 +74,11 @@ enum KilledAt {
 impl Simulation {
     /// A client fires a hook.
     pub(crate) fn fire(&mut self, place: usize, payload: &Value) {
+        self.fire_for(place, payload, None);
+    }
+
+    /// A client fires a hook, for this call if it asks for permission.
+    pub(crate) fn fire_for(&mut self, place: usize, payload: &Value, call: Option<&str>) {
         let owner = self.running(place).map(|one| one.process).map(|owner| (self.boot(), owner));
         if let Some(life) = owner.and_then(|owner| self.lives.get_mut(&owner)) {
             match payload.get("reason").and_then(Value::as_str) {
@@ -97,14 +106,14 @@ impl Simulation {
             self.meter.hooks_lost += 1;
             return self.note(|| "  the hook never runs".to_owned());
         }
-        self.run_hook(place, payload);
+        self.run_hook(place, payload, call);
         if self.random.chance(self.rates.hook_twice) {
             self.note(|| "  a second hook runs for it".to_owned());
-            self.run_hook(place, payload);
+            self.run_hook(place, payload, call);
         }
     }
 
-    fn run_hook(&mut self, place: usize, payload: &Value) {
+    fn run_hook(&mut self, place: usize, payload: &Value, call: Option<&str>) {
         let start = self.random.range(MS..6 * MS);
         let Some(one) = self.places.get(place) else { return };
         let (pane, tty) = (one.pane.clone(), one.tty);
@@ -142,6 +151,7 @@ impl Simulation {
         let text = hooks::envelope(&hook, payload).and_then(|one| serde_json::to_vec(&one));
         let Ok(body) = text else { return };
         self.note_end(process, hook.id, payload);
+        let waits_as = self.start_request_hook((place, hook.id, pid), payload, call);
         let field = |name: &str| payload.get(name).and_then(Value::as_str).map(str::to_owned);
         let killed =
             self.random.chance(self.rates.hook_killed).then(|| match self.random.below(3) {
@@ -162,6 +172,8 @@ impl Simulation {
             is_queued: payload.get("prompt").is_some_and(|prompt| prompt == "later"),
             owner: (self.boot(), process),
             post: Post { body, caller: Caller { pid, parent: Some(process.pid) } },
+            waits_as,
+            call_over: call_over(payload),
             killed,
             is_slow: self.random.chance(self.rates.hook_slow),
             is_gone: false,
@@ -193,6 +205,7 @@ impl Simulation {
     /// A hook turns to the coordinator.
     pub(crate) fn exchange(&mut self, mut run: Run) {
         if run.killed == Some(KilledAt::Start) {
+            self.request_hook_ends(run.waits_as);
             return self.note(|| format!("  {:x} {} is killed", run.id, run.event));
         }
         if self.serving.is_none() || self.time < self.missed_until {
@@ -209,6 +222,7 @@ impl Simulation {
             // By the time that its request is read nobody sees whose child it was.
             run.is_gone = true;
             run.post.caller.parent = None;
+            run.waits_as = None;
         }
         self.posts.push(run);
     }
@@ -229,7 +243,10 @@ impl Simulation {
             self.checks.spooled(run.id);
             self.end_told(&run);
             self.reported(&run);
+            self.request_hook_goes_on(run.waits_as);
             self.checks.ends_in_spool.push(run.owner);
+        } else {
+            self.request_hook_ends(run.waits_as);
         }
     }
 
@@ -255,11 +272,12 @@ impl Simulation {
         self.put_claims(&mut serving);
         self.put_orders(&mut serving);
         self.put_sends(&mut serving);
+        let asked = self.put_requests(&mut serving);
         serving.end_turn(spool_changed);
         let happenings = self.machine.get().take_happenings();
         let answers = serving.take_answers();
         let wakes = serving.take_wakes();
-        let handed = serving.take_handed();
+        let (handed, replies) = (serving.take_handed(), serving.take_replies());
         let checked = self.checks.after_turn(serving.coordinator(), self.now());
         let checked = checked.and_then(|()| self.check_messages(&serving)).and(forged);
         let checked = checked.and_then(|()| self.check_forgers(serving.coordinator().state()));
@@ -279,6 +297,8 @@ impl Simulation {
             self.on_answers(answers)?;
             self.on_wakes(wakes)?;
             self.on_accepted(accepted);
+            asked?;
+            self.on_replies(replies)?;
         }
         for (run, posted) in answered {
             match posted {
@@ -298,6 +318,7 @@ impl Simulation {
         watched?;
         if !was_cut {
             self.check_needs()?;
+            self.check_outcomes()?;
             self.check_notices()?;
         }
         self.check_owners()?;
@@ -306,6 +327,7 @@ impl Simulation {
 
     /// Something of a client was accepted.
     fn reported(&mut self, run: &Run) {
+        self.call_is_over(run);
         if let Some(life) = self.lives.get_mut(&run.owner) {
             life.has_reported = true;
             // The change and its hook are of one moment.
@@ -324,7 +346,9 @@ impl Simulation {
         if !is_taken {
             return self.at(MS, What::Spools(run));
         }
-        if !run.is_killed_at_answer() {
+        if run.is_killed_at_answer() {
+            self.request_hook_ends(run.waits_as);
+        } else {
             self.acknowledge(&run);
         }
     }
@@ -334,6 +358,7 @@ impl Simulation {
         self.meter.acknowledged += 1;
         self.checks.acknowledged(run.id, self.time);
         self.end_told(run);
+        self.request_hook_goes_on(run.waits_as);
     }
 
     /// A SessionEnd that was accepted: from now on nobody may take that session for crashed. After a
@@ -346,6 +371,13 @@ impl Simulation {
             life.end_told.clone_from(&run.reason);
         }
     }
+}
+
+/// The call that this payload reports as over.
+fn call_over(payload: &Value) -> Option<String> {
+    let event = payload.get("hook_event_name")?.as_str()?;
+    let call = payload.get("tool_use_id").filter(|_| event.starts_with("PostToolUse"))?;
+    call.as_str().map(str::to_owned)
 }
 
 /// Whether an event that was answered so is taken in.

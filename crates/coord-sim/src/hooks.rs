@@ -14,7 +14,8 @@ use coord_store::disk::{Disk, DiskFile};
 use coord_testkit::FakeDisk;
 use coord_wire::{frame, spool};
 use serde_json::{Value, json};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher as _;
 
 use crate::machine::{MACHINE, Machine, PID_NS};
 use crate::serving::CONFIG_DIR;
@@ -112,8 +113,9 @@ pub fn envelope(hook: &Hook, payload: &Value) -> serde_json::Result<Envelope> {
 }
 
 fn digest(input: &Value) -> String {
-    let mut hasher = DefaultHasher::new();
-    input.to_string().hash(&mut hasher);
+    // The key of a machine without a key file.
+    let mut hasher = SipHasher24::new();
+    hasher.write(input.to_string().as_bytes());
     format!("{:016x}", hasher.finish())
 }
 

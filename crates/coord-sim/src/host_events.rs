@@ -466,6 +466,7 @@ impl Simulation {
         }
         for place in 0..self.places.len() {
             self.becomes(place, Truth::TakenAlong);
+            self.prompts_end(place, End::Kill);
             self.leaves_conversation(place, End::Kill);
             if let Some(one) = self.places.get_mut(place) {
                 one.client = None;

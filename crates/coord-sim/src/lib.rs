@@ -21,6 +21,7 @@ mod people;
 mod places;
 pub mod play;
 mod quota_checks;
+mod requests;
 mod rest_checks;
 mod resumes;
 pub mod run;

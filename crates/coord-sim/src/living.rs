@@ -10,6 +10,7 @@ use crate::messages::{Context, Unwritten};
 use crate::meter::Judged;
 use crate::people::SIGNATURE;
 use crate::places::{Parent, Place};
+use crate::requests::Asking;
 use crate::simulation::{MS, SECOND, Simulation, Time, WORK_END, What};
 use crate::wakes::{BeforePlan, leaves_at_rest};
 
@@ -43,6 +44,8 @@ pub(crate) struct Running {
     pub(crate) held: Vec<String>,
     /// Lines of its transcript that it has not written yet.
     pub(crate) unwritten: Unwritten,
+    /// Its permission prompt, while one is open.
+    pub(crate) asking: Option<Asking>,
 }
 
 impl Running {
@@ -214,6 +217,7 @@ impl Simulation {
             contexts: Vec::new(),
             held: Vec::new(),
             unwritten: Unwritten::new(),
+            asking: None,
         });
         one.last_session = Some(session_id.clone());
         self.follows(place, &session_id);
@@ -340,6 +344,7 @@ impl Simulation {
                     one.last_session = Some(session_id);
                 }
             }
+            Move::Asks(asked) => self.asks(place, *asked),
             Move::NextPlan => self.plans_on(place),
         }
     }
@@ -427,6 +432,7 @@ impl Simulation {
             self.note_death(place);
         }
         self.becomes(place, truth);
+        self.prompts_end(place, end);
         self.leaves_conversation(place, end);
         let Some(one) = self.places.get_mut(place).and_then(|one| one.client.take()) else {
             return;

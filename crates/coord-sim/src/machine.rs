@@ -19,6 +19,7 @@ use std::rc::Rc;
 use coord_daemon::background::Job;
 use coord_host::executor::Reply;
 use coord_host::observer::Seen;
+use coord_host::passphrase::PassphraseHash;
 use coord_host::registry::{self, Change, Found};
 use coord_host::registry_reader::{RegistrySeen, RegistryWish};
 use coord_host::task_dir;
@@ -150,6 +151,8 @@ pub struct Machine {
     pub has_enter: bool,
     /// The channels through which people are told.
     pub channels: Channels,
+    /// The hash of the passphrase, if one is set.
+    pub passphrase: Option<PassphraseHash>,
     happenings: Vec<Happening>,
     last_pid: u32,
     transcripts: BTreeMap<String, Vec<u8>>,
@@ -209,6 +212,7 @@ impl SharedMachine {
             is_line_plain: true,
             has_enter: true,
             channels: Channels::default(),
+            passphrase: None,
             happenings: Vec::new(),
             last_pid: OWN_PIDS,
             transcripts: BTreeMap::new(),

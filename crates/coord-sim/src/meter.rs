@@ -122,6 +122,27 @@ impl Sent {
     }
 }
 
+/// What happens about permission prompts, in words.
+const SITUATIONS: [&str; 17] = [
+    "several prompts at once",
+    "a later prompt decided first",
+    "the same call asked for again",
+    "dialog of a background subagent",
+    "answered at the terminal beside a waiting hook",
+    "interrupted beside a waiting hook",
+    "coordinator gone beside a waiting hook",
+    "two replies at once",
+    "refused",
+    "handed over",
+    "handed over after the terminal",
+    "kept back by the second look",
+    "printed too late, and ignored",
+    "allowed from elsewhere",
+    "denied from elsewhere",
+    "proved: taken",
+    "proved: terminal first",
+];
+
 /// Counts and times of one simulation, or of many.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
@@ -173,6 +194,8 @@ pub struct Meter {
     pub orders: u64,
     /// Messages to sessions.
     pub messages: Sent,
+    /// What happened about permission prompts, hooks beside them and replies, by situation.
+    pub requests: BTreeMap<&'static str, u64>,
     /// Headless runs, by how they ended.
     pub runs: BTreeMap<&'static str, u64>,
     /// Faults of the machine, by number.
@@ -180,6 +203,13 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// What never happened, in words: nothing is proved of it.
+    pub fn missing(&self) -> Option<String> {
+        let unseen = SITUATIONS.into_iter().find(|one| !self.requests.contains_key(*one));
+        let unseen = unseen.map(|one| format!("no permission prompt met this: {one}"));
+        self.messages.missing().or(unseen)
+    }
+
     /// Time passes.
     pub(crate) fn pass(&mut self, ns: Time, under: Conditions, places: &[Place], is_up: bool) {
         self.time += ns;
@@ -268,6 +298,9 @@ impl AddAssign<&Self> for Meter {
         self.messages += &other.messages;
         for (how, n) in &other.ended {
             *self.ended.entry(how).or_default() += n;
+        }
+        for (situation, n) in &other.requests {
+            *self.requests.entry(situation).or_default() += n;
         }
         for (how, n) in &other.runs {
             *self.runs.entry(how).or_default() += n;

@@ -197,6 +197,7 @@ impl Simulation {
     pub(crate) fn hang_up(&mut self) {
         self.claims.clear();
         self.hang_up_hooks();
+        self.hang_up_requests();
         let asking: Vec<ProcessRef> =
             self.takers.iter().filter(|(_, one)| one.has_asked).map(|(of, _)| *of).collect();
         for process in asking {

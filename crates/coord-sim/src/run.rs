@@ -153,7 +153,7 @@ impl Run {
             report::text(&mut out, seeds, &meter)?;
         }
         let is_many = MANY <= seeds && self.fresh.is_none();
-        let missing = meter.messages.missing().filter(|_| is_many && found.is_none());
+        let missing = meter.missing().filter(|_| is_many && found.is_none());
         if let Some(missing) = missing {
             bail!("in {seeds} seeds {missing}: nothing is proved of that");
         }

@@ -1,6 +1,8 @@
 //! A coordinator that serves on the simulated machine: the real one, with what `coord serve` does
 //! around it on real sockets and clocks.
 
+mod requests;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,7 @@ use coord_wire::message::{Send, Sent};
 use coord_wire::paths::Paths;
 use serde_json::{Value, json};
 
+pub use self::requests::{Answered, RequestHook};
 use crate::machine::{MACHINE, PID_NS, SharedMachine};
 
 /// COORD_HOME on the simulated machine.
@@ -56,6 +59,9 @@ pub struct Serving {
     /// Wake hooks that wait, by number, since when (CLOCK_MONOTONIC); and those that were handed a text.
     waiting: BTreeMap<usize, (WakeHook, u64)>,
     wakes: Vec<(WakeHook, String)>,
+    /// Hooks that wait for a reply, by number; and answers to such hooks.
+    requests: BTreeMap<usize, ProcessRef>,
+    replies: Vec<Answered>,
     hooks: usize,
     _lock: Held<FakeFile>,
 }
@@ -69,6 +75,8 @@ enum Asker {
     Hook(u128),
     /// Whoever sent a message.
     Sender,
+    /// Whoever replied to a request.
+    Person,
 }
 
 /// What becomes of a hook's request.
@@ -148,6 +156,8 @@ impl Serving {
             answers: Vec::new(),
             waiting: BTreeMap::new(),
             wakes: Vec::new(),
+            requests: BTreeMap::new(),
+            replies: Vec::new(),
             hooks: 0,
             _lock: lock,
         })
@@ -177,6 +187,7 @@ impl Serving {
             self.waiting.remove(&number);
             self.coordinator.end_wait(WaiterId(number));
         }
+        self.forget_request_hooks();
         self.coordinator.begin_turn(now);
     }
 
@@ -198,6 +209,7 @@ impl Serving {
             let hook = self.waiting.remove(&number).map(|(hook, _)| hook);
             self.wakes.extend(hook.zip(text));
         }
+        self.answer_request_hooks(now);
         let synced = self.coordinator.synced_through();
         let ready = self.awaiting.extract_if(.., |(seq, _, _)| *seq <= synced);
         self.answers.extend(ready.map(|(_, asker, response)| (asker, response)));
@@ -271,7 +283,7 @@ impl Serving {
     pub fn take_answers(&mut self) -> Vec<(ProcessRef, Response)> {
         self.take_of(|asker| match asker {
             Asker::Line(process) => Some(process),
-            Asker::Hook(_) | Asker::Sender => None,
+            Asker::Hook(_) | Asker::Sender | Asker::Person => None,
         })
     }
 
@@ -279,7 +291,7 @@ impl Serving {
     pub fn take_handed(&mut self) -> Vec<(u128, String)> {
         let ready = self.take_of(|asker| match asker {
             Asker::Hook(id) => Some(id),
-            Asker::Line(_) | Asker::Sender => None,
+            Asker::Line(_) | Asker::Sender | Asker::Person => None,
         });
         ready.iter().for_each(|(id, _)| drop(self.handed.remove(id)));
         ready.into_iter().map(|(id, response)| (id, context_of(&response))).collect()
@@ -310,7 +322,13 @@ impl Serving {
     pub fn send(&mut self, ask: &Send, from: Sender) -> anyhow::Result<Sent> {
         let now = self.machine.get().now;
         let sent = self.coordinator.send(ask, from, now)?;
-        // What was recorded so far is what the sender waits for.
+        self.answer_once_synced(Asker::Sender, Response::json(&sent))?;
+        Ok(sent)
+    }
+
+    /// Answers somebody who waits for what was recorded so far, once it is on disk.
+    fn answer_once_synced(&mut self, asker: Asker, response: Response) -> anyhow::Result<()> {
+        let now = self.machine.get().now;
         let query = vec![("sync".to_owned(), String::new())];
         let request = Request {
             method: "POST".to_owned(),
@@ -321,8 +339,8 @@ impl Serving {
         };
         match self.coordinator.route(&request, ASKER, now) {
             Route::AfterSync(seq, _) => {
-                self.awaiting.push((seq, Asker::Sender, Response::json(&sent)));
-                Ok(sent)
+                self.awaiting.push((seq, asker, response));
+                Ok(())
             }
             Route::Answer(_)
             | Route::Handed(..)

@@ -30,6 +30,7 @@ use crate::notice_checks::NoticeWatch;
 use crate::people::{Action, Passing};
 use crate::places::Place;
 use crate::quota_checks::Waits;
+use crate::requests::{Requests, Step, draw_approvals};
 use crate::resumes::{Claim, Taker};
 use crate::said::Said;
 use crate::serving::{CONFIG_DIR, Serving, WakeHook};
@@ -105,6 +106,8 @@ pub(crate) enum What {
     Hears(Box<Hearing>),
     /// A client writes to its transcript.
     Lands(ProcessRef),
+    /// Something about a permission prompt.
+    Request(Step),
     /// A forger is at work.
     Forges(Forgery),
 }
@@ -146,6 +149,7 @@ pub struct Simulation {
     pub(crate) quota: Waits,
     pub(crate) stalls: StallWatch,
     pub(crate) messages: Messages,
+    pub(crate) requests: Requests,
     /// When a key was pressed last, in any pane.
     pub(crate) key_at: Option<Time>,
     pub(crate) shells: u32,
@@ -199,7 +203,7 @@ impl Simulation {
         // Segments are pruned within the hour, and a session over its share is folded.
         let text =
             format!("[store]\njournal_kept = \"5m\"\n[recovery]\nmode = {:?}\n", habits.mode);
-        let text = text + &draw_channels(seed, &machine);
+        let text = text + &draw_channels(seed, &machine) + &draw_approvals(seed, &machine);
         let mut simulation = Self {
             machine,
             config: Config::parse(&text).unwrap_or_else(|_| Config::default()),
@@ -221,6 +225,7 @@ impl Simulation {
             quota: Waits::default(),
             stalls: StallWatch::default(),
             messages: Messages::default(),
+            requests: Requests::default(),
             key_at: None,
             shells: 0,
             posts: Vec::new(),
@@ -280,8 +285,10 @@ impl Simulation {
         self.note(|| "no more new work".to_owned());
         // Whoever is at something finishes it: NextPlan is not followed any more. Who waits for its quota is
         // woken when it is there again.
-        let is_busy =
-            |what: &What| matches!(what, What::Moves(..) | What::Starts(_) | What::Wakes(..));
+        let is_busy = |what: &What| {
+            matches!(what, What::Moves(..) | What::Starts(_) | What::Wakes(..))
+                || matches!(what, What::Request(step) if step.is_of_client())
+        };
         loop {
             while self.time < LAST_PLAN_END
                 && (self.queue.values().any(is_busy) || self.quota.is_awaited())
@@ -375,6 +382,7 @@ impl Simulation {
             self.serve(wake.is_some_and(|at| at <= self.time))?;
             self.judge()?;
             self.judge_waits()?;
+            self.judge_requests()?;
             self.measure_stalls();
         }
     }
@@ -431,6 +439,7 @@ impl Simulation {
             What::GivesUp(id) => self.gives_up(id),
             What::Hears(hearing) => self.hears(*hearing),
             What::Forges(forgery) => self.forge(forgery),
+            What::Request(step) => self.request_step(step)?,
             What::Lands(process) => {
                 if let Some(place) = self.place_of_client(&self.boot(), process) {
                     self.lands(place, self.time);
@@ -454,7 +463,8 @@ impl Simulation {
 
     fn has_requests(&self) -> bool {
         let is_empty = self.posts.is_empty() && self.claims.is_empty() && self.orders.is_empty();
-        !is_empty || !self.forgers.posts.is_empty() || self.has_sends()
+        let has_others = self.has_sends() || self.requests.has_any();
+        !is_empty || !self.forgers.posts.is_empty() || has_others
     }
 
     /// Whatever a client planned it does so much later.
@@ -483,8 +493,10 @@ impl Simulation {
     pub(crate) fn forget_runs(&mut self) {
         self.queue.retain(|_, what| {
             let is_hook = matches!(what, What::Exchange(_) | What::Spools(_) | What::Waits(_));
-            !is_hook && !matches!(what, What::GivesUp(_) | What::Hears(_) | What::Wakes(..))
+            let is_text = matches!(what, What::GivesUp(_) | What::Hears(_) | What::Wakes(..));
+            !is_hook && !is_text && !matches!(what, What::Request(_))
         });
+        self.requests.forget();
         self.forget_takers();
         self.forget_messages();
         self.forgers.forget();

@@ -127,6 +127,7 @@ pub(crate) fn leaves_at_rest(a_move: &Move) -> bool {
         | Move::TakesLeave
         | Move::Dies(_)
         | Move::Interrupts { .. }
+        | Move::Asks(_)
         | Move::Follows(_) => false,
     }
 }

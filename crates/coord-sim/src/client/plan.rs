@@ -11,7 +11,7 @@ use super::{Client, End, Move, Ms, Plan, Truth};
 pub(crate) const WAKE: &str = "<task-notification>";
 
 /// How a turn begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin {
     Prompt,
     /// A text that the wake hook was handed: the client makes a prompt of it.
@@ -24,6 +24,16 @@ pub(super) enum Begin {
     Continued,
 }
 
+/// How far a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    begin: Begin,
+    /// Steps that it still has before its end.
+    left: u64,
+    pub(super) is_queued: bool,
+    pub(super) has_output: bool,
+}
+
 /// A plan in the making.
 pub(super) struct Draft<'a> {
     pub(super) client: &'a mut Client,
@@ -32,6 +42,10 @@ pub(super) struct Draft<'a> {
     pub(super) now: Ms,
     pub(super) at: Ms,
     pub(super) plan: Plan,
+    /// It ends with an open prompt: what is decided there continues it.
+    pub(super) is_asking: bool,
+    /// Its prompt is for the call that was decided just before.
+    pub(super) is_again: bool,
 }
 
 impl Draft<'_> {
@@ -65,24 +79,7 @@ impl Draft<'_> {
 
     /// Fires a hook; `about` are the fields that this event has beside the common ones.
     pub(super) fn fires(&mut self, event: &str, about: &Value) {
-        let mut payload = json!({
-            "session_id": self.client.session_id,
-            "transcript_path": self.client.transcript,
-            "cwd": "/home/dev/project",
-            "hook_event_name": event,
-        });
-        if let (Some(payload), Some(about)) = (payload.as_object_mut(), about.as_object()) {
-            if let Some(prompt_id) =
-                self.client.prompt_id.clone().filter(|_| event != "SessionStart")
-            {
-                payload.insert("prompt_id".to_owned(), prompt_id.into());
-            }
-            payload.extend(about.clone());
-            // The others do not name it (measured).
-            if ["UserPromptSubmit", "Stop", "SubagentStop"].contains(&event) {
-                payload.insert("permission_mode".to_owned(), self.client.mode.into());
-            }
-        }
+        let payload = self.client.payload(event, about);
         self.push(0, Move::Fires(payload));
     }
 
@@ -92,7 +89,7 @@ impl Draft<'_> {
     }
 
     /// The agent says something, or calls a tool.
-    fn speaks(&mut self, kind: &str) {
+    pub(super) fn speaks(&mut self, kind: &str) {
         let line = json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": kind}]}});
         self.push(0, Move::Writes(line));
     }
@@ -124,33 +121,43 @@ impl Draft<'_> {
         }
         self.client.is_again = matches!(begin, Begin::Wake | Begin::Continued);
         self.begins(begin);
-        let (mut is_queued, mut has_output) =
-            (false, matches!(begin, Begin::Queued | Begin::Continued));
+        let has_output = matches!(begin, Begin::Queued | Begin::Continued);
         // A queued prompt and an interrupt read as the interrupt of the turn before (measured).
         self.client.is_shown = begin != Begin::Queued;
-        let n = self.random.below(5);
-        for _ in 0..n {
+        let left = self.random.below(5);
+        self.goes_on(Turn { begin, left, is_queued: false, has_output });
+    }
+
+    /// What is left of a turn, up to its end or to its next permission prompt.
+    pub(super) fn goes_on(&mut self, mut turn: Turn) {
+        let begin = turn.begin;
+        while 0 < turn.left {
+            turn.left -= 1;
             self.think();
             if begin != Begin::Bang && self.is_limited() {
-                return self.fails("rate_limit", Truth::Quota, is_queued);
+                return self.fails("rate_limit", Truth::Quota, turn.is_queued);
             }
             match self.random.below(20) {
-                0..11 if !self.tool() => return self.over(is_queued, true),
+                0..11 => self.tool(turn),
                 11..13 => self.question(),
-                13..16 => self.subagent(),
+                13..16 => self.subagent(turn),
                 16..18 if self.client.is_interactive && begin != Begin::Bang => {
                     self.fires("UserPromptSubmit", &json!({"prompt": "later"}));
-                    is_queued = true;
+                    turn.is_queued = true;
                 }
                 18 if self.random.chance(0.3) => return self.end(End::Kill),
                 _ => self.speaks("text"),
             }
-            (has_output, self.client.is_shown) = (true, true);
+            if self.is_asking {
+                return;
+            }
+            (turn.has_output, self.client.is_shown) = (true, true);
         }
         self.think();
         if begin != Begin::Bang && self.is_limited() {
-            return self.fails("rate_limit", Truth::Quota, is_queued);
+            return self.fails("rate_limit", Truth::Quota, turn.is_queued);
         }
+        let Turn { is_queued, has_output, .. } = turn;
         match self.random.below(100) {
             0..14 if self.client.is_interactive => self.interrupted(is_queued, has_output),
             14..20 if begin != Begin::Bang => self.failure(is_queued),
@@ -176,42 +183,6 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn tool_event(&mut self, event: &str, tool: &str, id: &str, agent: Option<&str>) {
-        let mut about = json!({"tool_name": tool, "tool_input": {"of": id}, "permission_mode": self.client.mode});
-        if let Some(about) = about.as_object_mut() {
-            if event != "PermissionRequest" {
-                about.insert("tool_use_id".to_owned(), id.into());
-            }
-            if let Some(agent) = agent {
-                about.insert("agent_id".to_owned(), agent.into());
-            }
-        }
-        self.fires(event, &about);
-    }
-
-    /// A tool call of the main thread; false if its user refused it.
-    pub(super) fn tool(&mut self) -> bool {
-        let id = self.name("tool");
-        // A model that calls a tool was reached.
-        self.client.rest = Truth::Idle;
-        self.speaks("tool_use");
-        self.pass(2..10);
-        self.tool_event("PreToolUse", "Bash", &id, None);
-        if self.client.is_interactive && self.random.chance(0.4) && !self.permission(&id, None) {
-            return false;
-        }
-        self.work();
-        let event = if self.random.chance(0.1) { "PostToolUseFailure" } else { "PostToolUse" };
-        self.tool_event(event, "Bash", &id, None);
-        self.gives_back();
-        true
-    }
-
-    /// What a tool gave back goes into the next request.
-    fn gives_back(&mut self) {
-        self.writes("user", &json!([{"type": "tool_result", "content": "so"}]));
-    }
-
     pub(super) fn work(&mut self) {
         if self.random.chance(0.03) {
             self.pass(600_000..1_800_000);
@@ -220,42 +191,17 @@ impl Draft<'_> {
         }
     }
 
-    /// A permission dialog; true if it was approved.
-    pub(super) fn permission(&mut self, id: &str, agent: Option<&str>) -> bool {
-        self.pass(80..120);
-        self.tool_event("PermissionRequest", "Bash", id, agent);
-        self.is(Truth::AwaitingPermission);
-        self.registry("waiting", Some("permission prompt"));
-        self.paints(Screen::Permission);
-        let open = match self.random.below(20) {
-            0 => self.random.range(600_000..2_400_000),
-            _ => self.random.range(400..60_000),
-        };
-        let from = self.at;
-        if 6_400 < open {
-            self.at = from + 6_200;
-            self.fires("Notification", &json!({"notification_type": "permission_prompt"}));
-        }
-        self.at = from + open;
-        let is_approved = self.random.chance(0.85);
-        if is_approved {
-            self.is(Truth::Running);
-            self.registry("busy", None);
-            self.paints(Screen::Working);
-        }
-        is_approved
-    }
-
     pub(super) fn question(&mut self) {
         if !self.client.is_interactive {
             return;
         }
-        let id = self.name("question");
         self.speaks("tool_use");
         self.pass(2..10);
-        self.tool_event("PreToolUse", "AskUserQuestion", &id, None);
+        let call = self.call("AskUserQuestion");
+        self.tool_event("PreToolUse", &call, None);
         self.pass(80..120);
-        self.tool_event("PermissionRequest", "AskUserQuestion", &id, None);
+        let request = self.request(&call, None);
+        self.push(0, Move::Fires(request));
         self.is(Truth::AwaitingInput);
         self.registry("waiting", Some("input needed"));
         self.paints(Screen::Question);
@@ -264,39 +210,8 @@ impl Draft<'_> {
         self.registry("busy", None);
         self.paints(Screen::Working);
         self.pass(5..40);
-        self.tool_event("PostToolUse", "AskUserQuestion", &id, None);
-        self.gives_back();
-    }
-
-    /// A subagent in the foreground.
-    pub(super) fn subagent(&mut self) {
-        let (id, agent) = (self.name("tool"), self.name("agent"));
-        let about = json!({"agent_id": agent, "agent_type": "general-purpose"});
-        self.speaks("tool_use");
-        self.pass(2..10);
-        self.tool_event("PreToolUse", "Agent", &id, None);
-        self.fires("SubagentStart", &about);
-        for _ in 0..self.random.below(4) {
-            self.think();
-            let inner = self.name("tool");
-            self.tool_event("PreToolUse", "Bash", &inner, Some(&agent));
-            if self.client.is_interactive && self.random.chance(0.2) {
-                self.permission(&inner, Some(&agent));
-                // Refused in a subagent, the agent goes on without it.
-                if self.client.truth != Truth::Running {
-                    self.is(Truth::Running);
-                    self.registry("busy", None);
-                    self.paints(Screen::Working);
-                    continue;
-                }
-            }
-            self.work();
-            self.tool_event("PostToolUse", "Bash", &inner, Some(&agent));
-        }
-        self.fires("SubagentStop", &about);
-        self.pass(1..50);
-        self.tool_event("PostToolUse", "Agent", &id, None);
-        self.gives_back();
+        self.tool_event("PostToolUse", &call, None);
+        self.gives_back(&call.id, false);
     }
 
     /// Esc: no hook. Before any output neither screen nor transcript keep a mark.
@@ -488,7 +403,7 @@ impl Draft<'_> {
         let is_over = |(_, one): &(Ms, Move)| matches!(one, Move::Dies(_));
         if let Some(end) = self.plan.iter().position(is_over) {
             self.plan.truncate(end + 1);
-        } else {
+        } else if !self.is_asking {
             self.plan.push((last.max(self.at), Move::NextPlan));
         }
         self.plan

@@ -228,7 +228,7 @@ impl World for SharedMachine {
     }
 
     fn passphrase(&self) -> Result<Option<PassphraseHash>, FileError> {
-        Ok(None)
+        Ok(self.get().passphrase.clone())
     }
 
     fn verify_passphrase(&mut self, _: Passphrase, _: PassphraseHash) {}

@@ -46,6 +46,9 @@ pub(super) fn text(out: &mut impl Write, seeds: u64, meter: &Meter) -> anyhow::R
         meter.wakes, meter.probes, meter.went_on
     )?;
     messages(out, &meter.messages)?;
+    let requests: Vec<String> =
+        meter.requests.iter().map(|(situation, n)| format!("{situation} {n}")).collect();
+    writeln!(out, "permission prompts: {}", requests.join(", "))?;
     let runs: Vec<String> = meter.runs.iter().map(|(how, n)| format!("{how} {n}")).collect();
     writeln!(out, "runs: {}", runs.join(", "))?;
     let faults: Vec<String> =
@@ -167,6 +170,7 @@ pub(super) fn json(seeds: u64, meter: &Meter, found: Option<(u64, &Violation)>) 
         "forged": meter.forged,
         "deaths": meter.deaths,
         "recoveries": meter.ended,
+        "requests": meter.requests,
         "runs": meter.runs,
         "faults": meter.faults,
     })

@@ -1,0 +1,192 @@
+//! What must hold of prompts, the hooks beside them, and replies (A-01 to A-09, H-23, H-38).
+//!
+//! * A reply is handed to the hook that its giver saw, once, as it was given, and recorded on disk; and only while the
+//!   prompt of that hook is open, or when the coordinator could not have seen its end for longer than [`ENDS_WITHIN`].
+//! * No hook waits longer than that after the coordinator could see the end of its prompt, or where nobody may reply.
+//!   The coordinator can see it while it runs, is not stopped and has its disk, in the client's registry or by the result
+//!   of the call. A hook whose prompt it never knew has [`UNKNOWN_WITHIN`], since its event may be on its way.
+//! * No hook keeps back the dialog of a background subagent for longer than [`ENDS_WITHIN`].
+//! * What is recorded as the outcome of a reply is what its client made of it. A request names no call (measured), so where
+//!   hooks are lost or late, or power is cut, it may be taken for that of a call with the same input; the outcome is then
+//!   that of the other call.
+
+use coord_core::Session;
+use coord_model::{ProcessRef, ReplyOutcome};
+use serde_json::Value;
+
+use super::hooks::{HookLife, reply_in};
+use crate::act_checks::violation;
+use crate::checks::{Violation, reopen_durable};
+use crate::client::Decision;
+use crate::hook_runs::Run;
+use crate::simulation::{SECOND, Simulation, Time};
+
+const ENDS_WITHIN: Time = SECOND;
+const UNKNOWN_WITHIN: Time = 11 * SECOND;
+
+impl Simulation {
+    /// Looks at all hooks that wait.
+    pub(crate) fn judge_requests(&mut self) -> Result<(), Violation> {
+        let hooks = std::mem::take(&mut self.requests.hooks);
+        let mut judged = Ok(());
+        self.requests.hooks = hooks
+            .into_iter()
+            .map(|(process, mut life)| {
+                life.was_known |= life.is_waiting() && self.is_request_known(&life);
+                let since = life.needless_since.unwrap_or(self.time);
+                life.needless_since = self.is_needless(&life).then_some(since);
+                if judged.is_ok() {
+                    judged = self.check_wait(&life);
+                }
+                (process, life)
+            })
+            .collect();
+        judged
+    }
+
+    /// Whether a hook waits no longer than it may.
+    fn check_wait(&self, life: &HookLife) -> Result<(), Violation> {
+        let within = if life.was_known || !self.is_remote() { ENDS_WITHIN } else { UNKNOWN_WITHIN };
+        if life.needless_since.is_some_and(|since| since + within < self.time) {
+            let (pid, call) = (life.ask.process.pid, &life.call);
+            return violation("A-01", format!("pid {pid} waits for {call:?}, which is over"));
+        }
+        self.check_hidden(life)
+    }
+
+    /// H-38: whether a hook keeps no dialog back.
+    pub(super) fn check_hidden(&self, life: &HookLife) -> Result<(), Violation> {
+        let call = life.call.as_ref().and_then(|call| self.requests.calls.get(call));
+        let is_hidden = call.is_some_and(|call| call.is_hidden && call.closed.is_none());
+        let since = life.waits_since.filter(|_| is_hidden && self.can_see());
+        match since {
+            Some(since) if since + ENDS_WITHIN < self.time => {
+                let pid = life.ask.process.pid;
+                violation("H-38", format!("pid {pid} keeps back the dialog of {:?}", life.call))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether the coordinator runs, and can act on what it sees.
+    fn can_see(&self) -> bool {
+        let is_up = self.serving.as_ref().is_some_and(|one| !one.coordinator().is_read_only());
+        is_up && self.stalled_until <= self.time
+    }
+
+    fn is_request_known(&self, life: &HookLife) -> bool {
+        let state = self.serving.as_ref().map(|serving| serving.coordinator().state());
+        let session = state.and_then(|state| state.session_of(life.ask.harness));
+        session.is_some_and(|session| {
+            session.needs.iter().any(|need| need.request == Some(life.ask.request))
+        })
+    }
+
+    /// Whether the coordinator can see that a hook waits for nothing.
+    fn is_needless(&self, life: &HookLife) -> bool {
+        if !life.is_waiting() || !self.can_see() {
+            return false;
+        }
+        let call = life.call.as_ref().and_then(|call| self.requests.calls.get(call));
+        let is_closed = call.is_some_and(|call| call.closed.is_some());
+        let is_told = call.is_some_and(|call| call.is_over_told && call.hooks == 1);
+        let is_current = self.registry_stale_until <= self.time;
+        let is_seen = is_current && self.says_waiting(life.ask.harness) == Some(false);
+        !self.is_remote() || (is_closed && (is_told || is_seen))
+    }
+
+    /// The coordinator was told the result of a call.
+    pub(crate) fn call_is_over(&mut self, run: &Run) {
+        let call = run.call_over.as_ref().and_then(|call| self.requests.calls.get_mut(call));
+        if let Some(call) = call {
+            call.is_over_told = true;
+        }
+    }
+
+    /// A hook was answered: in time, and with what was replied to it.
+    pub(super) fn check_answered(
+        &mut self,
+        hook: ProcessRef,
+        text: Option<&str>,
+    ) -> Result<(), Violation> {
+        let Some(life) = self.requests.hooks.get(&hook) else { return Ok(()) };
+        self.check_wait(life)?;
+        let Some(text) = text else { return Ok(()) };
+        let (request, call) = (life.ask.request, life.call.clone());
+        let pid = hook.pid;
+        let printed: Value = serde_json::from_str(text).unwrap_or_default();
+        let said = |place| printed.pointer(place).and_then(Value::as_str).map(str::to_owned);
+        let Some(taken) = self.requests.taken.get_mut(&hook) else {
+            return violation("H-23", format!("pid {pid} was handed what nobody replied to it"));
+        };
+        if std::mem::replace(&mut taken.is_handed, true) {
+            return violation("A-04", format!("pid {pid} was handed a reply twice"));
+        }
+        let message = said("/hookSpecificOutput/decision/message");
+        let is_as_given = reply_in(text) == Some(taken.asked.reply)
+            && taken.asked.message.as_ref().is_none_or(|given| message.as_ref() == Some(given))
+            && said("/systemMessage").is_some_and(|line| line.contains(&request.to_string()));
+        if !is_as_given {
+            return violation("H-23", format!("pid {pid} was handed another reply: {text}"));
+        }
+        let disk = self.machine.get().disk.clone();
+        let durable = reopen_durable(&disk)?;
+        let mut replies = durable.state().sessions().flat_map(|session| &session.replies);
+        if replies.all(|reply| reply.request != request) {
+            return violation("A-04", format!("pid {pid} was handed a reply that is not on disk"));
+        }
+        let call = call.and_then(|call| self.requests.calls.get(&call));
+        if call.is_some_and(|call| call.closed.is_some()) {
+            self.counts("handed over after the terminal");
+        }
+        self.counts("handed over");
+        Ok(())
+    }
+
+    /// what is recorded of a reply against what became of the call.
+    pub(crate) fn check_outcomes(&mut self) -> Result<(), Violation> {
+        let Some(serving) = &self.serving else { return Ok(()) };
+        let mut seen = Vec::new();
+        for session in serving.coordinator().state().sessions() {
+            seen.extend(self.outcomes_of(session)?);
+        }
+        for (call, situation) in seen {
+            if self.requests.proved.insert((call, situation)) {
+                self.counts(situation);
+            }
+        }
+        Ok(())
+    }
+
+    fn outcomes_of(&self, session: &Session) -> Result<Vec<(String, &'static str)>, Violation> {
+        let mut seen = Vec::new();
+        for reply in &session.replies {
+            let Some(outcome) = reply.outcome else { continue };
+            let Some(id) = self.requests.of_request.get(&reply.request) else { continue };
+            let Some(call) = self.requests.calls.get(id) else { continue };
+            let by_hook = match call.decision {
+                Some(Decision::ByHook(kind)) => Some(kind),
+                Some(Decision::Yes | Decision::NoWithText | Decision::Esc) | None => None,
+            };
+            let (is_so, situation) = match outcome {
+                ReplyOutcome::Taken => (by_hook == Some(reply.kind), "proved: taken"),
+                ReplyOutcome::Refused => {
+                    (by_hook.is_some_and(|kind| kind != reply.kind), "proved: refused")
+                }
+                ReplyOutcome::TerminalFirst => {
+                    (call.decision.is_some() && by_hook.is_none(), "proved: terminal first")
+                }
+                ReplyOutcome::NotSent => (call.decided_by != Some(reply.request), "not sent"),
+            };
+            let is_other = reply.call.as_ref().is_some_and(|call| call != id);
+            let may_be_other = !self.rates.are_hooks_sure || 0 < self.meter.power_cuts;
+            if !(is_so || is_other && may_be_other) {
+                let (request, decision) = (reply.request, call.decision);
+                let what = format!("{request} of {id}: {outcome:?}, in truth {decision:?}");
+                return Err(Violation::new("A-07", what));
+            }
+            seen.push((id.clone(), situation));
+        }
+        Ok(seen)
+    }
+}
