@@ -110,9 +110,12 @@ pub(crate) fn apply(
         // one was denied, so the prompt of the very call goes first.
         HookKind::Tool(ToolPhase::After | ToolPhase::Failed) | HookKind::PermissionDenied => {
             let is_named = |wait: &Wait| event.call.is_some() && wait.call == event.call;
-            let waits = &session.waits;
-            let named = waits.iter().position(|wait| is_of(wait, event) && is_named(wait));
-            let over = named.or_else(|| waits.iter().position(|wait| is_of(wait, event)));
+            // One whose call is known is rather that call's.
+            let is_unnamed = |wait: &Wait| wait.call.is_none();
+            let first = |is: &dyn Fn(&Wait) -> bool| {
+                session.waits.iter().position(|wait| is_of(wait, event) && is(wait))
+            };
+            let over = first(&is_named).or_else(|| first(&is_unnamed)).or_else(|| first(&|_| true));
             if let Some(over) = over {
                 session.waits.remove(over);
             }

@@ -459,6 +459,24 @@ fn a_07_a_denial_that_is_proved_ends_its_prompt_alone() {
     assert_eq!(may(&world, second), Err(NotAnswerable::Over));
 }
 
+// a result ends the prompt of its own call, and where no hook named that, not the prompt of another call.
+#[test]
+fn a_01_a_result_ends_no_other_prompt_with_the_same_input() {
+    let mut world = in_a_turn();
+    world.take(&settings(Settings { remote_answers: true, ..Settings::default() }));
+    begins(&mut world, "toolu_1");
+    // The result of this call was lost, and the report that the next one begins.
+    asks(&mut world, "Bash", None);
+    let second = asks(&mut world, "Bash", None);
+    let mut result = world.event("s1", PID, HookKind::Tool(ToolPhase::After), 0.0);
+    (result.tool, result.digest, result.call) =
+        (Some("Bash".into()), Some(7), Some("toolu_2".into()));
+    world.send(result);
+    let open: Vec<Option<RequestId>> =
+        world.session("s1").waits.iter().map(|wait| wait.request).collect();
+    assert!(!open.contains(&Some(second)) && open.len() == 1, "{open:?}");
+}
+
 // a call that was denied runs no more, so that the same call right after is proved by its own result.
 #[test]
 fn a_07_the_same_call_after_a_denial_is_another_call() {

@@ -32,7 +32,11 @@ impl Simulation {
         self.requests.hooks = hooks
             .into_iter()
             .map(|(process, mut life)| {
-                life.was_known |= life.is_waiting() && self.is_request_known(&life);
+                if !life.was_known && life.is_waiting() && self.is_request_known(&life) {
+                    // From here on its end is to be seen: an event that is late by the hook's own slowness may be taken
+                    // for a prompt that opens meanwhile.
+                    (life.was_known, life.needless_since) = (true, None);
+                }
                 let since = life.needless_since.unwrap_or(self.time);
                 life.needless_since = self.is_needless(&life).then_some(since);
                 if judged.is_ok() {
