@@ -115,8 +115,8 @@ impl<W: World> Coordinator<W> {
         if self.requests.waiting.is_empty() {
             return std::mem::take(&mut self.requests.answers);
         }
-        // Without the secret nobody could reply (H-22).
-        let has_passphrase = self.has_passphrase();
+        // Without the secret nobody could reply (H-22), and on a full disk no reply could be recorded.
+        let may_reply = self.has_passphrase() && !self.is_full() && !self.is_read_only();
         let wait_ns = self.engine.state().header().settings.reply_wait_ms.saturating_mul(1_000_000);
         let mut over = Vec::new();
         let mut waiting = std::mem::take(&mut self.requests.waiting);
@@ -126,7 +126,7 @@ impl<W: World> Coordinator<W> {
                 Ok(()) => {
                     let is_real = one.was_open || self.is_as_reported(&one.ask);
                     one.was_open = true;
-                    !is_real || !has_passphrase
+                    !is_real || !may_reply
                 }
                 // Its reply waits for the disk.
                 Err(NotAnswerable::Replied) => {

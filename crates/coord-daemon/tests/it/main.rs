@@ -3,5 +3,6 @@
 mod failing_disk;
 mod messages;
 mod operator;
+mod requests;
 mod restarts;
 mod workers;
