@@ -8,8 +8,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use coord_model::{
-    Awake, ChannelClass, Effect, Event, Moment, NeedId, NoticeChannel, NoticeKind, NoticeSettings,
-    SendAnswer, SessionKey, Tell, TellAct,
+    Awake, ChannelClass, Effect, Event, Moment, NeedId, NoticeChannel, NoticeKind, SendAnswer,
+    SessionKey, Tell, TellAct,
 };
 
 use crate::effects::Effects;
@@ -45,7 +45,7 @@ impl State {
     /// Something happened that needs nobody.
     pub(crate) fn tell_news(&mut self, session: &mut Session, kind: NoticeKind, at: Moment) {
         let settings = &self.header.settings.notice;
-        if settings.channels.iter().any(|channel| is_told(settings, channel, kind)) {
+        if settings.has_channel_for(kind) {
             let id = session.next_need();
             self.add_notices(session.key, id, kind, at);
         }
@@ -79,7 +79,7 @@ impl State {
             (state.failures, state.not_before) = (0, None);
             state.notices.retain(|_, notice| {
                 let stays = notice.over.is_some() || notice.stage == NoticeStage::Sending;
-                stays || is_told(settings, channel, notice.kind)
+                stays || settings.sends(channel, notice.kind)
             });
             self.header.notices.channels.insert(channel.name.clone(), state);
         }
@@ -126,7 +126,7 @@ impl State {
         let settings = &self.header.settings.notice;
         let delay = settings.delays_ms.iter().find(|(one, _)| *one == kind);
         let until = since.awake.plus_ms(delay.map_or(0, |(_, ms)| *ms));
-        for channel in settings.channels.iter().filter(|one| is_told(settings, one, kind)) {
+        for channel in settings.channels.iter().filter(|one| settings.sends(one, kind)) {
             let Some(state) = self.header.notices.channels.get_mut(&channel.name) else { continue };
             state.notices.entry(id).or_insert_with(|| Notice {
                 kind,
@@ -482,10 +482,6 @@ impl State {
         let session_id = self.get(key).map_or_else(String::new, |one| one.session_id.clone());
         fx.decide_notice(session_id, id, saw, did);
     }
-}
-
-fn is_told(settings: &NoticeSettings, channel: &NoticeChannel, kind: NoticeKind) -> bool {
-    channel.kinds.as_ref().unwrap_or(&settings.kinds).contains(&kind)
 }
 
 fn ask(

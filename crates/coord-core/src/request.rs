@@ -147,7 +147,8 @@ impl State {
             (_, None) => false,
         };
         let is_request = event.kind == HookKind::PermissionRequest && event.is_proved();
-        let somebody_is_told = !settings.notice.channels.is_empty();
+        let kind = NoticeKind::Need(NeedKind::Permission);
+        let somebody_is_told = settings.notice.has_channel_for(kind);
         let left_ms =
             settings.hidden_wait_ms.saturating_sub(session.hidden_waits.in_all_ms(at.awake));
         let may_wait = settings.remote_answers && is_switched_on && is_request && somebody_is_told;
@@ -209,12 +210,9 @@ impl State {
         let refused =
             |why: NotAnswerable| Stop { rule: "A-04", why: why.words().into(), then: Then::Close };
         self.may_reply(session, request, reply).map_err(refused)?;
-        let tool = wait_of(session, request).map_or("", |wait| &wait.tool);
-        Ok(match need_of(session, request).map(|need| need.kind) {
-            Some(NeedKind::Question) => format!("its question is {}", reply.did()),
-            Some(NeedKind::Plan) => format!("its plan is {}", reply.did()),
-            _ => format!("this one call of {tool} is {}", reply.did()),
-        })
+        let (need, wait) = (need_of(session, request), wait_of(session, request));
+        let kind = need.map_or(NeedKind::Permission, |need| need.kind);
+        Ok(does(kind, wait.map_or("", |wait| &wait.tool), reply))
     }
 
     /// Takes a person's reply, and hands it to its hook.
@@ -229,9 +227,10 @@ impl State {
         let found = self.get(key).filter(|one| self.may_reply(one, request, kind).is_ok());
         let found = found.and_then(|one| Some((need_of(one, request)?, wait_of(one, request)?)));
         let Some((need, wait)) = found else { return };
-        let (need, tool, call) = (need.id, wait.tool.clone(), wait.call.clone());
+        let (need, need_kind) = (need.id, need.kind);
+        let (tool, call) = (wait.tool.clone(), wait.call.clone());
         let Some(mut session) = self.take(key) else { return };
-        let did = format!("{request}: {tool} is {}, once", kind.did());
+        let did = format!("{request}: {}", does(need_kind, &tool, kind));
         let saw = format!("a person replied with coordctl on {from}");
         fx.decide_reply(&session, need, ("A-04", &saw), &did);
         if session.replies.len() == REPLIES_MAX {
@@ -314,6 +313,18 @@ pub(crate) fn end_hidden_waits(session: &mut Session, at: Moment, fx: &mut Effec
     session.waits.retain(|wait| !(is_headless && is_over(wait)));
     for wait in session.waits.iter_mut().filter(|wait| is_over(wait)) {
         wait.hidden_until = None;
+    }
+}
+
+/// What a reply does, in words.
+fn does(prompt: NeedKind, tool: &str, reply: ReplyKind) -> String {
+    let did = reply.did();
+    if prompt == NeedKind::Question {
+        format!("the question is {did}")
+    } else if prompt == NeedKind::Plan {
+        format!("the plan is {did}")
+    } else {
+        format!("this one call of {tool} is {did}")
     }
 }
 

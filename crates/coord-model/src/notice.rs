@@ -201,6 +201,18 @@ impl Default for NoticeSettings {
     }
 }
 
+impl NoticeSettings {
+    /// Whether this channel sends notices of this kind.
+    pub fn sends(&self, channel: &NoticeChannel, kind: NoticeKind) -> bool {
+        channel.kinds.as_ref().unwrap_or(&self.kinds).contains(&kind)
+    }
+
+    /// Whether any channel does.
+    pub fn has_channel_for(&self, kind: NoticeKind) -> bool {
+        self.channels.iter().any(|channel| self.sends(channel, kind))
+    }
+}
+
 /// Hours of the day, in minutes after midnight by the local clock. They may include midnight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuietHours {

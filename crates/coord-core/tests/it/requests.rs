@@ -4,8 +4,8 @@
 use coord_core::NotAnswerable;
 use coord_model::{
     ChannelClass, Command, Decided, Effect, Event, HookKind, Kind, MarkChange, NoticeKind,
-    PlanMode, ProcessRef, RegistryStatus, ReplyKind, ReplyOutcome, RequestId, SessionKey, Settings,
-    TellAct, ToolPhase, Verdict, Whom,
+    NoticeSettings, PlanMode, ProcessRef, Provenance, RegistryStatus, ReplyKind, ReplyOutcome,
+    RequestId, SessionKey, Settings, TellAct, ToolPhase, Verdict, Whom,
 };
 
 use crate::crashes::{PID, in_a_turn};
@@ -140,6 +140,13 @@ fn h_38_a_headless_run_asks_only_where_that_is_switched_on_and_somebody_is_told(
         (Settings { headless_answers: false, ..on.clone() }, false),
         (Settings { remote_answers: false, ..on.clone() }, false),
         (Settings { notice: Settings::default().notice, ..on.clone() }, false),
+        (
+            Settings {
+                notice: NoticeSettings { kinds: vec![], ..on.notice.clone() },
+                ..on.clone()
+            },
+            false,
+        ),
         (Settings { hidden_wait_ms: 0, ..on }, false),
     ] {
         let mut world = run(with);
@@ -155,6 +162,19 @@ fn h_38_a_headless_run_asks_only_where_that_is_switched_on_and_somebody_is_told(
         allow(&mut world, request);
         assert_eq!(handed(&mut world).len(), usize::from(may_ask));
     }
+}
+
+// H-38, H-44: what nothing proves holds up no run.
+#[test]
+fn h_38_an_unverified_request_asks_nobody() {
+    let mut world = run(hidden(600_000));
+    let mut event = world.event("s1", PID, HookKind::PermissionRequest, 0.0);
+    (event.tool, event.digest, event.provenance) =
+        (Some("Bash".into()), Some(7), Provenance::Claimed);
+    let request = RequestId(event.id);
+    world.send(event);
+    assert_eq!(may(&world, request), Err(NotAnswerable::Headless));
+    assert_eq!(world.session("s1").needs, []);
 }
 
 // H-38: the bound is for all prompts of a run together.

@@ -214,6 +214,11 @@ fn broken_state_is_named_g11_h15() {
             "coordctl passphrase",
         ),
         (
+            |place| place.home.write_config("[approvals]\nremote = true\nheadless = true\n"),
+            "approvals.headless",
+            "[notice.channel.NAME]",
+        ),
+        (
             |place| place.home.write_config("[tracking]\nsetle = \"5s\"\n"),
             "state.config",
             "coord config check",
