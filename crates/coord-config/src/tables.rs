@@ -131,7 +131,7 @@ macro_rules! config {
 config! {
     /// Answering the client's prompts from elsewhere than its terminal (`coordctl requests`).
     "approvals" approvals: Approvals {
-        /// Whether prompts can also be answered with `coordctl approve`, `deny` and `answer`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer, and wins.
+        /// Whether prompts can also be answered with `coordctl approve`, `deny` and `answer`. It needs a passphrase, which `coordctl passphrase` sets. The terminal can always answer too; the first answer counts.
         remote: Flag => settings.remote_answers;
         /// How long a prompt can be answered from elsewhere; after that only its terminal answers it.
         wait: Ms => settings.reply_wait_ms;
@@ -139,7 +139,7 @@ config! {
         /// What the passphrase is needed for. `requests`: to answer prompts. `all`: for every order of `coordctl`, so that an agent cannot give one from a window that it opened in your own tmux server.
         passphrase_for: Word<PassphraseFor> => settings.passphrase_for;
         // H-38
-        /// Whether permission prompts of headless runs wait for an answer instead of being denied at once. It needs a notice channel that tells you.
+        /// Whether permission prompts of headless runs wait for an answer instead of being denied at once. It needs a notice channel that reports them.
         headless: Flag => settings.headless_answers;
         /// How long the prompts of a headless run wait in all, and those of the subagents of one turn (`coordctl attend --ask-for-agents`).
         headless_bound: Ms => settings.hidden_wait_ms;

@@ -122,6 +122,12 @@ pub(crate) fn a_request_is_approved_from_elsewhere() {
     // The client shows this, and not the hook's `systemMessage` (measured, 2.1.328).
     let screen = place.pane.screen();
     assert!(screen.contains("Allowed by PermissionRequest hook"), "{screen}");
+    // H-22
+    wait_until("the reply is told", || {
+        let log = std::fs::read_to_string(place.home.tmp().join("told")).unwrap_or_default();
+        let told = log.contains("project got an answer from coordctl: Bash allowed");
+        if told { Ok(()) } else { Err(log) }
+    });
     // H-23: a reply is for one hook: nothing is left to decide.
     let again = place.runs("coordctl", &["approve", &id, "--yes"]);
     assert!(again.contains("No open request") && again.contains("code 3"), "{again}");

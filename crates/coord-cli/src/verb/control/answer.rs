@@ -6,16 +6,16 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use coord_model::{NeedKind, ReplyKind};
 use coord_wire::question::{Question, QuestionAnswer};
 
-use super::reply::{Answerable, How, Spoken, reply, typed};
+use super::reply::{Answerable, How, Reply, send_reply, typed};
 use super::requests::called;
-use super::shown::{asked, exact, what};
+use super::shown::{asked, exact};
 use crate::context::Context;
 use crate::out::Failure;
 
 /// Answer a session's questions
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl answer r_9m4x              shows the questions, and asks for each\n  coordctl answer docs --option 1\n  coordctl answer docs --option 1,3 --text 'neither, ask Anna' --note 'she is in today'\n                                      options of the first question, and own words for the second\n\nOne --option or --text for each question, in their order; --note goes with the one before it.\nExit codes: 0 taken, or the proof follows; 1 not seen, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
+    after_help = "Examples:\n  coordctl answer r_9m4x              shows the questions, and asks for each\n  coordctl answer docs --option 1\n  coordctl answer docs --option 1,3 --text 'neither, ask Anna' --note 'she is in today'\n                                      options of the first question, and own words for the second\n\nOne --option or --text for each question, in order; --note adds to the answer before it.\nExit codes: 0 taken, or the proof follows; 1 the dialog is still open, or not answerable here; 3 the prompt is over;\n7 the terminal answered first."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -66,7 +66,7 @@ impl FromArgMatches for Given {
             match before.map(|(_, answer)| &mut answer.note) {
                 Some(none @ None) => *none = Some(note),
                 Some(Some(_)) | None => {
-                    let line = "a --note goes behind the one --option or --text that it belongs to";
+                    let line = "put one --note after the --option or --text that it belongs to";
                     return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, line));
                 }
             }
@@ -95,7 +95,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let id = called(request);
     if request.kind != NeedKind::Question {
         let verbs = format!("→ coordctl approve {id} · coordctl deny {id}");
-        return Err(anyhow!("{id} is no question, but asks for {}. {verbs}", what(request)).into());
+        let kind = if request.kind == NeedKind::Plan { "a plan" } else { "a permission prompt" };
+        return Err(anyhow!("{id} is {kind}. {verbs}").into());
     }
     let Some(questions) = asked(request) else {
         return Err(anyhow!("Its questions cannot be read. → coord go {}", request.name).into());
@@ -107,20 +108,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     }
     let (asked, given) = (questions.len(), answers.len());
     if asked != given {
-        let line = "one --option or --text for each question, in their order";
-        return Err(anyhow!("{id} has {asked} questions, and {given} are answered: {line}").into());
+        let line = "one --option or --text for each question, in order";
+        return Err(anyhow!("{id} has {asked} questions, not {given}: give {line}").into());
     }
     let question = confirmation(&questions, &answers)?;
     let taken = "took your answer".to_owned();
-    let spoken = Spoken { kind: ReplyKind::Answer, message: None, answers, question, taken };
-    reply(&answerable, spoken, &args.how, context)
+    let one = Reply { kind: ReplyKind::Answer, message: None, answers, question, taken };
+    send_reply(&answerable, one, &args.how, context)
 }
 
 /// Asks the person for the answer to a question.
 fn ask(question: &Question) -> Result<QuestionAnswer, Failure> {
     let last = question.options.len();
     let line = format!("{} (1 to {last}, or your own words): ", exact(&question.question));
-    let line = typed(&line, &mut std::io::stdout().lock())?;
+    let line = typed(&line, "--option or --text", &mut std::io::stdout().lock())?;
     let new = QuestionAnswer::default();
     Ok(match numbers(line.trim()) {
         Ok(Numbers(options)) => QuestionAnswer { options, ..new },
@@ -182,6 +183,6 @@ mod tests {
             given(&words).unwrap_err();
         }
         let twice = ["--option", "1", "--note", "a", "--note", "b"];
-        assert!(given(&twice).unwrap_err().contains("a --note goes behind"), "{twice:?}");
+        assert!(given(&twice).unwrap_err().contains("put one --note after"), "{twice:?}");
     }
 }

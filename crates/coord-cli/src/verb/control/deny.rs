@@ -2,7 +2,7 @@
 
 use coord_model::{NeedKind, ReplyKind};
 
-use super::reply::{Answerable, How, Spoken, reply};
+use super::reply::{Answerable, How, Reply, send_reply};
 use super::shown::what;
 use crate::context::Context;
 use crate::out::Failure;
@@ -10,7 +10,7 @@ use crate::out::Failure;
 /// Refuse what a session asks for; its turn goes on
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl deny r_7k2d --message 'use the staging database'\n  coordctl deny parser        the agent reads: Denied by the user.\n\nExit codes: 0 taken; 1 not seen, or not answerable here; 3 the prompt is over; 7 the terminal answered first."
+    after_help = "Examples:\n  coordctl deny r_7k2d --message 'use the staging database'\n  coordctl deny parser        the agent reads: Denied by the user.\n\nExit codes: 0 taken; 1 the dialog is still open, or not answerable here; 3 the prompt is over; 7 the terminal answered first."
 )]
 pub(crate) struct Args {
     /// What the agent reads
@@ -35,5 +35,5 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let passed_on = if message.is_some() { " and passed on your message" } else { "" };
     let taken = format!("denied {denied}{passed_on}");
     let (kind, question, answers) = (ReplyKind::Deny, question.to_owned(), Vec::new());
-    reply(&answerable, Spoken { kind, message, answers, question, taken }, &args.how, context)
+    send_reply(&answerable, Reply { kind, message, answers, question, taken }, &args.how, context)
 }

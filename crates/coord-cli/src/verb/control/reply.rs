@@ -76,8 +76,8 @@ impl Answerable {
     }
 }
 
-/// A reply, and how it is spoken of.
-pub(super) struct Spoken {
+/// A reply, and the words for it.
+pub(super) struct Reply {
     pub(super) kind: ReplyKind,
     /// What the agent reads of a denial.
     pub(super) message: Option<String>,
@@ -89,32 +89,36 @@ pub(super) struct Spoken {
 }
 
 /// Asks for confirmation, sends the reply, and tells what became of it.
-pub(super) fn reply(
+pub(super) fn send_reply(
     answerable: &Answerable,
-    spoken: Spoken,
+    one: Reply,
     how: &How,
     context: &Context,
 ) -> Result<(), Failure> {
     let out = &mut std::io::stdout().lock();
-    if !how.yes && !is_confirmed(&spoken.question, out)? {
+    if !how.yes && !is_confirmed(&one.question, out)? {
         return Ok(writeln!(out, "Nothing was sent.")?);
     }
     let news = JournalWatch::new(context)?;
     let Answerable { request, hook } = answerable;
-    let Spoken { kind, message, answers, taken, .. } = spoken;
+    let Reply { kind, message, answers, taken, .. } = one;
     send(request, &DecisionRequest { hook: *hook, reply: kind, message, answers }, context)?;
     follow(request, (how.wait, &news), &taken, context, out)
 }
 
 fn is_confirmed(question: &str, out: &mut impl Write) -> Result<bool, Failure> {
-    let line = typed(&format!("{question} [y/N] "), out)?;
+    let line = typed(&format!("{question} [y/N] "), "--yes", out)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// A line that the person types.
-pub(super) fn typed(question: &str, out: &mut impl Write) -> Result<String, Failure> {
+/// A line that the person types. Without a terminal to ask at, `instead` says what to use.
+pub(super) fn typed(
+    question: &str,
+    instead: &str,
+    out: &mut impl Write,
+) -> Result<String, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(anyhow!("there is no terminal to ask at; use --yes").into());
+        return Err(anyhow!("standard input is no terminal to ask at; use {instead}").into());
     }
     write!(out, "{question}")?;
     out.flush()?;
@@ -159,7 +163,12 @@ fn follow(
     context: &Context,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let (begun, tool) = (Instant::now(), what(request));
+    let begun = Instant::now();
+    let proof = if request.kind == NeedKind::Permission {
+        format!("Proof follows when {} ends.", what(request))
+    } else {
+        "Proof follows.".to_owned()
+    };
     let name = escape(&request.name);
     loop {
         let shown = client::get::<ReplyShown>(context, &path(request.need));
@@ -185,15 +194,18 @@ fn follow(
             None => (),
         }
         if !shown.is_open && !shown.can_be_proved {
-            let why = "no hook named the call, so nothing can prove what the client did";
-            return Ok(writeln!(out, "Sent; the dialog closed: {why}. → coord go {name}")?);
+            writeln!(
+                out,
+                "Sent; the prompt is over. No hook named the call, so there is no proof."
+            )?;
+            return Ok(writeln!(out, "→ coord go {name}")?);
         }
         let is_over = !waits && PROOF <= begun.elapsed();
         if is_over && shown.is_open {
             return Err(anyhow!("Sent, but the dialog is still open. → coord go {name}").into());
         }
         if is_over {
-            writeln!(out, "Sent; the dialog closed. Proof follows when {tool} ends.")?;
+            writeln!(out, "Sent; the dialog closed. {proof}")?;
             return Ok(writeln!(out, "→ coord explain {}", called(request))?);
         }
         news.pause(if waits { PROOF } else { PROOF.saturating_sub(begun.elapsed()) })?;

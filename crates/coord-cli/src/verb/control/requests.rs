@@ -19,7 +19,7 @@ const LETTERS_MIN: usize = 4;
 /// List the open prompts, with the exact input of those that can be answered here
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  coordctl requests\n  coordctl requests --json\n\nA prompt can be answered here if config.toml has `[approvals] remote = true`, a passphrase is set\n(`coordctl passphrase`), and coord's hook waits beside the prompt. The session's own terminal can\nalways answer, and wins."
+    after_help = "Examples:\n  coordctl requests\n  coordctl requests --json\n\nA prompt can be answered here if config.toml has `[approvals] remote = true`, a passphrase is set\n(`coordctl passphrase`), and coord's hook waits beside the prompt. The session's own terminal can\nalways answer too; the first answer counts."
 )]
 pub(crate) struct Args {
     /// Print JSON
