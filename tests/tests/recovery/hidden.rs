@@ -46,7 +46,7 @@ pub(crate) fn a_request_of_a_subagent() {
     let asked = request(&mut place);
     let id = asked["id"].as_str().expect("its id").to_owned();
     let said = place.runs("coordctl", &["approve", &id, "--yes"]);
-    assert!(said.contains("Sent; the dialog closed") && said.contains("code 0"), "{said}");
+    assert!(said.contains("Sent; the prompt is over.") && said.contains("code 0"), "{said}");
     place.when_at_rest();
     assert!(place.home.project().join("made-by-agent").exists());
 }

@@ -45,7 +45,11 @@ pub(crate) fn questions_are_answered_from_elsewhere() {
     let hint = format!("{id} is a question. → coordctl answer {id} --option N");
     assert!(wrong.contains(&hint) && wrong.contains("code 1"), "{wrong}");
     let few = place.runs("coordctl", &["answer", &id, "--option", "1", "--yes"]);
-    assert!(few.contains("has 2 questions, and 1 are answered") && few.contains("code 1"), "{few}");
+    assert!(
+        few.contains("has 2 questions, not 1: give one --option or --text")
+            && few.contains("code 1"),
+        "{few}"
+    );
     let none = place.runs("coordctl", &["answer", &id, "--option", "3", "--option", "1", "--yes"]);
     assert!(none.contains("has no option 3") && none.contains("code 1"), "{none}");
     let words = ["--option", "2", "--note", "'a dark one'", "--option", "1,2", "--yes"];
