@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use clap::builder::NonEmptyStringValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use coord_model::{NeedKind, ReplyKind};
 use coord_wire::question::{Question, QuestionAnswer};
@@ -35,7 +36,10 @@ impl clap::Args for Given {
         };
         let text = NonEmptyStringValueParser::new();
         command
-            .arg(arg("option", "N[,N]", "Choose options by their numbers").value_parser(numbers))
+            .arg(
+                arg("option", "NUMBER", "Choose an option; several with commas, such as 1,3")
+                    .value_parser(numbers),
+            )
             .arg(arg("text", "TEXT", "Answer in own words").value_parser(text))
             .arg(arg("note", "TEXT", "Add to the answer before it").value_parser(text))
     }
@@ -66,8 +70,10 @@ impl FromArgMatches for Given {
             match before.map(|(_, answer)| &mut answer.note) {
                 Some(none @ None) => *none = Some(note),
                 Some(Some(_)) | None => {
-                    let line = "put one --note after the --option or --text that it belongs to";
-                    return Err(clap::Error::raw(clap::error::ErrorKind::ValueValidation, line));
+                    let missing = vec!["--option or --text before --note".to_owned()];
+                    let mut error = clap::Error::new(ErrorKind::MissingRequiredArgument);
+                    error.insert(ContextKind::InvalidArg, ContextValue::Strings(missing));
+                    return Err(error);
                 }
             }
         }
@@ -183,6 +189,6 @@ mod tests {
             given(&words).unwrap_err();
         }
         let twice = ["--option", "1", "--note", "a", "--note", "b"];
-        assert!(given(&twice).unwrap_err().contains("put one --note after"), "{twice:?}");
+        assert!(given(&twice).unwrap_err().contains("--option or --text before"), "{twice:?}");
     }
 }
