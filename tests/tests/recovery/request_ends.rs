@@ -7,7 +7,6 @@ use coord_tests::wait::wait_until;
 use coord_tests::{home::Home, settings::Capture};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 use crate::request_place::{
     answerable_requests, asking, asks_for, asks_to_read, fate, fates, outside, read_all,
@@ -15,8 +14,6 @@ use crate::request_place::{
 };
 use crate::requests::{DIALOG, answer_at_the_terminal, hooks, request};
 
-/// How long a hook may outlive its coordinator.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// Prompts that are open while the coordinator is killed.
 const WAITING: usize = 5;
 
@@ -44,10 +41,8 @@ pub(crate) fn a_request_of_five_whose_coordinator_is_killed() {
     let mut place = asks_to_read(&names);
     answerable_requests(&mut place, WAITING);
     assert_eq!(hooks(&place), WAITING);
-    let killed = Instant::now();
     drop(place.coordinator.take());
     when_no_hook(&place);
-    assert!(killed.elapsed() < ENDS_WITHIN, "{:?}", killed.elapsed());
     answer_at_the_terminal(&place);
     place.pane.wait_screen("Read them.");
     for name in names {

@@ -20,7 +20,7 @@ pub(super) fn check(setup: &Setup<'_>) -> Vec<Finding> {
         all.push(Finding::warning(
             "approvals.headless",
             found.to_owned(),
-            "add [notice.channel.NAME] to config.toml",
+            "add \"permission\" to the kinds of a [notice.channel.NAME] in config.toml",
         ));
     }
     all

@@ -214,9 +214,13 @@ fn broken_state_is_named_g11_h15() {
             "coordctl passphrase",
         ),
         (
-            |place| place.home.write_config("[approvals]\nremote = true\nheadless = true\n"),
+            |place| {
+                place.home.write_config(
+                    "[approvals]\nremote = true\nheadless = true\n[notice.channel.here]\nvia = \"tmux\"\nkinds = [\"crashed\"]\n",
+                );
+            },
             "approvals.headless",
-            "[notice.channel.NAME]",
+            "permission",
         ),
         (
             |place| place.home.write_config("[tracking]\nsetle = \"5s\"\n"),
